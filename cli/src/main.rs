@@ -1,0 +1,2 @@
+//! `statestore`: get, set and watch keys from the shell.
+fn main() {}

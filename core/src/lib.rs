@@ -1,0 +1,4 @@
+//! Client for the Azure IoT Operations state store.
+#![forbid(unsafe_code)]
+
+pub mod protocol;

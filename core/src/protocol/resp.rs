@@ -1,0 +1,1 @@
+//! RESP3 framing: the only place that counts lengths.

@@ -1,0 +1,2 @@
+//! `statestored`: the state store on one machine.
+fn main() {}
