@@ -1,5 +1,5 @@
 //! MQTT 5 user properties of requests and responses.
-use super::{Hlc, ServiceError};
+use super::{Hlc, HlcError, decimal};
 
 /// HLC timestamp: of the request, or the version in a response or notification.
 pub const TIMESTAMP: &str = "__ts";
@@ -15,28 +15,126 @@ pub const PROTOCOL_VERSION_VALUE: &str = "1.0";
 pub const PARTITION: &str = "$partition";
 /// Asks that the key be persisted to disk.
 pub const PERSIST: &str = "aio-persistence";
+/// The value of [`PERSIST`] that asks for it.
+pub const PERSIST_VALUE: &str = "true";
+/// Its presence asks the broker to bypass back-pressure; a server that does not know it ignores it.
+pub const HIGH_PRIORITY: &str = "$high_priority";
 /// RPC status of a response.
 pub const STATUS: &str = "__stat";
+/// The status of every response that carries a [`Reply`](super::Reply), `-ERR` included.
+pub const STATUS_OK: &str = "200";
 /// Human-readable text of an RPC error.
 pub const STATUS_MESSAGE: &str = "__stMsg";
+/// Name of the property that an RPC error is about.
+pub const INVALID_NAME: &str = "__propName";
+/// Value of the property that an RPC error is about.
+pub const INVALID_VALUE: &str = "__propVal";
+/// `true` if the application behind the RPC layer failed.
+pub const APPLICATION_ERROR: &str = "__apErr";
+/// With status 505: the major protocol versions that the other side speaks, separated by spaces.
+pub const SUPPORTED_VERSIONS: &str = "__supProtMajVer";
 /// Content type of every payload.
 pub const CONTENT_TYPE: &str = "application/octet-stream";
+
+/// What a client sends with a request, as texts.
+///
+/// ```
+/// use statestore::protocol::property::RequestPairs;
+///
+/// let pairs = RequestPairs { timestamp: "1:0:me", fencing_token: None, client_id: "me", persist: true };
+/// assert_eq!(
+///     pairs.iter().collect::<Vec<_>>(),
+///     [
+///         ("__ts", "1:0:me"),
+///         ("__srcId", "me"),
+///         ("__protVer", "1.0"),
+///         ("$partition", "me"),
+///         ("aio-persistence", "true"),
+///     ],
+/// );
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestPairs<'a> {
+    /// `__ts`, the text form of an [`Hlc`].
+    pub timestamp: &'a str,
+    /// `__ft`, the text form of an [`Hlc`].
+    pub fencing_token: Option<&'a str>,
+    /// `__srcId` and `$partition`.
+    pub client_id: &'a str,
+    /// `aio-persistence: true`.
+    pub persist: bool,
+}
+
+impl<'a> RequestPairs<'a> {
+    /// The user properties in the order in which they are sent: `__ts`, `__ft`, `__srcId`, `__protVer`, `$partition`,
+    /// `aio-persistence`. `__ft` and `aio-persistence` are left out when they are not wanted.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'a str)> + use<'a> {
+        let persist = self.persist.then_some(PERSIST_VALUE);
+        [
+            (TIMESTAMP, Some(self.timestamp)),
+            (FENCING_TOKEN, self.fencing_token),
+            (SOURCE_ID, Some(self.client_id)),
+            (PROTOCOL_VERSION, Some(PROTOCOL_VERSION_VALUE)),
+            (PARTITION, Some(self.client_id)),
+            (PERSIST, persist),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+    }
+}
+
+/// The user properties that a server sends with a response, in their order: `__stat`, `__protVer`, and `__ts` if the
+/// response has a version.
+pub fn response_pairs(version: Option<&str>) -> impl Iterator<Item = (&'static str, &str)> {
+    [
+        (STATUS, Some(STATUS_OK)),
+        (PROTOCOL_VERSION, Some(PROTOCOL_VERSION_VALUE)),
+        (TIMESTAMP, version),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
+}
 
 /// What a server reads from a request's user properties.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestProperties {
     /// `__ts`; absent, or an HLC, or text that is not one.
-    pub timestamp: Option<Result<Hlc, super::HlcError>>,
+    pub timestamp: Option<Result<Hlc, HlcError>>,
     /// `__ft`; absent, or an HLC, or text that is not one.
-    pub fencing_token: Option<Result<Hlc, super::HlcError>>,
+    pub fencing_token: Option<Result<Hlc, HlcError>>,
     /// `aio-persistence: true`.
     pub persist: bool,
 }
 
 impl RequestProperties {
     /// Reads them; unknown names are ignored, the first of a repeated name counts.
+    ///
+    /// ```
+    /// use statestore::protocol::{HlcError, property::RequestProperties};
+    ///
+    /// let read = RequestProperties::parse([("__ts", "7"), ("aio-persistence", "true")]);
+    /// assert_eq!(read.timestamp, Some(Err(HlcError::Segments)));
+    /// assert_eq!(read.fencing_token, None);
+    /// assert!(read.persist);
+    /// ```
     pub fn parse<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        unimplemented!()
+        let (mut timestamp, mut fencing_token, mut persist) = (None, None, None);
+        for (name, value) in pairs {
+            match name {
+                TIMESTAMP => timestamp.get_or_insert_with(|| Hlc::parse(value.as_bytes())),
+                FENCING_TOKEN => fencing_token.get_or_insert_with(|| Hlc::parse(value.as_bytes())),
+                PERSIST => {
+                    persist.get_or_insert(value == PERSIST_VALUE);
+                    continue;
+                }
+                _ => continue,
+            };
+        }
+        Self {
+            timestamp,
+            fencing_token,
+            persist: persist.unwrap_or(false),
+        }
     }
 }
 
@@ -46,11 +144,13 @@ impl RequestProperties {
 pub struct ResponseProperties {
     /// `__ts`.
     pub version: Option<Hlc>,
+    /// Why there is no version although `__ts` was sent: the text is not an HLC. What was asked for was done.
+    pub version_error: Option<HlcError>,
 }
 
 /// A response that says that the RPC itself failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("RPC status {status:?}: {message}")]
+#[error("RPC status {}: {message}", .status.map_or_else(|| "missing".to_owned(), |status| status.to_string()))]
 pub struct RpcError {
     /// `__stat`, if it was a number.
     pub status: Option<u16>,
@@ -62,13 +162,102 @@ pub struct RpcError {
     pub property_value: Option<String>,
     /// `__apErr` is `true`: the executing application failed, not the protocol layer.
     pub application_error: bool,
+    /// `__supProtMajVer`, if any.
+    pub supported_versions: Option<String>,
 }
 
 impl ResponseProperties {
-    /// Reads them.
+    /// Reads them; unknown names are ignored, the first of a repeated name counts.
+    ///
+    /// ```
+    /// use statestore::protocol::property::ResponseProperties;
+    ///
+    /// let good = ResponseProperties::parse([("__stat", "200"), ("__ts", "7:0:StateStore")])?;
+    /// assert_eq!(good.version.map(|version| version.wall_ms()), Some(7));
+    ///
+    /// let bad = ResponseProperties::parse([("__stat", "503"), ("__stMsg", "busy")]).unwrap_err();
+    /// assert_eq!((bad.status, bad.message.as_str()), (Some(503), "busy"));
+    /// # Ok::<(), statestore::protocol::property::RpcError>(())
+    /// ```
     pub fn parse<'a>(
         pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, RpcError> {
-        unimplemented!()
+        let mut received = Received::default();
+        for (name, value) in pairs {
+            let place = match name {
+                TIMESTAMP => &mut received.timestamp,
+                STATUS => &mut received.status,
+                STATUS_MESSAGE => &mut received.message,
+                INVALID_NAME => &mut received.property_name,
+                INVALID_VALUE => &mut received.property_value,
+                APPLICATION_ERROR => &mut received.application_error,
+                SUPPORTED_VERSIONS => &mut received.supported_versions,
+                _ => continue,
+            };
+            place.get_or_insert(value);
+        }
+        if received.status != Some(STATUS_OK) {
+            return Err(received.into_error());
+        }
+        let version = received.timestamp.map(|text| Hlc::parse(text.as_bytes()));
+        let (version, version_error) = match version.transpose() {
+            Ok(version) => (version, None),
+            Err(error) => (None, Some(error)),
+        };
+        Ok(Self {
+            version,
+            version_error,
+        })
+    }
+}
+
+/// The texts of a response's properties.
+#[derive(Default)]
+struct Received<'a> {
+    timestamp: Option<&'a str>,
+    status: Option<&'a str>,
+    message: Option<&'a str>,
+    property_name: Option<&'a str>,
+    property_value: Option<&'a str>,
+    application_error: Option<&'a str>,
+    supported_versions: Option<&'a str>,
+}
+
+impl Received<'_> {
+    fn into_error(self) -> RpcError {
+        let number = self.status.and_then(|text| decimal::parse(text.as_bytes()));
+        let status = number.and_then(|number| u16::try_from(number).ok());
+        let said = self.message.filter(|message| !message.is_empty());
+        let message = match (self.status, status, said) {
+            (None, _, None) => "the response has no `__stat`".to_owned(),
+            (None, _, Some(said)) => format!("the response has no `__stat`; it says: {said}"),
+            (Some(text), None, None) => format!("`__stat` is not a status code: {text:?}"),
+            (Some(text), None, Some(said)) => {
+                format!("`__stat` is not a status code: {text:?}; it says: {said}")
+            }
+            (Some(_), Some(_), Some(said)) => said.to_owned(),
+            (Some(_), Some(code), None) => meaning(code).to_owned(),
+        };
+        RpcError {
+            status,
+            message,
+            property_name: self.property_name.map(str::to_owned),
+            property_value: self.property_value.map(str::to_owned),
+            application_error: self.application_error == Some("true"),
+            supported_versions: self.supported_versions.map(str::to_owned),
+        }
+    }
+}
+
+/// What a status means that came without a text.
+fn meaning(status: u16) -> &'static str {
+    match status {
+        400 => "a property of the request is missing or invalid",
+        408 => "the store did not finish in time",
+        415 => "the store does not support the content type",
+        500 => "the store failed",
+        503 => "the store is not available",
+        505 => "the store does not support the protocol version",
+        _ => "the store gave no reason",
     }
 }
