@@ -1,10 +1,69 @@
 //! The state store as a pure state machine: `(request, now) -> response, notifications, writes`.
 //!
 //! No socket, no thread, no clock of its own.
-use crate::storage::{Batch, Record};
+//!
+//! # Order of checks
+//!
+//! A request is answered by the first of these that has something to say:
+//!
+//! 1. **Payload**: the errors of [`Command::decode`], then a key or pattern that is longer than the limit.
+//! 2. **Redelivery**: a SET, DEL or VDEL that was answered before is answered again.
+//! 3. **Timestamps**: `malformed timestamp` for a `__ts` or `__ft` that is not an HLC, on any command that carries
+//!    one (vendor clients send `__ts` with every command); `missing timestamp` on a SET only.
+//! 4. **Skew**: `__ts` more than a minute ahead on a SET only, since no other command uses it; `__ft` more than a
+//!    minute ahead on any command.
+//! 5. **Fence** (SET, DEL, VDEL on a key that has a token): `a fencing token is required`, then `lower version`.
+//! 6. **Condition**: NX, NEX, or the value of VDEL: `:-1`. A deletion of an absent key: `:0`.
+//! 7. **Quota**: a SET that would make one key too many. A SET that replaces never meets it.
+//! 8. **Effect**.
+//!
+//! Whatever is not applied changes nothing, the fencing token included.
+//!
+//! # Versions
+//!
+//! A SET gets the version that the HLC rule makes of the wall clock, its own `__ts`, and the key's stored version.
+//! A deletion (DEL, VDEL, expiry) gets a version greater than that of the deleted entry. Of all deletions together
+//! the store keeps the highest version, the *floor*, across restarts too ([`Batch::clock`]); a SET of an absent key
+//! takes the floor in the place of the stored version. So the versions of one key, and with them its notifications
+//! and the fencing tokens made of them, rise for ever, through deletion, expiry, restart, and a wall clock that was
+//! set back.
+//!
+//! One clock for all keys would give that too, but then a single client whose clock is a minute ahead would push
+//! the versions of every key a minute ahead. With the floor this spreads only to keys that are made after a key of
+//! that client was deleted, and by no more than the same minute.
+//!
+//! [`Command::decode`]: statestore::protocol::Command::decode
+//! [`Batch::clock`]: crate::storage::Batch::clock
+
+mod config;
+mod expiry;
+mod packed;
+mod replay;
+pub mod rules;
+mod scan;
+mod store;
+mod table;
+mod watch;
+
+pub use config::EngineConfig;
+
+use crate::storage::{Batch, Expiry, Record, Write};
 use bytes::Bytes;
-use statestore::protocol::{Event, Hlc, Reply, property::RequestProperties};
+use replay::Replay;
+use rules::{Change, Operation, Outcome, Step};
+use scan::Pages;
+use statestore::protocol::property::RequestProperties;
+use statestore::protocol::{Command, Event, Hlc, Reply, ServiceError};
 use std::sync::Arc;
+use store::{Expired, Store};
+use watch::Watches;
+
+/// How many expired entries one call of [`Engine::expire`] removes at most.
+const EXPIRED_PER_CALL: usize = 512;
+
+/// How many expired entries a request removes before it is executed. More than one, so that the expired entries
+/// become fewer even if nobody calls [`Engine::expire`].
+const EXPIRED_PER_REQUEST: usize = 4;
 
 /// The two clocks that one instant has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,23 +74,12 @@ pub struct Now {
     pub mono_ms: u64,
 }
 
-/// What an operator can set.
-#[derive(Debug, Clone)]
-pub struct EngineConfig {
-    /// Most keys the store holds; a SET of one more answers `the quota has been exceeded`.
-    pub max_keys: u64,
-    /// Longest key in bytes. Its hex form must fit a notification topic of 65,535 bytes.
-    pub max_key_bytes: usize,
-    /// Most payload bytes of a SCAN page.
-    pub max_page_bytes: usize,
-}
-
 /// One request, as it came from the front.
 #[derive(Debug)]
 pub struct Request<'a> {
     /// The publisher's real client id.
     pub client: &'a Arc<str>,
-    /// Correlation data.
+    /// Correlation data, not empty; of any length.
     pub correlation: &'a [u8],
     /// The RESP3 payload.
     pub payload: &'a Bytes,
@@ -51,7 +99,7 @@ pub struct Response {
 /// A change that watching clients are told about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notify {
-    /// Who watches.
+    /// Who watches, in the order of their client ids. A client that changes a key it watches is among them.
     pub clients: Vec<Arc<str>>,
     /// The key.
     pub key: Bytes,
@@ -62,6 +110,9 @@ pub struct Notify {
 }
 
 /// What executing requests and passing time brought about, besides responses.
+///
+/// A response can tell of the writes of an earlier call: a GET reads them, a redelivery repeats their answer. So
+/// no response, and no notification, leaves before the writes of all calls up to its own are durable.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// In the order of the changes.
@@ -72,43 +123,242 @@ pub struct Effects {
 
 /// The store.
 #[derive(Debug)]
-pub struct Engine {}
+pub struct Engine {
+    store: Store,
+    watches: Watches,
+    replay: Replay,
+    pages: Pages,
+    max_key_bytes: usize,
+}
 
 impl Engine {
     /// An empty store.
     pub fn new(config: EngineConfig) -> Self {
-        unimplemented!()
+        Self {
+            store: Store::new(&config),
+            watches: Watches::new(config.max_watches_per_client),
+            replay: Replay::new(&config),
+            pages: Pages::new(&config),
+            max_key_bytes: config.max_key_bytes,
+        }
     }
-    /// Takes over one record at start, before any request.
+
+    /// Takes over one record at start, before any request; also if the quota is smaller by now.
+    ///
+    /// A record whose time is over is not seen by any request, and the next calls of [`expire`](Self::expire)
+    /// remove it from the storage.
     pub fn restore(&mut self, record: Record, now: Now) {
-        unimplemented!()
+        self.store.restore(&record, now);
     }
-    /// Takes over the highest version that a former run issued.
+
+    /// Takes over the highest version that a deletion in a former run was given.
     pub fn restore_clock(&mut self, wall_ms: u64, counter: u64) {
-        unimplemented!()
+        self.store.raise_floor((wall_ms, counter));
     }
-    /// Executes one request. What expired until `now` is removed first.
+
+    /// Executes one request. No request sees an entry at or after the millisecond in which it expires.
+    ///
+    /// `effects` is added to, so one may serve several calls.
     pub fn execute(&mut self, request: &Request<'_>, now: Now, effects: &mut Effects) -> Response {
-        unimplemented!()
+        self.expire_some(EXPIRED_PER_REQUEST, now, effects);
+        let command = match self.decode(request.payload) {
+            Ok(command) => command,
+            Err(error) => return error.into(),
+        };
+        if !is_replayed(&command) {
+            return self.execute_new(&command, request, now, effects);
+        }
+        let id = self.replay.identify(request);
+        if let Some(response) = self.replay.answer(request.client, &id) {
+            return response;
+        }
+        let response = self.execute_new(&command, request, now, effects);
+        self.replay.remember(request.client, id, &response);
+        response
     }
-    /// Removes what expired until `now`.
+
+    /// Removes what expired until `now`, but not so much at once that requests would have to wait for long:
+    /// [`next_expiry_ms`](Self::next_expiry_ms) says whether there is more to do at once.
     pub fn expire(&mut self, now: Now, effects: &mut Effects) {
-        unimplemented!()
+        self.expire_some(EXPIRED_PER_CALL, now, effects);
     }
-    /// When [`expire`](Self::expire) has something to do next, in `mono_ms`.
+
+    /// When [`expire`](Self::expire) has something to do next, in `mono_ms`; what is past means now.
     pub fn next_expiry_ms(&self) -> Option<u64> {
-        unimplemented!()
+        self.store.next_deadline_ms()
     }
-    /// The client's connection ended: its watches end.
+
+    /// The client's connection ended: its watches end. To be called before the first request of its next one.
     pub fn disconnected(&mut self, client: &str) {
-        unimplemented!()
+        self.watches.disconnected(client);
     }
+
     /// The client's session ended: remembered answers to its requests are dropped.
     pub fn session_ended(&mut self, client: &str) {
-        unimplemented!()
+        self.replay.session_ended(client);
     }
-    /// Number of keys.
+
+    /// Number of keys, those included that expired but have not been removed yet.
     pub fn len(&self) -> u64 {
-        unimplemented!()
+        self.store.table().len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn decode(&self, payload: &Bytes) -> Result<Command, ServiceError> {
+        let command = Command::decode(payload)?;
+        let (what, bytes) = match &command {
+            Command::Scan { pattern, .. } => ("pattern", pattern),
+            Command::Set { key, .. }
+            | Command::Get { key }
+            | Command::Del { key }
+            | Command::Vdel { key, .. }
+            | Command::Watch { key }
+            | Command::Unwatch { key } => ("key", key),
+            _ => return Err(ServiceError::UnknownCommand),
+        };
+        if bytes.len() > self.max_key_bytes {
+            let text = format!("the {what} is longer than {} bytes", self.max_key_bytes);
+            return Err(ServiceError::Other(text.into()));
+        }
+        Ok(command)
+    }
+
+    fn execute_new(
+        &mut self,
+        command: &Command,
+        request: &Request<'_>,
+        now: Now,
+        effects: &mut Effects,
+    ) -> Response {
+        match rules::check(command, &request.properties, now.wall_ms) {
+            Err(error) => error.into(),
+            Ok(Step::Entry(key, operation)) => self.operate(key, &operation, now, effects),
+            Ok(Step::Watch(key)) => match self.watches.watch(request.client, key) {
+                Ok(()) => Reply::Ok.into(),
+                Err(error) => error.into(),
+            },
+            Ok(Step::Unwatch(key)) => match self.watches.unwatch(request.client, key) {
+                true => Reply::Ok.into(),
+                false => Reply::Count(0).into(),
+            },
+            Ok(Step::Scan { pattern, token }) => self.scan(pattern, token, now),
+        }
+    }
+
+    fn operate(
+        &mut self,
+        key: &Bytes,
+        operation: &Operation<'_>,
+        now: Now,
+        effects: &mut Effects,
+    ) -> Response {
+        if let Some(expired) = self.store.expire_key(key, now) {
+            self.record_deletion(expired.key, expired.version, effects);
+        }
+        let Outcome {
+            reply,
+            version,
+            change,
+        } = self.store.apply(key, operation, now);
+        let version = version.map(rules::store_hlc);
+        match change {
+            Change::Keep => {}
+            Change::Put {
+                value,
+                version: stored,
+                token,
+                ttl_ms,
+            } => {
+                effects.writes.writes.push(Write::Put(Record {
+                    key: key.clone(),
+                    value: value.clone(),
+                    version: stored,
+                    fence: token.cloned(),
+                    expiry: ttl_ms.map(|ttl| Expiry {
+                        at_wall_ms: now.wall_ms.saturating_add(ttl.get()),
+                        ttl_ms: ttl.get(),
+                    }),
+                }));
+                self.notify(key, || Event::Set(value.clone()), stored, effects);
+            }
+            Change::Remove { version } => self.record_deletion(key.clone(), version, effects),
+        }
+        Response { reply, version }
+    }
+
+    fn scan(&self, pattern: &[u8], token: Option<&Bytes>, now: Now) -> Response {
+        let table = self.store.table();
+        let from = match token {
+            None => 0,
+            Some(token) => match scan::position(token, table) {
+                Some(position) => position,
+                None => return ServiceError::Syntax.into(),
+            },
+        };
+        let (keys, next) = self.pages.page(table, pattern, from, now.mono_ms);
+        let token = next.map(|position| scan::token(position, table));
+        Reply::Page { keys, token }.into()
+    }
+
+    fn expire_some(&mut self, most: usize, now: Now, effects: &mut Effects) {
+        for _ in 0..most {
+            match self.store.expire_first(now) {
+                Some(Expired { key, version }) => self.record_deletion(key, version, effects),
+                None => return,
+            }
+        }
+    }
+
+    fn record_deletion(&self, key: Bytes, version: rules::Version, effects: &mut Effects) {
+        self.notify(&key, || Event::Deleted, version, effects);
+        effects.writes.writes.push(Write::Delete(key));
+        effects.writes.clock = Some(self.store.floor());
+    }
+
+    fn notify(
+        &self,
+        key: &Bytes,
+        event: impl FnOnce() -> Event,
+        version: rules::Version,
+        effects: &mut Effects,
+    ) {
+        let clients = self.watches.watchers(key);
+        if !clients.is_empty() {
+            effects.notifications.push(Notify {
+                clients: clients.to_vec(),
+                key: key.clone(),
+                event: event(),
+                version: rules::store_hlc(version),
+            });
+        }
+    }
+}
+
+/// Whether a redelivery of this command is answered from memory.
+fn is_replayed(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Set { .. } | Command::Del { .. } | Command::Vdel { .. }
+    )
+}
+
+impl From<Reply> for Response {
+    /// A reply without a version.
+    fn from(reply: Reply) -> Self {
+        Self {
+            reply,
+            version: None,
+        }
+    }
+}
+
+impl From<ServiceError> for Response {
+    /// A refusal.
+    fn from(error: ServiceError) -> Self {
+        Reply::Error(error).into()
     }
 }

@@ -1,0 +1,25 @@
+//! When which entry expires.
+use std::collections::BTreeSet;
+
+/// The deadlines of all entries that have one, soonest first.
+///
+/// An entry stands here by the hash of its key, with exactly the deadline that it carries: a renewal replaces the
+/// former deadline, so a lease renewed a million times takes one place. Two entries with the same hash and the same
+/// deadline share a place; who removes one of them asks first whether the other is still there.
+#[derive(Debug, Default)]
+pub(super) struct Deadlines(BTreeSet<(u64, u64)>);
+
+impl Deadlines {
+    pub(super) fn insert(&mut self, deadline_ms: u64, hash: u64) {
+        self.0.insert((deadline_ms, hash));
+    }
+
+    pub(super) fn remove(&mut self, deadline_ms: u64, hash: u64) {
+        self.0.remove(&(deadline_ms, hash));
+    }
+
+    /// The soonest deadline, and the hash of its key.
+    pub(super) fn first(&self) -> Option<(u64, u64)> {
+        self.0.first().copied()
+    }
+}

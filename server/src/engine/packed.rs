@@ -1,0 +1,279 @@
+//! One entry in one heap allocation.
+//!
+//! A million small entries cost what their bytes cost: numbers are LEB128 varints, absent parts take no space, and
+//! there is one allocation per entry. Layout, in order:
+//!
+//! | part | form |
+//! |---|---|
+//! | key | length, bytes |
+//! | flags | one byte: 1 = expires, 2 = has a fencing token |
+//! | version | wall clock, counter |
+//! | deadline | milliseconds on the monotonic clock, if flag 1 |
+//! | token | wall clock, counter, node id (length, bytes), if flag 2 |
+//! | value | the rest |
+use super::rules::{Token, Version};
+
+const EXPIRES: u8 = 1;
+const FENCED: u8 = 2;
+
+/// The parts of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fields<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) value: &'a [u8],
+    pub(super) version: Version,
+    pub(super) token: Option<Token<'a>>,
+    /// When it expires, on the monotonic clock.
+    pub(super) deadline_ms: Option<u64>,
+}
+
+/// An entry as it lies in memory.
+pub(super) struct Packed(Box<[u8]>);
+
+impl Packed {
+    pub(super) fn new(fields: &Fields<'_>) -> Self {
+        let mut out = Vec::with_capacity(fields.packed_len());
+        fields.write(&mut out);
+        Self(out.into_boxed_slice())
+    }
+
+    /// Replaces the content; the allocation is kept if the length is the same.
+    pub(super) fn replace(&mut self, fields: &Fields<'_>) {
+        if self.0.len() == fields.packed_len() {
+            fields.write(&mut Cursor(&mut self.0));
+        } else {
+            *self = Self::new(fields);
+        }
+    }
+
+    pub(super) fn key(&self) -> &[u8] {
+        Reader(&self.0).counted()
+    }
+
+    /// The key, and when it expires.
+    pub(super) fn key_and_deadline(&self) -> (&[u8], Option<u64>) {
+        let mut reader = Reader(&self.0);
+        let key = reader.counted();
+        let flags = reader.byte();
+        if flags & EXPIRES == 0 {
+            return (key, None);
+        }
+        reader.varint();
+        reader.varint();
+        (key, Some(reader.varint()))
+    }
+
+    pub(super) fn fields(&self) -> Fields<'_> {
+        let mut reader = Reader(&self.0);
+        let key = reader.counted();
+        let flags = reader.byte();
+        let version = (reader.varint(), reader.varint());
+        let deadline_ms = (flags & EXPIRES != 0).then(|| reader.varint());
+        let token = (flags & FENCED != 0).then(|| Token {
+            wall_ms: reader.varint(),
+            counter: reader.varint(),
+            node_id: reader.counted(),
+        });
+        Fields {
+            key,
+            value: reader.0,
+            version,
+            token,
+            deadline_ms,
+        }
+    }
+}
+
+impl Fields<'_> {
+    fn packed_len(&self) -> usize {
+        let token = self.token.map_or(0, |token| {
+            varint_len(token.wall_ms) + varint_len(token.counter) + counted_len(token.node_id)
+        });
+        counted_len(self.key)
+            + 1
+            + varint_len(self.version.0)
+            + varint_len(self.version.1)
+            + self.deadline_ms.map_or(0, varint_len)
+            + token
+            + self.value.len()
+    }
+
+    fn write(&self, out: &mut impl Sink) {
+        put_counted(self.key, out);
+        let expires = if self.deadline_ms.is_some() { EXPIRES } else { 0 };
+        let fenced = if self.token.is_some() { FENCED } else { 0 };
+        out.put(&[expires | fenced]);
+        put_varint(self.version.0, out);
+        put_varint(self.version.1, out);
+        if let Some(deadline) = self.deadline_ms {
+            put_varint(deadline, out);
+        }
+        if let Some(token) = self.token {
+            put_varint(token.wall_ms, out);
+            put_varint(token.counter, out);
+            put_counted(token.node_id, out);
+        }
+        out.put(self.value);
+    }
+}
+
+/// Where an entry is written: a fresh vector, or the allocation that it has already.
+trait Sink {
+    fn put(&mut self, bytes: &[u8]);
+}
+
+impl Sink for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+struct Cursor<'a>(&'a mut [u8]);
+
+impl Sink for Cursor<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        let (head, tail) = std::mem::take(&mut self.0).split_at_mut(bytes.len());
+        head.copy_from_slice(bytes);
+        self.0 = tail;
+    }
+}
+
+/// Reads what [`Fields::write`] wrote; nothing else ever lies in a [`Packed`].
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn byte(&mut self) -> u8 {
+        let byte = self.0[0];
+        self.0 = &self.0[1..];
+        byte
+    }
+
+    fn varint(&mut self) -> u64 {
+        let mut value = 0;
+        let mut shift = 0;
+        loop {
+            let byte = self.byte();
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return value;
+            }
+            shift += 7;
+        }
+    }
+
+    fn counted(&mut self) -> &'a [u8] {
+        // what was a length in memory fits a usize again
+        #[allow(clippy::cast_possible_truncation)]
+        let len = self.varint() as usize;
+        let (head, tail) = self.0.split_at(len);
+        self.0 = tail;
+        head
+    }
+}
+
+fn put_varint(mut value: u64, out: &mut impl Sink) {
+    let mut bytes = [0; 10];
+    let mut len = 0;
+    loop {
+        // the low seven bits
+        #[allow(clippy::cast_possible_truncation)]
+        let low = value as u8 & 0x7f;
+        value >>= 7;
+        bytes[len] = if value == 0 { low } else { low | 0x80 };
+        len += 1;
+        if value == 0 {
+            return out.put(&bytes[..len]);
+        }
+    }
+}
+
+fn varint_len(value: u64) -> usize {
+    let bits = (value | 1).ilog2() as usize + 1;
+    bits.div_ceil(7)
+}
+
+fn put_counted(bytes: &[u8], out: &mut impl Sink) {
+    put_varint(bytes.len() as u64, out);
+    out.put(bytes);
+}
+
+fn counted_len(bytes: &[u8]) -> usize {
+    varint_len(bytes.len() as u64) + bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn number() -> impl Strategy<Value = u64> {
+        prop_oneof![
+            Just(0),
+            Just(u64::MAX),
+            any::<u64>(),
+            (0u32..64).prop_map(|bit| 1 << bit),
+            (1u32..64).prop_map(|bit| (1 << bit) - 1),
+        ]
+    }
+
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(any::<u8>(), 0..200)
+    }
+
+    type Parts = (
+        Vec<u8>,
+        Vec<u8>,
+        Version,
+        Option<(u64, u64, Vec<u8>)>,
+        Option<u64>,
+    );
+
+    fn parts() -> impl Strategy<Value = Parts> {
+        (
+            bytes(),
+            bytes(),
+            (number(), number()),
+            prop::option::of((number(), number(), bytes())),
+            prop::option::of(number()),
+        )
+    }
+
+    fn fields(parts: &Parts) -> Fields<'_> {
+        Fields {
+            key: &parts.0,
+            value: &parts.1,
+            version: parts.2,
+            token: parts.3.as_ref().map(|(wall_ms, counter, node_id)| Token {
+                wall_ms: *wall_ms,
+                counter: *counter,
+                node_id,
+            }),
+            deadline_ms: parts.4,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_packed_is_read_back(first in parts(), second in parts()) {
+            let mut packed = Packed::new(&fields(&first));
+            prop_assert_eq!(packed.fields(), fields(&first));
+            packed.replace(&fields(&second));
+            prop_assert_eq!(packed.fields(), fields(&second));
+            prop_assert_eq!(packed.key(), &second.0[..]);
+            prop_assert_eq!(packed.key_and_deadline(), (&second.0[..], second.4));
+            prop_assert_eq!(packed.0.len(), fields(&second).packed_len());
+        }
+    }
+
+    #[test]
+    fn a_small_entry_takes_nine_bytes_more_than_key_and_value() {
+        let fields = Fields {
+            key: &[b'k'; 16],
+            value: &[b'v'; 100],
+            version: (1_760_000_000_000, 3),
+            token: None,
+            deadline_ms: None,
+        };
+        assert_eq!(Packed::new(&fields).0.len(), 16 + 100 + 9);
+    }
+}

@@ -1,0 +1,184 @@
+//! The local keyspace: the table, its deadlines, and the rules folded over both.
+use super::expiry::Deadlines;
+use super::packed::Fields;
+use super::rules::{self, Change, Context, Entry, Operation, Outcome, Token, Version};
+use super::table::Table;
+use super::{EngineConfig, Now};
+use crate::storage::Record;
+use bytes::Bytes;
+
+/// Entries, with the deadlines of those that have one.
+#[derive(Debug)]
+pub(super) struct Store {
+    table: Table,
+    deadlines: Deadlines,
+    /// The highest version that a deletion was given. It outlives the deleted entries, so that whoever sets a key
+    /// anew gets a version greater than all that the key ever had.
+    floor: Version,
+    max_keys: u64,
+}
+
+/// An entry that is gone because its time was over.
+#[derive(Debug)]
+pub(super) struct Expired {
+    pub(super) key: Bytes,
+    pub(super) version: Version,
+}
+
+impl Store {
+    pub(super) fn new(config: &EngineConfig) -> Self {
+        Self {
+            table: Table::new(config.hash_key),
+            deadlines: Deadlines::default(),
+            floor: (0, 0),
+            max_keys: config.max_keys,
+        }
+    }
+
+    pub(super) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    pub(super) fn floor(&self) -> Version {
+        self.floor
+    }
+
+    pub(super) fn raise_floor(&mut self, version: Version) {
+        self.floor = self.floor.max(version);
+    }
+
+    pub(super) fn next_deadline_ms(&self) -> Option<u64> {
+        Some(self.deadlines.first()?.0)
+    }
+
+    /// Whether the quota allows one more key.
+    pub(super) fn has_room(&self) -> bool {
+        self.table.len() < self.max_keys
+    }
+
+    /// Takes over a record of a former run. One whose time is over gets a deadline that is over: it is never seen,
+    /// and it leaves the usual way, so that the storage forgets it as well.
+    pub(super) fn restore(&mut self, record: &Record, now: Now) {
+        let deadline_ms = record.expiry.map(|expiry| {
+            let left = expiry.at_wall_ms.saturating_sub(now.wall_ms);
+            now.mono_ms.saturating_add(left.min(expiry.ttl_ms))
+        });
+        let fields = Fields {
+            key: &record.key,
+            value: &record.value,
+            version: record.version,
+            token: record.fence.as_ref().map(Token::from),
+            deadline_ms,
+        };
+        let hash = self.table.hash(&record.key);
+        let former = self.deadline_of(hash, &record.key);
+        self.put(hash, former, &fields);
+    }
+
+    /// Removes the entry of `key` if its time is over.
+    pub(super) fn expire_key(&mut self, key: &Bytes, now: Now) -> Option<Expired> {
+        let hash = self.table.hash(key);
+        let (_, deadline) = self.table.get(hash, key)?.key_and_deadline();
+        let deadline = deadline.filter(|&deadline| deadline <= now.mono_ms)?;
+        Some(self.expire_entry(hash, deadline, key.clone(), now))
+    }
+
+    /// Removes the entry whose time was over first.
+    pub(super) fn expire_first(&mut self, now: Now) -> Option<Expired> {
+        let (deadline, hash) = self.deadlines.first()?;
+        if deadline > now.mono_ms {
+            return None;
+        }
+        let key = self
+            .table
+            .with_hash(hash)
+            .map(super::packed::Packed::key_and_deadline)
+            .find(|(_, its)| *its == Some(deadline))
+            .map(|(key, _)| Bytes::copy_from_slice(key))
+            .expect("every deadline belongs to an entry");
+        Some(self.expire_entry(hash, deadline, key, now))
+    }
+
+    /// Executes one operation on the entry of `key`, which has not expired.
+    pub(super) fn apply<'a>(
+        &mut self,
+        key: &[u8],
+        operation: &Operation<'a>,
+        now: Now,
+    ) -> Outcome<'a> {
+        let hash = self.table.hash(key);
+        let fields = self.table.get(hash, key).map(super::packed::Packed::fields);
+        let former = fields.and_then(|fields| fields.deadline_ms);
+        let entry = fields.map(|fields| Entry {
+            value: fields.value,
+            version: fields.version,
+            token: fields.token,
+        });
+        let context = Context {
+            wall_ms: now.wall_ms,
+            floor: self.floor,
+            has_room: self.has_room(),
+        };
+        let outcome = operation.apply(entry.as_ref(), &context);
+        match outcome.change {
+            Change::Keep => {}
+            Change::Put {
+                value,
+                version,
+                token,
+                ttl_ms,
+            } => {
+                let fields = Fields {
+                    key,
+                    value,
+                    version,
+                    token: token.map(Token::from),
+                    deadline_ms: ttl_ms.map(|ttl| now.mono_ms.saturating_add(ttl.get())),
+                };
+                self.put(hash, former, &fields);
+            }
+            Change::Remove { version } => self.remove(hash, key, former, version),
+        }
+        outcome
+    }
+
+    fn expire_entry(&mut self, hash: u64, deadline: u64, key: Bytes, now: Now) -> Expired {
+        let deleted = self
+            .table
+            .get(hash, &key)
+            .map_or((0, 0), |it| it.fields().version);
+        let version = rules::deletion_version(deleted, now.wall_ms);
+        self.remove(hash, &key, Some(deadline), version);
+        Expired { key, version }
+    }
+
+    fn put(&mut self, hash: u64, former: Option<u64>, fields: &Fields<'_>) {
+        self.table.put(hash, fields);
+        if former != fields.deadline_ms {
+            self.forget_deadline(hash, former);
+            if let Some(deadline) = fields.deadline_ms {
+                self.deadlines.insert(deadline, hash);
+            }
+        }
+    }
+
+    fn remove(&mut self, hash: u64, key: &[u8], former: Option<u64>, version: Version) {
+        self.table.remove(hash, key);
+        self.forget_deadline(hash, former);
+        self.raise_floor(version);
+    }
+
+    /// Forgets the deadline that an entry had, unless another entry with the same hash has it too.
+    fn forget_deadline(&mut self, hash: u64, deadline: Option<u64>) {
+        let Some(deadline) = deadline else { return };
+        let mut same_hash = self.table.with_hash(hash);
+        if !same_hash.any(|it| it.key_and_deadline().1 == Some(deadline)) {
+            drop(same_hash);
+            self.deadlines.remove(deadline, hash);
+        }
+    }
+
+    fn deadline_of(&self, hash: u64, key: &[u8]) -> Option<u64> {
+        self.table.get(hash, key)?.key_and_deadline().1
+    }
+}

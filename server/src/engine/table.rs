@@ -1,0 +1,319 @@
+//! The entries, found by key and walked in the order of their hashes: an extendible hash table.
+//!
+//! A directory, indexed by the top bits of a key's hash, points to segments of a few dozen entries. A full segment
+//! is split in two by one more bit, and two sparse neighbours are joined again; no insertion ever moves more than
+//! one segment's entries, however large the table is. Each segment holds one contiguous range of hashes, so walking
+//! the segments is walking the hashes in order, and a position in that order keeps its meaning while segments are
+//! split and joined.
+//!
+//! The hash is keyed with a secret: nobody can choose keys that all fall into one segment.
+use super::packed::{Fields, Packed};
+use hashbrown::HashTable;
+use siphasher::sip::SipHasher13;
+
+/// A segment that has as many is split before one more comes in. A `HashTable` of 64 buckets holds this many.
+const SEGMENT_FULL: usize = 56;
+
+/// Two neighbours with no more than this many together are joined. Half a segment, so that it takes as many
+/// insertions before the next split.
+const SEGMENTS_SPARSE: usize = SEGMENT_FULL / 2;
+
+/// The directory has at most 2^`MAX_DEPTH` places; a segment at that depth grows instead of being split.
+const MAX_DEPTH: u32 = 30;
+
+/// Entries by key.
+pub(super) struct Table {
+    /// Which segment holds the hashes whose top `depth` bits are the index.
+    directory: Vec<u32>,
+    depth: u32,
+    segments: Vec<Segment>,
+    /// Places in `segments` that are not in use.
+    free: Vec<u32>,
+    /// How many segments there are of each depth.
+    of_depth: [u32; MAX_DEPTH as usize + 1],
+    len: u64,
+    hasher: SipHasher13,
+}
+
+/// The entries whose hashes have the same top `depth` bits.
+#[derive(Default)]
+struct Segment {
+    depth: u32,
+    entries: HashTable<Packed>,
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table")
+            .field("len", &self.len)
+            .field("depth", &self.depth)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Table {
+    pub(super) fn new(hash_key: [u64; 2]) -> Self {
+        let mut of_depth = [0; MAX_DEPTH as usize + 1];
+        of_depth[0] = 1;
+        Self {
+            directory: vec![0],
+            depth: 0,
+            segments: vec![Segment::default()],
+            free: Vec::new(),
+            of_depth,
+            len: 0,
+            hasher: SipHasher13::new_with_keys(hash_key[0], hash_key[1]),
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(super) fn hash(&self, bytes: &[u8]) -> u64 {
+        self.hasher.hash(bytes)
+    }
+
+    pub(super) fn get(&self, hash: u64, key: &[u8]) -> Option<&Packed> {
+        let segment = &self.segments[self.segment_of(hash)];
+        segment.entries.find(bucket(hash), |it| it.key() == key)
+    }
+
+    /// Inserts the entry, or replaces the one with its key.
+    pub(super) fn put(&mut self, hash: u64, fields: &Fields<'_>) {
+        let mut index = self.segment_of(hash);
+        let entries = &mut self.segments[index].entries;
+        if let Some(packed) = entries.find_mut(bucket(hash), |it| it.key() == fields.key) {
+            return packed.replace(fields);
+        }
+        while self.segments[index].entries.len() >= SEGMENT_FULL
+            && self.segments[index].depth < MAX_DEPTH
+        {
+            self.split(index, hash);
+            index = self.segment_of(hash);
+        }
+        let hasher = &self.hasher;
+        self.segments[index]
+            .entries
+            .insert_unique(bucket(hash), Packed::new(fields), |it| {
+                bucket(hasher.hash(it.key()))
+            });
+        self.len += 1;
+    }
+
+    /// Removes the entry with this key; says whether there was one.
+    pub(super) fn remove(&mut self, hash: u64, key: &[u8]) -> bool {
+        let index = self.segment_of(hash);
+        let entries = &mut self.segments[index].entries;
+        let Ok(found) = entries.find_entry(bucket(hash), |it| it.key() == key) else {
+            return false;
+        };
+        found.remove();
+        self.len -= 1;
+        while self.join(hash) {}
+        true
+    }
+
+    /// The entries with exactly this hash.
+    pub(super) fn with_hash(&self, hash: u64) -> impl Iterator<Item = &Packed> {
+        self.segments[self.segment_of(hash)]
+            .entries
+            .iter_hash(bucket(hash))
+            .filter(move |it| self.hash(it.key()) == hash)
+    }
+
+    /// The entries, in no order, of the segment that holds `hash`, and the last hash that it can hold.
+    pub(super) fn segment_at(&self, hash: u64) -> (impl Iterator<Item = &Packed>, u64) {
+        let segment = &self.segments[self.segment_of(hash)];
+        let last = hash | u64::MAX.checked_shr(segment.depth).unwrap_or(0);
+        (segment.entries.iter(), last)
+    }
+
+    fn segment_of(&self, hash: u64) -> usize {
+        self.directory[top(hash, self.depth)] as usize
+    }
+
+    /// Splits the segment at `index`, which holds `hash`, by the next bit.
+    fn split(&mut self, index: usize, hash: u64) {
+        let depth = self.segments[index].depth;
+        if depth == self.depth {
+            self.directory = self.directory.iter().flat_map(|&it| [it, it]).collect();
+            self.depth += 1;
+        }
+        let bit = 1 << (63 - depth);
+        let (low, high): (Vec<_>, Vec<_>) = std::mem::take(&mut self.segments[index].entries)
+            .into_iter()
+            .map(|packed| (self.hash(packed.key()), packed))
+            .partition(|(hash, _)| hash & bit == 0);
+        self.segments[index] = Segment::of(depth + 1, low);
+        let new = self.add_segment(Segment::of(depth + 1, high));
+        self.of_depth[depth as usize] -= 1;
+        self.of_depth[depth as usize + 1] += 2;
+        self.point(hash | bit, depth + 1, new);
+    }
+
+    /// Joins the segment that holds `hash` with its neighbour, if both together are sparse.
+    fn join(&mut self, hash: u64) -> bool {
+        let index = self.segment_of(hash);
+        let Segment { depth, entries } = &self.segments[index];
+        let depth = *depth;
+        if depth == 0 || entries.len() > SEGMENTS_SPARSE {
+            return false;
+        }
+        let bit = 1 << (64 - depth);
+        let neighbour = self.segment_of(hash ^ bit);
+        let other = &self.segments[neighbour];
+        if other.depth != depth || entries.len() + other.entries.len() > SEGMENTS_SPARSE {
+            return false;
+        }
+        let mut gone = std::mem::take(&mut self.segments[neighbour]);
+        let hasher = &self.hasher;
+        let hash_of = |it: &Packed| bucket(hasher.hash(it.key()));
+        let joined = &mut self.segments[index];
+        joined.depth = depth - 1;
+        for packed in gone.entries.drain() {
+            joined
+                .entries
+                .insert_unique(hash_of(&packed), packed, hash_of);
+        }
+        joined.entries.shrink_to_fit(hash_of);
+        self.add_free(neighbour);
+        self.of_depth[depth as usize] -= 2;
+        self.of_depth[depth as usize - 1] += 1;
+        self.point(hash, depth - 1, index);
+        while self.depth > 0 && self.of_depth[self.depth as usize] == 0 {
+            self.directory = self.directory.iter().copied().step_by(2).collect();
+            self.depth -= 1;
+        }
+        true
+    }
+
+    /// Points every place of the directory that shares the top `depth` bits of `hash` to one segment.
+    fn point(&mut self, hash: u64, depth: u32, segment: usize) {
+        let width = self.depth - depth;
+        let first = top(hash, depth) << width;
+        self.directory[first..first + (1 << width)].fill(place(segment));
+    }
+
+    fn add_segment(&mut self, segment: Segment) -> usize {
+        if let Some(index) = self.free.pop() {
+            self.segments[index as usize] = segment;
+            index as usize
+        } else {
+            self.segments.push(segment);
+            self.segments.len() - 1
+        }
+    }
+
+    fn add_free(&mut self, index: usize) {
+        self.free.push(place(index));
+    }
+}
+
+impl Segment {
+    fn of(depth: u32, hashed: Vec<(u64, Packed)>) -> Self {
+        let mut entries = HashTable::with_capacity(hashed.len());
+        for (hash, packed) in hashed {
+            entries.insert_unique(bucket(hash), packed, |_| {
+                unreachable!("the capacity suffices, nothing is moved")
+            });
+        }
+        Self { depth, entries }
+    }
+}
+
+/// The top `depth` bits, as an index.
+// at most MAX_DEPTH bits
+#[allow(clippy::cast_possible_truncation)]
+fn top(hash: u64, depth: u32) -> usize {
+    hash.checked_shr(64 - depth).unwrap_or(0) as usize
+}
+
+/// A segment's place, as the directory keeps it.
+fn place(segment: usize) -> u32 {
+    u32::try_from(segment).expect("there are at most 2^MAX_DEPTH segments")
+}
+
+/// The hash with which a segment places its entries. The top bits, which all entries of a segment share, must not
+/// be those by which it tells entries apart.
+fn bucket(hash: u64) -> u64 {
+    hash.rotate_left(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn fields<'a>(key: &'a [u8], value: &'a [u8]) -> Fields<'a> {
+        Fields {
+            key,
+            value,
+            version: (1, 0),
+            token: None,
+            deadline_ms: None,
+        }
+    }
+
+    fn walk(table: &Table) -> Vec<(u64, Vec<u8>)> {
+        let mut found = Vec::new();
+        let mut position = 0;
+        loop {
+            let (entries, last) = table.segment_at(position);
+            for entry in entries {
+                let hash = table.hash(entry.key());
+                assert!((position..=last).contains(&hash));
+                found.push((hash, entry.key().to_vec()));
+            }
+            match last.checked_add(1) {
+                Some(next) => position = next,
+                None => return found,
+            }
+        }
+    }
+
+    #[test]
+    fn every_entry_is_found_and_walked_while_the_table_grows_and_shrinks() {
+        let mut table = Table::new([1, 2]);
+        let mut model = BTreeMap::new();
+        let keys: Vec<_> = (0..20_000u32).map(|i| i.to_string()).collect();
+        for key in &keys {
+            let hash = table.hash(key.as_bytes());
+            table.put(hash, &fields(key.as_bytes(), b"old"));
+            table.put(hash, &fields(key.as_bytes(), b"value"));
+            model.insert(key.clone().into_bytes(), ());
+        }
+        let grown = (table.segments.len(), table.depth);
+        for (i, key) in keys.iter().enumerate() {
+            assert_eq!(table.len(), model.len() as u64);
+            if i % 1000 == 0 {
+                let walked = walk(&table);
+                assert_eq!(walked.len(), model.len());
+                assert!(walked.iter().all(|(_, key)| model.contains_key(key)));
+            }
+            let hash = table.hash(key.as_bytes());
+            let found = table.get(hash, key.as_bytes()).map(|it| it.fields());
+            assert_eq!(found, Some(fields(key.as_bytes(), b"value")));
+            assert!(table.remove(hash, key.as_bytes()));
+            assert!(!table.remove(hash, key.as_bytes()));
+            assert!(table.get(hash, key.as_bytes()).is_none());
+            model.remove(key.as_bytes());
+        }
+        assert!(grown.0 > 300 && grown.1 > 8, "{grown:?}");
+        assert_eq!(table.segments.len() - table.free.len(), 1);
+        assert_eq!((table.depth, table.directory.len()), (0, 1));
+    }
+
+    #[test]
+    fn entries_with_a_given_hash_are_found() {
+        let mut table = Table::new([3, 4]);
+        for i in 0..1000u32 {
+            let key = i.to_be_bytes();
+            table.put(table.hash(&key), &fields(&key, b""));
+        }
+        let key = 7u32.to_be_bytes();
+        let found: Vec<_> = table.with_hash(table.hash(&key)).map(Packed::key).collect();
+        assert_eq!(found, [&key[..]]);
+        assert_eq!(table.with_hash(!table.hash(&key)).count(), 0);
+    }
+}
