@@ -128,7 +128,7 @@ pub struct Engine {
     watches: Watches,
     replay: Replay,
     pages: Pages,
-    max_key_bytes: usize,
+    config: EngineConfig,
 }
 
 impl Engine {
@@ -139,7 +139,7 @@ impl Engine {
             watches: Watches::new(config.max_watches_per_client),
             replay: Replay::new(&config),
             pages: Pages::new(&config),
-            max_key_bytes: config.max_key_bytes,
+            config,
         }
     }
 
@@ -148,7 +148,7 @@ impl Engine {
     /// A record whose time is over is not seen by any request, and the next calls of [`expire`](Self::expire)
     /// remove it from the storage.
     pub fn restore(&mut self, record: Record, now: Now) {
-        self.store.restore(&record, now);
+        self.store.restore(record, now);
     }
 
     /// Takes over the highest version that a deletion in a former run was given.
@@ -220,8 +220,9 @@ impl Engine {
             | Command::Unwatch { key } => ("key", key),
             _ => return Err(ServiceError::UnknownCommand),
         };
-        if bytes.len() > self.max_key_bytes {
-            let text = format!("the {what} is longer than {} bytes", self.max_key_bytes);
+        let max_bytes = self.config.max_key_bytes;
+        if bytes.len() > max_bytes {
+            let text = format!("the {what} is longer than {max_bytes} bytes");
             return Err(ServiceError::Other(text.into()));
         }
         Ok(command)
@@ -241,10 +242,8 @@ impl Engine {
                 Ok(()) => Reply::Ok.into(),
                 Err(error) => error.into(),
             },
-            Ok(Step::Unwatch(key)) => match self.watches.unwatch(request.client, key) {
-                true => Reply::Ok.into(),
-                false => Reply::Count(0).into(),
-            },
+            Ok(Step::Unwatch(key)) if self.watches.unwatch(request.client, key) => Reply::Ok.into(),
+            Ok(Step::Unwatch(_)) => Reply::Count(0).into(),
             Ok(Step::Scan { pattern, token }) => self.scan(pattern, token, now),
         }
     }

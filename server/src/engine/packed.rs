@@ -100,7 +100,11 @@ impl Fields<'_> {
 
     fn write(&self, out: &mut impl Sink) {
         put_counted(self.key, out);
-        let expires = if self.deadline_ms.is_some() { EXPIRES } else { 0 };
+        let expires = if self.deadline_ms.is_some() {
+            EXPIRES
+        } else {
+            0
+        };
         let fenced = if self.token.is_some() { FENCED } else { 0 };
         out.put(&[expires | fenced]);
         put_varint(self.version.0, out);

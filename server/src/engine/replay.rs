@@ -125,12 +125,7 @@ impl Replay {
     }
 
     /// Remembers an answer. A former one to the same correlation data is forgotten.
-    pub(super) fn remember(
-        &mut self,
-        client: &Arc<str>,
-        id: RequestId,
-        response: &Response,
-    ) {
+    pub(super) fn remember(&mut self, client: &Arc<str>, id: RequestId, response: &Response) {
         if self.max_per_client == 0 {
             return;
         }

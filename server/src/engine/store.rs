@@ -1,6 +1,6 @@
 //! The local keyspace: the table, its deadlines, and the rules folded over both.
 use super::expiry::Deadlines;
-use super::packed::Fields;
+use super::packed::{Fields, Packed};
 use super::rules::{self, Change, Context, Entry, Operation, Outcome, Token, Version};
 use super::table::Table;
 use super::{EngineConfig, Now};
@@ -58,20 +58,27 @@ impl Store {
 
     /// Takes over a record of a former run. One whose time is over gets a deadline that is over: it is never seen,
     /// and it leaves the usual way, so that the storage forgets it as well.
-    pub(super) fn restore(&mut self, record: &Record, now: Now) {
-        let deadline_ms = record.expiry.map(|expiry| {
+    pub(super) fn restore(&mut self, record: Record, now: Now) {
+        let Record {
+            key,
+            value,
+            version,
+            fence,
+            expiry,
+        } = record;
+        let deadline_ms = expiry.map(|expiry| {
             let left = expiry.at_wall_ms.saturating_sub(now.wall_ms);
             now.mono_ms.saturating_add(left.min(expiry.ttl_ms))
         });
         let fields = Fields {
-            key: &record.key,
-            value: &record.value,
-            version: record.version,
-            token: record.fence.as_ref().map(Token::from),
+            key: &key,
+            value: &value,
+            version,
+            token: fence.as_ref().map(Token::from),
             deadline_ms,
         };
-        let hash = self.table.hash(&record.key);
-        let former = self.deadline_of(hash, &record.key);
+        let hash = self.table.hash(&key);
+        let former = self.deadline_of(hash, &key);
         self.put(hash, former, &fields);
     }
 
@@ -92,7 +99,7 @@ impl Store {
         let key = self
             .table
             .with_hash(hash)
-            .map(super::packed::Packed::key_and_deadline)
+            .map(Packed::key_and_deadline)
             .find(|(_, its)| *its == Some(deadline))
             .map(|(key, _)| Bytes::copy_from_slice(key))
             .expect("every deadline belongs to an entry");
@@ -107,7 +114,7 @@ impl Store {
         now: Now,
     ) -> Outcome<'a> {
         let hash = self.table.hash(key);
-        let fields = self.table.get(hash, key).map(super::packed::Packed::fields);
+        let fields = self.table.get(hash, key).map(Packed::fields);
         let former = fields.and_then(|fields| fields.deadline_ms);
         let entry = fields.map(|fields| Entry {
             value: fields.value,
