@@ -1,0 +1,111 @@
+//! Topic aliases (MQTT 5, section 3.3.2.3.4). They live as long as one connection.
+use super::ReasonCode;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A topic alias that its receiver cannot resolve. The connection must be closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AliasError {
+    /// Above the Topic Alias Maximum that this end stated.
+    #[error("the topic alias {0} is above the allowed maximum")]
+    AboveMaximum(u16),
+    /// Used before a topic was given to it.
+    #[error("the topic alias {0} stands for no topic")]
+    Unknown(u16),
+}
+
+impl AliasError {
+    /// The reason code for the DISCONNECT that answers it.
+    pub fn reason(self) -> ReasonCode {
+        match self {
+            Self::AboveMaximum(_) => ReasonCode::TOPIC_ALIAS_INVALID,
+            Self::Unknown(_) => ReasonCode::PROTOCOL_ERROR,
+        }
+    }
+}
+
+/// The aliases that the peer defines.
+#[derive(Debug, Clone, Default)]
+pub struct InboundAliases {
+    maximum: u16,
+    /// At index `alias - 1`; grows with use.
+    topics: Vec<Option<Arc<str>>>,
+}
+
+impl InboundAliases {
+    /// With the Topic Alias Maximum that this end stated.
+    pub fn new(maximum: u16) -> Self {
+        Self {
+            maximum,
+            topics: Vec::new(),
+        }
+    }
+
+    /// Takes a PUBLISH's topic and alias into account. The topic of a PUBLISH whose own topic is empty; `None` where
+    /// the PUBLISH names its topic itself.
+    pub fn resolve(
+        &mut self,
+        topic: &str,
+        alias: Option<u16>,
+    ) -> Result<Option<Arc<str>>, AliasError> {
+        let Some(alias) = alias else { return Ok(None) };
+        if alias == 0 || alias > self.maximum {
+            return Err(AliasError::AboveMaximum(alias));
+        }
+        let index = usize::from(alias) - 1;
+        if topic.is_empty() {
+            let topic = self.topics.get(index).cloned().flatten();
+            return topic.map(Some).ok_or(AliasError::Unknown(alias));
+        }
+        if self.topics.len() <= index {
+            self.topics.resize(index + 1, None);
+        }
+        if self.topics[index].as_deref() != Some(topic) {
+            self.topics[index] = Some(topic.into());
+        }
+        Ok(None)
+    }
+}
+
+/// How to name a topic in a PUBLISH.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TopicName {
+    /// By its name alone.
+    Plain,
+    /// By its name, and define this alias for it.
+    Define(u16),
+    /// By this alias alone.
+    Alias(u16),
+}
+
+/// The aliases that this end defines: the first topics get them and keep them.
+#[derive(Debug, Clone, Default)]
+pub struct OutboundAliases {
+    maximum: u16,
+    aliases: HashMap<Box<str>, u16>,
+}
+
+impl OutboundAliases {
+    /// With the Topic Alias Maximum that the peer stated.
+    pub fn new(maximum: u16) -> Self {
+        Self {
+            maximum,
+            aliases: HashMap::new(),
+        }
+    }
+
+    /// How to name `topic` in the PUBLISH that goes out now.
+    pub fn name(&mut self, topic: &str) -> TopicName {
+        if let Some(alias) = self.aliases.get(topic) {
+            return TopicName::Alias(*alias);
+        }
+        match u16::try_from(self.aliases.len() + 1) {
+            Ok(alias) if alias <= self.maximum => {
+                self.aliases.insert(topic.into(), alias);
+                TopicName::Define(alias)
+            }
+            _ => TopicName::Plain,
+        }
+    }
+}

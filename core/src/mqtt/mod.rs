@@ -1,0 +1,65 @@
+//! MQTT 5 without input or output: the parts that a client's session and a server's connection share.
+//!
+//! Nothing in here opens a socket, starts a task or reads a clock; bytes and times come in as arguments. The server
+//! crate builds on this module, therefore it is public; it is **not** covered by semantic versioning.
+//!
+//! QoS 2 is not spoken: its four acknowledgement packets are a protocol error, and a PUBLISH with QoS 2 decodes so that
+//! a server can refuse it with the right reason code.
+
+pub mod alias;
+pub mod auth;
+pub mod connack;
+pub mod connect;
+pub mod disconnect;
+pub mod error;
+pub mod keep_alive;
+pub mod limits;
+pub mod packet;
+pub mod packet_id;
+mod property;
+pub mod puback;
+pub mod publish;
+pub mod reason;
+pub mod subscribe;
+pub mod unsubscribe;
+pub mod window;
+mod wire;
+
+pub use auth::Auth;
+pub use connack::ConnAck;
+pub use connect::{Connect, Will};
+pub use disconnect::Disconnect;
+pub use error::{DecodeError, EncodeError};
+pub use limits::Limits;
+pub use packet::{Packet, decode, encode_pingreq, encode_pingresp};
+pub use packet_id::{PacketId, PacketIds};
+pub use puback::PubAck;
+pub use publish::{EncodedProperties, Publish, PublishHeader};
+pub use reason::ReasonCode;
+pub use subscribe::{SubAck, Subscribe, Subscription};
+pub use unsubscribe::{UnsubAck, Unsubscribe};
+pub use window::Window;
+
+/// How often a message may arrive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum QoS {
+    /// QoS 0: at most once, not acknowledged.
+    #[default]
+    AtMostOnce = 0,
+    /// QoS 1: at least once, acknowledged with PUBACK.
+    AtLeastOnce = 1,
+    /// QoS 2: exactly once. Decoded, never spoken.
+    ExactlyOnce = 2,
+}
+
+impl QoS {
+    pub(crate) fn from_bits(bits: u8) -> Option<Self> {
+        match bits {
+            0 => Some(Self::AtMostOnce),
+            1 => Some(Self::AtLeastOnce),
+            2 => Some(Self::ExactlyOnce),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Framing: a stream of bytes becomes packets.
+use super::wire::{self, Reader};
+use super::{
+    Auth, ConnAck, Connect, DecodeError, Disconnect, PubAck, Publish, SubAck, Subscribe, UnsubAck,
+    Unsubscribe,
+};
+use bytes::{BufMut, BytesMut};
+
+/// A received packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Packet {
+    /// CONNECT
+    Connect(Box<Connect>),
+    /// CONNACK
+    ConnAck(Box<ConnAck>),
+    /// PUBLISH
+    Publish(Publish),
+    /// PUBACK
+    PubAck(PubAck),
+    /// SUBSCRIBE
+    Subscribe(Subscribe),
+    /// SUBACK
+    SubAck(SubAck),
+    /// UNSUBSCRIBE
+    Unsubscribe(Unsubscribe),
+    /// UNSUBACK
+    UnsubAck(UnsubAck),
+    /// PINGREQ
+    PingReq,
+    /// PINGRESP
+    PingResp,
+    /// DISCONNECT
+    Disconnect(Disconnect),
+    /// AUTH
+    Auth(Auth),
+}
+
+/// The fixed header of a packet.
+#[derive(Debug, Clone, Copy)]
+struct FixedHeader {
+    first: u8,
+    /// Bytes of the fixed header itself.
+    len: usize,
+    /// Bytes after it.
+    remaining: usize,
+}
+
+impl FixedHeader {
+    /// Reads and checks it; `None` if it is not complete.
+    fn decode(bytes: &[u8]) -> Result<Option<Self>, DecodeError> {
+        let Some((&first, rest)) = bytes.split_first() else {
+            return Ok(None);
+        };
+        let flags = first & 0x0F;
+        match first >> 4 {
+            0 => return Err(DecodeError::Malformed("packet type 0")),
+            5..=7 => return Err(DecodeError::Protocol("QoS 2 is not spoken here")),
+            8 | 10 if flags != 0b0010 => {
+                return Err(DecodeError::Malformed(
+                    "the flags of the packet type are not 0010",
+                ));
+            }
+            1 | 2 | 4 | 9 | 11..=15 if flags != 0 => {
+                return Err(DecodeError::Malformed(
+                    "the flags of the packet type are not 0000",
+                ));
+            }
+            _ => {}
+        }
+        Ok(wire::varint(rest)?.map(|(remaining, width)| Self {
+            first,
+            len: 1 + width,
+            remaining: remaining as usize,
+        }))
+    }
+}
+
+/// Takes the first packet out of `stream`; `None` if it has not arrived completely.
+///
+/// A packet larger than `max_packet_bytes`, header included, is refused as soon as its header is there. Malformed
+/// headers are refused at once as well. While a packet is incomplete, a call looks at no more than its header.
+///
+/// # Errors
+/// See [`DecodeError`]. The stream cannot be read on after an error.
+pub fn decode(stream: &mut BytesMut, max_packet_bytes: u32) -> Result<Option<Packet>, DecodeError> {
+    let Some(header) = FixedHeader::decode(stream)? else {
+        return Ok(None);
+    };
+    let size = header.len + header.remaining;
+    if size > max_packet_bytes as usize {
+        return Err(DecodeError::TooLarge {
+            size: size as u64,
+            max: max_packet_bytes,
+        });
+    }
+    if stream.len() < size {
+        return Ok(None);
+    }
+    let frame = stream.split_to(size);
+    if header.first >> 4 == 3 {
+        return Publish::decode(frame.freeze(), header.len)
+            .map(|publish| Some(Packet::Publish(publish)));
+    }
+    let mut reader = Reader::new(&frame, header.len);
+    let packet = match header.first >> 4 {
+        1 => Packet::Connect(Box::new(Connect::decode(&mut reader)?)),
+        2 => Packet::ConnAck(Box::new(ConnAck::decode(&mut reader)?)),
+        4 => Packet::PubAck(PubAck::decode(&mut reader)?),
+        8 => Packet::Subscribe(Subscribe::decode(&mut reader)?),
+        9 => Packet::SubAck(SubAck::decode(&mut reader)?),
+        10 => Packet::Unsubscribe(Unsubscribe::decode(&mut reader)?),
+        11 => Packet::UnsubAck(UnsubAck::decode(&mut reader)?),
+        12 => Packet::PingReq,
+        13 => Packet::PingResp,
+        14 => Packet::Disconnect(Disconnect::decode(&mut reader)?),
+        15 => Packet::Auth(Auth::decode(&mut reader)?),
+        _ => return Err(DecodeError::Malformed("an unknown packet type")),
+    };
+    reader.end()?;
+    Ok(Some(packet))
+}
+
+/// Appends a PINGREQ.
+pub fn encode_pingreq(out: &mut BytesMut) {
+    out.put_slice(&[0xC0, 0]);
+}
+
+/// Appends a PINGRESP.
+pub fn encode_pingresp(out: &mut BytesMut) {
+    out.put_slice(&[0xD0, 0]);
+}

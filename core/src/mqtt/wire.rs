@@ -1,0 +1,207 @@
+//! The primitive data types of MQTT 5 (section 1.5).
+use super::{DecodeError, EncodeError};
+use bytes::{BufMut, BytesMut};
+
+/// The largest number that a variable byte integer holds.
+pub(crate) const VARINT_MAX: usize = 268_435_455;
+
+/// Reads primitives from a packet that is complete in memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+const SHORT: DecodeError = DecodeError::Malformed("the packet ends inside a field");
+
+impl<'a> Reader<'a> {
+    /// Reads `bytes` from the offset `at`.
+    pub(crate) fn new(bytes: &'a [u8], at: usize) -> Self {
+        Self { bytes, at }
+    }
+    /// The offset of the next byte.
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.at >= self.bytes.len()
+    }
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
+        let end = self.at.checked_add(count).ok_or(SHORT)?;
+        let taken = self.bytes.get(self.at..end).ok_or(SHORT)?;
+        self.at = end;
+        Ok(taken)
+    }
+    pub(crate) fn u8(&mut self) -> Result<u8, DecodeError> {
+        let byte = *self.bytes.get(self.at).ok_or(SHORT)?;
+        self.at += 1;
+        Ok(byte)
+    }
+    pub(crate) fn u16(&mut self) -> Result<u16, DecodeError> {
+        match self.take(2)? {
+            &[high, low] => Ok(u16::from_be_bytes([high, low])),
+            _ => Err(SHORT),
+        }
+    }
+    pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
+        match self.take(4)? {
+            &[a, b, c, d] => Ok(u32::from_be_bytes([a, b, c, d])),
+            _ => Err(SHORT),
+        }
+    }
+    pub(crate) fn varint(&mut self) -> Result<u32, DecodeError> {
+        match varint(self.bytes.get(self.at..).unwrap_or_default())? {
+            Some((value, width)) => {
+                self.at += width;
+                Ok(value)
+            }
+            None => Err(SHORT),
+        }
+    }
+    /// Binary data: a length of two bytes, then the bytes.
+    pub(crate) fn binary(&mut self) -> Result<&'a [u8], DecodeError> {
+        let len = self.u16()?;
+        self.take(usize::from(len))
+    }
+    /// A UTF-8 string without U+0000.
+    pub(crate) fn string(&mut self) -> Result<&'a str, DecodeError> {
+        let bytes = self.binary()?;
+        if bytes.contains(&0) {
+            return Err(DecodeError::Malformed("a string contains U+0000"));
+        }
+        std::str::from_utf8(bytes).map_err(|_| DecodeError::Malformed("a string is not UTF-8"))
+    }
+    pub(crate) fn packet_id(&mut self) -> Result<super::PacketId, DecodeError> {
+        super::PacketId::new(self.u16()?)
+            .ok_or(DecodeError::Protocol("a packet identifier is zero"))
+    }
+    /// The rest as a reader of its own, of `len` bytes.
+    pub(crate) fn section(&mut self, len: usize) -> Result<Self, DecodeError> {
+        let start = self.at;
+        self.take(len)?;
+        Ok(Self {
+            bytes: &self.bytes[..self.at],
+            at: start,
+        })
+    }
+    /// All bytes that are left.
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        self.at = self.bytes.len();
+        rest
+    }
+    /// Refuses bytes after the last field.
+    pub(crate) fn end(&self) -> Result<(), DecodeError> {
+        if self.is_empty() {
+            Ok(())
+        } else {
+            Err(DecodeError::Malformed("bytes after the last field"))
+        }
+    }
+}
+
+/// A variable byte integer at the start of `bytes` and how many bytes it takes; `None` if it is not complete.
+pub(crate) fn varint(bytes: &[u8]) -> Result<Option<(u32, usize)>, DecodeError> {
+    let mut value = 0;
+    for (index, byte) in bytes.iter().take(4).enumerate() {
+        value |= u32::from(byte & 0x7F) << (7 * index);
+        if byte & 0x80 == 0 {
+            if index > 0 && *byte == 0 {
+                return Err(DecodeError::Malformed(
+                    "a variable byte integer is longer than needed",
+                ));
+            }
+            return Ok(Some((value, index + 1)));
+        }
+    }
+    if bytes.len() >= 4 {
+        return Err(DecodeError::Malformed(
+            "a variable byte integer has more than four bytes",
+        ));
+    }
+    Ok(None)
+}
+
+/// How many bytes a variable byte integer takes.
+pub(crate) const fn varint_len(value: usize) -> usize {
+    match value {
+        0..=127 => 1,
+        128..=16_383 => 2,
+        16_384..=2_097_151 => 3,
+        _ => 4,
+    }
+}
+
+/// Appends a variable byte integer; `value` is at most [`VARINT_MAX`].
+pub(crate) fn put_varint(out: &mut BytesMut, mut value: usize) {
+    loop {
+        // The mask leaves seven bits.
+        #[allow(clippy::cast_possible_truncation)]
+        let byte = (value & 0x7F) as u8;
+        value >>= 7;
+        if value == 0 {
+            out.put_u8(byte);
+            return;
+        }
+        out.put_u8(byte | 0x80);
+    }
+}
+
+/// Appends binary data, its length first.
+pub(crate) fn put_binary(
+    out: &mut BytesMut,
+    what: &'static str,
+    bytes: &[u8],
+) -> Result<(), EncodeError> {
+    let len = u16::try_from(bytes.len()).map_err(|_| EncodeError::FieldTooLong {
+        what,
+        len: bytes.len(),
+    })?;
+    out.put_u16(len);
+    out.put_slice(bytes);
+    Ok(())
+}
+
+/// Appends a UTF-8 string, its length first.
+pub(crate) fn put_string(
+    out: &mut BytesMut,
+    what: &'static str,
+    text: &str,
+) -> Result<(), EncodeError> {
+    if text.as_bytes().contains(&0) {
+        return Err(EncodeError::ForbiddenCharacter { what });
+    }
+    put_binary(out, what, text.as_bytes())
+}
+
+/// Appends a whole packet: fixed header and `body`. Writes nothing if it is larger than `max_packet_bytes`.
+pub(crate) fn put_packet(
+    out: &mut BytesMut,
+    first_byte: u8,
+    body: &[u8],
+    max_packet_bytes: u32,
+) -> Result<(), EncodeError> {
+    check_size(body.len(), max_packet_bytes)?;
+    out.reserve(5 + body.len());
+    out.put_u8(first_byte);
+    put_varint(out, body.len());
+    out.put_slice(body);
+    Ok(())
+}
+
+/// Whether a packet whose fixed header is followed by `remaining` bytes is within both limits.
+pub(crate) fn check_size(remaining: usize, max_packet_bytes: u32) -> Result<(), EncodeError> {
+    let size = 1 + varint_len(remaining) + remaining;
+    if remaining > VARINT_MAX || size > max_packet_bytes as usize {
+        return Err(EncodeError::TooLarge {
+            size,
+            max: max_packet_bytes,
+        });
+    }
+    Ok(())
+}
+
+/// Whether a text can be a topic name: no wildcard characters.
+pub(crate) fn has_wildcard(topic: &str) -> bool {
+    topic.bytes().any(|byte| matches!(byte, b'+' | b'#'))
+}
