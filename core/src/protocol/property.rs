@@ -23,6 +23,8 @@ pub const HIGH_PRIORITY: &str = "$high_priority";
 pub const STATUS: &str = "__stat";
 /// The status of every response that carries a [`Reply`](super::Reply), `-ERR` included.
 pub const STATUS_OK: &str = "200";
+/// [`STATUS_OK`] as a number.
+const OK: u16 = 200;
 /// Human-readable text of an RPC error.
 pub const STATUS_MESSAGE: &str = "__stMsg";
 /// Name of the property that an RPC error is about.
@@ -68,7 +70,7 @@ pub struct RequestPairs<'a> {
 impl<'a> RequestPairs<'a> {
     /// The user properties in the order in which they are sent: `__ts`, `__ft`, `__srcId`, `__protVer`, `$partition`,
     /// `aio-persistence`. `__ft` and `aio-persistence` are left out when they are not wanted.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'a str)> + use<'a> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let persist = self.persist.then_some(PERSIST_VALUE);
         [
             (TIMESTAMP, Some(self.timestamp)),
@@ -85,7 +87,7 @@ impl<'a> RequestPairs<'a> {
 
 /// The user properties that a server sends with a response, in their order: `__stat`, `__protVer`, and `__ts` if the
 /// response has a version.
-pub fn response_pairs(version: Option<&str>) -> impl Iterator<Item = (&'static str, &str)> {
+pub fn response_pairs(version: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
     [
         (STATUS, Some(STATUS_OK)),
         (PROTOCOL_VERSION, Some(PROTOCOL_VERSION_VALUE)),
@@ -196,8 +198,12 @@ impl ResponseProperties {
             };
             place.get_or_insert(value);
         }
-        if received.status != Some(STATUS_OK) {
-            return Err(received.into_error());
+        let status = received
+            .status
+            .and_then(|text| decimal::parse(text.as_bytes()));
+        let status = status.and_then(|number| u16::try_from(number).ok());
+        if status != Some(OK) {
+            return Err(received.into_error(status));
         }
         let version = received.timestamp.map(|text| Hlc::parse(text.as_bytes()));
         let (version, version_error) = match version.transpose() {
@@ -224,9 +230,7 @@ struct Received<'a> {
 }
 
 impl Received<'_> {
-    fn into_error(self) -> RpcError {
-        let number = self.status.and_then(|text| decimal::parse(text.as_bytes()));
-        let status = number.and_then(|number| u16::try_from(number).ok());
+    fn into_error(self, status: Option<u16>) -> RpcError {
         let said = self.message.filter(|message| !message.is_empty());
         let message = match (self.status, status, said) {
             (None, _, None) => "the response has no `__stat`".to_owned(),

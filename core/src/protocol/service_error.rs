@@ -73,8 +73,10 @@ impl ServiceError {
     /// assert_eq!(ServiceError::from_text(&other), ServiceError::Other(other.slice(1..15)));
     /// ```
     pub fn from_text(text: &Bytes) -> Self {
-        let trimmed = text.strip_prefix(b":").unwrap_or(text);
-        let trimmed = trimmed.trim_ascii_start();
+        let mut trimmed = text.strip_prefix(b":").unwrap_or(text);
+        while let Some(rest) = trimmed.strip_prefix(b" ") {
+            trimmed = rest;
+        }
         let trimmed = trimmed.strip_suffix(CRLF).unwrap_or(trimmed);
         if trimmed == FENCING_TOKEN_LOWER_DOCUMENTED {
             return Self::FencingTokenLower;
