@@ -1,4 +1,14 @@
-//! Where the engine's writes go: one trait, one conformance suite.
+//! Where the engine's writes go: one trait, one conformance suite (`tests/storage/conformance.rs`).
+//!
+//! The engine holds every record; a storage is told of each change, and hands all records back at start.
+pub mod committer;
+pub mod durable;
+pub mod memory;
+
+pub use committer::Committer;
+pub use durable::{DurableOptions, DurableStorage};
+pub use memory::MemoryStorage;
+
 use bytes::Bytes;
 use statestore::protocol::Hlc;
 
@@ -65,11 +75,24 @@ pub enum StorageError {
     InUse(String),
 }
 
+impl StorageError {
+    /// Makes an [`Io`](Self::Io) of a failed system call; `what` is only put into words then.
+    pub(crate) fn io(what: impl FnOnce() -> String) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io {
+            what: what(),
+            source,
+        }
+    }
+}
+
 /// Keeps records. Used by one thread at a time; every call may block.
 pub trait Storage: Send + std::fmt::Debug {
     /// Hands over every record and then returns the stored clock. Called once, before the first commit.
     fn load(&mut self, visit: &mut dyn FnMut(Record)) -> Result<Option<(u64, u64)>, StorageError>;
     /// Applies the batches in order; when it returns, all of them are durable as one atomic step.
+    ///
+    /// After an error it is not known whether the batches are kept: nobody may be told that they are,
+    /// and every later commit fails too, until the storage is opened again.
     fn commit(&mut self, batches: &[Batch]) -> Result<(), StorageError>;
     /// Whether a commit takes time, so that it wants a thread of its own.
     fn is_durable(&self) -> bool;

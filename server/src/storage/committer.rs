@@ -1,0 +1,281 @@
+//! Group commit: a thread that makes batches durable, everything that waits in one commit.
+//!
+//! Whoever serves requests never waits for the disk: it [submits](Committer::submit) batches, keeps the
+//! responses, and lets them go once [`durable`](Committer::durable) has reached their number.
+//! [`progressed`](Committer::progressed) wakes it. While one commit is on its way to the disk the next
+//! one gathers, so the time of a commit is shared by all requests of that time.
+use super::{Batch, Storage, StorageError, Write};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use tokio::sync::watch;
+
+/// How much may wait for the disk.
+#[derive(Debug, Clone, Copy)]
+pub struct CommitterOptions {
+    /// Bytes of keys and values, and a small constant per write, that may wait. One batch more is
+    /// taken, so that any batch fits sometime.
+    pub max_waiting_bytes: usize,
+}
+
+impl Default for CommitterOptions {
+    fn default() -> Self {
+        Self {
+            max_waiting_bytes: 64 << 20,
+        }
+    }
+}
+
+/// Why a batch was not taken.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// Too much waits for the disk. Whoever asks [`Committer::has_room`] first never sees this.
+    #[error("too many writes wait for the disk")]
+    Full,
+    /// A commit failed before. Nothing that was not durable then will be; the process should end.
+    #[error(transparent)]
+    Failed(#[from] Arc<StorageError>),
+}
+
+/// What the thread has achieved.
+#[derive(Debug, Clone, Default)]
+struct Progress {
+    durable: u64,
+    failure: Option<Arc<StorageError>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    batches: VecDeque<(Batch, usize)>,
+    /// Of the batches that wait and of those being committed.
+    bytes: usize,
+    is_closing: bool,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        // The state is whole after each statement that holds the lock.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes batches durable in the order in which they are submitted.
+#[derive(Debug)]
+pub struct Committer {
+    lane: Lane,
+    submitted: u64,
+}
+
+#[derive(Debug)]
+enum Lane {
+    /// The storage keeps nothing durable: a commit takes no time.
+    Direct(Box<dyn Storage>),
+    Thread {
+        queue: Arc<Queue>,
+        progress: watch::Receiver<Progress>,
+        max_waiting_bytes: usize,
+        thread: Option<JoinHandle<()>>,
+    },
+}
+
+impl Committer {
+    /// Takes a storage that has been [loaded](Storage::load). A durable one gets a thread of its own.
+    pub fn start(
+        storage: Box<dyn Storage>,
+        options: CommitterOptions,
+    ) -> Result<Self, StorageError> {
+        let lane = if storage.is_durable() {
+            let queue = Arc::new(Queue::default());
+            let (report, progress) = watch::channel(Progress::default());
+            let work = Arc::clone(&queue);
+            let thread = std::thread::Builder::new()
+                .name("committer".into())
+                .spawn(move || commit_all(storage, &work, &report))
+                .map_err(StorageError::io(|| {
+                    "cannot start the committer thread".into()
+                }))?;
+            Lane::Thread {
+                queue,
+                progress,
+                max_waiting_bytes: options.max_waiting_bytes,
+                thread: Some(thread),
+            }
+        } else {
+            Lane::Direct(storage)
+        };
+        Ok(Self { lane, submitted: 0 })
+    }
+
+    /// Hands over a batch and returns its number, counted from 1. Does not wait for the disk.
+    ///
+    /// An empty batch takes no number of its own: what it follows is what it waits for. Submit once per
+    /// turn of an event loop rather than once per request.
+    pub fn submit(&mut self, batch: Batch) -> Result<u64, SubmitError> {
+        if batch.writes.is_empty() && batch.clock.is_none() {
+            return Ok(self.submitted);
+        }
+        match &mut self.lane {
+            Lane::Direct(storage) => storage.commit(&[batch]).map_err(Arc::new)?,
+            Lane::Thread {
+                queue,
+                progress,
+                max_waiting_bytes,
+                ..
+            } => {
+                if let Some(failure) = &progress.borrow().failure {
+                    return Err(SubmitError::Failed(Arc::clone(failure)));
+                }
+                let bytes = weight(&batch);
+                let mut waiting = queue.lock();
+                if waiting.bytes >= *max_waiting_bytes {
+                    return Err(SubmitError::Full);
+                }
+                let is_first = waiting.batches.is_empty();
+                waiting.bytes += bytes;
+                waiting.batches.push_back((batch, bytes));
+                drop(waiting);
+                if is_first {
+                    queue.changed.notify_one();
+                }
+            }
+        }
+        self.submitted += 1;
+        Ok(self.submitted)
+    }
+
+    /// Whether the next batch will be taken. If not, stop executing requests until
+    /// [`progressed`](Self::progressed) returns.
+    pub fn has_room(&self) -> bool {
+        match &self.lane {
+            Lane::Direct(_) => true,
+            Lane::Thread {
+                queue,
+                max_waiting_bytes,
+                ..
+            } => queue.lock().bytes < *max_waiting_bytes,
+        }
+    }
+
+    /// The number of the last submitted batch; 0 before the first.
+    pub fn submitted(&self) -> u64 {
+        self.submitted
+    }
+
+    /// Every batch up to this number is durable (or as durable as the storage can make it).
+    pub fn durable(&self) -> u64 {
+        match &self.lane {
+            Lane::Direct(_) => self.submitted,
+            Lane::Thread { progress, .. } => progress.borrow().durable,
+        }
+    }
+
+    /// Waits until more batches are durable than at the last call that returned, and returns
+    /// [`durable`](Self::durable). Fails once a commit has failed: what is not durable then never will
+    /// be, and nobody may be told otherwise.
+    ///
+    /// Cancel safe. Without a durable storage there is nothing to wait for, and it never returns.
+    pub async fn progressed(&mut self) -> Result<u64, Arc<StorageError>> {
+        let Lane::Thread { progress, .. } = &mut self.lane else {
+            return std::future::pending().await;
+        };
+        // The thread ends early only after it reported a failure.
+        let ended = progress.changed().await.is_err();
+        let now = progress.borrow_and_update().clone();
+        match now.failure {
+            Some(failure) => Err(failure),
+            None if ended => Err(Arc::new(stopped())),
+            None => Ok(now.durable),
+        }
+    }
+
+    /// Makes everything submitted durable, and closes the storage. Blocks meanwhile.
+    pub fn shutdown(mut self) -> Result<(), Arc<StorageError>> {
+        self.close()
+    }
+
+    fn close(&mut self) -> Result<(), Arc<StorageError>> {
+        let Lane::Thread {
+            queue,
+            progress,
+            thread,
+            ..
+        } = &mut self.lane
+        else {
+            return Ok(());
+        };
+        queue.lock().is_closing = true;
+        queue.changed.notify_one();
+        if let Some(thread) = thread.take()
+            && thread.join().is_err()
+        {
+            return Err(Arc::new(stopped()));
+        }
+        match &progress.borrow().failure {
+            Some(failure) => Err(Arc::clone(failure)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Committer {
+    fn drop(&mut self) {
+        if let Err(failure) = self.close() {
+            tracing::error!("not everything became durable: {failure}");
+        }
+    }
+}
+
+fn stopped() -> StorageError {
+    StorageError::Io {
+        what: "cannot commit".into(),
+        source: std::io::Error::other("the committer thread stopped unexpectedly"),
+    }
+}
+
+/// What a batch counts for in the queue: its bytes and the size of its parts.
+fn weight(batch: &Batch) -> usize {
+    let content = |write: &Write| match write {
+        Write::Put(record) => record.key.len() + record.value.len(),
+        Write::Delete(key) => key.len(),
+    };
+    let parts = size_of::<Batch>() + batch.writes.len() * size_of::<Write>();
+    parts + batch.writes.iter().map(content).sum::<usize>()
+}
+
+/// The thread: commits whatever waits, until the queue is closed and empty or a commit fails.
+fn commit_all(mut storage: Box<dyn Storage>, queue: &Queue, report: &watch::Sender<Progress>) {
+    let mut batches: Vec<Batch> = Vec::new();
+    loop {
+        let mut waiting = queue
+            .changed
+            .wait_while(queue.lock(), |waiting| {
+                waiting.batches.is_empty() && !waiting.is_closing
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        if waiting.batches.is_empty() {
+            return;
+        }
+        let mut taken = 0;
+        for (batch, bytes) in waiting.batches.drain(..) {
+            taken += bytes;
+            batches.push(batch);
+        }
+        drop(waiting);
+        if let Err(error) = storage.commit(&batches) {
+            report.send_modify(|progress| progress.failure = Some(Arc::new(error)));
+            return;
+        }
+        // Room first: whoever is woken by the progress may need it.
+        queue.lock().bytes -= taken;
+        let count = batches.len() as u64;
+        batches.clear();
+        report.send_modify(|progress| progress.durable += count);
+    }
+}

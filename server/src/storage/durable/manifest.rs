@@ -1,0 +1,160 @@
+//! The manifest: which files make up the store. It is the marker of a data directory as well.
+//!
+//! A text file, replaced as a whole by rename:
+//! ```text
+//! statestore data directory
+//! format 1
+//! salt 9f3c…
+//! base 7 length 73400344 through 5120
+//! log 8 length 33554500 first 5121 last 6400
+//! log 9 first 6401
+//! checksum 1c291ca3
+//! ```
+//! The last log is the one being written; its length is not known here.
+use super::log::damaged;
+use crate::storage::StorageError;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// The version of everything inside a data directory.
+pub(super) const FORMAT: u32 = 1;
+/// The file name.
+pub(super) const NAME: &str = "statestore.manifest";
+const TITLE: &str = "statestore data directory";
+
+/// All live records up to a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Base {
+    pub(super) id: u64,
+    pub(super) length: u64,
+    /// The last commit inside.
+    pub(super) through: u64,
+}
+
+/// A log that is not written any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sealed {
+    pub(super) id: u64,
+    pub(super) length: u64,
+    /// The first commit inside.
+    pub(super) first: u64,
+    /// The last commit inside.
+    pub(super) last: u64,
+}
+
+/// The files of a store, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Manifest {
+    pub(super) salt: u64,
+    pub(super) base: Option<Base>,
+    pub(super) sealed: Vec<Sealed>,
+    /// Number of the log being written.
+    pub(super) active: u64,
+    /// Its first commit.
+    pub(super) first: u64,
+}
+
+impl Manifest {
+    /// A store without any commit.
+    pub(super) fn new(salt: u64) -> Self {
+        Self {
+            salt,
+            base: None,
+            sealed: Vec::new(),
+            active: 1,
+            first: 1,
+        }
+    }
+
+    /// The file's content.
+    pub(super) fn to_text(&self) -> String {
+        let mut text = format!("{TITLE}\nformat {FORMAT}\nsalt {:016x}\n", self.salt);
+        // Writing to a String cannot fail.
+        if let Some(Base {
+            id,
+            length,
+            through,
+        }) = self.base
+        {
+            let _ = writeln!(text, "base {id} length {length} through {through}");
+        }
+        for Sealed {
+            id,
+            length,
+            first,
+            last,
+        } in &self.sealed
+        {
+            let _ = writeln!(text, "log {id} length {length} first {first} last {last}");
+        }
+        let _ = writeln!(text, "log {} first {}", self.active, self.first);
+        let checksum = crc32fast::hash(text.as_bytes());
+        let _ = writeln!(text, "checksum {checksum:08x}");
+        text
+    }
+
+    /// Reads a file's content.
+    pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Self, StorageError> {
+        let not_ours = || {
+            damaged(
+                path,
+                "it is not the manifest of a statestore data directory",
+            )
+        };
+        let text = std::str::from_utf8(bytes).map_err(|_| not_ours())?;
+        let mut lines = text.lines();
+        if lines.next() != Some(TITLE) {
+            return Err(not_ours());
+        }
+        let format = lines
+            .next()
+            .and_then(|line| line.strip_prefix("format ")?.parse().ok());
+        match format {
+            Some(FORMAT) => {}
+            Some(newer) if newer > FORMAT => return Err(newer_format(path, newer)),
+            _ => return Err(not_ours()),
+        }
+        let manifest = Self::parse_files(lines).filter(|manifest| manifest.to_text() == text);
+        manifest.ok_or_else(|| damaged(path, "its content does not fit its checksum"))
+    }
+
+    fn parse_files<'a>(mut lines: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let salt = u64::from_str_radix(lines.next()?.strip_prefix("salt ")?, 16).ok()?;
+        let mut manifest = Self::new(salt);
+        for line in lines {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[..] {
+                ["base", id, "length", length, "through", through] => {
+                    manifest.base = Some(Base {
+                        id: id.parse().ok()?,
+                        length: length.parse().ok()?,
+                        through: through.parse().ok()?,
+                    });
+                }
+                ["log", id, "length", length, "first", first, "last", last] => {
+                    manifest.sealed.push(Sealed {
+                        id: id.parse().ok()?,
+                        length: length.parse().ok()?,
+                        first: first.parse().ok()?,
+                        last: last.parse().ok()?,
+                    });
+                }
+                ["log", id, "first", first] => {
+                    manifest.active = id.parse().ok()?;
+                    manifest.first = first.parse().ok()?;
+                }
+                ["checksum", _] => return Some(manifest),
+                _ => return None,
+            }
+        }
+        None
+    }
+}
+
+/// The error for files of a later program.
+pub(super) fn newer_format(path: &Path, format: u32) -> StorageError {
+    StorageError::Damaged(format!(
+        "{} has format {format}, this program reads up to format {FORMAT}; nothing was changed, use a newer program",
+        path.display()
+    ))
+}

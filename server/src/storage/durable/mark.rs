@@ -1,0 +1,134 @@
+//! The acknowledgement mark: the number of the last commit that was reported as durable.
+//!
+//! A log alone cannot tell a commit that was never finished from an acknowledged one that somebody
+//! cut off later. The mark can: it is written after each commit, without waiting for the disk, so it
+//! is exact however the process ends; after a power failure it may be some seconds old.
+//!
+//! Two slots of 512 bytes (one disk sector each), written in turn; the newest intact one counts.
+use super::log::damaged;
+use crate::storage::StorageError;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// The file name.
+pub(super) const NAME: &str = "acknowledged";
+const MAGIC: &[u8; 8] = b"sst-mark";
+const SLOT: usize = 512;
+
+/// What the mark says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Acknowledged {
+    /// The last acknowledged commit.
+    pub(super) sequence: u64,
+    /// The store was closed after it; nothing may follow.
+    pub(super) is_closed: bool,
+}
+
+/// The open mark file.
+#[derive(Debug)]
+pub(super) struct Mark {
+    path: PathBuf,
+    file: File,
+    salt: u64,
+    turn: u64,
+}
+
+impl Mark {
+    /// Writes the mark of an empty store, durable except for its name.
+    pub(super) fn create(directory: &Path, salt: u64) -> Result<(), StorageError> {
+        let path = directory.join(NAME);
+        let file = File::create(&path).map_err(StorageError::io(|| {
+            format!("cannot create {}", path.display())
+        }))?;
+        let mut mark = Self {
+            path,
+            file,
+            salt,
+            turn: 0,
+        };
+        for _ in 0..2 {
+            mark.write(Acknowledged {
+                sequence: 0,
+                is_closed: false,
+            })?;
+        }
+        mark.sync()
+    }
+
+    /// Opens and reads the mark.
+    pub(super) fn open(directory: &Path, salt: u64) -> Result<(Self, Acknowledged), StorageError> {
+        let path = directory.join(NAME);
+        let file = match File::options().read(true).write(true).open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(damaged(&path, "the file is missing"));
+            }
+            opened => opened.map_err(StorageError::io(|| {
+                format!("cannot open {}", path.display())
+            }))?,
+        };
+        let mut bytes = Vec::with_capacity(2 * SLOT);
+        (&file)
+            .take(2 * SLOT as u64)
+            .read_to_end(&mut bytes)
+            .map_err(StorageError::io(|| {
+                format!("cannot read {}", path.display())
+            }))?;
+        let newest = bytes
+            .chunks(SLOT)
+            .filter_map(|slot| decode(slot, salt))
+            .max_by_key(|(turn, _)| *turn);
+        let Some((turn, acknowledged)) = newest else {
+            return Err(damaged(&path, "it holds no acknowledgement mark"));
+        };
+        let mark = Self {
+            path,
+            file,
+            salt,
+            turn: turn + 1,
+        };
+        Ok((mark, acknowledged))
+    }
+
+    /// Writes the mark; survives the end of the process, but not yet a power failure.
+    pub(super) fn write(&mut self, acknowledged: Acknowledged) -> Result<(), StorageError> {
+        let slot = encode(self.turn, acknowledged, self.salt);
+        let at = (self.turn % 2) * SLOT as u64;
+        self.turn += 1;
+        self.file
+            .seek(SeekFrom::Start(at))
+            .and_then(|_| self.file.write_all(&slot))
+            .map_err(StorageError::io(|| {
+                format!("cannot write {}", self.path.display())
+            }))
+    }
+
+    /// Waits until what was written is on disk.
+    pub(super) fn sync(&mut self) -> Result<(), StorageError> {
+        self.file.sync_all().map_err(StorageError::io(|| {
+            format!("cannot sync {}", self.path.display())
+        }))
+    }
+}
+
+fn encode(turn: u64, acknowledged: Acknowledged, salt: u64) -> [u8; SLOT] {
+    let mut slot = [0; SLOT];
+    slot[..8].copy_from_slice(MAGIC);
+    slot[12..20].copy_from_slice(&salt.to_le_bytes());
+    slot[20..28].copy_from_slice(&turn.to_le_bytes());
+    slot[28..36].copy_from_slice(&acknowledged.sequence.to_le_bytes());
+    slot[36] = u8::from(acknowledged.is_closed);
+    let crc = crc32fast::hash(&slot[12..]);
+    slot[8..12].copy_from_slice(&crc.to_le_bytes());
+    slot
+}
+
+fn decode(slot: &[u8], salt: u64) -> Option<(u64, Acknowledged)> {
+    let integer = |at: usize| Some(u64::from_le_bytes(slot.get(at..at + 8)?.try_into().ok()?));
+    let turn = integer(20)?;
+    let acknowledged = Acknowledged {
+        sequence: integer(28)?,
+        is_closed: slot.get(36)? == &1,
+    };
+    (encode(turn, acknowledged, salt) == slot).then_some((turn, acknowledged))
+}

@@ -1,0 +1,23 @@
+//! No storage: what the engine holds is all there is, and it ends with the process.
+use super::{Batch, Record, Storage, StorageError};
+
+/// Accepts every commit and keeps nothing.
+///
+/// The records are in the engine already; a second copy would double the memory per key. So
+/// [`load`](Storage::load) always hands over nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MemoryStorage;
+
+impl Storage for MemoryStorage {
+    fn load(&mut self, _visit: &mut dyn FnMut(Record)) -> Result<Option<(u64, u64)>, StorageError> {
+        Ok(None)
+    }
+
+    fn commit(&mut self, _batches: &[Batch]) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn is_durable(&self) -> bool {
+        false
+    }
+}

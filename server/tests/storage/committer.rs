@@ -1,0 +1,218 @@
+//! Group commit, driven by a storage whose commits the test lets through one by one.
+use super::model::{batch, put};
+use statestored::storage::committer::{CommitterOptions, SubmitError};
+use statestored::storage::{Batch, Committer, MemoryStorage, Record, Storage, StorageError};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Announces the keys of each commit and waits for its outcome.
+#[derive(Debug)]
+struct Stepped {
+    begun: Sender<Vec<usize>>,
+    outcome: Receiver<Result<(), StorageError>>,
+}
+
+impl Storage for Stepped {
+    fn load(&mut self, _visit: &mut dyn FnMut(Record)) -> Result<Option<(u64, u64)>, StorageError> {
+        Ok(None)
+    }
+    fn commit(&mut self, batches: &[Batch]) -> Result<(), StorageError> {
+        let sizes = batches.iter().map(|batch| batch.writes.len()).collect();
+        // Nobody listens once a test is over.
+        let _ = self.begun.send(sizes);
+        self.outcome.recv().unwrap_or(Ok(()))
+    }
+    fn is_durable(&self) -> bool {
+        true
+    }
+}
+
+struct Setup {
+    committer: Committer,
+    begun: Receiver<Vec<usize>>,
+    outcome: Sender<Result<(), StorageError>>,
+}
+
+fn setup(max_waiting_bytes: usize) -> Setup {
+    let (begun_sender, begun) = channel();
+    let (outcome, outcome_receiver) = channel();
+    let storage = Stepped {
+        begun: begun_sender,
+        outcome: outcome_receiver,
+    };
+    let options = CommitterOptions { max_waiting_bytes };
+    let committer = Committer::start(Box::new(storage), options).expect("start");
+    Setup {
+        committer,
+        begun,
+        outcome,
+    }
+}
+
+/// A batch that can be told by its number of writes.
+fn writes(count: usize) -> Batch {
+    batch((0..count).map(|n| put(format!("{n}"), "v")).collect())
+}
+
+fn disk_full() -> StorageError {
+    StorageError::Io {
+        what: "cannot write".into(),
+        source: std::io::ErrorKind::StorageFull.into(),
+    }
+}
+
+#[tokio::test]
+async fn what_waits_is_committed_together_and_in_order() {
+    let Setup {
+        mut committer,
+        begun,
+        outcome,
+    } = setup(usize::MAX);
+    assert_eq!(committer.submit(writes(1)).expect("room"), 1);
+    assert_eq!(begun.recv().expect("a commit"), [1]);
+    for count in 2..=5 {
+        assert_eq!(committer.submit(writes(count)).expect("room"), count as u64);
+    }
+    assert_eq!(committer.durable(), 0);
+    outcome.send(Ok(())).expect("waiting");
+    assert_eq!(committer.progressed().await.expect("no failure"), 1);
+    assert_eq!(begun.recv().expect("a commit"), [2, 3, 4, 5]);
+    assert_eq!(committer.durable(), 1);
+    outcome.send(Ok(())).expect("waiting");
+    assert_eq!(committer.progressed().await.expect("no failure"), 5);
+    assert_eq!(committer.durable(), 5);
+}
+
+#[tokio::test]
+async fn an_empty_batch_waits_for_what_went_before() {
+    let Setup { mut committer, .. } = setup(usize::MAX);
+    assert_eq!(committer.submit(Batch::default()).expect("room"), 0);
+    assert_eq!(committer.submit(writes(1)).expect("room"), 1);
+    assert_eq!(committer.submit(Batch::default()).expect("room"), 1);
+    assert_eq!(committer.submitted(), 1);
+    let clock = Batch {
+        clock: Some((1, 2)),
+        ..Batch::default()
+    };
+    assert_eq!(committer.submit(clock).expect("room"), 2);
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_until_the_disk_has_caught_up() {
+    let Setup {
+        mut committer,
+        begun,
+        outcome,
+    } = setup(1);
+    assert!(committer.has_room());
+    assert_eq!(committer.submit(writes(1)).expect("room"), 1);
+    begun.recv().expect("a commit");
+    assert!(
+        !committer.has_room(),
+        "what is being committed counts as well"
+    );
+    assert!(matches!(
+        committer.submit(writes(2)),
+        Err(SubmitError::Full)
+    ));
+    assert_eq!(committer.submitted(), 1, "a refused batch has no number");
+    outcome.send(Ok(())).expect("waiting");
+    assert_eq!(committer.progressed().await.expect("no failure"), 1);
+    assert!(committer.has_room());
+    assert_eq!(committer.submit(writes(3)).expect("room"), 2);
+    assert_eq!(begun.recv().expect("a commit"), [3]);
+}
+
+#[tokio::test]
+async fn after_a_failed_commit_nothing_is_acknowledged_or_taken() {
+    let Setup {
+        mut committer,
+        begun,
+        outcome,
+    } = setup(usize::MAX);
+    for count in 1..=2 {
+        committer.submit(writes(count)).expect("room");
+        begun.recv().expect("a commit");
+        let result = if count == 1 { Ok(()) } else { Err(disk_full()) };
+        outcome.send(result).expect("waiting");
+        if count == 1 {
+            assert_eq!(committer.progressed().await.expect("no failure"), 1);
+        }
+    }
+    for _ in 0..2 {
+        let failure = committer.progressed().await.expect_err("the commit failed");
+        assert!(failure.to_string().contains("cannot write"), "{failure}");
+    }
+    assert_eq!(committer.durable(), 1);
+    assert!(matches!(
+        committer.submit(writes(3)),
+        Err(SubmitError::Failed(_))
+    ));
+    assert!(committer.shutdown().is_err());
+}
+
+#[tokio::test]
+async fn a_storage_that_panics_is_a_failure_and_no_hang() {
+    #[derive(Debug)]
+    struct Panics;
+    impl Storage for Panics {
+        fn load(
+            &mut self,
+            _visit: &mut dyn FnMut(Record),
+        ) -> Result<Option<(u64, u64)>, StorageError> {
+            Ok(None)
+        }
+        fn commit(&mut self, _batches: &[Batch]) -> Result<(), StorageError> {
+            panic!("on purpose");
+        }
+        fn is_durable(&self) -> bool {
+            true
+        }
+    }
+    let mut committer =
+        Committer::start(Box::new(Panics), CommitterOptions::default()).expect("start");
+    committer.submit(writes(1)).expect("room");
+    assert!(committer.progressed().await.is_err());
+    assert_eq!(committer.durable(), 0);
+    assert!(committer.shutdown().is_err());
+}
+
+#[test]
+fn shutdown_makes_everything_durable_first() {
+    let Setup {
+        mut committer,
+        begun,
+        outcome,
+    } = setup(usize::MAX);
+    committer.submit(writes(1)).expect("room");
+    assert_eq!(begun.recv().expect("a commit"), [1]);
+    committer.submit(writes(2)).expect("room");
+    committer.submit(writes(3)).expect("room");
+    for _ in 0..2 {
+        outcome.send(Ok(())).expect("waiting");
+    }
+    committer.shutdown().expect("no failure");
+    assert_eq!(begun.iter().collect::<Vec<_>>(), [[2, 3]]);
+}
+
+#[tokio::test]
+async fn without_a_durable_storage_nothing_waits() {
+    let mut committer =
+        Committer::start(Box::new(MemoryStorage), CommitterOptions::default()).expect("start");
+    assert_eq!(committer.submit(writes(1)).expect("room"), 1);
+    assert_eq!(committer.durable(), 1);
+    assert!(committer.has_room());
+    assert!(
+        is_pending(committer.progressed()).await,
+        "there is no progress to wait for"
+    );
+    committer.shutdown().expect("nothing to fail");
+}
+
+/// Whether the future is not ready at its first poll.
+async fn is_pending<T>(future: impl Future<Output = T>) -> bool {
+    tokio::select! {
+        biased;
+        _ = future => false,
+        () = std::future::ready(()) => true,
+    }
+}

@@ -1,0 +1,106 @@
+//! What a storage ought to hold, and histories to fill it with.
+use bytes::Bytes;
+use statestore::protocol::Hlc;
+use statestored::storage::{
+    Batch, DurableOptions, DurableStorage, Expiry, Record, Storage, StorageError, Write,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A storage's content as plain values.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Model {
+    pub(crate) records: BTreeMap<Bytes, Record>,
+    pub(crate) clock: Option<(u64, u64)>,
+}
+
+impl Model {
+    pub(crate) fn apply(&mut self, batches: &[Batch]) {
+        for batch in batches {
+            self.clock = self.clock.max(batch.clock);
+            for write in &batch.writes {
+                match write {
+                    Write::Put(record) => self.records.insert(record.key.clone(), record.clone()),
+                    Write::Delete(key) => self.records.remove(key),
+                };
+            }
+        }
+    }
+
+    /// Loads a storage; a record that comes twice is a failure.
+    pub(crate) fn load(storage: &mut dyn Storage) -> Result<Self, StorageError> {
+        let mut records = BTreeMap::new();
+        let mut twice = None;
+        let clock = storage.load(&mut |record| {
+            let key = record.key.clone();
+            if records.insert(key.clone(), record).is_some() {
+                twice = Some(key);
+            }
+        })?;
+        assert_eq!(twice, None, "a record was handed over twice");
+        Ok(Self { records, clock })
+    }
+}
+
+/// Seals a log every few commits and merges often.
+pub(crate) const SMALL_LOGS: DurableOptions = DurableOptions { log_bytes: 2048 };
+
+/// Opens a data directory and loads it.
+pub(crate) fn open(
+    path: &Path,
+    options: DurableOptions,
+) -> Result<(DurableStorage, Model), StorageError> {
+    let mut storage = DurableStorage::open(path, options)?;
+    let model = Model::load(&mut storage)?;
+    Ok((storage, model))
+}
+
+pub(crate) fn record(
+    key: impl Into<Bytes>,
+    value: impl Into<Bytes>,
+    version: (u64, u64),
+) -> Record {
+    Record {
+        key: key.into(),
+        value: value.into(),
+        version,
+        fence: None,
+        expiry: None,
+    }
+}
+
+pub(crate) fn put(key: impl Into<Bytes>, value: impl Into<Bytes>) -> Write {
+    Write::Put(record(key, value, (1, 0)))
+}
+
+pub(crate) fn batch(writes: Vec<Write>) -> Batch {
+    Batch {
+        writes,
+        clock: None,
+    }
+}
+
+/// The commit with this number of a long history: new keys, overwritten and deleted ones, all fields.
+pub(crate) fn commit(number: u64) -> Vec<Batch> {
+    let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let full = Record {
+        key: Bytes::from(format!("key-{}", spread % 17)),
+        value: Bytes::from(vec![spread.to_le_bytes()[3]; (spread % 90) as usize]),
+        version: (1_700_000_000_000 + number, number % 3),
+        fence: number
+            .is_multiple_of(3)
+            .then(|| Hlc::new(1_700_000_000_000, number, "client").expect("valid")),
+        expiry: number.is_multiple_of(5).then_some(Expiry {
+            at_wall_ms: 1_800_000_000_000 + number,
+            ttl_ms: number + 1,
+        }),
+    };
+    let first = Batch {
+        writes: vec![
+            Write::Put(full),
+            Write::Delete(Bytes::from(format!("key-{}", (spread >> 20) % 17))),
+        ],
+        clock: Some((1_700_000_000_000 + number, number % 3)),
+    };
+    vec![first, batch(vec![put("last commit", number.to_string())])]
+}
