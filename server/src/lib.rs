@@ -1,3 +1,4 @@
+#![forbid(unsafe_code)]
 //! The service side of the state store protocol.
 
 pub mod engine;
