@@ -1,5 +1,13 @@
+//! The service side of the state store protocol: engine, storage and MQTT 5 front in one process.
+//!
+//! [`RunningServer`] is a whole server inside of another program; the binary `statestored` is the same with a
+//! command line.
 #![forbid(unsafe_code)]
-//! The service side of the state store protocol.
 
+pub mod config;
 pub mod engine;
+pub mod front;
+mod server;
 pub mod storage;
+
+pub use server::{RunningServer, Server, ServerError};

@@ -1,2 +1,52 @@
 //! `statestored`: the state store on one machine.
-fn main() {}
+#![forbid(unsafe_code)]
+use clap::Parser;
+use statestored::Server;
+use statestored::config::Arguments;
+use std::error::Error;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(arguments.log_level())
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("statestored: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    let config = arguments.into_config()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let server = Server::start(config).await?;
+        let mut stdout = std::io::stdout().lock();
+        for address in server.addresses() {
+            writeln!(stdout, "listening on tcp://{address}")?;
+        }
+        stdout.flush()?;
+        drop(stdout);
+        let shutdown = async {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            tracing::info!("stopping");
+        };
+        Ok(server.run(shutdown).await?)
+    })
+}

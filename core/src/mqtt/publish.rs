@@ -243,6 +243,16 @@ impl EncodedProperties {
         header.put_properties(&mut out)?;
         Ok(Self(out.freeze()))
     }
+
+    /// How many bytes they take.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 impl PublishHeader<'_> {

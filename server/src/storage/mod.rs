@@ -5,7 +5,7 @@ pub mod committer;
 pub mod durable;
 pub mod memory;
 
-pub use committer::Committer;
+pub use committer::{Committer, CommitterOptions, SubmitError};
 pub use durable::{DurableOptions, DurableStorage};
 pub use memory::MemoryStorage;
 

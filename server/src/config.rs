@@ -1,0 +1,307 @@
+//! The command line, and what it means.
+use crate::engine::EngineConfig;
+use crate::front::{Authenticator, FrontLimits, Users, UsersError};
+use clap::Parser;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
+use tracing::level_filters::LevelFilter;
+
+const EXAMPLES: &str = "\
+Examples:
+  statestored
+      keep the state in the user's data folder and serve this machine on port 1883
+  statestored --storage memory --listen tcp://127.0.0.1:0
+      forget everything at the end; take a free port and print it
+  statestored --data-dir /var/lib/statestored --listen tcp://0.0.0.0:1883 --users-file /etc/statestored/users
+      serve the network to the users of a file with one NAME:PASSWORD per line
+
+When it is ready, it prints `listening on tcp://ADDRESS:PORT` for each listener to standard output;
+logs go to standard error. SIGTERM and SIGINT end it cleanly.
+
+It speaks MQTT 5 with QoS 0 and 1, without retained messages and shared subscriptions.";
+
+/// The command line of `statestored`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "statestored",
+    version,
+    about = "A state store for MQTT 5 clients: keys, versions, leases and notifications in one process",
+    after_help = EXAMPLES
+)]
+pub struct Arguments {
+    /// Address to listen on; repeat it for more than one. Port 0 takes a free port
+    #[arg(long, value_name = "URL", default_value = "tcp://127.0.0.1:1883")]
+    listen: Vec<ListenAddress>,
+
+    /// Where the state lives: `durable` on disk, or `memory` until the process ends
+    #[arg(long, value_name = "KIND", value_enum, default_value_t)]
+    storage: StorageKind,
+
+    /// Folder of the durable storage [default: statestored in the user's data folder]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// Most keys that the store holds
+    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    max_keys: u64,
+
+    /// Largest MQTT packet accepted, in bytes; it bounds the size of values
+    #[arg(long, value_name = "N", default_value_t = FrontLimits::default().max_packet_bytes,
+          value_parser = clap::value_parser!(u32).range(1024..=268_435_460))]
+    max_packet_bytes: u32,
+
+    /// The one user who may connect; with --password-file
+    #[arg(long, value_name = "NAME", requires = "password_file")]
+    user: Option<String>,
+
+    /// File that holds the password of --user
+    #[arg(long, value_name = "FILE", requires = "user")]
+    password_file: Option<PathBuf>,
+
+    /// File of the users who may connect, one NAME:PASSWORD per line
+    #[arg(long, value_name = "FILE", conflicts_with = "user")]
+    users_file: Option<PathBuf>,
+
+    /// What is logged: off, error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log: LevelFilter,
+}
+
+/// The kinds of storage on the command line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+enum StorageKind {
+    #[default]
+    Durable,
+    Memory,
+}
+
+/// All that a server needs to know.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where it listens; at least one.
+    pub listeners: Vec<ListenAddress>,
+    /// Where the state lives.
+    pub storage: StorageConfig,
+    /// Limits of the store.
+    pub engine: EngineConfig,
+    /// Limits of connections and sessions.
+    pub limits: FrontLimits,
+    /// Who may connect.
+    pub authenticator: Authenticator,
+}
+
+/// Where the state lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StorageConfig {
+    /// In memory, until the process ends.
+    Memory,
+    /// On disk, in this folder, which is made if it does not exist.
+    Durable(PathBuf),
+}
+
+/// Why the command line is not usable.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// No place for the data is known.
+    #[error(
+        "no home folder is known for the data: give one with --data-dir DIR, or use --storage memory"
+    )]
+    NoDataFolder,
+    /// Contradiction.
+    #[error("--storage memory keeps nothing on disk: leave out --data-dir, or --storage memory")]
+    MemoryWithFolder,
+    /// A file of users is not usable.
+    #[error(transparent)]
+    Users(#[from] UsersError),
+}
+
+impl Config {
+    /// A store in memory on a free loopback port, for everybody on this machine.
+    pub fn in_memory() -> Self {
+        Self {
+            listeners: vec![ListenAddress {
+                host: "127.0.0.1".into(),
+                port: 0,
+            }],
+            storage: StorageConfig::Memory,
+            engine: engine_config(EngineConfig::default().max_keys, &FrontLimits::default()),
+            limits: FrontLimits::default(),
+            authenticator: Authenticator::default(),
+        }
+    }
+
+    /// The same, but durable in the folder `data_dir`.
+    pub fn durable(data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            storage: StorageConfig::Durable(data_dir.into()),
+            ..Self::in_memory()
+        }
+    }
+}
+
+impl Arguments {
+    /// What is logged.
+    pub fn log_level(&self) -> LevelFilter {
+        self.log
+    }
+
+    /// Reads the files that the command line names.
+    pub fn into_config(self) -> Result<Config, ConfigError> {
+        let storage = match (self.storage, self.data_dir) {
+            (StorageKind::Memory, Some(_)) => return Err(ConfigError::MemoryWithFolder),
+            (StorageKind::Memory, None) => StorageConfig::Memory,
+            (StorageKind::Durable, Some(folder)) => StorageConfig::Durable(folder),
+            (StorageKind::Durable, None) => {
+                StorageConfig::Durable(default_data_dir().ok_or(ConfigError::NoDataFolder)?)
+            }
+        };
+        let authenticator = match (self.user, self.password_file, self.users_file) {
+            (Some(name), Some(file), _) => {
+                Authenticator::Users(Users::with_password_file(&name, &file)?)
+            }
+            (_, _, Some(file)) => Authenticator::Users(Users::read(&file)?),
+            _ => Authenticator::Anonymous,
+        };
+        let limits = FrontLimits {
+            max_packet_bytes: self.max_packet_bytes,
+            ..FrontLimits::default()
+        };
+        Ok(Config {
+            listeners: self.listen,
+            storage,
+            engine: engine_config(self.max_keys, &limits),
+            limits,
+            authenticator,
+        })
+    }
+}
+
+/// What follows for the engine: answers are remembered for all requests that a client can redeliver.
+fn engine_config(max_keys: u64, limits: &FrontLimits) -> EngineConfig {
+    EngineConfig {
+        max_keys,
+        replay_per_client: limits.receive_maximum.into(),
+        ..EngineConfig::default()
+    }
+}
+
+/// `$XDG_DATA_HOME/statestored`, by default `~/.local/share/statestored`.
+fn default_data_dir() -> Option<PathBuf> {
+    let absolute = |name| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let base = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
+    Some(base?.join("statestored"))
+}
+
+/// An address to listen on: `tcp://HOST:PORT`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenAddress {
+    host: String,
+    port: u16,
+}
+
+impl ListenAddress {
+    /// The socket addresses that it stands for; a name may have several.
+    pub(crate) fn resolve(&self) -> std::io::Result<Vec<SocketAddr>> {
+        Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.parse() {
+            Ok(IpAddr::V6(address)) => write!(f, "tcp://[{address}]:{}", self.port),
+            _ => write!(f, "tcp://{}:{}", self.host, self.port),
+        }
+    }
+}
+
+impl FromStr for ListenAddress {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const FORM: &str = "expected tcp://HOST:PORT, such as tcp://127.0.0.1:1883";
+        let rest = text.strip_prefix("tcp://").ok_or(FORM)?;
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let (host, port) = rest.rsplit_once(':').ok_or(FORM)?;
+        let bare = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'));
+        if host.is_empty() || (bare.is_none() && host.contains(['[', ']', ':', '/', '@'])) {
+            return Err(FORM);
+        }
+        let port = port
+            .parse()
+            .map_err(|_| "the port is a number from 0 to 65535")?;
+        Ok(Self {
+            host: bare.unwrap_or(host).into(),
+            port,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn listen_addresses_are_read_and_written() {
+        for text in [
+            "tcp://127.0.0.1:1883",
+            "tcp://[::1]:0",
+            "tcp://localhost:80",
+        ] {
+            assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
+        }
+        for text in [
+            "127.0.0.1:1883",
+            "tcp://127.0.0.1",
+            "tcp://:1",
+            "tcp://a:65536",
+            "tcp://::1:1",
+            "tcp://a@b:1",
+        ] {
+            assert!(text.parse::<ListenAddress>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn memory_and_a_data_folder_exclude_each_other() {
+        let parse = |arguments: &[&str]| {
+            Arguments::try_parse_from(
+                std::iter::once("statestored").chain(arguments.iter().copied()),
+            )
+        };
+        let both = parse(&["--storage", "memory", "--data-dir", "/x"]).unwrap();
+        assert!(matches!(
+            both.into_config(),
+            Err(ConfigError::MemoryWithFolder)
+        ));
+        assert!(parse(&["--user", "ann"]).is_err());
+        let config = parse(&["--data-dir", "/x", "--max-keys", "5"])
+            .unwrap()
+            .into_config()
+            .unwrap();
+        assert_eq!(config.storage, StorageConfig::Durable("/x".into()));
+        assert_eq!(config.engine.max_keys, 5);
+        assert_eq!(config.listeners[0].to_string(), "tcp://127.0.0.1:1883");
+        let config = parse(&["--storage", "memory"])
+            .unwrap()
+            .into_config()
+            .unwrap();
+        assert_eq!(config.storage, StorageConfig::Memory);
+    }
+}

@@ -1,0 +1,229 @@
+//! Who may connect.
+use statestore::mqtt::ReasonCode;
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a CONNECT says about its sender.
+#[derive(Clone, Copy)]
+pub struct Credentials<'a> {
+    /// User name, if sent.
+    pub user_name: Option<&'a str>,
+    /// Password, if sent.
+    pub password: Option<&'a [u8]>,
+    /// The method of an enhanced authentication, if one is asked for (MQTT 5, section 4.12).
+    pub method: Option<&'a str>,
+}
+
+impl fmt::Debug for Credentials<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials")
+            .field("user_name", &self.user_name)
+            .field("password", &self.password.map(|_| "…"))
+            .field("method", &self.method)
+            .finish()
+    }
+}
+
+/// Decides who may connect.
+///
+/// An enhanced authentication is refused with "bad authentication method": no method is offered.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub enum Authenticator {
+    /// Everybody. A user name and a password are not looked at.
+    #[default]
+    Anonymous,
+    /// Those who know the password of one of these users.
+    Users(Users),
+}
+
+impl Authenticator {
+    /// The user who connects, if it has a name; or the reason code of the refusal.
+    pub fn authenticate(
+        &self,
+        credentials: Credentials<'_>,
+    ) -> Result<Option<Arc<str>>, ReasonCode> {
+        if credentials.method.is_some() {
+            return Err(ReasonCode::BAD_AUTHENTICATION_METHOD);
+        }
+        match self {
+            Self::Anonymous => Ok(None),
+            Self::Users(users) => users
+                .check(credentials)
+                .map(Some)
+                .ok_or(ReasonCode::BAD_USER_NAME_OR_PASSWORD),
+        }
+    }
+
+    /// Whether everybody may connect.
+    pub fn is_anonymous(&self) -> bool {
+        matches!(self, Self::Anonymous)
+    }
+}
+
+/// Users with their passwords.
+#[derive(Clone, Default)]
+pub struct Users {
+    passwords: HashMap<Arc<str>, Box<[u8]>>,
+}
+
+impl fmt::Debug for Users {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Users({})", self.passwords.len())
+    }
+}
+
+/// Why a file of users or of a password is not usable.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UsersError {
+    /// It cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// A line is not `NAME:PASSWORD`.
+    #[error("{path}, line {line}: {problem}")]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// It has no password or no users.
+    #[error("{path} is empty")]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl Users {
+    /// Adds a user; `false` if there was one of that name, which stays.
+    pub fn add(&mut self, name: &str, password: &[u8]) -> bool {
+        if self.passwords.contains_key(name) {
+            return false;
+        }
+        self.passwords.insert(name.into(), password.into());
+        true
+    }
+
+    /// Reads a file with one `NAME:PASSWORD` per line. Empty lines and lines that begin with
+    /// `#` do not count; everything after the first `:` is the password.
+    pub fn read(path: &Path) -> Result<Self, UsersError> {
+        let text = read(path)?;
+        let mut users = Self::default();
+        for (index, line) in text.lines().enumerate() {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let problem = match line.split_once(':') {
+                None => "expected NAME:PASSWORD",
+                Some(("", _)) => "the user name is empty",
+                Some((_, "")) => "the password is empty",
+                Some((name, password)) if users.add(name, password.as_bytes()) => continue,
+                Some(_) => "this user stands twice",
+            };
+            return Err(UsersError::Line {
+                path: path.into(),
+                line: index + 1,
+                problem,
+            });
+        }
+        if users.passwords.is_empty() {
+            return Err(UsersError::Empty { path: path.into() });
+        }
+        Ok(users)
+    }
+
+    /// One user whose password is the content of a file, without the newline at its end.
+    pub fn with_password_file(name: &str, path: &Path) -> Result<Self, UsersError> {
+        let text = read(path)?;
+        let password = text.strip_suffix('\n').unwrap_or(&text);
+        let password = password.strip_suffix('\r').unwrap_or(password);
+        if password.is_empty() {
+            return Err(UsersError::Empty { path: path.into() });
+        }
+        let mut users = Self::default();
+        users.add(name, password.as_bytes());
+        Ok(users)
+    }
+
+    fn check(&self, credentials: Credentials<'_>) -> Option<Arc<str>> {
+        let (name, expected) = self.passwords.get_key_value(credentials.user_name?)?;
+        is_equal_in_constant_time(expected, credentials.password?).then(|| Arc::clone(name))
+    }
+}
+
+fn read(path: &Path) -> Result<String, UsersError> {
+    std::fs::read_to_string(path).map_err(|source| UsersError::Read {
+        path: path.into(),
+        source,
+    })
+}
+
+/// Compares in a time that depends on the lengths only, so that guessing byte by byte teaches nothing.
+fn is_equal_in_constant_time(expected: &[u8], given: &[u8]) -> bool {
+    let differences = expected
+        .iter()
+        .zip(given)
+        .fold(0, |differences, (a, b)| differences | (a ^ b));
+    std::hint::black_box(differences) == 0 && expected.len() == given.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn credentials<'a>(user_name: Option<&'a str>, password: Option<&'a str>) -> Credentials<'a> {
+        Credentials {
+            user_name,
+            password: password.map(str::as_bytes),
+            method: None,
+        }
+    }
+
+    #[test]
+    fn only_the_right_password_of_a_known_user_is_accepted() {
+        let mut users = Users::default();
+        assert!(users.add("ann", b"secret") && !users.add("ann", b"other"));
+        let authenticator = Authenticator::Users(users);
+        let user = authenticator
+            .authenticate(credentials(Some("ann"), Some("secret")))
+            .unwrap();
+        assert_eq!(user.as_deref(), Some("ann"));
+        for (name, password) in [
+            (Some("ann"), Some("secre")),
+            (Some("ann"), Some("secret2")),
+            (Some("ann"), Some("")),
+            (Some("ann"), None),
+            (Some("bob"), Some("secret")),
+            (None, Some("secret")),
+            (None, None),
+        ] {
+            assert_eq!(
+                authenticator.authenticate(credentials(name, password)),
+                Err(ReasonCode::BAD_USER_NAME_OR_PASSWORD),
+            );
+        }
+    }
+
+    #[test]
+    fn enhanced_authentication_is_refused() {
+        let asked = Credentials {
+            method: Some("K8S-SAT"),
+            ..credentials(None, None)
+        };
+        assert_eq!(
+            Authenticator::Anonymous.authenticate(asked),
+            Err(ReasonCode::BAD_AUTHENTICATION_METHOD),
+        );
+    }
+}

@@ -1,0 +1,241 @@
+//! CONNECT and CONNACK (MQTT 5, sections 3.1 and 3.2).
+use super::authenticator::Credentials;
+use super::connection::Phase;
+use super::session::Session;
+use super::timers::Timed;
+use super::topic_filter;
+use super::{ConnectionId, Front, SessionId};
+use crate::engine::Now;
+use statestore::mqtt::alias::InboundAliases;
+use statestore::mqtt::keep_alive::KeepAlive;
+use statestore::mqtt::{ConnAck, Connect, DecodeError, Limits, QoS, ReasonCode, Will};
+use statestore::protocol::topic;
+use std::sync::Arc;
+
+/// The longest client id, in bytes. In hexadecimal it is a part of notification topics.
+const MAX_CLIENT_ID_BYTES: usize = 1024;
+
+/// CONNACK of MQTT 3.1 and 3.1.1 with return code 1, "unacceptable protocol version".
+const CONNACK_3_UNACCEPTABLE_VERSION: [u8; 4] = [0x20, 2, 0, 1];
+
+/// Why a CONNECT is refused.
+type Refusal = (ReasonCode, &'static str);
+
+impl Front {
+    pub(super) fn connect(&mut self, id: ConnectionId, connect: Connect, now: Now) {
+        let result = self.try_connect(id, connect, now);
+        if let Err((reason, why)) = result {
+            self.refuse_connect(id, reason, why, now);
+        }
+    }
+
+    fn try_connect(
+        &mut self,
+        id: ConnectionId,
+        mut connect: Connect,
+        now: Now,
+    ) -> Result<(), Refusal> {
+        let user = self
+            .authenticator
+            .authenticate(Credentials {
+                user_name: connect.user_name.as_deref(),
+                password: connect.password.as_deref(),
+                method: connect
+                    .authentication
+                    .as_ref()
+                    .map(|(method, _)| method.as_str()),
+            })
+            .map_err(|reason| (reason, "the credentials are not accepted"))?;
+        if connect.client_id.len() > MAX_CLIENT_ID_BYTES {
+            let why = "the client identifier is longer than 1024 bytes";
+            return Err((ReasonCode::CLIENT_IDENTIFIER_NOT_VALID, why));
+        }
+        if let Some(will) = &connect.will {
+            check_will(will)?;
+        }
+        let assigned = connect.client_id.is_empty();
+        if assigned {
+            connect.client_id = self.assign_client_id();
+        }
+
+        let existing = self.sessions.find(&connect.client_id);
+        if let Some(session) = existing.and_then(|id| self.sessions.get(id)) {
+            if session.user != user {
+                let why = "the session of this client identifier belongs to another user";
+                return Err((ReasonCode::NOT_AUTHORIZED, why));
+            }
+        } else if self.sessions.len() >= self.limits.max_sessions {
+            return Err((ReasonCode::QUOTA_EXCEEDED, "there are too many sessions"));
+        }
+        let existing = existing.and_then(|old| self.take_over(old, connect.clean_start, now));
+        let session_present = existing.is_some();
+        let receive_maximum = connect.limits.receive_maximum;
+        let session = if let Some(session) = existing {
+            self.resume(session, id, receive_maximum)
+        } else {
+            let client = connect.client_id.as_str().into();
+            self.sessions
+                .insert(Session::new(client, user, id, receive_maximum))
+        };
+        let expiry_s = connect
+            .session_expiry_s
+            .min(self.limits.max_session_expiry_s);
+        let keep_alive_s = self.keep_alive_s(connect.keep_alive_s);
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.expiry_s = expiry_s;
+        }
+
+        let connack = ConnAck {
+            session_present,
+            limits: Limits {
+                receive_maximum: self.limits.receive_maximum,
+                max_packet_bytes: self.limits.max_packet_bytes,
+                topic_alias_maximum: self.limits.topic_alias_maximum,
+            },
+            session_expiry_s: (expiry_s != connect.session_expiry_s).then_some(expiry_s),
+            maximum_qos: QoS::AtLeastOnce,
+            retain_available: false,
+            shared_available: false,
+            assigned_client_id: assigned.then(|| connect.client_id.clone()),
+            server_keep_alive_s: (keep_alive_s != connect.keep_alive_s).then_some(keep_alive_s),
+            ..ConnAck::new(ReasonCode::SUCCESS)
+        };
+        self.open(id, session, connect, keep_alive_s, now);
+        self.append(id, 0, now, |out, max_packet_bytes| {
+            connack.encode(max_packet_bytes, out)
+        });
+        self.send_waiting(session, now);
+        Ok(())
+    }
+
+    /// Ends the connection that an existing session may have, and the session too if it may not be continued.
+    fn take_over(&mut self, old: SessionId, clean_start: bool, now: Now) -> Option<SessionId> {
+        if let Some(connection) = self.sessions.get(old)?.connection {
+            let why = "another connection uses this client identifier";
+            self.fail(connection, ReasonCode::SESSION_TAKEN_OVER, why, now);
+            self.settle(now);
+        }
+        if clean_start {
+            self.end_session(old, now);
+        }
+        self.sessions.get(old).map(|_| old)
+    }
+
+    /// Continues a session. Its will is not published any more.
+    fn resume(
+        &mut self,
+        id: SessionId,
+        connection: ConnectionId,
+        receive_maximum: u16,
+    ) -> SessionId {
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.connection = Some(connection);
+            session.will = None;
+            session.ends_ms = None;
+            session.window.reconnected(receive_maximum);
+            self.timers
+                .set(&mut session.timer, Timed::Session(id), None);
+        }
+        id
+    }
+
+    fn open(
+        &mut self,
+        id: ConnectionId,
+        session: SessionId,
+        connect: Connect,
+        keep_alive_s: u16,
+        now: Now,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let Some(client) = self
+            .sessions
+            .get(session)
+            .map(|session| Arc::clone(&session.client))
+        else {
+            return;
+        };
+        connection.phase = Phase::Open(session);
+        connection.client = client;
+        connection.aliases = InboundAliases::new(self.limits.topic_alias_maximum);
+        connection.keep_alive = KeepAlive::server(keep_alive_s, now.mono_ms);
+        connection.limits = connect.limits;
+        connection.wants_reasons = connect.request_problem_information;
+        connection.will = connect.will;
+        let next_ms = connection.keep_alive.wake_at_ms();
+        self.set_connection_timer(id, next_ms);
+    }
+
+    fn keep_alive_s(&self, asked_s: u16) -> u16 {
+        match (self.limits.max_keep_alive_s, asked_s) {
+            (0, asked_s) => asked_s,
+            (max_s, 0) => max_s,
+            (max_s, asked_s) => asked_s.min(max_s),
+        }
+    }
+
+    /// A client id that nobody has, and nobody guesses from another one.
+    fn assign_client_id(&mut self) -> String {
+        loop {
+            // SplitMix64: a bijection of the counter.
+            self.assigned_client_ids = self.assigned_client_ids.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut mixed = self.assigned_client_ids;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            let id = format!("auto-{:016x}", mixed ^ (mixed >> 31));
+            if self.sessions.find(&id).is_none() {
+                return id;
+            }
+        }
+    }
+
+    fn refuse_connect(&mut self, id: ConnectionId, reason: ReasonCode, why: &str, now: Now) {
+        tracing::debug!(%reason, why, "refusing a client");
+        let connack = ConnAck {
+            reason_string: Some(why.into()),
+            ..ConnAck::new(reason)
+        };
+        self.end_opening(id, now);
+        self.append(id, 0, now, |out, max_packet_bytes| {
+            connack.encode(max_packet_bytes, out)
+        });
+    }
+
+    /// Answers a CONNECT that cannot be read, as far as its sender can understand the answer.
+    pub(super) fn refuse_undecodable_connect(
+        &mut self,
+        id: ConnectionId,
+        error: &DecodeError,
+        now: Now,
+    ) {
+        if let DecodeError::Version(3 | 4) = error {
+            self.end_opening(id, now);
+            self.append(id, 0, now, |out, _| {
+                out.extend_from_slice(&CONNACK_3_UNACCEPTABLE_VERSION);
+                Ok(())
+            });
+        } else {
+            self.refuse_connect(id, error.reason(), &error.to_string(), now);
+        }
+    }
+
+    fn end_opening(&mut self, id: ConnectionId, now: Now) {
+        self.statistics.connects_refused += 1;
+        self.close_after_output(id, now);
+    }
+}
+
+fn check_will(will: &Will) -> Result<(), Refusal> {
+    if will.retain {
+        return Err((ReasonCode::RETAIN_NOT_SUPPORTED, "no retained messages"));
+    }
+    if will.qos == QoS::ExactlyOnce {
+        return Err((ReasonCode::QOS_NOT_SUPPORTED, "no QoS 2"));
+    }
+    if !topic_filter::is_valid_topic(&will.topic) || topic::is_forbidden_response(&will.topic) {
+        return Err((ReasonCode::TOPIC_NAME_INVALID, "no will to this topic"));
+    }
+    Ok(())
+}

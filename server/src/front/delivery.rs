@@ -1,0 +1,302 @@
+//! Output to clients: straight into the connection's buffer if nothing is in the way, else through the
+//! session's queue.
+use super::connection::Connection;
+use super::message::{Delivery, Message};
+use super::session::{InFlight, Queued, Session};
+use super::statistics::Statistics;
+use super::{ConnectionId, Front, SessionId};
+use crate::engine::{Notify, Now};
+use bytes::BytesMut;
+use statestore::mqtt::publish::set_dup;
+use statestore::mqtt::{EncodeError, PublishHeader, QoS, ReasonCode};
+use statestore::protocol::{property, topic};
+
+/// How many subscribers a message had, and how many got it or will.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Routed {
+    pub(super) matched: usize,
+    pub(super) taken: usize,
+}
+
+impl Front {
+    /// Appends a packet that needs no flow control; `encode` gets the client's Maximum Packet Size.
+    pub(super) fn append(
+        &mut self,
+        id: ConnectionId,
+        hold: u64,
+        now: Now,
+        encode: impl FnOnce(&mut BytesMut, u32) -> Result<(), EncodeError>,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let max_packet_bytes = connection.limits.max_packet_bytes;
+        let result = encode(connection.output.writer(hold), max_packet_bytes);
+        self.appended(id, hold);
+        if let Err(error) = result {
+            self.fail(id, ReasonCode::PACKET_TOO_LARGE, &error.to_string(), now);
+        }
+    }
+
+    /// Something was appended to the output of a connection.
+    pub(super) fn appended(&mut self, id: ConnectionId, hold: u64) {
+        match self.durability.pending(hold) {
+            0 => self.mark_dirty(id),
+            hold => self.durability.wait(hold, id),
+        }
+    }
+
+    /// Hands a message to all subscribers of its topic.
+    pub(super) fn route(
+        &mut self,
+        message: &Message,
+        qos: QoS,
+        publisher: Option<SessionId>,
+        now: Now,
+    ) -> Routed {
+        let mut routed = Routed::default();
+        for matched in self.subscriptions.matches(message.topic(), publisher) {
+            let delivery = Delivery {
+                message: message.clone(),
+                identifiers: matched.identifiers.into_boxed_slice(),
+            };
+            let at_least_once = matched.at_least_once && qos != QoS::AtMostOnce;
+            routed.matched += 1;
+            routed.taken +=
+                usize::from(self.deliver(matched.subscriber, delivery, at_least_once, 0, now));
+        }
+        routed
+    }
+
+    /// Hands a message to one client; whether it got it or will.
+    pub(super) fn deliver(
+        &mut self,
+        id: SessionId,
+        delivery: Delivery,
+        at_least_once: bool,
+        hold: u64,
+        now: Now,
+    ) -> bool {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return false;
+        };
+        let Some(connection_id) = session.connection else {
+            return at_least_once && self.enqueue(id, Queued { delivery, hold }, now);
+        };
+        let Some(connection) = self.connections.get_mut(connection_id) else {
+            return false;
+        };
+        let is_full = connection.output.len() >= self.limits.max_output_bytes;
+        if !at_least_once {
+            if is_full {
+                self.statistics.dropped_full += 1;
+                return false;
+            }
+            let max_packet_bytes = connection.limits.max_packet_bytes;
+            let out = connection.output.writer(hold);
+            let sent = delivery
+                .encode(None, false, now.mono_ms, max_packet_bytes, out)
+                .is_ok();
+            self.statistics.dropped_too_large += u64::from(!sent);
+            self.appended(connection_id, hold);
+            return sent;
+        }
+        if is_full || !session.may_send_now() {
+            return self.enqueue(id, Queued { delivery, hold }, now);
+        }
+        let sent = send(
+            session,
+            connection,
+            &mut self.statistics,
+            Queued { delivery, hold },
+            now,
+        );
+        self.appended(connection_id, hold);
+        sent
+    }
+
+    /// Puts a message into the queue of a session. If that is full, the message is lost; a client that is
+    /// connected and does not keep up is disconnected.
+    pub(super) fn enqueue(&mut self, id: SessionId, queued: Queued, now: Now) -> bool {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return false;
+        };
+        let limits = &self.limits;
+        if session
+            .enqueue(queued, limits.max_queued_messages, limits.max_queued_bytes)
+            .is_ok()
+        {
+            return true;
+        }
+        self.statistics.dropped_full += 1;
+        if let Some(connection) = session.connection {
+            self.fail(
+                connection,
+                ReasonCode::QUOTA_EXCEEDED,
+                "the client reads too slowly",
+                now,
+            );
+        }
+        false
+    }
+
+    /// Sends what waits in a session, as far as Receive Maximum and output buffer allow: first what was in
+    /// flight when the former connection ended, then the queue.
+    pub(super) fn send_waiting(&mut self, id: SessionId, now: Now) {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        let Some(connection_id) = session.connection else {
+            return;
+        };
+        let Some(connection) = self.connections.get_mut(connection_id) else {
+            return;
+        };
+        // What was in flight may tell of a write that is not durable yet.
+        let resend_hold = self.durability.hold(&self.effects.writes);
+        let mut last_hold = None;
+        while connection.output.len() < self.limits.max_output_bytes {
+            if resend(session, connection, &mut self.statistics, resend_hold, now) {
+                last_hold = Some(resend_hold);
+                continue;
+            }
+            if !session.may_send_waiting() {
+                break;
+            }
+            let Some(queued) = session.dequeue() else {
+                break;
+            };
+            if queued.delivery.is_expired(now.mono_ms) {
+                self.statistics.dropped_expired += 1;
+                continue;
+            }
+            let queued = Queued {
+                hold: self.durability.pending(queued.hold),
+                ..queued
+            };
+            last_hold = Some(last_hold.unwrap_or(0).max(queued.hold));
+            send(session, connection, &mut self.statistics, queued, now);
+        }
+        if let Some(hold) = last_hold {
+            self.mark_dirty(connection_id);
+            self.appended(connection_id, hold);
+        }
+    }
+
+    /// Hands out the notifications that the engine just made.
+    pub(super) fn serve_effects(&mut self, now: Now) {
+        if !self.effects.notifications.is_empty() {
+            let hold = self.durability.hold(&self.effects.writes);
+            let mut notifications = std::mem::take(&mut self.effects.notifications);
+            for notify in notifications.drain(..) {
+                self.notify(&notify, hold, now);
+            }
+            self.effects.notifications = notifications;
+        }
+        if !self.durability.is_enabled() {
+            self.effects.writes.writes.clear();
+            self.effects.writes.clock = None;
+        }
+    }
+
+    fn notify(&mut self, notify: &Notify, hold: u64, now: Now) {
+        let mut payload = BytesMut::with_capacity(notify.event.encoded_len());
+        notify.event.encode(&mut payload);
+        let payload = payload.freeze();
+        let version = notify.version.to_string();
+        for client in &notify.clients {
+            let Some(session) = self.sessions.find(client) else {
+                self.statistics.dropped_no_session += 1;
+                continue;
+            };
+            let topic = topic::notification(client, &notify.key);
+            let header = PublishHeader {
+                topic: &topic,
+                content_type: Some(property::CONTENT_TYPE),
+                user_properties: &[
+                    (property::TIMESTAMP, &version),
+                    (property::PROTOCOL_VERSION, property::PROTOCOL_VERSION_VALUE),
+                ],
+                ..PublishHeader::default()
+            };
+            match Message::new(&header, payload.clone(), None) {
+                Ok(message) => {
+                    let identifiers = self.identifiers(session, &topic).into();
+                    let delivery = Delivery {
+                        message,
+                        identifiers,
+                    };
+                    self.statistics.notifications += 1;
+                    self.deliver(session, delivery, true, hold, now);
+                }
+                Err(error) => {
+                    self.statistics.dropped_too_large += 1;
+                    tracing::debug!(%error, "a notification cannot be sent");
+                }
+            }
+        }
+    }
+}
+
+/// Sends one QoS 1 message for which there is room; whether the client takes one of this size.
+fn send(
+    session: &mut Session,
+    connection: &mut Connection,
+    statistics: &mut Statistics,
+    queued: Queued,
+    now: Now,
+) -> bool {
+    let Queued { delivery, hold } = queued;
+    let Some(id) = session.packet_id() else {
+        return false;
+    };
+    let max_packet_bytes = connection.limits.max_packet_bytes;
+    let out = connection.output.writer(hold);
+    if delivery
+        .encode(Some(id), false, now.mono_ms, max_packet_bytes, out)
+        .is_err()
+    {
+        session.not_sent(id);
+        statistics.dropped_too_large += 1;
+        return false;
+    }
+    let in_flight = if session.is_ephemeral() {
+        InFlight::Once
+    } else {
+        InFlight::Delivery(delivery)
+    };
+    session.sent(id, in_flight);
+    true
+}
+
+/// Sends the next message again that a former connection had in flight; `false` if there is none, or no room.
+fn resend(
+    session: &mut Session,
+    connection: &mut Connection,
+    statistics: &mut Statistics,
+    hold: u64,
+    now: Now,
+) -> bool {
+    let Some((id, in_flight)) = session.window.next_resend() else {
+        return false;
+    };
+    let max_packet_bytes = connection.limits.max_packet_bytes;
+    let out = connection.output.writer(hold);
+    let fits = match in_flight {
+        InFlight::Once => false,
+        InFlight::Packet(packet) if packet.len() > max_packet_bytes as usize => false,
+        InFlight::Packet(packet) => {
+            set_dup(packet);
+            out.extend_from_slice(packet);
+            true
+        }
+        InFlight::Delivery(delivery) => delivery
+            .encode(Some(id), true, now.mono_ms, max_packet_bytes, out)
+            .is_ok(),
+    };
+    if !fits {
+        statistics.dropped_too_large += 1;
+        session.finish(id);
+    }
+    true
+}

@@ -1,0 +1,368 @@
+//! Sockets, clocks and the storage around a [`Front`]: one thread, no locks.
+//!
+//! Each connection is a local task. It hands a whole read to the front and writes all output of the batch at
+//! once. One more task, the [keeper](Driver::keep), watches the time and carries writes to the storage; while
+//! one commit is on its way to the disk, the next one gathers.
+use super::{Closing, ConnectionId, Front};
+use crate::engine::Now;
+use crate::storage::{Committer, StorageError, SubmitError};
+use bytes::{Buf, BytesMut};
+use slotmap::SecondaryMap;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::sync::Notify;
+use tokio::time::sleep_until;
+
+/// Bytes asked of a socket at a time.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Reads the two clocks of an instant.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    start: Instant,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Self {
+            start: Instant::now(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Now {
+            wall_ms: milliseconds(wall),
+            mono_ms: milliseconds(self.start.elapsed()),
+        }
+    }
+
+    fn instant(&self, mono_ms: u64) -> Instant {
+        self.start + Duration::from_millis(mono_ms)
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What all tasks of the thread share. No borrow lives across an `await`.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    front: RefCell<Front>,
+    clock: Clock,
+    wakers: RefCell<SecondaryMap<ConnectionId, Waker>>,
+    /// Taken by the connection that reads; most reads end with whole packets, so that it comes back empty.
+    read_buffer: RefCell<BytesMut>,
+    /// There is a batch, or an earlier time to wake up at.
+    keeper: Notify,
+    /// When the keeper wakes up by itself.
+    wakes_at_ms: Cell<Option<u64>>,
+    /// Nothing is read: too much waits for the disk, or the server stops.
+    is_paused: Cell<bool>,
+}
+
+impl Driver {
+    pub(crate) fn new(front: Front, clock: Clock) -> Self {
+        Self {
+            front: RefCell::new(front),
+            clock,
+            wakers: RefCell::default(),
+            read_buffer: RefCell::default(),
+            keeper: Notify::new(),
+            wakes_at_ms: Cell::new(None),
+            is_paused: Cell::new(false),
+        }
+    }
+
+    /// Serves one connection until it ends.
+    pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(self: Rc<Self>, stream: S) {
+        let opened = self.front.borrow_mut().opened(self.clock.now());
+        let Some(id) = opened else {
+            tracing::warn!("refusing a connection: there are too many");
+            return;
+        };
+        self.spread_word();
+        let mut connection = Socket {
+            driver: &self,
+            id,
+            stream,
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+            is_lingering: false,
+        };
+        if let Err(error) = poll_fn(|context| connection.poll(context)).await {
+            tracing::debug!(%error, "a connection ended");
+        }
+        drop(connection);
+        self.wakers.borrow_mut().remove(id);
+        self.front.borrow_mut().closed(id, self.clock.now());
+        self.spread_word();
+    }
+
+    /// Wakes whoever the front has something for.
+    fn spread_word(&self) {
+        let mut front = self.front.borrow_mut();
+        let wakers = self.wakers.borrow();
+        while let Some(id) = front.next_dirty() {
+            if let Some(waker) = wakers.get(id) {
+                waker.wake_by_ref();
+            }
+        }
+        let wakeup_ms = front.next_wakeup();
+        let is_earlier =
+            wakeup_ms.is_some_and(|at| self.wakes_at_ms.get().is_none_or(|set| at < set));
+        if is_earlier || front.has_batch() {
+            self.keeper.notify_one();
+        }
+    }
+
+    /// Watches the time and the storage until the storage fails.
+    pub(crate) async fn keep(&self, committer: &mut Committer) -> Result<(), Arc<StorageError>> {
+        loop {
+            self.submit(committer)?;
+            let wakeup_ms = self.front.borrow().next_wakeup();
+            self.wakes_at_ms.set(wakeup_ms);
+            let wakeup = async {
+                match wakeup_ms {
+                    Some(at_ms) => sleep_until(self.clock.instant(at_ms).into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.keeper.notified() => {}
+                durable = committer.progressed() => {
+                    self.front.borrow_mut().durable(durable?);
+                    self.spread_word();
+                }
+                () = wakeup => {
+                    self.front.borrow_mut().tick(self.clock.now());
+                    self.spread_word();
+                }
+            }
+        }
+    }
+
+    /// Hands the writes so far to the storage, unless too much waits there: then nothing is read until it has room.
+    fn submit(&self, committer: &mut Committer) -> Result<(), Arc<StorageError>> {
+        while committer.has_room() {
+            let Some((sequence, batch)) = self.front.borrow_mut().take_batch() else {
+                break;
+            };
+            let submitted = committer.submit(batch).map_err(|error| match error {
+                SubmitError::Failed(failure) => failure,
+                full => Arc::new(StorageError::Io {
+                    what: "cannot hand writes to the storage".into(),
+                    source: io::Error::other(full),
+                }),
+            })?;
+            debug_assert_eq!(submitted, sequence);
+        }
+        self.pause(!committer.has_room());
+        Ok(())
+    }
+
+    fn pause(&self, is_paused: bool) {
+        if self.is_paused.replace(is_paused) && !is_paused {
+            for waker in self.wakers.borrow().values() {
+                waker.wake_by_ref();
+            }
+        }
+    }
+
+    /// Stops reading, makes everything durable and lets the answers go, then says good-bye to all clients.
+    pub(crate) fn stop(&self, mut committer: Committer) -> Result<(), Arc<StorageError>> {
+        self.pause(true);
+        let result = loop {
+            match self.front.borrow_mut().take_batch() {
+                Some((_, batch)) => {
+                    if let Err(error) = committer.submit(batch) {
+                        tracing::error!(%error, "not everything was made durable");
+                    }
+                }
+                None => break committer.submitted(),
+            }
+        };
+        let flushed = committer.shutdown();
+        let mut front = self.front.borrow_mut();
+        let now = self.clock.now();
+        match &flushed {
+            Ok(()) => {
+                front.durable(result);
+                front.shut_down(now);
+            }
+            Err(_) => front.storage_failed(now),
+        }
+        drop(front);
+        self.spread_word();
+        flushed
+    }
+
+    /// The storage failed: nothing more is acknowledged.
+    pub(crate) fn storage_failed(&self) {
+        self.pause(true);
+        self.front.borrow_mut().storage_failed(self.clock.now());
+        self.spread_word();
+    }
+
+    /// Lets time pass for the connections that have still something to send.
+    pub(crate) async fn linger(&self) {
+        loop {
+            let wakeup_ms = self.front.borrow().next_wakeup();
+            let Some(at_ms) = wakeup_ms else {
+                return std::future::pending().await;
+            };
+            sleep_until(self.clock.instant(at_ms).into()).await;
+            self.front.borrow_mut().tick(self.clock.now());
+            self.spread_word();
+        }
+    }
+}
+
+/// One connection's socket with what is on its way in and out.
+struct Socket<'a, S> {
+    driver: &'a Driver,
+    id: ConnectionId,
+    stream: S,
+    /// The begin of a packet, or packets that wait until output has left.
+    input: BytesMut,
+    /// Taken from the front, not yet written.
+    output: BytesMut,
+    /// All is written and the sending direction closed; what still comes is thrown away, since closing with
+    /// unread input would take the last output away from the client.
+    is_lingering: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
+    /// Moves bytes for as long as something moves. Ready when the connection is to be dropped.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.remember_waker(context);
+        loop {
+            let is_written = self.poll_write(context)?.is_ready();
+            let closing = self.driver.front.borrow().closing(self.id);
+            match closing {
+                Closing::Now => return Poll::Ready(Ok(())),
+                Closing::AfterOutput if is_written => return self.poll_linger(context),
+                Closing::AfterOutput => return Poll::Pending,
+                Closing::No => {}
+            }
+            if self.driver.is_paused.get() || !self.driver.front.borrow().accepts_input(self.id) {
+                return Poll::Pending;
+            }
+            if !self.input.is_empty() && self.take_input() {
+                continue;
+            }
+            match self.poll_read(context)? {
+                Poll::Ready(true) => {}
+                Poll::Ready(false) => return Poll::Ready(Ok(())),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn remember_waker(&self, context: &Context<'_>) {
+        let mut wakers = self.driver.wakers.borrow_mut();
+        match wakers.get_mut(self.id) {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => {
+                wakers.insert(self.id, context.waker().clone());
+            }
+        }
+    }
+
+    /// Ready when nothing is left to write now.
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            if self.output.is_empty() {
+                let driver = self.driver;
+                driver.front.borrow_mut().take_output(
+                    self.id,
+                    &mut self.output,
+                    driver.clock.now(),
+                );
+                if self.output.is_empty() {
+                    return std::pin::Pin::new(&mut self.stream).poll_flush(context);
+                }
+            }
+            let stream = std::pin::Pin::new(&mut self.stream);
+            match stream.poll_write(context, &self.output)? {
+                Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(count) => self.output.advance(count),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Offers input that waited to the front again; whether it took some.
+    fn take_input(&mut self) -> bool {
+        let before = self.input.len();
+        let driver = self.driver;
+        driver
+            .front
+            .borrow_mut()
+            .received(self.id, &mut self.input, driver.clock.now());
+        driver.spread_word();
+        self.input.len() < before
+    }
+
+    /// Reads once and hands it to the front; `false` at the end of the stream.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let driver = self.driver;
+        let is_shared = self.input.is_empty();
+        let mut buffer = if is_shared {
+            driver.read_buffer.take()
+        } else {
+            std::mem::take(&mut self.input)
+        };
+        buffer.reserve(READ_BYTES);
+        let result = pin!(self.stream.read_buf(&mut buffer)).poll(context);
+        if let Poll::Ready(Ok(1..)) = result {
+            driver
+                .front
+                .borrow_mut()
+                .received(self.id, &mut buffer, driver.clock.now());
+            driver.spread_word();
+        }
+        if is_shared {
+            if !buffer.is_empty() {
+                self.input = BytesMut::from(&buffer[..]);
+                buffer.clear();
+            }
+            driver.read_buffer.replace(buffer);
+        } else if !buffer.is_empty() {
+            self.input = buffer;
+        }
+        result.map_ok(|count| count > 0)
+    }
+
+    /// Closes the sending direction and throws away what comes, until the client closes or its time is over.
+    fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.is_lingering {
+            if std::pin::Pin::new(&mut self.stream)
+                .poll_shutdown(context)?
+                .is_pending()
+            {
+                return Poll::Pending;
+            }
+            self.is_lingering = true;
+        }
+        loop {
+            self.input.clear();
+            self.input.reserve(READ_BYTES);
+            match pin!(self.stream.read_buf(&mut self.input)).poll(context)? {
+                Poll::Ready(0) => return Poll::Ready(Ok(())),
+                Poll::Ready(_) => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! The store's own MQTT 5 listener: a state machine over bytes, without sockets, threads and clocks.
+//!
+//! [`Front`] holds the connections, the sessions, the subscriptions and the [`Engine`]. A driver tells it
+//! what happened ([`opened`](Front::opened), [`received`](Front::received), [`closed`](Front::closed),
+//! [`tick`](Front::tick), [`durable`](Front::durable)) and then serves what it wants:
+//!
+//! - [`next_dirty`](Front::next_dirty) names connections that have output ([`take_output`](Front::take_output))
+//!   or are to be closed ([`closing`](Front::closing));
+//! - [`take_batch`](Front::take_batch) is what the storage has to keep next;
+//! - [`next_wakeup`](Front::next_wakeup) is when to call [`tick`](Front::tick).
+//!
+//! The same calls always give the same bytes.
+//!
+//! # What it is
+//! A state store with enough of a broker for its clients: QoS 0 and 1, exact and wildcard subscriptions,
+//! persistent sessions with offline queues, wills. CONNACK says what is missing: QoS 2, retained messages,
+//! shared subscriptions. Sessions live in memory; they end with the process.
+//!
+//! # Requests
+//! A PUBLISH to the [request topic](statestore::protocol::topic::REQUEST) never reaches a subscriber. It is
+//! executed as its publisher; the response goes to its publisher, and a notification to the watching client,
+//! whether or not they subscribed, and to nobody else. A client may not publish below the store's
+//! notification topics.
+//!
+//! | request | answer |
+//! |---|---|
+//! | response topic is the request topic or one of the store's own | DISCONNECT 0x90, topic name invalid |
+//! | without response topic, without or with empty correlation data | PUBACK 0x83 with a reason string; not executed |
+//! | QoS 0 | dropped and counted; not executed |
+//! | waited here for longer than its message expiry | PUBACK 0x83 with a reason string; not executed |
+//! | response larger than the client's Maximum Packet Size | PUBACK 0x83 with a reason string; executed |
+//!
+//! # Durability
+//! With a durable storage, a PUBACK or response of a request, or a notification, leaves only once all writes
+//! are durable that had happened when it was made. Nobody sees a state that a crash could undo.
+mod authenticator;
+mod connect;
+mod connection;
+mod delivery;
+pub(crate) mod driver;
+mod durability;
+mod ending;
+mod limits;
+mod message;
+mod output;
+mod publish;
+mod request;
+mod session;
+mod statistics;
+mod subscribe;
+mod subscriptions;
+mod timers;
+mod topic_filter;
+
+pub use authenticator::{Authenticator, Credentials, Users, UsersError};
+pub use limits::FrontLimits;
+pub use statistics::Statistics;
+
+use crate::engine::{Effects, Engine, Now};
+use crate::storage::Batch;
+use bytes::BytesMut;
+use connection::{Connection, Detached, Phase};
+use durability::Durability;
+use session::Sessions;
+use slotmap::{SlotMap, new_key_type};
+use statestore::mqtt::{self, DecodeError, EncodedProperties, Packet, ReasonCode};
+use std::collections::VecDeque;
+use subscriptions::SubscriptionTree;
+use timers::{Timed, Timers};
+
+new_key_type! {
+    /// Names a connection; never used again for another one.
+    pub struct ConnectionId;
+    pub(crate) struct SessionId;
+}
+
+/// The largest packet accepted before a client is known, in bytes: enough for each field of a CONNECT.
+const MAX_CONNECT_BYTES: u32 = 512 * 1024;
+
+/// What a [`Front`] is made with.
+#[derive(Debug, Clone, Default)]
+pub struct FrontConfig {
+    /// Limits of connections and sessions.
+    pub limits: FrontLimits,
+    /// Who may connect.
+    pub authenticator: Authenticator,
+    /// Whether output waits for [`Front::durable`]. Without it there are no batches.
+    pub is_durable: bool,
+    /// Makes client ids given by the server differ from those of other runs.
+    pub client_id_seed: u64,
+}
+
+/// Whether a driver has to close a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// Keep it open.
+    No,
+    /// Send what [`Front::take_output`] still gives, then close.
+    AfterOutput,
+    /// Close at once.
+    Now,
+}
+
+/// All connections and sessions, with the engine behind them.
+#[derive(Debug)]
+pub struct Front {
+    limits: FrontLimits,
+    authenticator: Authenticator,
+    engine: Engine,
+    effects: Effects,
+    durability: Durability,
+    connections: SlotMap<ConnectionId, Connection>,
+    sessions: Sessions,
+    subscriptions: SubscriptionTree<SessionId>,
+    timers: Timers,
+    dirty: VecDeque<ConnectionId>,
+    /// Sessions whose connection ended in the current call.
+    detached: VecDeque<Detached>,
+    assigned_client_ids: u64,
+    /// What all responses say alike.
+    response_properties: EncodedProperties,
+    /// The text of a timestamp.
+    scratch: BytesMut,
+    statistics: Statistics,
+}
+
+impl Front {
+    /// Without connections, in front of `engine`.
+    pub fn new(config: FrontConfig, engine: Engine) -> Self {
+        Self {
+            limits: config.limits,
+            authenticator: config.authenticator,
+            engine,
+            effects: Effects::default(),
+            durability: Durability::new(config.is_durable),
+            connections: SlotMap::with_key(),
+            sessions: Sessions::default(),
+            subscriptions: SubscriptionTree::default(),
+            timers: Timers::default(),
+            dirty: VecDeque::new(),
+            detached: VecDeque::new(),
+            assigned_client_ids: config.client_id_seed,
+            response_properties: request::response_properties(),
+            scratch: BytesMut::new(),
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// A connection was opened; `None` if there are too many, so that it has to be closed.
+    pub fn opened(&mut self, now: Now) -> Option<ConnectionId> {
+        if self.connections.len() >= self.limits.max_connections {
+            self.statistics.connects_refused += 1;
+            return None;
+        }
+        self.statistics.connections_opened += 1;
+        let id = self.connections.insert(Connection::new(now.mono_ms));
+        let due_ms = now.mono_ms.saturating_add(self.limits.connect_timeout_ms);
+        self.set_connection_timer(id, Some(due_ms));
+        Some(id)
+    }
+
+    /// Bytes came. Whole packets are taken out of `input`; what stays in it is the begin of a packet, or
+    /// waits for output to leave: then the call is to be made again once
+    /// [`accepts_input`](Self::accepts_input) says so.
+    pub fn received(&mut self, id: ConnectionId, input: &mut BytesMut, now: Now) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.keep_alive.received(now.mono_ms);
+        }
+        loop {
+            let Some(connection) = self.connections.get_mut(id) else {
+                input.clear();
+                break;
+            };
+            let max_packet_bytes = match connection.phase {
+                Phase::Opening => self.limits.max_packet_bytes.min(MAX_CONNECT_BYTES),
+                Phase::Open(_) => self.limits.max_packet_bytes,
+                Phase::Closing | Phase::Closed => {
+                    input.clear();
+                    break;
+                }
+            };
+            if connection.output.len() >= self.limits.max_output_bytes {
+                connection.blocked_since_ms.get_or_insert(now.mono_ms);
+                break;
+            }
+            let first = input.first().copied();
+            match mqtt::decode(input, max_packet_bytes) {
+                Ok(Some(packet)) => self.packet(id, packet, now),
+                Ok(None) => {
+                    connection.blocked_since_ms = None;
+                    break;
+                }
+                Err(error) => self.undecodable(id, first, &error, now),
+            }
+        }
+        self.settle(now);
+    }
+
+    /// Whether [`received`](Self::received) would take packets. If not, a driver should not read either.
+    pub fn accepts_input(&self, id: ConnectionId) -> bool {
+        self.connections
+            .get(id)
+            .is_none_or(|connection| connection.output.len() < self.limits.max_output_bytes)
+    }
+
+    /// The connection is gone, whoever closed it. Its id is not to be used any more.
+    pub fn closed(&mut self, id: ConnectionId, now: Now) {
+        self.detach(id, connection::WillOutcome::Published);
+        self.settle(now);
+        self.set_connection_timer(id, None);
+        self.connections.remove(id);
+    }
+
+    /// Time has passed: keep-alive, wills, ends of sessions, expiry of keys.
+    pub fn tick(&mut self, now: Now) {
+        while let Some(timed) = self.timers.pop(now.mono_ms) {
+            match timed {
+                Timed::Connection(id) => self.connection_due(id, now),
+                Timed::Session(id) => self.session_due(id, now),
+            }
+        }
+        if self
+            .engine
+            .next_expiry_ms()
+            .is_some_and(|at_ms| at_ms <= now.mono_ms)
+        {
+            self.engine.expire(now, &mut self.effects);
+            self.serve_effects(now);
+        }
+        self.settle(now);
+    }
+
+    /// When [`tick`](Self::tick) has something to do next, in milliseconds of the monotonic clock.
+    pub fn next_wakeup(&self) -> Option<u64> {
+        [self.timers.next_ms(), self.engine.next_expiry_ms()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// A connection that has output to take or is to be closed; each is named once, until something new comes up.
+    pub fn next_dirty(&mut self) -> Option<ConnectionId> {
+        loop {
+            let id = self.dirty.pop_front()?;
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.is_dirty = false;
+                return Some(id);
+            }
+        }
+    }
+
+    /// Moves the output of a connection that may leave now to the end of `to`.
+    pub fn take_output(&mut self, id: ConnectionId, to: &mut BytesMut, now: Now) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        connection.output.take(to);
+        if let Some(session) = connection.session() {
+            self.send_waiting(session, now);
+            self.settle(now);
+        }
+    }
+
+    /// Whether the connection is to be closed.
+    pub fn closing(&self, id: ConnectionId) -> Closing {
+        match self.connections.get(id).map(|connection| connection.phase) {
+            Some(Phase::Opening | Phase::Open(_)) => Closing::No,
+            Some(Phase::Closing) => Closing::AfterOutput,
+            Some(Phase::Closed) | None => Closing::Now,
+        }
+    }
+
+    /// Writes to be made durable, with their sequence number; numbers rise by one.
+    pub fn take_batch(&mut self) -> Option<(u64, Batch)> {
+        self.durability.take(&mut self.effects.writes)
+    }
+
+    /// Whether [`take_batch`](Self::take_batch) has one.
+    pub fn has_batch(&self) -> bool {
+        self.durability.has_batch(&self.effects.writes)
+    }
+
+    /// The writes of all batches up to `sequence` are durable: what waited for them may leave.
+    pub fn durable(&mut self, sequence: u64) {
+        while let Some(id) = self.durability.release(sequence) {
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.output.release(sequence);
+                self.mark_dirty(id);
+            }
+        }
+    }
+
+    /// The storage cannot keep writes any more. Nothing that waits for it leaves; all clients are disconnected
+    /// with "implementation specific error".
+    pub fn storage_failed(&mut self, now: Now) {
+        self.end_all(
+            ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
+            "the storage failed",
+            now,
+        );
+    }
+
+    /// The server stops: all clients are disconnected with "server shutting down". Wills are not published.
+    pub fn shut_down(&mut self, now: Now) {
+        self.end_all(
+            ReasonCode::SERVER_SHUTTING_DOWN,
+            "the server is shutting down",
+            now,
+        );
+    }
+
+    /// Counters and gauges.
+    pub fn statistics(&self) -> Statistics {
+        Statistics {
+            connections: self.connections.len() as u64,
+            sessions: self.sessions.len() as u64,
+            ..self.statistics
+        }
+    }
+
+    /// The store behind it.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    fn packet(&mut self, id: ConnectionId, packet: Packet, now: Now) {
+        let Some(connection) = self.connections.get(id) else {
+            return;
+        };
+        let Some(session) = connection.session() else {
+            return match packet {
+                Packet::Connect(connect) => self.connect(id, *connect, now),
+                _ => self.drop_connection(id),
+            };
+        };
+        match packet {
+            Packet::Publish(publish) => self.publish(id, session, &publish, now),
+            Packet::PubAck(puback) => {
+                if let Some(session) = self.sessions.get_mut(session) {
+                    session.finish(puback.packet_id);
+                }
+                self.send_waiting(session, now);
+            }
+            Packet::Subscribe(subscribe) => self.subscribe(id, session, subscribe, now),
+            Packet::Unsubscribe(unsubscribe) => self.unsubscribe(id, session, &unsubscribe, now),
+            Packet::PingReq => self.append(id, 0, now, |out, _| {
+                mqtt::encode_pingresp(out);
+                Ok(())
+            }),
+            Packet::Disconnect(disconnect) => self.disconnect(id, session, &disconnect, now),
+            Packet::Auth(_) => {
+                self.fail(
+                    id,
+                    ReasonCode::PROTOCOL_ERROR,
+                    "no enhanced authentication is going on",
+                    now,
+                );
+            }
+            _ => self.fail(
+                id,
+                ReasonCode::PROTOCOL_ERROR,
+                "a client does not send this packet",
+                now,
+            ),
+        }
+    }
+
+    fn undecodable(&mut self, id: ConnectionId, first: Option<u8>, error: &DecodeError, now: Now) {
+        const CONNECT: u8 = 0x10;
+        let is_open = self
+            .connections
+            .get(id)
+            .is_some_and(|c| c.session().is_some());
+        if is_open {
+            self.fail(id, error.reason(), &error.to_string(), now);
+        } else if first == Some(CONNECT) {
+            self.refuse_undecodable_connect(id, error, now);
+        } else {
+            self.drop_connection(id);
+        }
+    }
+
+    fn mark_dirty(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id)
+            && !connection.is_dirty
+        {
+            connection.is_dirty = true;
+            self.dirty.push_back(id);
+        }
+    }
+
+    fn set_connection_timer(&mut self, id: ConnectionId, at_ms: Option<u64>) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            self.timers
+                .set(&mut connection.timer, Timed::Connection(id), at_ms);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! PUBLISH from clients (MQTT 5, section 3.3).
+use super::message::Message;
+use super::{ConnectionId, Front, SessionId};
+use crate::engine::Now;
+use statestore::mqtt::{PacketId, PubAck, Publish, QoS, ReasonCode};
+use statestore::protocol::topic;
+
+impl Front {
+    pub(super) fn publish(
+        &mut self,
+        id: ConnectionId,
+        session: SessionId,
+        publish: &Publish,
+        now: Now,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let broken = if publish.retain() {
+            Some((ReasonCode::RETAIN_NOT_SUPPORTED, "no retained messages"))
+        } else if publish.qos() == QoS::ExactlyOnce {
+            Some((ReasonCode::QOS_NOT_SUPPORTED, "no QoS 2"))
+        } else if publish.packet_id().is_some()
+            && connection.output.acknowledgements() >= u32::from(self.limits.receive_maximum)
+        {
+            Some((
+                ReasonCode::RECEIVE_MAXIMUM_EXCEEDED,
+                "too many unacknowledged messages",
+            ))
+        } else if publish.subscription_identifiers().next().is_some() {
+            Some((
+                ReasonCode::PROTOCOL_ERROR,
+                "a client does not send subscription identifiers",
+            ))
+        } else {
+            None
+        };
+        if let Some((reason, why)) = broken {
+            return self.fail(id, reason, why, now);
+        }
+        let aliased = match connection
+            .aliases
+            .resolve(publish.topic(), publish.topic_alias())
+        {
+            Ok(aliased) => aliased,
+            Err(error) => return self.fail(id, error.reason(), &error.to_string(), now),
+        };
+        let topic = aliased.as_deref().unwrap_or_else(|| publish.topic());
+        if topic == topic::REQUEST {
+            self.request(id, session, publish, now);
+        } else if topic::is_forbidden_response(topic) {
+            self.statistics.messages_refused += 1;
+            let why = "only the store publishes to its notification topics";
+            self.acknowledge(
+                id,
+                publish.packet_id(),
+                ReasonCode::NOT_AUTHORIZED,
+                why,
+                now,
+            );
+        } else {
+            self.forward(id, session, publish, topic, now);
+        }
+    }
+
+    /// Routes a message between clients.
+    fn forward(
+        &mut self,
+        id: ConnectionId,
+        session: SessionId,
+        publish: &Publish,
+        topic: &str,
+        now: Now,
+    ) {
+        self.statistics.messages += 1;
+        let message = match Message::published(publish, topic, now.mono_ms) {
+            Ok(message) => message,
+            Err(error) => {
+                return self.fail(id, ReasonCode::MALFORMED_PACKET, &error.to_string(), now);
+            }
+        };
+        let routed = self.route(&message, publish.qos(), Some(session), now);
+        let (reason, why) = if routed.matched == 0 {
+            (ReasonCode::NO_MATCHING_SUBSCRIBERS, "")
+        } else if routed.taken == 0 {
+            (
+                ReasonCode::QUOTA_EXCEEDED,
+                "no subscriber can take the message now",
+            )
+        } else {
+            (ReasonCode::SUCCESS, "")
+        };
+        self.acknowledge(id, publish.packet_id(), reason, why, now);
+    }
+
+    /// Acknowledges a PUBLISH, if it has QoS 1, with a text unless `why` is empty or the client wants none.
+    pub(super) fn acknowledge(
+        &mut self,
+        id: ConnectionId,
+        packet_id: Option<PacketId>,
+        reason: ReasonCode,
+        why: &str,
+        now: Now,
+    ) {
+        let Some(packet_id) = packet_id else { return };
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        if connection.session().is_none() {
+            return;
+        }
+        let reason_string = (connection.wants_reasons && !why.is_empty()).then(|| why.into());
+        let puback = PubAck {
+            packet_id,
+            reason,
+            reason_string,
+        };
+        connection.output.writer(0);
+        connection.output.count_acknowledgement();
+        self.append(id, 0, now, |out, max_packet_bytes| {
+            puback.encode(max_packet_bytes, out)
+        });
+    }
+}

@@ -1,0 +1,222 @@
+//! Requests to the store ("State store system topic, QoS, and required MQTT5 properties").
+use super::connection::Connection;
+use super::message::{Delivery, Message};
+use super::session::{InFlight, Queued, Session};
+use super::{ConnectionId, Front, SessionId};
+use crate::engine::{Now, Request, Response};
+use bytes::BytesMut;
+use statestore::mqtt::{
+    EncodeError, EncodedProperties, PacketId, PubAck, Publish, PublishHeader, ReasonCode,
+};
+use statestore::protocol::property::{self, RequestProperties};
+use statestore::protocol::topic;
+
+/// The status of every response of a store; errors of the store are in the payload.
+const STATUS_OK: &str = "200";
+
+/// What all responses say alike.
+pub(super) fn response_properties() -> EncodedProperties {
+    let header = PublishHeader {
+        content_type: Some(property::CONTENT_TYPE),
+        user_properties: &[
+            (property::STATUS, STATUS_OK),
+            (property::PROTOCOL_VERSION, property::PROTOCOL_VERSION_VALUE),
+        ],
+        ..PublishHeader::default()
+    };
+    EncodedProperties::new(&header).expect("constants of a few bytes")
+}
+
+/// What a request needs to be answered.
+#[derive(Clone, Copy)]
+struct Envelope<'a> {
+    packet_id: PacketId,
+    response_topic: &'a str,
+    correlation_data: &'a [u8],
+}
+
+impl Front {
+    /// Executes a PUBLISH to the request topic and sends PUBACK, response and notifications.
+    pub(super) fn request(
+        &mut self,
+        id: ConnectionId,
+        session: SessionId,
+        publish: &Publish,
+        now: Now,
+    ) {
+        let response_topic = publish.response_topic();
+        if response_topic.is_some_and(topic::is_forbidden_response) {
+            let why = "this response topic is not permitted";
+            return self.fail(id, ReasonCode::TOPIC_NAME_INVALID, why, now);
+        }
+        let Some(packet_id) = publish.packet_id() else {
+            self.statistics.requests_refused += 1;
+            return;
+        };
+        let correlation_data = publish.correlation_data().filter(|data| !data.is_empty());
+        let (Some(response_topic), Some(correlation_data)) = (response_topic, correlation_data)
+        else {
+            self.statistics.requests_refused += 1;
+            let why = "a request needs a response topic and correlation data";
+            let reason = ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR;
+            return self.acknowledge(id, Some(packet_id), reason, why, now);
+        };
+        let Some(connection) = self.connections.get(id) else {
+            return;
+        };
+        let waited_ms = connection
+            .blocked_since_ms
+            .map_or(0, |since| now.mono_ms - since);
+        if publish
+            .message_expiry()
+            .is_some_and(|s| waited_ms > u64::from(s) * 1000)
+        {
+            self.statistics.requests_expired += 1;
+            let why = "the request expired before it was executed";
+            let reason = ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR;
+            return self.acknowledge(id, Some(packet_id), reason, why, now);
+        }
+
+        self.statistics.requests += 1;
+        let request = Request {
+            client: &connection.client,
+            correlation: correlation_data,
+            payload: &publish.payload(),
+            properties: RequestProperties::parse(publish.user_properties()),
+        };
+        let response = self.engine.execute(&request, now, &mut self.effects);
+        let envelope = Envelope {
+            packet_id,
+            response_topic,
+            correlation_data,
+        };
+        self.respond(id, session, envelope, &response, now);
+        self.serve_effects(now);
+    }
+
+    fn respond(
+        &mut self,
+        id: ConnectionId,
+        session_id: SessionId,
+        envelope: Envelope<'_>,
+        response: &Response,
+        now: Now,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let Some(session) = self.sessions.get_mut(session_id) else {
+            return;
+        };
+        let hold = self.durability.hold(&self.effects.writes);
+        let identifiers = session.identifiers(envelope.response_topic);
+        let mut header = PublishHeader {
+            topic: envelope.response_topic,
+            correlation_data: Some(envelope.correlation_data),
+            subscription_identifiers: &identifiers,
+            encoded: Some(&self.response_properties),
+            ..PublishHeader::default()
+        };
+        let version;
+        if let Some(hlc) = &response.version {
+            self.scratch.clear();
+            hlc.write_text(&mut self.scratch);
+            version = [(
+                property::TIMESTAMP,
+                std::str::from_utf8(&self.scratch).unwrap_or_default(),
+            )];
+            header.user_properties = &version;
+        }
+        self.statistics.responses += 1;
+        let is_full = connection.output.len() >= self.limits.max_output_bytes;
+        if !is_full && session.may_send_now() {
+            let sent = send_response(connection, session, envelope, header, response, hold);
+            if let Err(error) = sent {
+                self.statistics.dropped_too_large += 1;
+                acknowledge_unanswerable(connection, envelope.packet_id, &error, hold);
+            }
+            return self.appended(id, hold);
+        }
+
+        let mut payload = BytesMut::with_capacity(response.reply.encoded_len());
+        response.reply.encode(&mut payload);
+        let message = Message::new(&header, payload.freeze(), None);
+        let out = connection.output.writer(hold);
+        // Four bytes, which the smallest Maximum Packet Size of any use allows.
+        let _ = PubAck::success(envelope.packet_id).encode(connection.limits.max_packet_bytes, out);
+        connection.output.count_acknowledgement();
+        self.appended(id, hold);
+        if let Ok(message) = message {
+            let delivery = Delivery {
+                message,
+                identifiers: identifiers.into(),
+            };
+            self.enqueue(session_id, Queued { delivery, hold }, now);
+        }
+    }
+
+    /// The identifiers of a client's subscriptions that match a topic.
+    pub(super) fn identifiers(&self, session: SessionId, topic: &str) -> Vec<u32> {
+        self.sessions
+            .get(session)
+            .map(|session| session.identifiers(topic))
+            .unwrap_or_default()
+    }
+}
+
+/// Appends PUBACK and response. Nothing is appended if the client does not take a response of this size.
+fn send_response(
+    connection: &mut Connection,
+    session: &mut Session,
+    envelope: Envelope<'_>,
+    mut header: PublishHeader<'_>,
+    response: &Response,
+    hold: u64,
+) -> Result<(), EncodeError> {
+    let Some(id) = session.packet_id() else {
+        return Ok(());
+    };
+    header.packet_id = Some(id);
+    let max_packet_bytes = connection.limits.max_packet_bytes;
+    let out = connection.output.writer(hold);
+    let start = out.len();
+    let result = PubAck::success(envelope.packet_id).encode(max_packet_bytes, out);
+    let response_start = out.len();
+    let result = result.and_then(|()| {
+        header.encode(max_packet_bytes, out, response.reply.encoded_len(), |out| {
+            response.reply.encode(out);
+        })
+    });
+    if let Err(error) = result {
+        out.truncate(start);
+        session.not_sent(id);
+        return Err(error);
+    }
+    let in_flight = if session.is_ephemeral() {
+        InFlight::Once
+    } else {
+        InFlight::Packet(out[response_start..].into())
+    };
+    session.sent(id, in_flight);
+    connection.output.count_acknowledgement();
+    Ok(())
+}
+
+/// Tells a client with a PUBACK that its request has an answer which it does not take.
+fn acknowledge_unanswerable(
+    connection: &mut Connection,
+    packet_id: PacketId,
+    error: &EncodeError,
+    hold: u64,
+) {
+    let puback = PubAck {
+        packet_id,
+        reason: ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
+        reason_string: connection.wants_reasons.then(|| {
+            format!("the request was executed, but its response cannot be sent: {error}").into()
+        }),
+    };
+    let max_packet_bytes = connection.limits.max_packet_bytes;
+    let _ = puback.encode(max_packet_bytes, connection.output.writer(hold));
+    connection.output.count_acknowledgement();
+}

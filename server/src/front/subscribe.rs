@@ -1,0 +1,132 @@
+//! SUBSCRIBE and UNSUBSCRIBE (MQTT 5, sections 3.8 to 3.11).
+use super::session::Session;
+use super::subscriptions::Subscription;
+use super::topic_filter;
+use super::{ConnectionId, Front, SessionId};
+use crate::engine::Now;
+use statestore::mqtt::{self, QoS, ReasonCode, SubAck, Subscribe, UnsubAck, Unsubscribe};
+use statestore::protocol::topic;
+
+impl Front {
+    pub(super) fn subscribe(
+        &mut self,
+        id: ConnectionId,
+        session: SessionId,
+        packet: Subscribe,
+        now: Now,
+    ) {
+        let mut reasons = Vec::with_capacity(packet.subscriptions.len());
+        for wanted in packet.subscriptions {
+            if topic_filter::is_shared(&wanted.filter) && wanted.no_local {
+                let why = "a shared subscription cannot be no-local";
+                return self.fail(id, ReasonCode::PROTOCOL_ERROR, why, now);
+            }
+            reasons.push(self.grant(session, &wanted, packet.subscription_id));
+        }
+        let suback = SubAck {
+            packet_id: packet.packet_id,
+            reasons,
+            reason_string: None,
+        };
+        self.append(id, 0, now, |out, max_packet_bytes| {
+            suback.encode(max_packet_bytes, out)
+        });
+    }
+
+    /// Adds or replaces one subscription. QoS 2 is granted as QoS 1. Nothing is retained, so that the retain
+    /// options have no effect.
+    fn grant(
+        &mut self,
+        id: SessionId,
+        wanted: &mqtt::Subscription,
+        identifier: Option<u32>,
+    ) -> ReasonCode {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return ReasonCode::UNSPECIFIED_ERROR;
+        };
+        let filter = wanted.filter.as_str();
+        if topic_filter::is_shared(filter) {
+            return ReasonCode::SHARED_SUBSCRIPTIONS_NOT_SUPPORTED;
+        }
+        if !topic_filter::is_valid_filter(filter) {
+            return ReasonCode::TOPIC_FILTER_INVALID;
+        }
+        if filter == topic::REQUEST {
+            return ReasonCode::NOT_AUTHORIZED;
+        }
+        let is_new = !session.subscriptions.contains_key(filter);
+        if is_new && session.subscriptions.len() >= self.limits.max_subscriptions {
+            return ReasonCode::QUOTA_EXCEEDED;
+        }
+        let at_least_once = wanted.qos != QoS::AtMostOnce;
+        let subscription = Subscription {
+            at_least_once,
+            no_local: wanted.no_local,
+            identifier,
+        };
+        self.subscriptions.insert(filter, id, subscription);
+        session.subscriptions.insert(filter.into(), subscription);
+        session.note_identifiers();
+        if at_least_once {
+            ReasonCode::GRANTED_QOS_1
+        } else {
+            ReasonCode::SUCCESS
+        }
+    }
+
+    pub(super) fn unsubscribe(
+        &mut self,
+        id: ConnectionId,
+        session_id: SessionId,
+        packet: &Unsubscribe,
+        now: Now,
+    ) {
+        let Some(session) = self.sessions.get_mut(session_id) else {
+            return;
+        };
+        let mut reasons = Vec::with_capacity(packet.filters.len());
+        for filter in &packet.filters {
+            reasons.push(if session.subscriptions.remove(filter.as_str()).is_some() {
+                self.subscriptions.remove(filter, session_id);
+                ReasonCode::SUCCESS
+            } else if topic_filter::is_valid_filter(filter) {
+                ReasonCode::NO_SUBSCRIPTION_EXISTED
+            } else {
+                ReasonCode::TOPIC_FILTER_INVALID
+            });
+        }
+        session.note_identifiers();
+        let unsuback = UnsubAck {
+            packet_id: packet.packet_id,
+            reasons,
+            reason_string: None,
+        };
+        self.append(id, 0, now, |out, max_packet_bytes| {
+            unsuback.encode(max_packet_bytes, out)
+        });
+    }
+}
+
+impl Session {
+    fn note_identifiers(&mut self) {
+        self.uses_identifiers = self.subscriptions.values().any(|s| s.identifier.is_some());
+    }
+
+    /// The identifiers of the subscriptions that match a topic, for messages that do not come by subscription.
+    pub(super) fn identifiers(&self, topic: &str) -> Vec<u32> {
+        if !self.uses_identifiers {
+            return Vec::new();
+        }
+        let matching = self
+            .subscriptions
+            .iter()
+            .filter(|(_, subscription)| subscription.identifier.is_some())
+            .filter(|(filter, _)| topic_filter::matches(filter, topic));
+        let mut identifiers: Vec<u32> = matching
+            .filter_map(|(_, subscription)| subscription.identifier)
+            .collect();
+        identifiers.sort_unstable();
+        identifiers.dedup();
+        identifiers
+    }
+}

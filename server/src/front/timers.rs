@@ -1,0 +1,48 @@
+//! What is to happen when.
+use super::{ConnectionId, SessionId};
+use std::collections::BTreeSet;
+
+/// Whose time it is. Each has one timer at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timed {
+    /// Connect time-out, keep-alive, or the end of lingering.
+    Connection(ConnectionId),
+    /// Will or end of a session without a connection.
+    Session(SessionId),
+}
+
+/// The time for which something is set; kept by its owner, so that it can be removed.
+#[derive(Debug, Default)]
+pub(crate) struct Timer(Option<u64>);
+
+/// All timers, by their time in milliseconds of the monotonic clock.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    due: BTreeSet<(u64, Timed)>,
+}
+
+impl Timers {
+    /// Sets, moves or, with `None`, removes the timer of `owner`.
+    pub(crate) fn set(&mut self, timer: &mut Timer, owner: Timed, at_ms: Option<u64>) {
+        if let Some(old) = timer.0.take() {
+            self.due.remove(&(old, owner));
+        }
+        if let Some(at_ms) = at_ms {
+            self.due.insert((at_ms, owner));
+        }
+        timer.0 = at_ms;
+    }
+
+    /// The next time.
+    pub(crate) fn next_ms(&self) -> Option<u64> {
+        self.due.first().map(|(at_ms, _)| *at_ms)
+    }
+
+    /// Takes one whose time has come out. Its owner's [`Timer`] may be set again.
+    pub(crate) fn pop(&mut self, now_ms: u64) -> Option<Timed> {
+        if self.next_ms()? > now_ms {
+            return None;
+        }
+        self.due.pop_first().map(|(_, timed)| timed)
+    }
+}
