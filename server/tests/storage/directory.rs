@@ -1,1 +1,87 @@
+//! Which directories are taken, and by whom.
+use super::model::{SMALL_LOGS, after, commit, open, read_files};
+use statestored::storage::{Storage, StorageError};
+use std::fs;
+use tempfile::TempDir;
 
+#[test]
+fn a_second_user_is_refused_by_name() {
+    let place = TempDir::new().expect("a temporary directory");
+    let (first, _) = open(place.path(), SMALL_LOGS).expect("a new store");
+    let error = open(place.path(), SMALL_LOGS).expect_err("in use");
+    assert!(matches!(error, StorageError::InUse(_)), "{error:?}");
+    assert!(
+        error
+            .to_string()
+            .contains(place.path().to_str().expect("UTF-8")),
+        "{error}"
+    );
+    drop(first);
+    open(place.path(), SMALL_LOGS).expect("free again");
+}
+
+#[test]
+fn a_missing_directory_is_made() {
+    let place = TempDir::new().expect("a temporary directory");
+    let deep = place.path().join("a").join("b");
+    let (mut storage, _) = open(&deep, SMALL_LOGS).expect("a new store");
+    storage.commit(&commit(1)).expect("commit");
+    drop(storage);
+    let (_, model) = open(&deep, SMALL_LOGS).expect("opens again");
+    assert!(model == after(1));
+}
+
+#[test]
+fn a_fresh_file_system_is_empty_enough() {
+    let place = TempDir::new().expect("a temporary directory");
+    fs::create_dir(place.path().join("lost+found")).expect("creatable");
+    open(place.path(), SMALL_LOGS).expect("a new store");
+    open(place.path(), SMALL_LOGS).expect("opens again");
+}
+
+#[test]
+fn a_foreign_directory_is_refused_and_left_alone() {
+    let place = TempDir::new().expect("a temporary directory");
+    fs::write(place.path().join("notes.txt"), "mine").expect("writable");
+    let error = open(place.path(), SMALL_LOGS).expect_err("foreign");
+    assert!(matches!(error, StorageError::Damaged(_)), "{error:?}");
+    assert!(error.to_string().contains("notes.txt"), "{error}");
+    let left: Vec<_> = fs::read_dir(place.path()).expect("readable").collect();
+    assert_eq!(left.len(), 1, "something was put into a foreign directory");
+    assert_eq!(
+        fs::read(place.path().join("notes.txt")).expect("readable"),
+        b"mine"
+    );
+}
+
+#[test]
+fn a_file_is_no_directory() {
+    let place = TempDir::new().expect("a temporary directory");
+    let file = place.path().join("file");
+    fs::write(&file, "mine").expect("writable");
+    let error = open(&file, SMALL_LOGS).expect_err("a file");
+    assert!(error.to_string().contains("file"), "{error}");
+    assert_eq!(fs::read(&file).expect("readable"), b"mine");
+}
+
+/// The manifest is written last: a crash before it leaves a beginning that can be begun again.
+#[test]
+fn an_interrupted_beginning_is_begun_again() {
+    let place = TempDir::new().expect("a temporary directory");
+    drop(open(place.path(), SMALL_LOGS).expect("a new store"));
+    let complete = read_files(place.path());
+    for missing in [&["log-1", "acknowledged"][..], &["log-1"], &[]] {
+        for name in missing.iter().chain(&["statestore.manifest"]) {
+            fs::remove_file(place.path().join(name)).expect("removable");
+        }
+        fs::write(place.path().join("statestore.manifest.new"), "statest").expect("writable");
+        let (mut storage, model) = open(place.path(), SMALL_LOGS).expect("begins again");
+        assert!(model == after(0));
+        storage.commit(&commit(1)).expect("commit");
+        drop(storage);
+        let (storage, model) = open(place.path(), SMALL_LOGS).expect("opens again");
+        assert!(model == after(1));
+        drop(storage);
+        super::model::write_files(place.path(), &complete);
+    }
+}

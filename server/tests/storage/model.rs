@@ -104,3 +104,46 @@ pub(crate) fn commit(number: u64) -> Vec<Batch> {
     };
     vec![first, batch(vec![put("last commit", number.to_string())])]
 }
+
+/// The content after the commits `1..=last`.
+pub(crate) fn after(last: u64) -> Model {
+    let mut model = Model::default();
+    for number in 1..=last {
+        model.apply(&commit(number));
+    }
+    model
+}
+
+/// Every file of a directory with its content; the lock file has none.
+pub(crate) fn read_files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(directory).expect("readable");
+    let files = entries.map(|entry| {
+        let path = entry.expect("readable").path();
+        let name = path
+            .file_name()
+            .expect("has a name")
+            .to_str()
+            .expect("ASCII");
+        (name.to_owned(), std::fs::read(&path).expect("readable"))
+    });
+    files.filter(|(name, _)| name != "lock").collect()
+}
+
+/// Makes a directory with exactly these files.
+pub(crate) fn write_files(directory: &Path, files: &BTreeMap<String, Vec<u8>>) {
+    if directory.exists() {
+        std::fs::remove_dir_all(directory).expect("removable");
+    }
+    std::fs::create_dir(directory).expect("creatable");
+    for (name, content) in files {
+        std::fs::write(directory.join(name), content).expect("writable");
+    }
+}
+
+/// The log that the manifest among these files calls the current one.
+pub(crate) fn current_log(files: &BTreeMap<String, Vec<u8>>) -> String {
+    let manifest = String::from_utf8_lossy(&files["statestore.manifest"]);
+    let line = manifest.lines().rfind(|line| line.starts_with("log "));
+    let id = line.and_then(|line| line.split(' ').nth(1)).expect("a log");
+    format!("log-{id}")
+}

@@ -70,6 +70,9 @@ struct Active {
     next: u64,
 }
 
+/// Commits wait for a merge when the sealed logs have grown to this many times what starts one.
+const MOST_UNMERGED: u64 = 4;
+
 /// Buffers above this size are given back after use.
 const KEPT_BUFFER: usize = 4 << 20;
 
@@ -271,22 +274,29 @@ impl DurableStorage {
     }
 
     fn start_merge(&mut self) -> Result<(), StorageError> {
-        let base = self.manifest.base.map_or(0, |base| base.length);
-        let logs: u64 = self.manifest.sealed.iter().map(|log| log.length).sum();
-        if self.merge.is_none() && logs >= self.options.log_bytes.max(base) {
+        if self.merge.is_none() && self.sealed_bytes() >= self.merge_bytes() {
             let files = self.files(None)?;
-            self.merge = Some(Merge::start(
-                &self.directory,
-                files,
-                self.manifest.active + 1,
-            )?);
+            let id = self.manifest.active + 1;
+            self.merge = Some(Merge::start(&self.directory, files, id)?);
         }
         Ok(())
     }
 
-    /// Puts a finished merge in the place of what it merged.
+    fn sealed_bytes(&self) -> u64 {
+        self.manifest.sealed.iter().map(|log| log.length).sum()
+    }
+
+    /// How much sealed log is worth a merge.
+    fn merge_bytes(&self) -> u64 {
+        let base = self.manifest.base.map_or(0, |base| base.length);
+        self.options.log_bytes.max(base)
+    }
+
+    /// Puts a finished merge in the place of what it merged. Waits for one that is far behind, so that
+    /// the space on disk is bounded however fast the commits are.
     fn install_merge(&mut self) -> Result<(), StorageError> {
-        let Some(merge) = self.merge.take_if(|merge| merge.is_finished()) else {
+        let is_behind = self.sealed_bytes() >= MOST_UNMERGED * self.merge_bytes();
+        let Some(merge) = self.merge.take_if(|merge| is_behind || merge.is_finished()) else {
             return Ok(());
         };
         let base: Base = match merge.finish() {
@@ -295,7 +305,7 @@ impl DurableStorage {
             Err(error @ StorageError::Io { .. }) => {
                 // The logs still hold everything; the next sealed log tries again.
                 tracing::warn!("the data files were not merged: {error}");
-                return Ok(());
+                return self.directory.remove_leftovers(&self.manifest);
             }
             Err(error) => return Err(error),
         };
