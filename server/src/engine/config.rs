@@ -33,7 +33,7 @@ impl Default for EngineConfig {
             max_keys: 10_000_000,
             max_key_bytes: 16_384,
             max_page_bytes: 65_536,
-            max_page_keys: 2_048,
+            max_page_keys: 1_024,
             max_watches_per_client: 16_384,
             replay_per_client: 1_024,
             replay_total: 1 << 20,

@@ -59,7 +59,7 @@ use store::{Expired, Store};
 use watch::Watches;
 
 /// How many expired entries one call of [`Engine::expire`] removes at most.
-const EXPIRED_PER_CALL: usize = 512;
+const EXPIRED_PER_CALL: usize = 256;
 
 /// How many expired entries a request removes before it is executed. More than one, so that the expired entries
 /// become fewer even if nobody calls [`Engine::expire`].
@@ -255,14 +255,15 @@ impl Engine {
         now: Now,
         effects: &mut Effects,
     ) -> Response {
-        if let Some(expired) = self.store.expire_key(key, now) {
-            self.record_deletion(expired.key, expired.version, effects);
+        let (expired, outcome) = self.store.apply(key, operation, now);
+        if let Some(Expired { key, version }) = expired {
+            self.record_deletion(key, version, effects);
         }
         let Outcome {
             reply,
             version,
             change,
-        } = self.store.apply(key, operation, now);
+        } = outcome;
         let version = version.map(rules::store_hlc);
         match change {
             Change::Keep => {}

@@ -82,14 +82,6 @@ impl Store {
         self.put(hash, former, &fields);
     }
 
-    /// Removes the entry of `key` if its time is over.
-    pub(super) fn expire_key(&mut self, key: &Bytes, now: Now) -> Option<Expired> {
-        let hash = self.table.hash(key);
-        let (_, deadline) = self.table.get(hash, key)?.key_and_deadline();
-        let deadline = deadline.filter(|&deadline| deadline <= now.mono_ms)?;
-        Some(self.expire_entry(hash, deadline, key.clone(), now))
-    }
-
     /// Removes the entry whose time was over first.
     pub(super) fn expire_first(&mut self, now: Now) -> Option<Expired> {
         let (deadline, hash) = self.deadlines.first()?;
@@ -106,16 +98,21 @@ impl Store {
         Some(self.expire_entry(hash, deadline, key, now))
     }
 
-    /// Executes one operation on the entry of `key`, which has not expired.
+    /// Executes one operation on the entry of `key`, which first goes if its time is over.
     pub(super) fn apply<'a>(
         &mut self,
-        key: &[u8],
+        key: &Bytes,
         operation: &Operation<'a>,
         now: Now,
-    ) -> Outcome<'a> {
+    ) -> (Option<Expired>, Outcome<'a>) {
         let hash = self.table.hash(key);
-        let fields = self.table.get(hash, key).map(Packed::fields);
-        let former = fields.and_then(|fields| fields.deadline_ms);
+        let mut expired = None;
+        let mut fields = self.table.get(hash, key).map(Packed::fields);
+        let mut former = fields.and_then(|fields| fields.deadline_ms);
+        if let Some(deadline) = former.filter(|&deadline| deadline <= now.mono_ms) {
+            expired = Some(self.expire_entry(hash, deadline, key.clone(), now));
+            (fields, former) = (None, None);
+        }
         let entry = fields.map(|fields| Entry {
             value: fields.value,
             version: fields.version,
@@ -146,7 +143,7 @@ impl Store {
             }
             Change::Remove { version } => self.remove(hash, key, former, version),
         }
-        outcome
+        (expired, outcome)
     }
 
     fn expire_entry(&mut self, hash: u64, deadline: u64, key: Bytes, now: Now) -> Expired {

@@ -1,0 +1,197 @@
+//! What the engine costs per operation and per key, without a socket: `cargo bench -p statestored --bench engine`.
+//!
+//! Prints nanoseconds per operation with a thousand, a hundred thousand and a million keys of 16 bytes with
+//! 100-byte values, the time of the longest SCAN page, and the resident bytes per key.
+use bytes::{Bytes, BytesMut};
+use statestore::protocol::property::RequestProperties;
+use statestore::protocol::{Command, Condition, Hlc, Reply, SetOptions};
+use statestored::engine::{Effects, Engine, EngineConfig, Now, Request, Response};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const NOW: Now = Now {
+    wall_ms: 1_760_000_000_000,
+    mono_ms: 1_000_000,
+};
+const OPERATIONS: u64 = 200_000;
+
+struct Bench {
+    engine: Engine,
+    effects: Effects,
+    client: Arc<str>,
+    correlation: u128,
+    keys: u64,
+    random: u64,
+}
+
+impl Bench {
+    fn new(keys: u64) -> Self {
+        Self {
+            engine: Engine::new(EngineConfig::default()),
+            effects: Effects::default(),
+            client: "bench".into(),
+            correlation: 0,
+            keys,
+            random: 0x9E37_79B9_7F4A_7C15,
+        }
+    }
+
+    fn key(number: u64) -> Bytes {
+        format!("key:{number:012}").into()
+    }
+
+    fn random_key(&mut self) -> Bytes {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        Self::key(self.random % self.keys)
+    }
+
+    fn execute(&mut self, payload: &Bytes, now: Now) -> Response {
+        self.correlation += 1;
+        let timestamp = Hlc::new(now.wall_ms, 0, "bench").expect("a valid node id");
+        let request = Request {
+            client: &self.client,
+            correlation: &self.correlation.to_be_bytes(),
+            payload,
+            properties: RequestProperties {
+                timestamp: Some(Ok(timestamp)),
+                ..RequestProperties::default()
+            },
+        };
+        self.effects.writes.writes.clear();
+        self.engine.execute(&request, now, &mut self.effects)
+    }
+
+    /// Nanoseconds per operation; what `command` makes is encoded before the clock starts.
+    fn measure(&mut self, mut command: impl FnMut(Bytes) -> Command) -> f64 {
+        let mut spent = Duration::ZERO;
+        for _ in 0..OPERATIONS / 1_000 {
+            let payloads: Vec<_> = (0..1_000)
+                .map(|_| encode(&command(self.random_key())))
+                .collect();
+            let start = Instant::now();
+            for payload in &payloads {
+                let response = self.execute(payload, NOW);
+                assert!(!matches!(response.reply, Reply::Error(_)), "{response:?}");
+            }
+            spent += start.elapsed();
+        }
+        #[allow(clippy::cast_precision_loss)]
+        let nanoseconds = spent.as_nanos() as f64 / OPERATIONS as f64;
+        nanoseconds
+    }
+
+    /// Walks all keys; the number of pages, the mean and the longest time of one, in microseconds.
+    fn scan(&mut self, pattern: &'static str) -> (u32, u128, u128) {
+        let (mut token, mut pages, mut longest, mut sum) = (None, 0, 0, 0);
+        loop {
+            let command = Command::Scan {
+                pattern: pattern.into(),
+                token,
+            };
+            let payload = encode(&command);
+            let start = Instant::now();
+            let response = self.execute(&payload, NOW);
+            let spent = start.elapsed().as_micros();
+            pages += 1;
+            longest = longest.max(spent);
+            sum += spent;
+            match response.reply {
+                Reply::Page { token: next, .. } if next.is_some() => token = next,
+                _ => return (pages, sum / u128::from(pages), longest),
+            }
+        }
+    }
+}
+
+fn encode(command: &Command) -> Bytes {
+    let mut out = BytesMut::with_capacity(command.encoded_len());
+    command.encode(&mut out);
+    out.freeze()
+}
+
+fn set(key: Bytes, expires_in_ms: Option<u64>) -> Command {
+    Command::Set {
+        key,
+        value: Bytes::from_static(&[b'v'; 100]),
+        options: SetOptions {
+            condition: Condition::Always,
+            expires_in_ms: expires_in_ms.and_then(NonZeroU64::new),
+        },
+    }
+}
+
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+    kib.unwrap_or(0_u64) * 1024
+}
+
+fn main() {
+    for keys in [1_000, 100_000, 1_000_000] {
+        let before = resident_bytes();
+        let mut bench = Bench::new(keys);
+        let (mut longest, start) = (0, Instant::now());
+        for number in 0..keys {
+            let payload = encode(&set(Bench::key(number), None));
+            let one = Instant::now();
+            bench.execute(&payload, NOW);
+            longest = longest.max(one.elapsed().as_micros());
+        }
+        let load = start.elapsed();
+        let per_key = resident_bytes().saturating_sub(before) / keys;
+        println!(
+            "{keys:>9} keys: load {load:.2?} (longest SET {longest} us), {per_key} resident bytes per key"
+        );
+        let row = |name: &str, nanoseconds: f64| println!("    {name:<22} {nanoseconds:>7.0} ns");
+        row("GET", bench.measure(|key| Command::Get { key }));
+        row("GET of an absent key", {
+            let absent = |key: Bytes| [&key[..], b"?"].concat().into();
+            bench.measure(|key| Command::Get { key: absent(key) })
+        });
+        row("SET", bench.measure(|key| set(key, None)));
+        row("SET PX", {
+            let mut ttl = 10_000_000;
+            bench.measure(|key| {
+                ttl += 1;
+                set(key, Some(ttl))
+            })
+        });
+        row("DEL or SET", {
+            let mut turn = false;
+            bench.measure(|key| {
+                turn = !turn;
+                if turn {
+                    Command::Del { key }
+                } else {
+                    set(key, None)
+                }
+            })
+        });
+        for pattern in ["*", "no*match"] {
+            let (pages, mean, longest) = bench.scan(pattern);
+            println!("    SCAN {pattern:<10} {pages} pages, mean {mean} us, longest {longest} us");
+        }
+        let due = Now {
+            mono_ms: u64::MAX,
+            ..NOW
+        };
+        let (mut calls, mut sum, mut longest) = (0, 0, 0);
+        while bench.engine.next_expiry_ms().is_some() {
+            let start = Instant::now();
+            bench.engine.expire(due, &mut bench.effects);
+            let spent = start.elapsed().as_micros();
+            bench.effects = Effects::default();
+            longest = longest.max(spent);
+            sum += spent;
+            calls += 1;
+        }
+        println!(
+            "    expire: {calls} calls, mean {} us, longest {longest} us",
+            sum / calls.max(1)
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! Quota and lengths.
+use crate::simulation::{Simulation, config, page, payload, text};
+use statestored::engine::EngineConfig;
+
+fn with_room_for(max_keys: u64) -> Simulation {
+    Simulation::with(EngineConfig {
+        max_keys,
+        ..config()
+    })
+}
+
+#[test]
+fn a_full_store_refuses_new_keys_only() {
+    let mut sim = with_room_for(2);
+    sim.run("SET a 1");
+    sim.run("SET b 1");
+    for command in ["SET c 1", "SET c 1 NX", "SET c 1 NEX"] {
+        assert_eq!(sim.run(command), "-ERR the quota has been exceeded");
+    }
+    assert_eq!(sim.run("GET c"), "$-1");
+    assert!(sim.run("SET a 2").starts_with("+OK"));
+    assert!(sim.run("SET a 2 NEX").starts_with("+OK"));
+    assert!(
+        sim.run("SET a 3 NX").starts_with(":-1"),
+        "a condition comes first"
+    );
+    sim.run("DEL b");
+    assert!(sim.run("SET c 1").starts_with("+OK"));
+}
+
+#[test]
+fn an_expired_key_makes_room_at_once() {
+    let mut sim = with_room_for(1);
+    sim.run("SET a 1 PX 10");
+    sim.pass(10);
+    assert!(sim.run("SET b 1").starts_with("+OK"));
+}
+
+#[test]
+fn a_quota_below_what_is_stored_keeps_what_is_stored() {
+    let mut sim = with_room_for(3);
+    for key in ["a", "b", "c"] {
+        sim.run(&format!("SET {key} 1"));
+    }
+    sim.restart(EngineConfig {
+        max_keys: 2,
+        ..config()
+    });
+    assert_eq!(sim.engine.len(), 3);
+    assert!(sim.run("SET a 2").starts_with("+OK"));
+    sim.run("DEL b");
+    assert_eq!(sim.run("SET b 1"), "-ERR the quota has been exceeded");
+}
+
+#[test]
+fn keys_have_a_longest_length() {
+    let mut sim = Simulation::new();
+    let longest = vec![b'k'; 16_384];
+    let too_long = vec![b'k'; 16_385];
+    let huge = vec![b'k'; 1 << 20];
+    let mut run = |words: &[&[u8]]| text(&sim.draft().send(&payload(words.iter().copied())));
+    assert!(run(&[b"SET", &longest, b"v"]).starts_with("+OK"));
+    assert!(run(&[b"GET", &longest]).starts_with("$1"));
+    for key in [&too_long[..], &huge[..]] {
+        for words in [
+            &[b"SET", key, b"v"][..],
+            &[b"GET", key],
+            &[b"DEL", key],
+            &[b"VDEL", key, b"v"],
+            &[b"KEYNOTIFY", key],
+            &[b"KEYNOTIFY", key, b"STOP"],
+        ] {
+            assert_eq!(run(words), "-ERR the key is longer than 16384 bytes");
+        }
+        let scan = run(&[b"SCAN", key]);
+        assert_eq!(scan, "-ERR the pattern is longer than 16384 bytes");
+    }
+}
+
+#[test]
+fn a_value_may_be_large() {
+    let mut sim = Simulation::new();
+    let value = vec![b'v'; 1 << 20];
+    let set = payload([&b"SET"[..], b"k", &value]);
+    assert!(text(&sim.draft().send(&set)).starts_with("+OK"));
+    let got = sim.draft().send(&payload([&b"GET"[..], b"k"]));
+    assert_eq!(
+        got.reply,
+        statestore::protocol::Reply::Value(value.into()),
+        "every byte comes back"
+    );
+}
+
+#[test]
+fn a_key_with_line_ends_is_a_key() {
+    let mut sim = Simulation::new();
+    let set = payload([&b"SET"[..], b"*1\r\n", b"v"]);
+    assert!(text(&sim.draft().send(&set)).starts_with("+OK"));
+    let (keys, _) = page(sim.draft().send(&payload([&b"SCAN"[..], b"*"])));
+    assert_eq!(keys, [&b"*1\r\n"[..]]);
+}

@@ -1,0 +1,13 @@
+//! The engine through its public interface, under a simulated clock.
+#![allow(clippy::unwrap_used)]
+
+mod expiry;
+mod limits;
+mod model;
+mod replay;
+mod restore;
+mod rules;
+mod scan;
+mod simulation;
+mod vectors;
+mod watch;

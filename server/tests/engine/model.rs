@@ -1,0 +1,365 @@
+//! Random commands under random clocks, against a model that is too simple to be wrong.
+use crate::simulation::{MONO, Simulation, WALL, config, hlc, payload, text};
+use proptest::prelude::*;
+use statestore::protocol::Hlc;
+use statestored::engine::Now;
+use std::collections::{BTreeMap, BTreeSet};
+
+type Version = (u64, u64);
+
+#[derive(Debug, Clone)]
+struct Item {
+    value: String,
+    version: Version,
+    token: Option<Hlc>,
+    /// On the monotonic clock.
+    deadline: Option<u64>,
+    /// On the wall clock, as a restart counts.
+    end: Option<(u64, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct Model {
+    items: BTreeMap<String, Item>,
+    watchers: BTreeMap<String, BTreeSet<String>>,
+    highest_deletion: Version,
+    notified: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+enum Action {
+    Set {
+        key: usize,
+        value: usize,
+        condition: usize,
+        ttl: Option<u64>,
+        ahead: i64,
+        token: Option<u64>,
+    },
+    Get(usize),
+    Del(usize, Option<u64>),
+    Vdel(usize, usize, Option<u64>),
+    Watch(usize, usize),
+    Unwatch(usize, usize),
+    Disconnect(usize),
+    Scan,
+    Pass {
+        mono: u64,
+        wall: i64,
+    },
+    Expire,
+    Restart,
+}
+
+const KEYS: [&str; 4] = ["a", "b", "c", "d"];
+const VALUES: [&str; 3] = ["x", "y", "longer than the others"];
+const CLIENTS: [&str; 2] = ["p", "q"];
+
+fn action() -> impl Strategy<Value = Action> {
+    let key = || 0..KEYS.len();
+    let value = || 0..VALUES.len();
+    let client = || 0..CLIENTS.len();
+    let token = || {
+        prop_oneof![
+            2 => Just(None),
+            2 => (1u64..4).prop_map(Some),
+            1 => (WALL + 59_990..WALL + 60_010).prop_map(Some),
+        ]
+    };
+    let ahead = prop_oneof![
+        3 => Just(0),
+        1 => -100i64..100,
+        1 => 59_990i64..60_010,
+    ];
+    let set = (
+        key(),
+        value(),
+        0..3usize,
+        prop::option::of(1u64..200),
+        ahead,
+        token(),
+    )
+        .prop_map(|(key, value, condition, ttl, ahead, token)| Action::Set {
+            key,
+            value,
+            condition,
+            ttl,
+            ahead,
+            token,
+        });
+    let jump = prop_oneof![
+        3 => Just(0i64),
+        1 => -100_000i64..100_000,
+        1 => -10i64..10,
+    ];
+    let pass = (0u64..150, jump).prop_map(|(mono, jump)| Action::Pass {
+        mono,
+        wall: jump + i64::try_from(mono).unwrap(),
+    });
+    prop_oneof![
+        8 => set,
+        3 => key().prop_map(Action::Get),
+        2 => (key(), token()).prop_map(|(key, token)| Action::Del(key, token)),
+        3 => (key(), value(), token()).prop_map(|(key, value, token)| Action::Vdel(key, value, token)),
+        1 => (client(), key()).prop_map(|(client, key)| Action::Watch(client, key)),
+        1 => (client(), key()).prop_map(|(client, key)| Action::Unwatch(client, key)),
+        1 => client().prop_map(Action::Disconnect),
+        1 => Just(Action::Scan),
+        4 => pass,
+        1 => Just(Action::Expire),
+        1 => Just(Action::Restart),
+    ]
+}
+
+impl Model {
+    fn after(now: Now, highest: Version) -> Version {
+        if now.wall_ms > highest.0 {
+            (now.wall_ms, 0)
+        } else {
+            (highest.0, highest.1 + 1)
+        }
+    }
+
+    fn notify(&mut self, key: &str, what: &str, (wall, counter): Version) {
+        for client in self.watchers.get(key).into_iter().flatten() {
+            let line = format!("{client} {key} {what} @{wall}+{counter}");
+            self.notified.push(line);
+        }
+    }
+
+    fn delete(&mut self, key: &str, now: Now) -> Version {
+        let item = self.items.remove(key).unwrap();
+        let version = Self::after(now, item.version);
+        self.highest_deletion = self.highest_deletion.max(version);
+        self.notify(key, "DELETE", version);
+        version
+    }
+
+    fn expire(&mut self, now: Now) {
+        for key in KEYS {
+            let item = self.items.get(key);
+            if item.is_some_and(|item| item.deadline.is_some_and(|at| now.mono_ms >= at)) {
+                self.delete(key, now);
+            }
+        }
+    }
+
+    fn fence(&self, key: &str, token: Option<&Hlc>) -> Option<String> {
+        let stored = self.items.get(key)?.token.as_ref()?;
+        match token {
+            None => Some("-ERR a fencing token is required for this request".into()),
+            Some(token) if token < stored => Some(
+                "-ERR the request fencing token is a lower version than the fencing token protecting the resource".into(),
+            ),
+            Some(_) => None,
+        }
+    }
+
+    fn set(
+        &mut self,
+        (key, value, condition): (&str, &str, usize),
+        ttl: Option<u64>,
+        timestamp: &Hlc,
+        token: Option<Hlc>,
+        now: Now,
+    ) -> String {
+        if timestamp.wall_ms() > now.wall_ms + 60_000 {
+            return "-ERR the request timestamp is too far in the future; ensure that the client and broker system clocks are synchronized".into();
+        }
+        if let Some(error) = skewed(token.as_ref(), now).or(self.fence(key, token.as_ref())) {
+            return error;
+        }
+        let mut previous = self.highest_deletion;
+        if let Some(item) = self.items.get(key) {
+            if condition == 1 || (condition == 2 && item.value != value) {
+                return format!(":-1 @{}+{}", item.version.0, item.version.1);
+            }
+            previous = item.version;
+        }
+        let request = (timestamp.wall_ms(), timestamp.counter());
+        let version = Self::after(now, previous.max(request));
+        let item = Item {
+            value: value.into(),
+            version,
+            token,
+            deadline: ttl.map(|ttl| now.mono_ms + ttl),
+            end: ttl.map(|ttl| (now.wall_ms + ttl, ttl)),
+        };
+        self.items.insert(key.into(), item);
+        self.notify(key, &format!("SET {value}"), version);
+        format!("+OK @{}+{}", version.0, version.1)
+    }
+
+    fn del(&mut self, key: &str, value: Option<&str>, token: Option<&Hlc>, now: Now) -> String {
+        if let Some(error) = skewed(token, now) {
+            return error;
+        }
+        let Some(item) = self.items.get(key) else {
+            return ":0".into();
+        };
+        if let Some(error) = self.fence(key, token) {
+            return error;
+        }
+        if value.is_some_and(|value| item.value != value) {
+            return ":-1".into();
+        }
+        let version = self.delete(key, now);
+        format!(":1 @{}+{}", version.0, version.1)
+    }
+
+    fn get(&self, key: &str) -> String {
+        match self.items.get(key) {
+            None => "$-1".into(),
+            Some(Item { value, version, .. }) => {
+                let len = value.len();
+                format!("${len}\r\n{value} @{}+{}", version.0, version.1)
+            }
+        }
+    }
+
+    fn restart(&mut self, now: Now) {
+        self.watchers.clear();
+        for item in self.items.values_mut() {
+            item.deadline = item
+                .end
+                .map(|(end, ttl)| now.mono_ms + end.saturating_sub(now.wall_ms).min(ttl));
+        }
+    }
+}
+
+fn skewed(token: Option<&Hlc>, now: Now) -> Option<String> {
+    let skewed = token.is_some_and(|token| token.wall_ms() > now.wall_ms + 60_000);
+    skewed.then(|| "-ERR the request fencing token timestamp is too far in the future; ensure that the client and broker system clocks are synchronized".into())
+}
+
+fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
+    let token_of = |token: Option<u64>| token.map(|wall| hlc(wall, 0, "lock"));
+    let words = |words: &[&str]| payload(words.iter().map(|word| word.as_bytes()));
+    let (got, expected) = match *action {
+        Action::Set {
+            key,
+            value,
+            condition,
+            ttl,
+            ahead,
+            token,
+        } => {
+            let now = sim.now;
+            model.expire(now);
+            let timestamp = hlc(now.wall_ms.saturating_add_signed(ahead), 2, "c");
+            let (key, value, token) = (KEYS[key], VALUES[value], token_of(token));
+            let px = ttl.map(|ttl| ttl.to_string());
+            let mut command = vec!["SET", key, value];
+            command.extend(["", "NX", "NEX"].get(condition).filter(|it| !it.is_empty()));
+            command.extend(px.iter().flat_map(|px| ["PX", px]));
+            let draft = sim.draft().token(token.clone());
+            let draft = draft.timestamp(Some(Ok(timestamp.clone())));
+            let got = text(&draft.send(&words(&command)));
+            let expected = model.set((key, value, condition), ttl, &timestamp, token, now);
+            (got, expected)
+        }
+        Action::Get(key) => {
+            model.expire(sim.now);
+            let got = text(&sim.draft().send(&words(&["GET", KEYS[key]])));
+            (got, model.get(KEYS[key]))
+        }
+        Action::Del(key, token) => {
+            model.expire(sim.now);
+            let token = token_of(token);
+            let draft = sim.draft().token(token.clone());
+            let got = text(&draft.send(&words(&["DEL", KEYS[key]])));
+            (got, model.del(KEYS[key], None, token.as_ref(), sim.now))
+        }
+        Action::Vdel(key, value, token) => {
+            model.expire(sim.now);
+            let (key, value, token) = (KEYS[key], VALUES[value], token_of(token));
+            let draft = sim.draft().token(token.clone());
+            let got = text(&draft.send(&words(&["VDEL", key, value])));
+            (got, model.del(key, Some(value), token.as_ref(), sim.now))
+        }
+        Action::Watch(client, key) => {
+            model.expire(sim.now);
+            let watchers = model.watchers.entry(KEYS[key].into()).or_default();
+            watchers.insert(CLIENTS[client].into());
+            let got = sim.run_as(CLIENTS[client], &format!("KEYNOTIFY {}", KEYS[key]));
+            (got, "+OK".into())
+        }
+        Action::Unwatch(client, key) => {
+            model.expire(sim.now);
+            let watchers = model.watchers.entry(KEYS[key].into()).or_default();
+            let was = watchers.remove(CLIENTS[client]);
+            let got = sim.run_as(CLIENTS[client], &format!("KEYNOTIFY {} STOP", KEYS[key]));
+            (got, if was { "+OK" } else { ":0" }.into())
+        }
+        Action::Disconnect(client) => {
+            sim.engine.disconnected(CLIENTS[client]);
+            for watchers in model.watchers.values_mut() {
+                watchers.remove(CLIENTS[client]);
+            }
+            return;
+        }
+        Action::Scan => {
+            model.expire(sim.now);
+            let (mut keys, token) =
+                crate::simulation::page(sim.draft().send(&words(&["SCAN", "*"])));
+            keys.sort();
+            assert!(token.is_none());
+            assert!(keys.iter().eq(model.items.keys()));
+            return;
+        }
+        Action::Pass { mono, wall } => {
+            sim.now.mono_ms += mono;
+            sim.now.wall_ms = sim.now.wall_ms.saturating_add_signed(wall);
+            return;
+        }
+        Action::Expire => {
+            model.expire(sim.now);
+            sim.expire();
+            return;
+        }
+        Action::Restart => {
+            sim.restart(config());
+            model.restart(sim.now);
+            return;
+        }
+    };
+    assert_eq!(got, expected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn the_engine_does_what_the_model_does(actions in prop::collection::vec(action(), 1..80)) {
+        let mut sim = Simulation::new();
+        let mut model = Model::default();
+        let mut versions: BTreeMap<String, Vec<Version>> = BTreeMap::new();
+        prop_assert_eq!(sim.now.mono_ms, MONO);
+        for action in &actions {
+            run(&mut sim, &mut model, action);
+            for notify in &sim.notifications {
+                let key = String::from_utf8_lossy(&notify.key).into_owned();
+                let version = (notify.version.wall_ms(), notify.version.counter());
+                let of_key = versions.entry(key).or_default();
+                prop_assert!(of_key.last() < Some(&version), "versions of a key rise");
+                of_key.push(version);
+            }
+            let mut notified = sim.notified();
+            let mut expected = std::mem::take(&mut model.notified);
+            // keys that expire at once do so in any order
+            notified.sort();
+            expected.sort();
+            prop_assert_eq!(notified, expected);
+            if model.items.values().all(|item| item.deadline.is_none_or(|at| at > sim.now.mono_ms)) {
+                prop_assert_eq!(sim.engine.len(), model.items.len() as u64);
+            }
+            for (key, item) in &model.items {
+                let record = &sim.stored[key.as_bytes()];
+                prop_assert_eq!(&record.value[..], item.value.as_bytes());
+                prop_assert_eq!(record.version, item.version);
+                prop_assert_eq!(&record.fence, &item.token);
+            }
+            prop_assert_eq!(sim.stored.len(), model.items.len());
+        }
+    }
+}

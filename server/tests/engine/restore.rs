@@ -1,0 +1,88 @@
+//! What survives a restart.
+use crate::simulation::{Simulation, WALL, config, hlc};
+use statestored::engine::{EngineConfig, Now};
+
+#[test]
+fn values_versions_and_tokens_survive() {
+    let mut sim = Simulation::new();
+    sim.run("SET a 1");
+    let token = hlc(20, 3, "a node id that is longer than most node ids are");
+    sim.draft().token(token.clone()).run("SET b 2");
+    sim.restart(config());
+    assert_eq!(sim.run("GET a"), format!("$1\r\n1 @{WALL}+1"));
+    assert_eq!(
+        sim.run("DEL b"),
+        "-ERR a fencing token is required for this request"
+    );
+    let version = sim.draft().token(token).run("DEL b");
+    assert_eq!(version, format!(":1 @{WALL}+2"));
+}
+
+#[test]
+fn a_lease_goes_on_for_the_time_it_has_left() {
+    let mut sim = Simulation::new();
+    sim.run("SET k v PX 1000");
+    sim.now = Now {
+        wall_ms: WALL + 400,
+        mono_ms: 17,
+    };
+    sim.restart(config());
+    assert_eq!(sim.engine.next_expiry_ms(), Some(17 + 600));
+    sim.pass(599);
+    assert!(sim.run("GET k").starts_with("$1"));
+    sim.pass(1);
+    assert_eq!(sim.run("GET k"), "$-1");
+}
+
+#[test]
+fn a_clock_that_was_set_back_does_not_prolong_a_lease_beyond_its_length() {
+    let mut sim = Simulation::new();
+    sim.run("SET k v PX 1000");
+    sim.now = Now {
+        wall_ms: WALL - 86_400_000,
+        mono_ms: 0,
+    };
+    sim.restart(config());
+    assert_eq!(sim.engine.next_expiry_ms(), Some(1000));
+}
+
+#[test]
+fn a_lease_that_ended_meanwhile_is_not_seen_and_is_deleted_from_the_storage() {
+    let mut sim = Simulation::new();
+    sim.run("SET k v PX 1000");
+    sim.run("SET l v");
+    sim.now = Now {
+        wall_ms: WALL + 1000,
+        mono_ms: 0,
+    };
+    sim.restart(config());
+    assert_eq!(sim.engine.next_expiry_ms(), Some(0));
+    assert_eq!(sim.stored.len(), 2);
+    sim.expire();
+    assert_eq!(sim.stored.len(), 1);
+    assert_eq!(sim.run("GET k"), "$-1");
+    assert!(sim.notified().is_empty());
+}
+
+#[test]
+fn a_key_deleted_before_the_restart_comes_back_with_a_higher_version() {
+    let mut sim = Simulation::new();
+    sim.run("SET k v");
+    sim.run("SET k v");
+    assert_eq!(sim.run("DEL k"), format!(":1 @{WALL}+3"));
+    sim.restart(EngineConfig {
+        hash_key: [1, 2],
+        ..config()
+    });
+    sim.now.wall_ms -= 10;
+    assert_eq!(sim.run("SET k v"), format!("+OK @{WALL}+4"));
+}
+
+#[test]
+fn watches_do_not_survive() {
+    let mut sim = Simulation::new();
+    sim.run("KEYNOTIFY k");
+    sim.restart(config());
+    sim.run("SET k v");
+    assert!(sim.notified().is_empty());
+}

@@ -1,0 +1,221 @@
+//! SCAN: patterns, pages, tokens, and keys that change meanwhile.
+use crate::simulation::{Simulation, config, page, payload};
+use bytes::Bytes;
+use proptest::prelude::*;
+use statestore::protocol::{Reply, ServiceError};
+use statestored::engine::EngineConfig;
+use std::collections::BTreeSet;
+
+fn next(sim: &mut Simulation, pattern: &str, token: Option<&[u8]>) -> (Vec<Bytes>, Option<Bytes>) {
+    page(ask(sim, pattern, token))
+}
+
+fn ask(sim: &mut Simulation, pattern: &str, token: Option<&[u8]>) -> statestored::engine::Response {
+    let words = [&b"SCAN"[..], pattern.as_bytes()].into_iter().chain(token);
+    sim.draft().send(&payload(words))
+}
+
+/// All keys that match, and how many pages they took.
+fn all(sim: &mut Simulation, pattern: &str) -> (Vec<Bytes>, usize) {
+    let (mut keys, mut token) = next(sim, pattern, None);
+    let mut pages = 1;
+    while let Some(last) = token {
+        let (more, after) = next(sim, pattern, Some(&last));
+        keys.extend(more);
+        token = after;
+        pages += 1;
+    }
+    keys.sort();
+    (keys, pages)
+}
+
+fn paged(max_page_keys: usize) -> Simulation {
+    Simulation::with(EngineConfig {
+        max_page_keys,
+        ..config()
+    })
+}
+
+#[test]
+fn an_empty_store_has_one_empty_page() {
+    let mut sim = Simulation::new();
+    assert_eq!(next(&mut sim, "*", None), (vec![], None));
+}
+
+#[test]
+fn patterns_choose_keys() {
+    let mut sim = Simulation::new();
+    for key in ["line-1", "line-2", "line-x", "other"] {
+        sim.run(&format!("SET {key} v"));
+    }
+    let mut found = |pattern: &str| {
+        let (keys, _) = all(&mut sim, pattern);
+        keys.iter()
+            .map(|key| String::from_utf8_lossy(key).into_owned())
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(found("*"), "line-1 line-2 line-x other");
+    assert_eq!(found("line-[0-9]"), "line-1 line-2");
+    assert_eq!(found("line-[!0-9]"), "line-x");
+    assert_eq!(found("?ther"), "other");
+    assert_eq!(found("other"), "other");
+    assert_eq!(found("nothing"), "");
+}
+
+#[test]
+fn pages_hold_every_key_once() {
+    for max_page_keys in [1, 7, 100, 100_000] {
+        let mut sim = paged(max_page_keys);
+        let keys: BTreeSet<_> = (0..3_000).map(|i| Bytes::from(format!("{i}"))).collect();
+        for key in &keys {
+            sim.run(&format!("SET {} v", String::from_utf8_lossy(key)));
+        }
+        let (found, pages) = all(&mut sim, "*");
+        assert!(found.iter().eq(&keys));
+        assert!(pages >= 3_000 / max_page_keys);
+    }
+}
+
+#[test]
+fn a_page_does_as_much_work_for_nothing_as_for_something() {
+    let mut sim = Simulation::new();
+    for key in 0..20_000 {
+        sim.run(&format!("SET {key} v"));
+    }
+    let (keys, token) = next(&mut sim, "no such*", None);
+    assert!(keys.is_empty() && token.is_some());
+    let (found, pages) = all(&mut sim, "no such*");
+    assert!(found.is_empty());
+    assert!((5..1_000).contains(&pages), "{pages}");
+    let (_, costly) = all(&mut sim, &format!("*{}*", "x".repeat(16_000)));
+    assert!(costly > 10 * pages, "a long pattern means shorter pages");
+}
+
+#[test]
+fn a_page_is_bounded_in_bytes_but_one_long_key_fits_alone() {
+    let max_page_bytes = 4_096;
+    let mut sim = Simulation::with(EngineConfig {
+        max_page_bytes,
+        ..config()
+    });
+    let long = "l".repeat(10_000);
+    sim.run(&format!("SET {long} v"));
+    for key in 0..500 {
+        sim.run(&format!("SET {key:0100} v"));
+    }
+    let (mut token, mut seen, mut alone) = (None, 0, false);
+    loop {
+        let (keys, after) = next(&mut sim, "*", token.as_deref());
+        seen += keys.len();
+        if keys.iter().any(|key| key.len() == long.len()) {
+            assert_eq!(keys.len(), 1);
+            alone = true;
+        } else {
+            let reply = Reply::Page {
+                keys,
+                token: after.clone(),
+            };
+            assert!(reply.encoded_len() <= max_page_bytes);
+        }
+        token = after;
+        if token.is_none() {
+            break;
+        }
+    }
+    assert!(alone);
+    assert_eq!(seen, 501);
+}
+
+#[test]
+fn what_is_no_token_is_a_syntax_error() {
+    let mut sim = paged(10);
+    for key in 0..100 {
+        sim.run(&format!("SET {key} v"));
+    }
+    let (_, token) = next(&mut sim, "*", None);
+    let token = token.unwrap();
+    let refused = |sim: &mut Simulation, token: &[u8]| {
+        let response = ask(sim, "*", Some(token));
+        response.reply == Reply::Error(ServiceError::Syntax)
+    };
+    for garbage in [&b""[..], b"0", &[0; 16], &[0xff; 16], &[7; 1_000]] {
+        assert!(refused(&mut sim, garbage), "{garbage:?}");
+    }
+    assert!(refused(&mut sim, &token[1..]));
+    for at in 0..token.len() {
+        let mut changed = token.to_vec();
+        changed[at] ^= 1;
+        assert!(refused(&mut sim, &changed));
+    }
+    assert!(!refused(&mut sim, &token));
+    sim.restart(EngineConfig {
+        hash_key: [1, 2],
+        ..config()
+    });
+    assert!(refused(&mut sim, &token), "it was of another run");
+}
+
+#[test]
+fn a_token_outlives_the_growth_and_the_shrinking_of_the_store() {
+    let mut sim = paged(10);
+    let kept: Vec<_> = (0..40).map(|i| format!("kept-{i:02}")).collect();
+    for key in &kept {
+        sim.run(&format!("SET {key} v"));
+    }
+    let (mut found, token) = next(&mut sim, "kept*", None);
+    for key in 0..5_000 {
+        sim.run(&format!("SET {key} v"));
+    }
+    let (more, token) = next(&mut sim, "kept*", token.as_deref());
+    found.extend(more);
+    for key in 0..5_000 {
+        sim.run(&format!("DEL {key}"));
+    }
+    let mut token = token;
+    while let Some(last) = token {
+        let (more, after) = next(&mut sim, "kept*", Some(&last));
+        found.extend(more);
+        token = after;
+    }
+    found.sort();
+    assert_eq!(found, kept);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_key_that_exists_throughout_is_found_exactly_once(
+        max_page_keys in 1usize..50,
+        kept in 1u32..400,
+        changes in prop::collection::vec((any::<bool>(), 0u32..2_000), 0..2_000),
+    ) {
+        let mut sim = paged(max_page_keys);
+        for key in 0..kept {
+            sim.run(&format!("SET kept-{key} v"));
+        }
+        let mut changes = changes.into_iter();
+        let mut found = Vec::new();
+        let mut token: Option<Bytes> = None;
+        loop {
+            let (keys, after) = next(&mut sim, "*", token.as_deref());
+            found.extend(keys);
+            token = after;
+            if token.is_none() {
+                break;
+            }
+            for (is_set, key) in changes.by_ref().take(100) {
+                let verb = if is_set { "SET" } else { "DEL" };
+                let value = if is_set { " v PX 5" } else { "" };
+                sim.run(&format!("{verb} other-{key}{value}"));
+            }
+            sim.now.mono_ms += 1;
+        }
+        let mut found: Vec<_> = found.into_iter().filter(|key| key.starts_with(b"kept")).collect();
+        found.sort();
+        let mut expected: Vec<_> = (0..kept).map(|key| format!("kept-{key}")).collect();
+        expected.sort();
+        prop_assert_eq!(found, expected);
+    }
+}

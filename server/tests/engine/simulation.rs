@@ -1,0 +1,229 @@
+//! An engine with a clock that the test turns, and requests written as words.
+use bytes::Bytes;
+use statestore::protocol::property::RequestProperties;
+use statestore::protocol::{Event, Hlc, HlcError, Reply};
+use statestored::engine::{Effects, Engine, EngineConfig, Notify, Now, Request, Response};
+use statestored::storage::{Record, Write};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Wall clock at the start of every simulation.
+pub(crate) const WALL: u64 = 1_696_374_425_000;
+
+/// Monotonic clock at the start of every simulation.
+pub(crate) const MONO: u64 = 5_000;
+
+pub(crate) struct Simulation {
+    pub(crate) engine: Engine,
+    pub(crate) now: Now,
+    pub(crate) notifications: Vec<Notify>,
+    /// What a storage holds after all writes so far.
+    pub(crate) stored: BTreeMap<Bytes, Record>,
+    pub(crate) stored_clock: Option<(u64, u64)>,
+    sent: u64,
+}
+
+/// A request on its way.
+pub(crate) struct Draft<'s> {
+    simulation: &'s mut Simulation,
+    client: Arc<str>,
+    correlation: Vec<u8>,
+    properties: RequestProperties,
+}
+
+pub(crate) fn config() -> EngineConfig {
+    EngineConfig {
+        hash_key: [7, 11],
+        ..EngineConfig::default()
+    }
+}
+
+/// A RESP3 array of bulk strings.
+pub(crate) fn payload<'w>(words: impl IntoIterator<Item = &'w [u8]>) -> Bytes {
+    let words: Vec<_> = words.into_iter().collect();
+    let mut out = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.into()
+}
+
+pub(crate) fn hlc(wall_ms: u64, counter: u64, node_id: &str) -> Hlc {
+    Hlc::new(wall_ms, counter, node_id).unwrap()
+}
+
+/// A version of the store.
+pub(crate) fn version(wall_ms: u64, counter: u64) -> Hlc {
+    hlc(wall_ms, counter, "StateStore")
+}
+
+/// A response as text: the payload without its last line end, and the version if there is one.
+pub(crate) fn text(response: &Response) -> String {
+    let mut out = bytes::BytesMut::new();
+    response.reply.encode(&mut out);
+    let payload = String::from_utf8_lossy(&out).trim_end().to_string();
+    match &response.version {
+        Some(version) => format!("{payload} @{}+{}", version.wall_ms(), version.counter()),
+        None => payload,
+    }
+}
+
+impl Simulation {
+    pub(crate) fn new() -> Self {
+        Self::with(config())
+    }
+
+    pub(crate) fn with(config: EngineConfig) -> Self {
+        Self {
+            engine: Engine::new(config),
+            now: Now {
+                wall_ms: WALL,
+                mono_ms: MONO,
+            },
+            notifications: Vec::new(),
+            stored: BTreeMap::new(),
+            stored_clock: None,
+            sent: 0,
+        }
+    }
+
+    /// Both clocks go on.
+    pub(crate) fn pass(&mut self, ms: u64) {
+        self.now.wall_ms += ms;
+        self.now.mono_ms += ms;
+    }
+
+    pub(crate) fn expire(&mut self) {
+        let mut effects = Effects::default();
+        self.engine.expire(self.now, &mut effects);
+        self.take(effects);
+    }
+
+    /// A request of client `c` whose `__ts` is the wall clock.
+    pub(crate) fn draft(&mut self) -> Draft<'_> {
+        self.sent += 1;
+        Draft {
+            client: "c".into(),
+            correlation: u128::from(self.sent).to_be_bytes().to_vec(),
+            properties: RequestProperties {
+                timestamp: Some(Ok(hlc(self.now.wall_ms, 0, "c"))),
+                ..RequestProperties::default()
+            },
+            simulation: self,
+        }
+    }
+
+    /// Executes a request whose arguments are the words of `command`; see [`text`].
+    pub(crate) fn run(&mut self, command: &str) -> String {
+        self.draft().run(command)
+    }
+
+    /// Executes a request of this client.
+    pub(crate) fn run_as(&mut self, client: &str, command: &str) -> String {
+        self.draft().client(client).run(command)
+    }
+
+    /// The notifications since they were taken last, as `client key SET value @version` or `client key DELETE ...`.
+    pub(crate) fn notified(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for notify in self.notifications.drain(..) {
+            let key = String::from_utf8_lossy(&notify.key);
+            let version = &notify.version;
+            let what = match &notify.event {
+                Event::Set(value) => format!("SET {}", String::from_utf8_lossy(value)),
+                _ => "DELETE".to_string(),
+            };
+            for client in notify.clients {
+                lines.push(format!(
+                    "{client} {key} {what} @{}+{}",
+                    version.wall_ms(),
+                    version.counter()
+                ));
+            }
+        }
+        lines
+    }
+
+    /// A new process with the records and the clock of this one.
+    pub(crate) fn restart(&mut self, config: EngineConfig) {
+        self.engine = Engine::new(config);
+        for record in self.stored.values() {
+            self.engine.restore(record.clone(), self.now);
+        }
+        if let Some((wall_ms, counter)) = self.stored_clock {
+            self.engine.restore_clock(wall_ms, counter);
+        }
+    }
+
+    fn take(&mut self, effects: Effects) {
+        self.notifications.extend(effects.notifications);
+        for write in effects.writes.writes {
+            match write {
+                Write::Put(record) => {
+                    self.stored.insert(record.key.clone(), record);
+                }
+                Write::Delete(key) => {
+                    self.stored.remove(&key).expect("what is deleted was there");
+                }
+            }
+        }
+        self.stored_clock = effects.writes.clock.or(self.stored_clock);
+    }
+}
+
+impl Draft<'_> {
+    pub(crate) fn client(mut self, client: &str) -> Self {
+        self.client = client.into();
+        self
+    }
+
+    pub(crate) fn correlation(mut self, correlation: &[u8]) -> Self {
+        self.correlation = correlation.to_vec();
+        self
+    }
+
+    pub(crate) fn timestamp(mut self, timestamp: Option<Result<Hlc, HlcError>>) -> Self {
+        self.properties.timestamp = timestamp;
+        self
+    }
+
+    pub(crate) fn token(mut self, token: impl Into<Option<Hlc>>) -> Self {
+        self.properties.fencing_token = token.into().map(Ok);
+        self
+    }
+
+    pub(crate) fn malformed_token(mut self) -> Self {
+        self.properties.fencing_token = Some(Err(HlcError::Segments));
+        self
+    }
+
+    pub(crate) fn run(self, command: &str) -> String {
+        text(&self.send(&payload(command.split(' ').map(str::as_bytes))))
+    }
+
+    pub(crate) fn send(self, payload: &Bytes) -> Response {
+        let request = Request {
+            client: &self.client,
+            correlation: &self.correlation,
+            payload,
+            properties: self.properties,
+        };
+        let mut effects = Effects::default();
+        let simulation = self.simulation;
+        let response = simulation
+            .engine
+            .execute(&request, simulation.now, &mut effects);
+        simulation.take(effects);
+        response
+    }
+}
+
+/// The keys of a page and its token.
+pub(crate) fn page(response: Response) -> (Vec<Bytes>, Option<Bytes>) {
+    match response.reply {
+        Reply::Page { keys, token } => (keys, token),
+        other => panic!("not a page: {other:?}"),
+    }
+}

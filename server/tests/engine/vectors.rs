@@ -1,0 +1,38 @@
+//! The request payloads of `tests/vectors`, as the store answers them.
+use crate::simulation::Simulation;
+use serde_json::Value;
+use statestore::protocol::Reply;
+use std::path::Path;
+
+/// Each character of a vector's strings stands for one byte.
+fn bytes(text: &str) -> Vec<u8> {
+    text.chars()
+        .map(|c| u8::try_from(u32::from(c)).unwrap())
+        .collect()
+}
+
+#[test]
+fn every_vector_gets_its_error_and_disturbs_nothing() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors/requests.json");
+    let vectors: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let mut malformed = 0;
+    for case in vectors["payloads"].as_array().unwrap() {
+        let name = &case["name"];
+        let payload = bytes(case["payload"].as_str().unwrap()).into();
+        let mut sim = Simulation::new();
+        sim.run("SET before v");
+        let reply = sim.draft().send(&payload).reply;
+        if let Some(error) = case["decode"]["error"].as_str() {
+            malformed += 1;
+            match reply {
+                Reply::Error(refusal) => assert_eq!(refusal.to_string(), error, "{name}"),
+                other => panic!("{name}: {other:?}"),
+            }
+            assert_eq!(sim.engine.len(), 1, "{name}");
+        } else if case["decode"]["token"].is_null() {
+            assert!(!matches!(reply, Reply::Error(_)), "{name}: {reply:?}");
+        }
+        assert!(sim.run("GET before").starts_with("$1\r\nv"), "{name}");
+    }
+    assert!(malformed > 30, "only {malformed} malformed vectors");
+}

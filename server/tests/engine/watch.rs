@@ -1,0 +1,117 @@
+//! KEYNOTIFY and notifications.
+use crate::simulation::{Simulation, WALL, config, hlc};
+use statestored::engine::EngineConfig;
+
+#[test]
+fn every_watching_client_learns_of_sets_and_deletions_the_setter_too() {
+    let mut sim = Simulation::new();
+    for client in ["b", "a", "c"] {
+        assert_eq!(sim.run_as(client, "KEYNOTIFY k"), "+OK");
+    }
+    assert_eq!(sim.run_as("a", "KEYNOTIFY k"), "+OK");
+    assert!(sim.notified().is_empty());
+    sim.run_as("c", "SET k v");
+    let expected = ["a", "b", "c"].map(|client| format!("{client} k SET v @{WALL}+1"));
+    assert_eq!(sim.notified(), expected);
+    sim.run_as("c", "DEL k");
+    let expected = ["a", "b", "c"].map(|client| format!("{client} k DELETE @{WALL}+2"));
+    assert_eq!(sim.notified(), expected);
+    sim.run("SET k v");
+    sim.notified();
+    sim.run("VDEL k v");
+    let expected = ["a", "b", "c"].map(|client| format!("{client} k DELETE @{WALL}+4"));
+    assert_eq!(sim.notified(), expected);
+}
+
+#[test]
+fn what_changes_nothing_is_not_notified() {
+    let mut sim = Simulation::new();
+    sim.run("KEYNOTIFY k");
+    sim.run("KEYNOTIFY fenced");
+    sim.run("SET k v");
+    sim.draft().token(hlc(9, 0, "l")).run("SET fenced v");
+    sim.notified();
+    for command in [
+        "SET k w NX",
+        "SET k w NEX",
+        "VDEL k w",
+        "GET k",
+        "DEL absent",
+        "SET fenced w",
+        "DEL fenced",
+        "SET k",
+        "SET other v",
+    ] {
+        sim.run(command);
+        assert!(sim.notified().is_empty(), "{command}");
+    }
+    sim.run("SET k v NEX");
+    assert_eq!(
+        sim.notified().len(),
+        1,
+        "the same value again is a new version"
+    );
+}
+
+#[test]
+fn stop_ends_one_watch_of_one_client() {
+    let mut sim = Simulation::new();
+    assert_eq!(sim.run_as("a", "KEYNOTIFY k STOP"), ":0");
+    sim.run_as("a", "KEYNOTIFY k");
+    sim.run_as("a", "KEYNOTIFY l");
+    sim.run_as("b", "KEYNOTIFY k");
+    assert_eq!(sim.run_as("a", "KEYNOTIFY k STOP"), "+OK");
+    assert_eq!(sim.run_as("a", "KEYNOTIFY k STOP"), ":0");
+    sim.run("SET k v");
+    sim.run("SET l v");
+    assert_eq!(
+        sim.notified(),
+        [
+            format!("b k SET v @{WALL}+1"),
+            format!("a l SET v @{WALL}+1")
+        ]
+    );
+}
+
+#[test]
+fn watches_end_with_the_connection() {
+    let mut sim = Simulation::new();
+    sim.run_as("a", "KEYNOTIFY k");
+    sim.run_as("a", "KEYNOTIFY l");
+    sim.run_as("b", "KEYNOTIFY k");
+    sim.engine.disconnected("a");
+    sim.engine.disconnected("nobody");
+    sim.run("SET k v");
+    sim.run("SET l v");
+    assert_eq!(sim.notified(), [format!("b k SET v @{WALL}+1")]);
+    assert_eq!(sim.run_as("a", "KEYNOTIFY k STOP"), ":0");
+    sim.run_as("a", "KEYNOTIFY l");
+    sim.run("SET l v");
+    assert_eq!(sim.notified(), [format!("a l SET v @{WALL}+2")]);
+}
+
+#[test]
+fn a_client_has_a_limit_of_watches() {
+    let mut sim = Simulation::with(EngineConfig {
+        max_watches_per_client: 2,
+        ..config()
+    });
+    assert_eq!(sim.run_as("a", "KEYNOTIFY k"), "+OK");
+    assert_eq!(sim.run_as("a", "KEYNOTIFY l"), "+OK");
+    assert_eq!(
+        sim.run_as("a", "KEYNOTIFY m"),
+        "-ERR the client watches too many keys"
+    );
+    assert_eq!(
+        sim.run_as("a", "KEYNOTIFY k"),
+        "+OK",
+        "it is watched already"
+    );
+    assert_eq!(
+        sim.run_as("b", "KEYNOTIFY m"),
+        "+OK",
+        "others are not affected"
+    );
+    sim.run_as("a", "KEYNOTIFY l STOP");
+    assert_eq!(sim.run_as("a", "KEYNOTIFY m"), "+OK");
+}
