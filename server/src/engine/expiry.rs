@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 /// An entry stands here by the hash of its key, with exactly the deadline that it carries: a renewal replaces the
 /// former deadline, so a lease renewed a million times takes one place. Two entries with the same hash and the same
 /// deadline share a place; who removes one of them asks first whether the other is still there.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Deadlines(BTreeSet<(u64, u64)>);
 
 impl Deadlines {
@@ -21,5 +21,10 @@ impl Deadlines {
     /// The soonest deadline, and the hash of its key.
     pub(super) fn first(&self) -> Option<(u64, u64)> {
         self.0.first().copied()
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 }

@@ -122,13 +122,21 @@ pub struct Effects {
 }
 
 /// The store.
-#[derive(Debug)]
 pub struct Engine {
     store: Store,
     watches: Watches,
     replay: Replay,
     pages: Pages,
     config: EngineConfig,
+}
+
+impl std::fmt::Debug for Engine {
+    /// Shows no keys, values or client ids.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Engine {

@@ -28,7 +28,6 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// The remembered answers of all clients.
-#[derive(Debug)]
 pub(super) struct Replay {
     clients: IndexMap<Arc<str>, Ring>,
     /// How many answers all rings hold.
@@ -50,7 +49,7 @@ pub(super) struct RequestId {
 }
 
 /// The remembered answers of one client, oldest first.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Ring {
     answers: VecDeque<Answer>,
     /// The number of the first of `answers`; they are numbered in the order of their arrival.
@@ -61,7 +60,6 @@ struct Ring {
     is_used: bool,
 }
 
-#[derive(Debug)]
 struct Answer {
     id: RequestId,
     reply: WriteReply,
@@ -69,7 +67,6 @@ struct Answer {
 }
 
 /// The replies that a state-changing request can get, small.
-#[derive(Debug)]
 enum WriteReply {
     Ok,
     NotApplied,

@@ -192,11 +192,6 @@ fn well_formed<E>(property: Option<&Result<Hlc, E>>) -> Result<Option<&Hlc>, Ser
 }
 
 impl<'a> Operation<'a> {
-    /// Whether it can change the entry.
-    pub fn is_write(&self) -> bool {
-        !matches!(self, Operation::Get)
-    }
-
     /// What this operation answers, and what it makes of `entry`.
     pub fn apply(&self, entry: Option<&Entry<'_>>, context: &Context) -> Outcome<'a> {
         match *self {

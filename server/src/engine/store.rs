@@ -8,7 +8,6 @@ use crate::storage::Record;
 use bytes::Bytes;
 
 /// Entries, with the deadlines of those that have one.
-#[derive(Debug)]
 pub(super) struct Store {
     table: Table,
     deadlines: Deadlines,
@@ -19,7 +18,6 @@ pub(super) struct Store {
 }
 
 /// An entry that is gone because its time was over.
-#[derive(Debug)]
 pub(super) struct Expired {
     pub(super) key: Bytes,
     pub(super) version: Version,
@@ -184,5 +182,67 @@ impl Store {
 
     fn deadline_of(&self, hash: u64, key: &[u8]) -> Option<u64> {
         self.table.get(hash, key)?.key_and_deadline().1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use statestore::protocol::{Reply, SetOptions};
+    use std::num::NonZeroU64;
+
+    const NOW: Now = Now {
+        wall_ms: 1_000,
+        mono_ms: 0,
+    };
+
+    fn set(store: &mut Store, key: &'static str, ttl_ms: u64) {
+        let timestamp = rules::store_hlc((1_000, 0));
+        let options = SetOptions {
+            expires_in_ms: NonZeroU64::new(ttl_ms),
+            ..SetOptions::default()
+        };
+        let operation = Operation::Set {
+            value: &"v".into(),
+            options,
+            timestamp: &timestamp,
+            token: None,
+        };
+        let (_, outcome) = store.apply(&key.into(), &operation, NOW);
+        assert_eq!(outcome.reply, Reply::Ok);
+    }
+
+    #[test]
+    fn entries_that_share_hash_and_deadline_expire_each() {
+        let mut store = Store::new(&EngineConfig::default());
+        store.table.collide();
+        for key in ["a", "b", "c", "d"] {
+            set(&mut store, key, 10);
+        }
+        set(&mut store, "b", 20);
+        set(&mut store, "c", 0);
+        let delete = Operation::Del { token: None };
+        store.apply(&"d".into(), &delete, NOW);
+        let at = |mono_ms| Now { mono_ms, ..NOW };
+        let expired =
+            |store: &mut Store, mono_ms| store.expire_first(at(mono_ms)).map(|expired| expired.key);
+        assert_eq!(store.next_deadline_ms(), Some(10));
+        assert_eq!(expired(&mut store, 9), None);
+        assert_eq!(expired(&mut store, 10), Some("a".into()));
+        assert_eq!(expired(&mut store, 10), None);
+        assert_eq!(expired(&mut store, 20), Some("b".into()));
+        assert_eq!(store.next_deadline_ms(), None);
+        assert_eq!(store.table.len(), 1);
+    }
+
+    #[test]
+    fn a_lease_renewed_ever_so_often_has_one_deadline() {
+        let mut store = Store::new(&EngineConfig::default());
+        for ttl in 1..10_000 {
+            set(&mut store, "k", ttl);
+        }
+        assert_eq!(store.deadlines.len(), 1);
+        set(&mut store, "k", 0);
+        assert_eq!(store.deadlines.len(), 0);
     }
 }

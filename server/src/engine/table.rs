@@ -18,7 +18,11 @@ const SEGMENT_FULL: usize = 56;
 /// insertions before the next split.
 const SEGMENTS_SPARSE: usize = SEGMENT_FULL / 2;
 
-/// The directory has at most 2^`MAX_DEPTH` places; a segment at that depth grows instead of being split.
+/// The directory has at most this many places per segment. Hashes never come near it; should keys be made to
+/// collide all the same, a segment grows instead of being split again and again.
+const MAX_PLACES_PER_SEGMENT: usize = 64;
+
+/// The directory has at most 2^`MAX_DEPTH` places.
 const MAX_DEPTH: u32 = 30;
 
 /// Entries by key.
@@ -33,6 +37,9 @@ pub(super) struct Table {
     of_depth: [u32; MAX_DEPTH as usize + 1],
     len: u64,
     hasher: SipHasher13,
+    /// With fewer bits, tests make keys collide.
+    #[cfg(test)]
+    hash_mask: u64,
 }
 
 /// The entries whose hashes have the same top `depth` bits.
@@ -63,7 +70,14 @@ impl Table {
             of_depth,
             len: 0,
             hasher: SipHasher13::new_with_keys(hash_key[0], hash_key[1]),
+            #[cfg(test)]
+            hash_mask: u64::MAX,
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn collide(&mut self) {
+        self.hash_mask = 0;
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -71,7 +85,10 @@ impl Table {
     }
 
     pub(super) fn hash(&self, bytes: &[u8]) -> u64 {
-        self.hasher.hash(bytes)
+        let hash = self.hasher.hash(bytes);
+        #[cfg(test)]
+        let hash = hash & self.hash_mask;
+        hash
     }
 
     pub(super) fn get(&self, hash: u64, key: &[u8]) -> Option<&Packed> {
@@ -86,18 +103,13 @@ impl Table {
         if let Some(packed) = entries.find_mut(bucket(hash), |it| it.key() == fields.key) {
             return packed.replace(fields);
         }
-        while self.segments[index].entries.len() >= SEGMENT_FULL
-            && self.segments[index].depth < MAX_DEPTH
-        {
+        while self.segments[index].entries.len() >= SEGMENT_FULL && self.may_split(index) {
             self.split(index, hash);
             index = self.segment_of(hash);
         }
-        let hasher = &self.hasher;
-        self.segments[index]
-            .entries
-            .insert_unique(bucket(hash), Packed::new(fields), |it| {
-                bucket(hasher.hash(it.key()))
-            });
+        let mut entries = std::mem::take(&mut self.segments[index].entries);
+        entries.insert_unique(bucket(hash), Packed::new(fields), |it| self.bucket_of(it));
+        self.segments[index].entries = entries;
         self.len += 1;
     }
 
@@ -133,6 +145,16 @@ impl Table {
         self.directory[top(hash, self.depth)] as usize
     }
 
+    fn bucket_of(&self, packed: &Packed) -> u64 {
+        bucket(self.hash(packed.key()))
+    }
+
+    fn may_split(&self, index: usize) -> bool {
+        let segments = self.segments.len() - self.free.len();
+        self.segments[index].depth < self.depth
+            || (self.depth < MAX_DEPTH && self.directory.len() < segments * MAX_PLACES_PER_SEGMENT)
+    }
+
     /// Splits the segment at `index`, which holds `hash`, by the next bit.
     fn split(&mut self, index: usize, hash: u64) {
         let depth = self.segments[index].depth;
@@ -166,18 +188,13 @@ impl Table {
         if other.depth != depth || entries.len() + other.entries.len() > SEGMENTS_SPARSE {
             return false;
         }
-        let mut gone = std::mem::take(&mut self.segments[neighbour]);
-        let hasher = &self.hasher;
-        let hash_of = |it: &Packed| bucket(hasher.hash(it.key()));
-        let joined = &mut self.segments[index];
-        joined.depth = depth - 1;
-        for packed in gone.entries.drain() {
-            joined
-                .entries
-                .insert_unique(hash_of(&packed), packed, hash_of);
+        let mut hashed = Vec::with_capacity(SEGMENTS_SPARSE);
+        for half in [index, neighbour] {
+            let half = std::mem::take(&mut self.segments[half].entries);
+            hashed.extend(half.into_iter().map(|it| (self.hash(it.key()), it)));
         }
-        joined.entries.shrink_to_fit(hash_of);
-        self.add_free(neighbour);
+        self.segments[index] = Segment::of(depth - 1, hashed);
+        self.free.push(place(neighbour));
         self.of_depth[depth as usize] -= 2;
         self.of_depth[depth as usize - 1] += 1;
         self.point(hash, depth - 1, index);
@@ -203,10 +220,6 @@ impl Table {
             self.segments.push(segment);
             self.segments.len() - 1
         }
-    }
-
-    fn add_free(&mut self, index: usize) {
-        self.free.push(place(index));
     }
 }
 
@@ -302,6 +315,27 @@ mod tests {
         assert!(grown.0 > 300 && grown.1 > 8, "{grown:?}");
         assert_eq!(table.segments.len() - table.free.len(), 1);
         assert_eq!((table.depth, table.directory.len()), (0, 1));
+    }
+
+    #[test]
+    fn keys_that_all_collide_are_slow_but_right_and_take_no_more_memory() {
+        for hash_mask in [0, 0xff, u64::MAX << 60] {
+            let mut table = Table::new([5, 6]);
+            table.hash_mask = hash_mask;
+            for i in 0..2_000u32 {
+                let key = i.to_be_bytes();
+                table.put(table.hash(&key), &fields(&key, b"v"));
+            }
+            assert!(table.directory.len() <= 64 * 2 * table.segments.len());
+            assert_eq!(walk(&table).len(), 2_000);
+            for i in 0..2_000u32 {
+                let key = i.to_be_bytes();
+                assert!(table.get(table.hash(&key), &key).is_some());
+                assert!(table.remove(table.hash(&key), &key));
+                assert!(table.get(table.hash(&key), &key).is_none());
+            }
+            assert_eq!((table.len(), table.depth), (0, 0));
+        }
     }
 
     #[test]

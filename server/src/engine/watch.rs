@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The watches of all clients. A watch belongs to a client id and ends with that client's connection.
-#[derive(Debug)]
 pub(super) struct Watches {
     /// Sorted by client id.
     by_key: HashMap<Arc<[u8]>, Vec<Arc<str>>>,

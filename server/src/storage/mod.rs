@@ -51,7 +51,8 @@ pub enum Write {
 pub struct Batch {
     /// In the order in which they happened; a key may occur more than once.
     pub writes: Vec<Write>,
-    /// The highest version issued so far (wall clock, counter); deletions issue versions too.
+    /// The highest version (wall clock, counter) that a deletion was given so far, if the batch has a deletion. Those
+    /// of entries stand in their records.
     pub clock: Option<(u64, u64)>,
 }
 
