@@ -185,7 +185,7 @@ impl Driver {
         let result = loop {
             match self.front.borrow_mut().take_batch() {
                 Some((_, batch)) => {
-                    if let Err(error) = committer.submit(batch) {
+                    if let Err(error) = committer.submit_last(batch) {
                         tracing::error!(%error, "not everything was made durable");
                     }
                 }

@@ -118,25 +118,27 @@ impl Committer {
     /// An empty batch takes no number of its own: what it follows is what it waits for. Submit once per
     /// turn of an event loop rather than once per request.
     pub fn submit(&mut self, batch: Batch) -> Result<u64, SubmitError> {
-        if batch.writes.is_empty() && batch.clock.is_none() {
+        if !batch.is_empty() && !self.has_room() {
+            return Err(SubmitError::Full);
+        }
+        self.submit_last(batch)
+    }
+
+    /// Like [`submit`](Self::submit), however much waits: for the end, when nobody can wait for room.
+    pub fn submit_last(&mut self, batch: Batch) -> Result<u64, SubmitError> {
+        if batch.is_empty() {
             return Ok(self.submitted);
         }
         match &mut self.lane {
             Lane::Direct(storage) => storage.commit(&[batch]).map_err(Arc::new)?,
             Lane::Thread {
-                queue,
-                progress,
-                max_waiting_bytes,
-                ..
+                queue, progress, ..
             } => {
                 if let Some(failure) = &progress.borrow().failure {
                     return Err(SubmitError::Failed(Arc::clone(failure)));
                 }
                 let bytes = weight(&batch);
                 let mut waiting = queue.lock();
-                if waiting.bytes >= *max_waiting_bytes {
-                    return Err(SubmitError::Full);
-                }
                 let is_first = waiting.batches.is_empty();
                 waiting.bytes += bytes;
                 waiting.batches.push_back((batch, bytes));

@@ -56,6 +56,13 @@ pub struct Batch {
     pub clock: Option<(u64, u64)>,
 }
 
+impl Batch {
+    /// Whether there is nothing to make durable.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.clock.is_none()
+    }
+}
+
 /// Why a storage could not do its work.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -137,7 +137,7 @@ fn truncated_files() {
 #[test]
 fn flipped_bits() {
     let full = damage_each_file(|content| {
-        let places = (0..content.len()).step_by(content.len() / 150 + 1);
+        let places = (0..content.len()).step_by(content.len() / 80 + 1);
         places
             .map(|at| {
                 let mut flipped = content.to_vec();

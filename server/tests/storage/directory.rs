@@ -26,6 +26,12 @@ fn a_missing_directory_is_made() {
     let deep = place.path().join("a").join("b");
     let (mut storage, _) = open(&deep, SMALL_LOGS).expect("a new store");
     storage.commit(&commit(1)).expect("commit");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = fs::metadata(&deep).expect("made").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "others can read the values");
+    }
     drop(storage);
     let (_, model) = open(&deep, SMALL_LOGS).expect("opens again");
     assert!(model == after(1));

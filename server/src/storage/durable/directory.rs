@@ -25,9 +25,7 @@ impl Directory {
     /// Opens a data directory; makes one in an empty or missing directory.
     pub(super) fn open(path: &Path) -> Result<(Self, Manifest), StorageError> {
         let is_new = !path.exists();
-        fs::create_dir_all(path).map_err(StorageError::io(|| {
-            format!("cannot create the data directory {}", path.display())
-        }))?;
+        create(path)?;
         if is_new
             && let Some(parent) = path
                 .parent()
@@ -148,6 +146,17 @@ impl Directory {
         self.write_manifest(&manifest)?;
         Ok(manifest)
     }
+}
+
+/// Makes the directory and those above it, for this user only.
+fn create(path: &Path) -> Result<(), StorageError> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path).map_err(StorageError::io(|| {
+        format!("cannot create the data directory {}", path.display())
+    }))
 }
 
 /// The number in the name of a log or base.
