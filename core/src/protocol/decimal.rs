@@ -11,13 +11,21 @@ pub(super) fn parse(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }
-    digits.iter().try_fold(0_u64, |value, byte| {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        value.checked_mul(10)?.checked_add(u64::from(digit))
-    })
+    // This many digits cannot overflow; the usual number needs no check.
+    let (safe, rest) = digits.split_at(digits.len().min(MAX_DIGITS - 1));
+    let mut value = 0;
+    for &byte in safe {
+        value = value * 10 + digit(byte)?;
+    }
+    for &byte in rest {
+        value = value.checked_mul(10)?.checked_add(digit(byte)?)?;
+    }
+    Some(value)
+}
+
+fn digit(byte: u8) -> Option<u64> {
+    let digit = byte.wrapping_sub(b'0');
+    (digit <= 9).then_some(u64::from(digit))
 }
 
 /// How many digits `value` has without padding.

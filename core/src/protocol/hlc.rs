@@ -86,15 +86,11 @@ impl Hlc {
     ///
     /// The segments are counted first; then wall clock, counter and node id are checked in this order.
     pub fn parse(text: &[u8]) -> Result<Self, HlcError> {
-        let mut segments = text.split(|&byte| byte == b':');
-        let (Some(wall), Some(counter), Some(node_id), None) = (
-            segments.next(),
-            segments.next(),
-            segments.next(),
-            segments.next(),
-        ) else {
-            return Err(HlcError::Segments);
-        };
+        let segments = split_colon(text).and_then(|(wall, rest)| {
+            let (counter, node_id) = split_colon(rest)?;
+            (!node_id.contains(&b':')).then_some((wall, counter, node_id))
+        });
+        let (wall, counter, node_id) = segments.ok_or(HlcError::Segments)?;
         let wall_ms = decimal::parse(wall).ok_or(HlcError::Wall)?;
         let counter = decimal::parse(counter).ok_or(HlcError::Counter)?;
         if node_id.is_empty() {
@@ -165,6 +161,11 @@ impl FromStr for Hlc {
     fn from_str(text: &str) -> Result<Self, HlcError> {
         Self::parse(text.as_bytes())
     }
+}
+
+fn split_colon(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = text.iter().position(|&byte| byte == b':')?;
+    Some((&text[..at], &text[at + 1..]))
 }
 
 /// The rule of hybrid logical clocks: the next (wall clock, counter) at the wall clock `now_wall_ms` after the highest
