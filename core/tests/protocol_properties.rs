@@ -2,7 +2,7 @@
 use bytes::{Bytes, BytesMut};
 use proptest::{collection::vec, option, prelude::*};
 use statestore::protocol::{
-    Clock, Command, Condition, Event, Hlc, Notification, Reply, ServiceError, SetOptions,
+    Clock, Command, Condition, Event, Hlc, HlcError, Notification, Reply, ServiceError, SetOptions,
     glob::Glob,
     hlc::{MAX_SKEW_MS, next_version},
     property::{RequestPairs, RequestProperties, ResponseProperties, response_pairs},
@@ -396,4 +396,16 @@ fn hostile_patterns_end_in_bounded_steps() {
     assert!(!Glob::new(&[b"a*".repeat(200), b"b".to_vec()].concat()).matches(&b"a".repeat(5_000)));
     let brackets = vec![b'['; 1 << 20];
     assert!(Glob::new(&brackets).matches(&brackets));
+}
+
+#[test]
+fn a_node_id_is_not_empty_and_has_no_colon() {
+    for node_id in ["", ":", "a:b", "a:"] {
+        assert_eq!(
+            Hlc::new(1, 0, node_id),
+            Err(HlcError::NodeId),
+            "{node_id:?}"
+        );
+        assert!(Clock::new(node_id).is_err(), "{node_id:?}");
+    }
 }
