@@ -1,0 +1,19 @@
+//! Peers for the tests: a `statestored` process and the vendor's client, each ended when dropped.
+
+mod server;
+mod vendor;
+
+pub use server::Server;
+pub use vendor::{Vendor, next, order};
+
+use std::time::Duration;
+
+/// A time-out that no healthy step comes near; it turns a hang into a failure.
+pub const GUARD: Duration = Duration::from_secs(20);
+
+/// Awaits `step`, and panics if it takes longer than [`GUARD`].
+pub async fn within<F: Future>(what: &str, step: F) -> F::Output {
+    tokio::time::timeout(GUARD, step)
+        .await
+        .unwrap_or_else(|_| panic!("{what}: nothing within {GUARD:?}"))
+}
