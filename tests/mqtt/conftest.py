@@ -1,0 +1,62 @@
+"""Each test has a server of its own; what a test opens is closed after it."""
+
+import pytest
+
+from peer import Peer
+from server import Server
+from store import Store
+from wire import Connection
+
+
+@pytest.fixture
+def start():
+    """Starts servers with the options given."""
+    servers = []
+
+    def start(*options):
+        servers.append(Server(*options))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.kill()
+
+
+@pytest.fixture
+def server(start):
+    return start()
+
+
+@pytest.fixture
+def connect(request):
+    """Connects paho clients: ``connect(client_id, …)``, to the test's ``server`` unless ``to`` names another."""
+    peers = []
+
+    def connect(client_id, *, to=None, **options):
+        port = (to or request.getfixturevalue("server")).port
+        peers.append(Peer(port, client_id, **options))
+        return peers[-1]
+
+    yield connect
+    for peer in peers:
+        peer.end()
+
+
+@pytest.fixture
+def open_store(connect):
+    """A store that is reached through a client of its own."""
+    return lambda client_id="store", **options: Store(connect(client_id, **options))
+
+
+@pytest.fixture
+def dial(request):
+    """Opens plain TCP connections."""
+    connections = []
+
+    def dial(to=None):
+        connections.append(Connection((to or request.getfixturevalue("server")).port))
+        return connections[-1]
+
+    yield dial
+    for connection in connections:
+        connection.close()

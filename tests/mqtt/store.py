@@ -1,0 +1,69 @@
+"""The state store protocol by hand."""
+
+import time
+import uuid
+
+GUID = "FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8"
+REQUEST = f"statestore/v1/{GUID}/command/invoke"
+
+
+def array(*arguments):
+    """A request payload."""
+    payload = b"*%d\r\n" % len(arguments)
+    for argument in arguments:
+        argument = argument.encode() if isinstance(argument, str) else argument
+        payload += b"$%d\r\n%s\r\n" % (len(argument), argument)
+    return payload
+
+
+def timestamp(ahead_ms=0, node="paho"):
+    """A hybrid logical clock value, that many milliseconds ahead of now."""
+    return f"{time.time_ns() // 1_000_000 + ahead_ms:015}:00000:{node}"
+
+
+def response_topic(client_id):
+    return f"clients/{client_id}/services/statestore/_any_/command/invoke/response"
+
+
+def notification_topic(client_id, key):
+    return f"clients/statestore/v1/{GUID}/{client_id.encode().hex().upper()}/command/notify/{key.hex().upper()}"
+
+
+def user_properties(message):
+    return dict(getattr(message.properties, "UserProperty", []))
+
+
+class Store:
+    """Requests over a connected peer, one at a time."""
+
+    def __init__(self, peer):
+        self.peer = peer
+        self.topic = response_topic(peer.client_id)
+        assert peer.subscribe(self.topic) == 1
+
+    def request(self, payload, *, correlation=None, fence=None, ts=None):
+        """The response message. ``ts``: the text of ``__ts``, or False for none."""
+        correlation = correlation or uuid.uuid4().bytes
+        names = []
+        if ts is not False:
+            names.append(("__ts", ts or timestamp()))
+        if fence:
+            names.append(("__ft", fence))
+        reason = self.peer.publish(
+            REQUEST,
+            payload,
+            ResponseTopic=self.topic,
+            CorrelationData=correlation,
+            MessageExpiryInterval=20,
+            ContentType="application/octet-stream",
+            **({"UserProperty": names} if names else {}),
+        )
+        assert reason == 0
+        response = self.peer.message()
+        assert response.topic == self.topic
+        assert response.properties.CorrelationData == correlation
+        return response
+
+    def reply(self, *arguments, **options):
+        """The payload of the response."""
+        return self.request(array(*arguments), **options).payload
