@@ -86,6 +86,8 @@ class Peer:
             clean_start=clean_start,
             properties=properties(PacketTypes.CONNECT, connect_properties),
         )
+        # Otherwise a PUBLISH right after a PUBACK waits for a delayed TCP acknowledgement.
+        client.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client.loop_start()
         flags, reason, self.connack = self._await("connack")
         self.session_present = flags.session_present

@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections import deque
 
 GUID = "FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8"
 REQUEST = f"statestore/v1/{GUID}/command/invoke"
@@ -33,12 +34,36 @@ def user_properties(message):
     return dict(getattr(message.properties, "UserProperty", []))
 
 
+def read_page(payload):
+    """The keys of a SCAN reply, and a list of its token, if any."""
+
+    def number(kind):
+        nonlocal payload
+        line, payload = payload.split(b"\r\n", 1)
+        assert line[:1] == kind
+        return int(line[1:])
+
+    def bulk():
+        nonlocal payload
+        length = number(b"$")
+        item, end, payload = payload[:length], payload[length : length + 2], payload[length + 2 :]
+        assert end == b"\r\n"
+        return item
+
+    elements = number(b"*")
+    keys = [bulk() for _ in range(number(b"*"))]
+    token = [bulk() for _ in range(elements - 1)]
+    assert payload == b"" and len(token) <= 1
+    return keys, token
+
+
 class Store:
     """Requests over a connected peer, one at a time."""
 
     def __init__(self, peer):
         self.peer = peer
         self.topic = response_topic(peer.client_id)
+        self._notifications = deque()
         assert peer.subscribe(self.topic) == 1
 
     def request(self, payload, *, correlation=None, fence=None, ts=None):
@@ -46,8 +71,8 @@ class Store:
         correlation = correlation or uuid.uuid4().bytes
         names = []
         if ts is not False:
-            names.append(("__ts", ts or timestamp()))
-        if fence:
+            names.append(("__ts", timestamp() if ts is None else ts))
+        if fence is not None:
             names.append(("__ft", fence))
         reason = self.peer.publish(
             REQUEST,
@@ -59,11 +84,30 @@ class Store:
             **({"UserProperty": names} if names else {}),
         )
         assert reason == 0
-        response = self.peer.message()
-        assert response.topic == self.topic
-        assert response.properties.CorrelationData == correlation
-        return response
+        while True:
+            message = self.peer.message()
+            if message.topic != self.topic:
+                self._notifications.append(message)
+            elif message.properties.CorrelationData == correlation:
+                return message
+            else:
+                # Of the connection before, which ended before it acknowledged.
+                assert message.dup
 
     def reply(self, *arguments, **options):
         """The payload of the response."""
         return self.request(array(*arguments), **options).payload
+
+    def notification(self):
+        """The next message that is not a response."""
+        if self._notifications:
+            return self._notifications.popleft()
+        message = self.peer.message()
+        assert message.topic != self.topic
+        return message
+
+    def notifications(self):
+        """All notifications that the server sent before it handled this call and that were not taken yet."""
+        messages = [*self._notifications, *self.peer.received()]
+        self._notifications.clear()
+        return messages

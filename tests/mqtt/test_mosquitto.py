@@ -121,11 +121,11 @@ def test_mqtt_3_is_refused(server):
 def request(mosquitto, *arguments):
     """A request to the store by mosquitto_rr; the payload of the response."""
     ended = mosquitto(
-        "rr", "-i", "requester", "-q", "1", "-t", REQUEST, "-e", response_topic("requester"), "-s", "-N",
+        "rr", "-i", "requester", "-q", "1", "-t", REQUEST, "-e", response_topic("requester"), "-N",
         "-W", str(GUARD),
         "-D", "publish", "correlation-data", "sixteen bytes id",
         "-D", "publish", "user-property", "__ts", timestamp(),
-        input=array(*arguments),
+        "-m", array(*arguments).decode(),
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     return ended.stdout

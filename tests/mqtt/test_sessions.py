@@ -4,6 +4,7 @@ import pytest
 
 import store as protocol
 import wire
+from peer import Will
 
 
 def test_messages_wait_for_an_absent_subscriber(connect):
@@ -66,8 +67,6 @@ def test_a_disconnect_can_end_the_session(connect):
 def test_a_session_expires(connect):
     watcher = connect("watcher")
     watcher.subscribe("wills/#")
-    from peer import Will
-
     short = connect("short", session_expiry=1, will=Will("wills/short", b"", delay=600))
     short.subscribe("news")
     short.cut()
@@ -87,7 +86,7 @@ def test_an_expired_message_is_not_delivered(connect, open_store):
     assert store.reply("KEYNOTIFY", "clock") == b"+OK\r\n"
     assert store.reply("SET", "clock", "", "PX", "2100") == b"+OK\r\n"
     for _ in ["SET", "DELETE"]:
-        store.peer.message()
+        store.notification()
 
     subscriber = connect("subscriber", session_expiry=60, clean_start=False)
     message = subscriber.message()
@@ -122,7 +121,7 @@ def test_a_takeover_ends_the_watches(connect, open_store):
     store = open_store("client", session_expiry=60, clean_start=False)
     assert store.reply("SET", "key", "value") == b"+OK\r\n"
     assert store.reply("KEYNOTIFY", "key", "STOP") == b":0\r\n"
-    assert store.peer.received() == []
+    assert store.notifications() == []
 
 
 def test_a_response_waits_for_a_client_that_lost_its_connection(server, connect, dial):

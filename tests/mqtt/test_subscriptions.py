@@ -2,6 +2,8 @@
 
 import pytest
 
+import wire
+
 
 @pytest.mark.parametrize(
     ("topic_filter", "matching", "others"),
@@ -31,6 +33,14 @@ def test_the_lower_qos_of_publisher_and_subscriber_counts(connect, published, gr
     assert subscriber.subscribe("topic", qos=granted) == granted
     connect("publisher").publish("topic", b"payload", qos=published)
     assert subscriber.message().qos == delivered
+
+
+def test_an_invalid_filter_is_refused(dial):
+    connection = dial()
+    connection.send(wire.connect("client"), *(wire.subscribe(bad, 1) for bad in ["a#", "#/a", "a+", "+a/b"]))
+    connection.expect(wire.CONNACK)
+    for _ in range(4):
+        assert connection.expect(wire.SUBACK) == b"\0\1\0\x8f"
 
 
 def test_overlapping_subscriptions_deliver_once_at_the_highest_qos(connect):

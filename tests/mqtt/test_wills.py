@@ -1,6 +1,9 @@
 """Wills: sent when a connection ends without a normal DISCONNECT, after their delay."""
 
-from peer import Will
+import pytest
+
+from peer import Refused, Will
+from store import REQUEST, array
 
 
 def test_a_cut_connection_sends_the_will(connect):
@@ -65,15 +68,7 @@ def test_a_takeover_sends_an_undelayed_will_and_drops_a_delayed_one(connect):
     assert watcher.received() == []
 
 
-def test_a_will_to_the_store_is_a_request_without_an_answer(connect, open_store):
-    import store as protocol
-
-    store = open_store()
-    watcher = connect("watcher")
-    watcher.subscribe("wills/#")
-    request = protocol.array("SET", "key", "by a will")
-    dying = connect("dying", will=Will(protocol.REQUEST, request))
-    dying.cut()
-    connect("witness", will=Will("wills/witness", b"")).cut()
-    assert watcher.message().topic == "wills/witness"
-    assert store.reply("GET", "key") == b"$-1\r\n"
+def test_a_will_cannot_be_a_request_to_the_store(connect):
+    with pytest.raises(Refused) as refused:
+        connect("dying", will=Will(REQUEST, array("SET", "key", "by a will")))
+    assert refused.value.code == 0x90

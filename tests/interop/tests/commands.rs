@@ -3,7 +3,7 @@ use azure_iot_operations_protocol::common::hybrid_logical_clock::HybridLogicalCl
 use azure_iot_operations_services::state_store::{
     Error, ErrorKind, ServiceError, SetCondition, SetOptions,
 };
-use interop::{Server, Vendor, next, order, within};
+use interop::{GUARD, Server, Vendor, next, order, within};
 use std::{collections::HashSet, time::Duration};
 
 fn only_if_absent() -> SetOptions {
@@ -95,25 +95,28 @@ async fn versions_rise_with_each_set() {
 async fn requests_in_flight_together_each_get_their_own_answer() {
     let server = Server::start();
     let vendor = Vendor::connect(&server, "vendor").await;
-    let mut sets = Vec::new();
+    let mut clients = Vec::new();
     for number in 0..300_u32 {
         let store = vendor.store.clone();
-        sets.push(tokio::spawn(async move {
-            let key = number.to_be_bytes().to_vec();
-            let options = SetOptions::default();
-            let set = store.set(key.clone(), key.clone(), interop::GUARD, None, options);
-            let version = set.await.expect("SET").version.expect("a version");
-            let got = store.get(key.clone(), interop::GUARD).await.expect("GET");
-            assert_eq!(got.response, Some(key));
-            assert_eq!(got.version, Some(version.clone()));
-            version.to_string()
+        clients.push(tokio::spawn(async move {
+            let own = number.to_be_bytes().to_vec();
+            let set = async |key: Vec<u8>| {
+                let options = SetOptions::default();
+                let set = store.set(key, own.clone(), GUARD, None, options).await;
+                set.expect("SET").version.expect("a version")
+            };
+            let version = set(own.clone()).await;
+            let got = store.get(own.clone(), GUARD).await.expect("GET");
+            assert_eq!(got.response.as_ref(), Some(&own));
+            assert_eq!(got.version, Some(version));
+            set(b"shared".to_vec()).await.to_string()
         }));
     }
     let mut versions = HashSet::new();
-    for set in sets {
-        versions.insert(set.await.expect("no panic"));
+    for client in clients {
+        versions.insert(within("a client", client).await.expect("no panic"));
     }
-    assert_eq!(versions.len(), 300, "no version is given twice");
+    assert_eq!(versions.len(), 300, "no version of a key is given twice");
 }
 
 #[tokio::test]
