@@ -16,7 +16,10 @@ fuzz_target!(|message: (&str, &str, Option<&str>, &[u8])| {
         let mut out = BytesMut::new();
         notification.event.encode(&mut out);
         assert_eq!(out.len(), notification.event.encoded_len());
-        assert_eq!(Event::decode(&out.freeze()).as_ref(), Ok(&notification.event));
+        assert_eq!(
+            Event::decode(&out.freeze()).as_ref(),
+            Ok(&notification.event)
+        );
         let again = topic::notification(client_id, &notification.key);
         assert!(again.eq_ignore_ascii_case(topic));
     }
