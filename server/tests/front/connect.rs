@@ -1,0 +1,296 @@
+//! CONNECT and CONNACK.
+use crate::world::{MAX, World, connect, resume};
+use statestore::mqtt::{Connect, Limits, Packet, QoS, ReasonCode, Will};
+use statestored::front::{Authenticator, Closing, FrontConfig, FrontLimits, Users};
+
+#[test]
+fn connack_says_what_is_offered() {
+    let mut world = World::new();
+    let (_, connack) = world.join(&connect("me"));
+    let limits = FrontLimits::default();
+    assert_eq!(
+        connack.limits,
+        Limits {
+            receive_maximum: limits.receive_maximum,
+            max_packet_bytes: limits.max_packet_bytes,
+            topic_alias_maximum: limits.topic_alias_maximum,
+        }
+    );
+    assert_eq!(connack.maximum_qos, QoS::AtLeastOnce);
+    assert!(!connack.retain_available && !connack.shared_available);
+    assert!(connack.wildcard_available && connack.subscription_ids_available);
+    assert!(!connack.session_present);
+    assert_eq!(
+        (
+            connack.assigned_client_id,
+            connack.session_expiry_s,
+            connack.server_keep_alive_s
+        ),
+        (None, None, None)
+    );
+}
+
+#[test]
+fn long_times_are_capped_and_said_so() {
+    let limits = FrontLimits {
+        max_keep_alive_s: 30,
+        max_session_expiry_s: 100,
+        ..FrontLimits::default()
+    };
+    let mut world = World::limited(limits);
+    let asked = Connect {
+        session_expiry_s: u32::MAX,
+        keep_alive_s: 0,
+        ..connect("a")
+    };
+    let (_, connack) = world.join(&asked);
+    assert_eq!(
+        (connack.session_expiry_s, connack.server_keep_alive_s),
+        (Some(100), Some(30))
+    );
+    let asked = Connect {
+        session_expiry_s: 100,
+        keep_alive_s: 30,
+        ..connect("b")
+    };
+    let (_, connack) = world.join(&asked);
+    assert_eq!(
+        (connack.session_expiry_s, connack.server_keep_alive_s),
+        (None, None)
+    );
+}
+
+#[test]
+fn an_empty_client_id_gets_one_that_nobody_has() {
+    let mut world = World::new();
+    let (_, first) = world.join(&connect(""));
+    let (_, second) = world.join(&connect(""));
+    let (first, second) = (
+        first.assigned_client_id.unwrap(),
+        second.assigned_client_id.unwrap(),
+    );
+    assert_ne!(first, second);
+    let other_run = FrontConfig {
+        client_id_seed: 1,
+        ..FrontConfig::default()
+    };
+    let (_, other) = World::with(other_run).join(&connect(""));
+    assert_ne!(other.assigned_client_id.unwrap(), first);
+}
+
+#[test]
+fn clients_of_mqtt_3_are_told_in_their_words() {
+    for (name, level) in [("MQTT", 4), ("MQIsdp", 3)] {
+        let mut world = World::new();
+        let mut client = world.open();
+        let mut packet = vec![0x10, 0];
+        packet.extend([0, u8::try_from(name.len()).unwrap()]);
+        packet.extend(name.as_bytes());
+        packet.extend([level, 2, 0, 60, 0, 1, b'a']);
+        packet[1] = u8::try_from(packet.len() - 2).unwrap();
+        world.bytes(&mut client, &packet);
+        assert_eq!(world.output(&client)[..], [0x20, 2, 0, 1]);
+        assert_eq!(world.front.closing(client.connection), Closing::AfterOutput);
+    }
+}
+
+#[test]
+fn an_unknown_version_is_refused_with_0x84() {
+    let mut world = World::new();
+    let mut client = world.open();
+    world.bytes(
+        &mut client,
+        b"\x10\x0d\x00\x04MQTT\x06\x02\x00\x3c\x00\x01a",
+    );
+    match world.packets(&client).as_slice() {
+        [Packet::ConnAck(connack)] => {
+            assert_eq!(connack.reason, ReasonCode::UNSUPPORTED_PROTOCOL_VERSION);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_not_a_connect_is_closed_without_an_answer() {
+    for bytes in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &[0xC0, 0],
+        &[0; 16],
+        &[0xFF; 16],
+    ] {
+        let mut world = World::new();
+        let mut client = world.open();
+        world.bytes(&mut client, bytes);
+        assert_eq!(world.output(&client).len(), 0);
+        assert_eq!(world.front.closing(client.connection), Closing::Now);
+        assert!(client.unread.is_empty());
+    }
+}
+
+#[test]
+fn a_malformed_connect_is_answered() {
+    let mut world = World::new();
+    let mut client = world.open();
+    // The reserved flag is set.
+    world.bytes(
+        &mut client,
+        b"\x10\x0e\x00\x04MQTT\x05\x01\x00\x3c\x00\x00\x01a",
+    );
+    match world.packets(&client).as_slice() {
+        [Packet::ConnAck(connack)] => assert_eq!(connack.reason, ReasonCode::MALFORMED_PACKET),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(world.front.closing(client.connection), Closing::AfterOutput);
+}
+
+#[test]
+fn a_connect_may_come_in_pieces() {
+    let mut world = World::new();
+    let mut client = world.open();
+    let mut packet = bytes::BytesMut::new();
+    connect("me").encode(MAX, &mut packet).unwrap();
+    for byte in &packet {
+        assert_eq!(world.output(&client).len(), 0);
+        world.bytes(&mut client, &[*byte]);
+    }
+    assert!(matches!(
+        world.packets(&client).as_slice(),
+        [Packet::ConnAck(_)]
+    ));
+}
+
+#[test]
+fn a_second_connect_is_a_protocol_error() {
+    let mut world = World::new();
+    let mut client = world.client("me");
+    world.send(&mut client, |out| connect("me").encode(MAX, out));
+    assert_eq!(world.disconnected(&client), ReasonCode::PROTOCOL_ERROR);
+}
+
+#[test]
+fn a_silent_connection_is_closed() {
+    let mut world = World::new();
+    let client = world.open();
+    world.pass(9_999);
+    assert_eq!(world.front.closing(client.connection), Closing::No);
+    world.pass(1);
+    assert_eq!(world.front.closing(client.connection), Closing::Now);
+    world.lose(&client);
+    assert_eq!(world.front.next_wakeup(), None);
+}
+
+#[test]
+fn users_are_checked() {
+    let mut users = Users::default();
+    users.add("ann", b"secret");
+    users.add("bob", b"other");
+    let config = FrontConfig {
+        authenticator: Authenticator::Users(users),
+        ..FrontConfig::default()
+    };
+    let mut world = World::with(config);
+    let login = |name: &str, password: &'static [u8]| Connect {
+        user_name: Some(name.into()),
+        password: Some(password.into()),
+        ..resume("me")
+    };
+    let (client, connack) = world.try_join(&connect("me"));
+    assert_eq!(connack.reason, ReasonCode::BAD_USER_NAME_OR_PASSWORD);
+    assert_eq!(world.front.closing(client.connection), Closing::AfterOutput);
+    let (_, connack) = world.try_join(&login("ann", b"wrong"));
+    assert_eq!(connack.reason, ReasonCode::BAD_USER_NAME_OR_PASSWORD);
+    let (mut ann, _) = world.join(&login("ann", b"secret"));
+    let (_, connack) = world.try_join(&login("bob", b"other"));
+    assert_eq!(
+        connack.reason,
+        ReasonCode::NOT_AUTHORIZED,
+        "the session is of another user"
+    );
+    world.assert_alive(&mut ann);
+    assert_eq!(world.front.statistics().connects_refused, 3);
+}
+
+#[test]
+fn enhanced_authentication_is_refused_with_0x8c() {
+    let mut world = World::new();
+    let asked = Connect {
+        authentication: Some(("K8S-SAT".into(), b"token"[..].into())),
+        ..connect("me")
+    };
+    let (_, connack) = world.try_join(&asked);
+    assert_eq!(connack.reason, ReasonCode::BAD_AUTHENTICATION_METHOD);
+}
+
+#[test]
+fn wills_that_cannot_be_published_are_refused() {
+    let will = Will {
+        topic: "w".into(),
+        payload: "x".into(),
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        delay_s: 0,
+        message_expiry: None,
+        payload_is_utf8: false,
+        content_type: None,
+        response_topic: None,
+        correlation_data: None,
+        user_properties: Vec::new(),
+    };
+    let request = statestore::protocol::topic::REQUEST;
+    for (will, reason) in [
+        (
+            Will {
+                retain: true,
+                ..will.clone()
+            },
+            ReasonCode::RETAIN_NOT_SUPPORTED,
+        ),
+        (
+            Will {
+                qos: QoS::ExactlyOnce,
+                ..will.clone()
+            },
+            ReasonCode::QOS_NOT_SUPPORTED,
+        ),
+        (
+            Will {
+                topic: request.into(),
+                ..will.clone()
+            },
+            ReasonCode::TOPIC_NAME_INVALID,
+        ),
+        (will, ReasonCode::SUCCESS),
+    ] {
+        let asked = Connect {
+            will: Some(will),
+            ..connect("me")
+        };
+        assert_eq!(World::new().try_join(&asked).1.reason, reason);
+    }
+}
+
+#[test]
+fn connections_and_sessions_are_limited() {
+    let limits = FrontLimits {
+        max_connections: 3,
+        max_sessions: 2,
+        ..FrontLimits::default()
+    };
+    let mut world = World::limited(limits);
+    let first = world.client("a");
+    let _second = world.client("b");
+    let (third, connack) = world.try_join(&connect("c"));
+    assert_eq!(connack.reason, ReasonCode::QUOTA_EXCEEDED);
+    assert_eq!(world.front.opened(world.now), None);
+    world.lose(&third);
+    world.lose(&first);
+    world.client("c");
+}
+
+#[test]
+fn a_too_long_client_id_is_refused() {
+    let mut world = World::new();
+    let (_, connack) = world.try_join(&connect(&"x".repeat(1025)));
+    assert_eq!(connack.reason, ReasonCode::CLIENT_IDENTIFIER_NOT_VALID);
+    world.join(&connect(&"x".repeat(1024)));
+}

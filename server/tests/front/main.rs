@@ -1,0 +1,11 @@
+//! The front without sockets: scripted bytes in, bytes out, under a simulated clock.
+mod connect;
+mod durability;
+mod flow;
+mod keep_alive;
+mod misuse;
+mod requests;
+mod routing;
+mod sessions;
+mod wills;
+mod world;
