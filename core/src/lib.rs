@@ -1,5 +1,35 @@
-//! Client for the Azure IoT Operations state store.
+//! Client for the Azure IoT Operations state store, over MQTT 5.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), statestore::Error> {
+//! use statestore::{Client, Settings};
+//!
+//! let client = Client::connect(Settings::from_url("mqtt://localhost:1883")?).await?;
+//! client.set("greeting", "hello").await?;
+//! let entry = client.get("greeting").await?;
+//! assert_eq!(entry.map(|entry| entry.value), Some("hello".into()));
+//! client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Every call ends exactly once: with a result, or with an [`Error`] that says whether the operation certainly did not
+//! happen ([`Outcome::NotDone`]) or may have happened ([`Outcome::Unknown`]). An absent key and a condition that is not met
+//! are results.
 #![forbid(unsafe_code)]
 
+mod client;
+pub mod error;
 pub mod mqtt;
 pub mod protocol;
+mod request;
+mod settings;
+mod transport;
+
+pub use client::{
+    Client, ConnectionState, Counters, DelOptions, DelOutcome, Entry, GetOptions, Observation,
+    ObserveOptions, Observer, Overflow, Scan, ScanOptions, SetOptions, SetOutcome, VdelOutcome,
+};
+pub use error::{Error, ErrorKind, Outcome};
+pub use protocol::{Condition, Hlc};
+pub use settings::Settings;

@@ -147,6 +147,16 @@ fn outbound_aliases() {
     assert_eq!(aliases.name("c"), TopicName::Plain);
     assert_eq!(aliases.name("a"), TopicName::Alias(1));
     assert_eq!(OutboundAliases::new(0).name("a"), TopicName::Plain);
+    aliases.reconnected(1);
+    assert_eq!(
+        aliases.name("b"),
+        TopicName::Plain,
+        "its alias is above the new maximum"
+    );
+    assert_eq!(aliases.name("a"), TopicName::Define(1));
+    aliases.undefine(1);
+    assert_eq!(aliases.name("a"), TopicName::Define(1));
+    assert_eq!(aliases.topic(2).as_deref(), Some("b"));
 }
 
 #[test]

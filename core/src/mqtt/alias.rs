@@ -1,6 +1,5 @@
 //! Topic aliases (MQTT 5, section 3.3.2.3.4). They live as long as one connection.
 use super::ReasonCode;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A topic alias that its receiver cannot resolve. The connection must be closed.
@@ -79,33 +78,63 @@ pub enum TopicName {
     Alias(u16),
 }
 
-/// The aliases that this end defines: the first topics get them and keep them.
+/// The aliases that this end defines: the first few topics get one, and keep it over reconnects.
 #[derive(Debug, Clone, Default)]
 pub struct OutboundAliases {
-    maximum: u16,
-    aliases: HashMap<Box<str>, u16>,
+    maximum: usize,
+    /// The topic of each alias, at index `alias - 1`, and whether this connection's peer knows it.
+    topics: Vec<(Arc<str>, bool)>,
 }
+
+/// Few enough that looking a topic up is comparing it with each.
+const MOST_OUTBOUND: usize = 16;
 
 impl OutboundAliases {
     /// With the Topic Alias Maximum that the peer stated.
     pub fn new(maximum: u16) -> Self {
         Self {
-            maximum,
-            aliases: HashMap::new(),
+            maximum: usize::from(maximum).min(MOST_OUTBOUND),
+            topics: Vec::new(),
+        }
+    }
+
+    /// A new connection, to a peer that knows no alias yet and stated this Topic Alias Maximum.
+    pub fn reconnected(&mut self, maximum: u16) {
+        self.maximum = usize::from(maximum).min(MOST_OUTBOUND);
+        for (_, known) in &mut self.topics {
+            *known = false;
         }
     }
 
     /// How to name `topic` in the PUBLISH that goes out now.
     pub fn name(&mut self, topic: &str) -> TopicName {
-        if let Some(alias) = self.aliases.get(topic) {
-            return TopicName::Alias(*alias);
+        let place = self.topics.iter().position(|(one, _)| **one == *topic);
+        let index = place.unwrap_or(self.topics.len());
+        let Some(alias) = u16::try_from(index + 1)
+            .ok()
+            .filter(|_| index < self.maximum)
+        else {
+            return TopicName::Plain;
+        };
+        match self.topics.get_mut(index) {
+            Some((_, true)) => return TopicName::Alias(alias),
+            Some((_, known)) => *known = true,
+            None => self.topics.push((topic.into(), true)),
         }
-        match u16::try_from(self.aliases.len() + 1) {
-            Ok(alias) if alias <= self.maximum => {
-                self.aliases.insert(topic.into(), alias);
-                TopicName::Define(alias)
-            }
-            _ => TopicName::Plain,
+        TopicName::Define(alias)
+    }
+
+    /// The PUBLISH that was to define `alias` did not go out after all.
+    pub fn undefine(&mut self, alias: u16) {
+        if let Some((_, known)) = self.topics.get_mut(usize::from(alias).wrapping_sub(1)) {
+            *known = false;
         }
+    }
+
+    /// The topic for which `alias` stands, or stood on a former connection.
+    pub fn topic(&self, alias: u16) -> Option<Arc<str>> {
+        self.topics
+            .get(usize::from(alias).wrapping_sub(1))
+            .map(|(topic, _)| topic.clone())
     }
 }

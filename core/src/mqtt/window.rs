@@ -46,6 +46,14 @@ impl<T> Window<T> {
     pub fn has_room(&self) -> bool {
         self.resend == 0 && self.outstanding < self.limit
     }
+    /// How many new PUBLISHes may be sent now.
+    pub fn room(&self) -> usize {
+        if self.has_room() {
+            usize::from(self.limit - self.outstanding)
+        } else {
+            0
+        }
+    }
     /// How many are unacknowledged, sent on this connection or not.
     pub fn len(&self) -> usize {
         self.len
@@ -137,6 +145,14 @@ impl<T> Window<T> {
                 .as_mut()?
                 .value,
         )
+    }
+
+    /// Each `T`, in no particular order.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots
+            .iter_mut()
+            .flatten()
+            .map(|entry| &mut entry.value)
     }
 
     /// All PUBLISHes, oldest first.

@@ -1,0 +1,54 @@
+//! Delays between attempts to reconnect: exponential, with full jitter.
+use std::time::Duration;
+
+/// The delays of one row of failures.
+#[derive(Debug)]
+pub(super) struct Backoff {
+    min: Duration,
+    max: Duration,
+    /// Upper bound of the next delay; zero before the first attempt.
+    bound: Duration,
+}
+
+impl Backoff {
+    pub(super) fn new(min: Duration, max: Duration) -> Self {
+        Self {
+            min,
+            max,
+            bound: Duration::ZERO,
+        }
+    }
+
+    /// The connection held.
+    pub(super) fn reset(&mut self) {
+        self.bound = Duration::ZERO;
+    }
+
+    /// The delay before the next attempt: none before the first, then random below a bound that doubles. `random` is
+    /// spread evenly over all its values.
+    pub(super) fn next(&mut self, random: u64) -> Duration {
+        let bound = self.bound;
+        self.bound = (bound * 2).clamp(self.min, self.max);
+        let nanos = (u128::from(random) * bound.as_nanos()) >> 64;
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_attempt_is_immediate_and_the_bound_doubles_up_to_the_maximum() {
+        let ms = Duration::from_millis;
+        let mut backoff = Backoff::new(ms(100), ms(500));
+        let mut longest = || (backoff.next(u64::MAX).as_secs_f64() * 1000.0).round() as u64;
+        assert_eq!(
+            [longest(), longest(), longest(), longest(), longest()],
+            [0, 100, 200, 400, 500]
+        );
+        assert_eq!(backoff.next(0), Duration::ZERO);
+        backoff.reset();
+        assert_eq!(backoff.next(u64::MAX), Duration::ZERO);
+    }
+}

@@ -1,0 +1,236 @@
+//! One request and its response, as a future.
+use super::shared::Shared;
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::mqtt::Publish;
+use crate::protocol::property::{ResponseProperties, RpcError};
+use crate::protocol::{CommandRef, Hlc, Reply};
+use crate::request::{Completion, Failure, Outgoing, RequestId};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// A good response.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) reply: Reply,
+    pub(crate) version: Option<Hlc>,
+}
+
+/// Sends a request when first polled, and is its response. Dropping it cancels the request as far as that is possible.
+#[derive(Debug)]
+#[must_use = "nothing is sent before it is polled"]
+pub(crate) struct Call<'a> {
+    shared: &'a Shared,
+    request: Outgoing<'a>,
+    timeout: Duration,
+    deadline_ms: u64,
+    id: Option<RequestId>,
+}
+
+impl<'a> Call<'a> {
+    /// A request that ends after `timeout` at the latest, counted from the first poll.
+    pub(crate) fn new(
+        shared: &'a Shared,
+        request: Outgoing<'a>,
+        timeout: Option<Duration>,
+    ) -> Self {
+        let timeout = timeout.unwrap_or(shared.settings.request_timeout);
+        Self {
+            shared,
+            request,
+            timeout,
+            deadline_ms: 0,
+            id: None,
+        }
+    }
+
+    fn start(&mut self, waker: &Waker) -> Result<(), Error> {
+        if self.timeout.is_zero() {
+            let failure = Failure::new(
+                ErrorKind::TimedOut,
+                Outcome::NotDone,
+                "it was given no time",
+            );
+            return Err(self.failed(failure));
+        }
+        let now_ms = self.shared.now_ms();
+        // One more, because `now_ms` is rounded down: a deadline is never early.
+        let timeout_ms = self.timeout.as_nanos().div_ceil(1_000_000) + 1;
+        let timeout_ms = u64::try_from(timeout_ms).unwrap_or(u64::MAX);
+        self.deadline_ms = now_ms.saturating_add(timeout_ms).min(u64::MAX - 1);
+        let timestamp = Text::new(&self.shared.tick());
+        let (result, nudge) = {
+            let mut core = self.shared.core();
+            let result = core.exchange.submit(
+                &self.request,
+                timestamp.as_str(),
+                now_ms,
+                self.deadline_ms,
+                waker,
+            );
+            (result, core.nudge())
+        };
+        if let Some(driver) = nudge {
+            driver.wake();
+        }
+        self.id = Some(result.map_err(|failure| self.failed(failure))?);
+        Ok(())
+    }
+
+    fn finish(&self, completion: Completion) -> Result<Response, Error> {
+        match completion {
+            Completion::Failed(failure) => Err(self.failed(failure)),
+            Completion::Response(publish) => self.read(&publish),
+        }
+    }
+
+    fn read(&self, publish: &Publish) -> Result<Response, Error> {
+        let properties = ResponseProperties::parse(publish.user_properties()).map_err(|error| {
+            Error::new(
+                ErrorKind::Rpc,
+                rpc_outcome(&error),
+                self.action(),
+                error.to_string(),
+            )
+        })?;
+        if let Some(version) = &properties.version {
+            self.shared.merge(version);
+        }
+        match Reply::decode(&publish.payload()) {
+            Ok(Reply::Error(error)) => Err(Error::refused(self.action(), error)),
+            Ok(reply) => Ok(Response {
+                reply,
+                version: properties.version,
+            }),
+            Err(error) => Err(self.invalid(error.to_string())),
+        }
+    }
+
+    fn failed(&self, failure: Failure) -> Error {
+        let reason = match failure.kind {
+            ErrorKind::TimedOut => format!("{} within {:?}", failure.reason, self.timeout),
+            _ => failure.reason.into_owned(),
+        };
+        Error::new(failure.kind, failure.outcome, self.action(), reason)
+            .with_mqtt_reason(failure.mqtt_reason)
+    }
+
+    /// The response is not one to this request.
+    pub(crate) fn invalid(&self, reason: impl Into<String>) -> Error {
+        invalid(self.request.command, reason)
+    }
+
+    fn action(&self) -> String {
+        action(self.request.command)
+    }
+}
+
+/// The response is not one to this command.
+pub(crate) fn invalid(command: CommandRef<'_>, reason: impl Into<String>) -> Error {
+    Error::new(
+        ErrorKind::InvalidResponse,
+        Outcome::Unknown,
+        action(command),
+        reason,
+    )
+}
+
+/// An error for an argument that cannot be sent.
+pub(crate) fn invalid_argument(command: CommandRef<'_>, reason: impl Into<String>) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        Outcome::NotDone,
+        action(command),
+        reason,
+    )
+}
+
+/// The command as people read it, a long key shortened.
+pub(super) fn action(command: CommandRef<'_>) -> String {
+    const SHOWN: usize = 64;
+    let subject = match command {
+        CommandRef::Set { key, .. }
+        | CommandRef::Get { key }
+        | CommandRef::Del { key }
+        | CommandRef::Vdel { key, .. }
+        | CommandRef::Watch { key }
+        | CommandRef::Unwatch { key } => key,
+        CommandRef::Scan { pattern, .. } => pattern,
+    };
+    let dots = if subject.len() > SHOWN { "…" } else { "" };
+    let subject = subject.get(..SHOWN).unwrap_or(subject).escape_ascii();
+    format!("{} \"{subject}{dots}\"", command.verb())
+}
+
+/// Whether a request may have been executed although the call failed.
+fn rpc_outcome(error: &RpcError) -> Outcome {
+    match error.status {
+        Some(400 | 415 | 505) => Outcome::NotDone,
+        _ => Outcome::Unknown,
+    }
+}
+
+impl Future for Call<'_> {
+    type Output = Result<Response, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let Some(id) = this.id else {
+            return match this.start(context.waker()) {
+                Ok(()) => Poll::Pending,
+                Err(error) => Poll::Ready(Err(error)),
+            };
+        };
+        let (poll, nudge) = {
+            let mut core = this.shared.core();
+            let timestamp = || this.shared.tick().to_string();
+            let now_ms = || this.shared.now_ms();
+            let poll = core.exchange.poll(
+                id,
+                &this.request,
+                timestamp,
+                now_ms,
+                this.deadline_ms,
+                context.waker(),
+            );
+            (poll, core.nudge())
+        };
+        if let Some(driver) = nudge {
+            driver.wake();
+        }
+        poll.map(|completion| {
+            this.id = None;
+            this.finish(completion)
+        })
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            let mut wakers = Vec::new();
+            self.shared.core().exchange.forget(id, &mut wakers);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+/// The text of a timestamp of this client, on the stack: two numbers of up to 20 digits and a name of 16.
+struct Text {
+    bytes: [u8; 64],
+    len: usize,
+}
+
+impl Text {
+    fn new(timestamp: &Hlc) -> Self {
+        let mut text = Self {
+            bytes: [0; 64],
+            len: timestamp.text_len().min(64),
+        };
+        timestamp.write_text(&mut &mut text.bytes[..]);
+        text
+    }
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}

@@ -1,0 +1,210 @@
+//! The client: one connection, any number of requests at a time.
+mod backoff;
+mod call;
+mod counters;
+mod del;
+mod driver;
+mod get;
+mod get_many;
+mod observe;
+mod observer;
+mod scan;
+mod set;
+mod shared;
+mod state;
+mod vdel;
+mod watches;
+
+pub use counters::Counters;
+pub use del::{DelOptions, DelOutcome};
+pub use get::{Entry, GetOptions};
+pub use observe::ObserveOptions;
+pub use observer::{Observation, Observer, Overflow};
+pub use scan::{Scan, ScanOptions};
+pub use set::{SetOptions, SetOutcome};
+pub use state::ConnectionState;
+pub use vdel::VdelOutcome;
+
+use crate::Settings;
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::mqtt::session::SessionConfig;
+use crate::mqtt::{Connect, Limits, Subscription};
+use crate::protocol::topic;
+use crate::request::{Exchange, Ledger};
+use bytes::Bytes;
+use shared::Shared;
+use std::sync::Arc;
+use tokio::sync::{oneshot, watch};
+
+/// A client of the state store.
+///
+/// Clones share one connection, which ends when the last of them, and the last [`Observer`] and [`Scan`] made from it, is
+/// dropped. A lost connection is made again in the background; requests wait for that until their own time is up.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), statestore::Error> {
+/// use statestore::{Client, Settings};
+///
+/// let client = Client::connect(Settings::from_url("mqtt://localhost:1883")?).await?;
+/// client.set("thermostat/setPoint", "21.5").await?;
+/// if let Some(entry) = client.get("thermostat/setPoint").await? {
+///     println!("{:?}, version {}", entry.value, entry.version);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Client {
+    handle: Arc<Handle>,
+}
+
+/// Closes the client when the last of its users is gone.
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+impl Client {
+    /// Connects, and waits until the broker has accepted the connection and its subscriptions.
+    ///
+    /// # Errors
+    /// At the first failure, with its reason: [`ErrorKind::Unreachable`], [`ErrorKind::ConnectionRefused`],
+    /// [`ErrorKind::NotAuthenticated`], [`ErrorKind::InvalidSettings`]. Only later failures are retried by themselves.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with time and I/O.
+    pub async fn connect(settings: Settings) -> Result<Self, Error> {
+        settings.check()?;
+        let exchange = exchange(&settings)?;
+        let clock = shared::new_clock(random(&settings)?).map_err(|error| {
+            Error::new(
+                ErrorKind::InvalidSettings,
+                Outcome::NotDone,
+                "making a clock",
+                error.to_string(),
+            )
+        })?;
+        let shared = Arc::new(Shared::new(settings, exchange, clock));
+        let handle = Arc::new(Handle {
+            shared: shared.clone(),
+        });
+        let (first, connected) = oneshot::channel();
+        tokio::spawn(driver::run(shared.clone(), first));
+        tokio::spawn(watches::run(shared.clone()));
+        match connected.await {
+            Ok(result) => result.map(|()| Self { handle }),
+            Err(_) => {
+                let action = format!("connecting to {}", shared.settings.address());
+                Err(Error::new(
+                    ErrorKind::Closed,
+                    Outcome::NotDone,
+                    action,
+                    "the runtime is shutting down",
+                ))
+            }
+        }
+    }
+
+    /// Closes the connection and waits until that is done. Requests that still run fail with [`ErrorKind::Closed`], and
+    /// so does everything that other clones do from now on.
+    pub async fn close(&self) {
+        self.shared().close();
+        let mut state = self.shared().state.subscribe();
+        // The sender lives as long as `self`.
+        let _ = state.wait_for(ConnectionState::is_closed).await;
+    }
+
+    /// The state of the connection, now and from now on.
+    pub fn state(&self) -> watch::Receiver<ConnectionState> {
+        self.shared().state.subscribe()
+    }
+
+    /// What the client has seen so far.
+    pub fn counters(&self) -> Counters {
+        self.shared().counters()
+    }
+
+    /// The MQTT client id.
+    pub fn client_id(&self) -> String {
+        self.shared()
+            .core()
+            .exchange
+            .session()
+            .client_id()
+            .to_owned()
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.handle.shared
+    }
+}
+
+/// The state machine of a client with these settings.
+fn exchange(settings: &Settings) -> Result<Exchange, Error> {
+    let client_id = match &settings.client_id {
+        Some(id) => id.clone(),
+        None => format!("statestore-{:016x}", random(settings)?),
+    };
+    let connect = Connect {
+        client_id,
+        clean_start: settings.clean_start,
+        keep_alive_s: settings.keep_alive_s,
+        session_expiry_s: settings.session_expiry_s,
+        limits: Limits {
+            receive_maximum: u16::MAX,
+            max_packet_bytes: settings.max_packet_bytes,
+            topic_alias_maximum: 16,
+        },
+        user_name: settings.user_name.clone(),
+        password: settings.password.clone(),
+        ..Connect::default()
+    };
+    let config = SessionConfig {
+        connect,
+        subscriptions,
+        ping_timeout_ms: u64::try_from(settings.ping_timeout.as_millis()).unwrap_or(u64::MAX),
+    };
+    let ledger = Ledger::new(
+        random(settings)?.to_be_bytes(),
+        settings.max_in_flight as usize,
+        settings.max_queued as usize,
+    );
+    Ok(Exchange::new(config, ledger, settings.max_buffered_bytes))
+}
+
+/// Responses, without which nothing works, and notifications, without which only observing does not.
+fn subscriptions(client_id: &str) -> Vec<Subscription> {
+    vec![
+        Subscription::at_least_once(topic::response(client_id)),
+        Subscription::at_least_once(topic::notification_filter(client_id)),
+    ]
+}
+
+fn random(settings: &Settings) -> Result<u64, Error> {
+    getrandom::u64().map_err(|error| {
+        let action = format!("connecting to {}", settings.address());
+        Error::new(
+            ErrorKind::InvalidSettings,
+            Outcome::NotDone,
+            action,
+            format!("no random numbers: {error}"),
+        )
+    })
+}
+
+/// A value of its own. A short slice of the receive buffer is copied out of it, so that keeping the value does not keep
+/// the whole buffer; a long one is kept as it is.
+fn detached(value: Bytes) -> Bytes {
+    const COPIED: usize = 16 * 1024;
+    if value.len() <= COPIED {
+        Bytes::copy_from_slice(&value)
+    } else {
+        value
+    }
+}

@@ -1,0 +1,86 @@
+//! Observing keys.
+use super::Client;
+use super::call::invalid_argument;
+use super::observer::{Observer, Overflow, Queue};
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::protocol::CommandRef;
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Options of [`Client::observe_with`].
+#[derive(Debug, Clone, Default)]
+pub struct ObserveOptions {
+    /// What happens when the key changes faster than the observer takes notice.
+    pub overflow: Overflow,
+    /// How long the store may take to begin the watch;
+    /// [`Settings::request_timeout`](crate::Settings::request_timeout) unless given.
+    pub timeout: Option<Duration>,
+}
+
+impl Client {
+    /// Follows a key. From when this returns, every change is observed; the state before is not, so read it afterwards if
+    /// you need it.
+    ///
+    /// The watch goes on over reconnects: see [`Observation::Resync`](super::Observation::Resync). Any number of
+    /// observers of one key share one watch at the store (KEYNOTIFY).
+    pub async fn observe(&self, key: impl AsRef<[u8]>) -> Result<Observer, Error> {
+        self.observe_with(key, &ObserveOptions::default()).await
+    }
+
+    /// Follows a key.
+    pub async fn observe_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &ObserveOptions,
+    ) -> Result<Observer, Error> {
+        let command = CommandRef::Watch { key: key.as_ref() };
+        if key.as_ref().is_empty() {
+            return Err(invalid_argument(command, "the key is empty"));
+        }
+        let denied = |core: &super::shared::Core| {
+            core.exchange
+                .session()
+                .granted()
+                .get(1)
+                .copied()
+                .filter(|reason| reason.is_failure())
+        };
+        if let Some(reason) = denied(&self.shared().core()) {
+            let why = format!("the broker refused the subscription to notifications: {reason}");
+            let error = Error::new(
+                ErrorKind::Rejected,
+                Outcome::NotDone,
+                super::call::action(command),
+                why,
+            );
+            return Err(error.with_mqtt_reason(Some(reason)));
+        }
+        let queue = Arc::new(Queue::new(options.overflow));
+        let key = Bytes::copy_from_slice(key.as_ref());
+        let timeout = options
+            .timeout
+            .unwrap_or(self.shared().settings.request_timeout);
+        let (watching, begun) =
+            self.shared()
+                .watches
+                .add(self.handle.clone(), key.clone(), queue.clone());
+        let observer = Observer { queue, watching };
+        match tokio::time::timeout(timeout, begun).await {
+            Ok(Ok(Ok(()))) => Ok(observer),
+            Ok(Ok(Err(error))) => Err(error),
+            Ok(Err(_)) => Err(Error::new(
+                ErrorKind::Closed,
+                Outcome::Unknown,
+                super::call::action(CommandRef::Watch { key: &key }),
+                "the client was closed",
+            )),
+            Err(_) => Err(Error::new(
+                ErrorKind::TimedOut,
+                Outcome::Unknown,
+                super::call::action(CommandRef::Watch { key: &key }),
+                format!("the watch did not begin within {timeout:?}"),
+            )),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What an observer has seen of its key and not yet told.
+use super::watches::Watching;
+use crate::error::Error;
+use crate::protocol::Hlc;
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// One thing that an observer learns about its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Observation {
+    /// The key has this value now.
+    Set {
+        /// The value.
+        value: Bytes,
+        /// Its version; higher than that of any observation before, unless a [`Resync`](Self::Resync) stands between.
+        version: Hlc,
+    },
+    /// The key is not there any more: it was deleted, or it expired.
+    Deleted {
+        /// The version of the deletion; `None` if it was found out by reading the key after a reconnect.
+        version: Option<Hlc>,
+    },
+    /// The connection was lost, and changes may have been missed. The state of the key follows, unless it is the one
+    /// that was observed last.
+    Resync,
+    /// The observer was too slow, and this many observations were dropped; the newest ones are kept.
+    Lagged(u64),
+}
+
+/// What happens when a key changes faster than its observer takes notice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Overflow {
+    /// Only the newest state is kept.
+    #[default]
+    Latest,
+    /// Every change is kept, up to so many; then the oldest are dropped, and [`Observation::Lagged`] tells how many.
+    All(usize),
+}
+
+/// Follows one key. Dropping the last observer of a key ends the watch at the store.
+#[derive(Debug)]
+pub struct Observer {
+    pub(super) queue: Arc<Queue>,
+    pub(super) watching: Watching,
+}
+
+impl Observer {
+    /// The next observation; `None` when there will be none any more, because the client was closed or the store does
+    /// not allow the watch any more.
+    pub async fn next(&mut self) -> Option<Observation> {
+        poll_fn(|context| self.queue.poll_next(context)).await
+    }
+
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        self.watching.key()
+    }
+
+    /// Why there will be no further observation, once [`next`](Self::next) returned `None`; `None` if the client was
+    /// closed.
+    pub fn error(&self) -> Option<Arc<Error>> {
+        self.queue.inner().error.clone()
+    }
+}
+
+/// A bounded queue of observations.
+#[derive(Debug)]
+pub(super) struct Queue {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    capacity: usize,
+    /// Keep no more than one state, and tell nothing of the others.
+    conflate: bool,
+    resync: bool,
+    items: VecDeque<Observation>,
+    lagged: u64,
+    waker: Option<Waker>,
+    ended: bool,
+    error: Option<Arc<Error>>,
+}
+
+impl Queue {
+    pub(super) fn new(overflow: Overflow) -> Self {
+        let (conflate, capacity) = match overflow {
+            Overflow::Latest => (true, 1),
+            Overflow::All(capacity) => (false, capacity.max(1)),
+        };
+        Self {
+            inner: Mutex::new(Inner {
+                capacity,
+                conflate,
+                resync: false,
+                items: VecDeque::new(),
+                lagged: 0,
+                waker: None,
+                ended: false,
+                error: None,
+            }),
+        }
+    }
+
+    /// Adds a state; an older one may have to make room.
+    pub(super) fn push(&self, observation: Observation) {
+        let waker = {
+            let mut inner = self.inner();
+            if inner.items.len() >= inner.capacity {
+                inner.items.pop_front();
+                inner.lagged += u64::from(!inner.conflate);
+            }
+            inner.items.push_back(observation);
+            inner.waker.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Adds the marker that changes may have been missed.
+    pub(super) fn resync(&self) {
+        let waker = {
+            let mut inner = self.inner();
+            // It must stay in front of the state that follows and behind the ones before; a conflating queue tells
+            // only the newest state, which is the one that follows.
+            if inner.conflate || inner.items.is_empty() {
+                inner.resync = true;
+            } else if inner.items.back() != Some(&Observation::Resync) {
+                inner.items.push_back(Observation::Resync);
+            }
+            inner.waker.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// There will be no further observation.
+    pub(super) fn end(&self, error: Option<Arc<Error>>) {
+        let waker = {
+            let mut inner = self.inner();
+            if !inner.ended {
+                inner.ended = true;
+                inner.error = error;
+            }
+            inner.waker.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Observation>> {
+        let mut inner = self.inner();
+        if inner.lagged > 0 {
+            return Poll::Ready(Some(Observation::Lagged(std::mem::take(&mut inner.lagged))));
+        }
+        if inner.resync {
+            inner.resync = false;
+            return Poll::Ready(Some(Observation::Resync));
+        }
+        if let Some(observation) = inner.items.pop_front() {
+            return Poll::Ready(Some(observation));
+        }
+        if inner.ended {
+            return Poll::Ready(None);
+        }
+        inner.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deleted(number: u64) -> Observation {
+        Observation::Deleted {
+            version: Some(Hlc::new(number, 0, "n").unwrap()),
+        }
+    }
+
+    /// Everything that can be told now.
+    fn told(queue: &Queue) -> Vec<Observation> {
+        let mut context = Context::from_waker(Waker::noop());
+        std::iter::from_fn(|| match queue.poll_next(&mut context) {
+            Poll::Ready(observation) => observation,
+            Poll::Pending => None,
+        })
+        .collect()
+    }
+
+    #[test]
+    fn a_conflating_queue_tells_the_newest_state_only() {
+        let queue = Queue::new(Overflow::Latest);
+        queue.push(deleted(1));
+        queue.push(deleted(2));
+        queue.resync();
+        queue.push(deleted(3));
+        assert_eq!(told(&queue), [Observation::Resync, deleted(3)]);
+        queue.resync();
+        assert_eq!(told(&queue), [Observation::Resync]);
+    }
+
+    #[test]
+    fn a_full_queue_keeps_the_newest_and_tells_how_many_it_dropped() {
+        let queue = Queue::new(Overflow::All(3));
+        queue.push(deleted(1));
+        queue.push(deleted(2));
+        queue.resync();
+        assert_eq!(told(&queue), [deleted(1), deleted(2), Observation::Resync]);
+        (1..=5)
+            .map(deleted)
+            .for_each(|observation| queue.push(observation));
+        assert_eq!(
+            told(&queue),
+            [Observation::Lagged(2), deleted(3), deleted(4), deleted(5)]
+        );
+    }
+
+    #[test]
+    fn what_was_seen_before_the_end_is_told_before_the_end() {
+        let queue = Queue::new(Overflow::Latest);
+        queue.push(deleted(1));
+        queue.end(None);
+        assert_eq!(told(&queue), [deleted(1)]);
+        assert!(
+            queue
+                .poll_next(&mut Context::from_waker(Waker::noop()))
+                .is_ready()
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! What a client's handles, its requests and its tasks share.
+use super::watches::Watches;
+use super::{ConnectionState, Counters};
+use crate::Settings;
+use crate::protocol::{Clock, Hlc, HlcError};
+use crate::request::Exchange;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(super) settings: Settings,
+    /// Time 0 of all milliseconds that the session sees.
+    epoch: Instant,
+    core: Mutex<Core>,
+    clock: Mutex<Clock>,
+    clock_skews: AtomicU64,
+    pub(super) watches: Watches,
+    pub(super) state: watch::Sender<ConnectionState>,
+}
+
+/// The state machine, and how to wake the task that drives it.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) exchange: Exchange,
+    pub(super) driver: Sleeper,
+    /// The client is to end.
+    pub(super) closing: bool,
+}
+
+/// The driver, as its callers see it.
+#[derive(Debug, Default)]
+pub(super) struct Sleeper {
+    /// Present while it sleeps.
+    pub(super) waker: Option<Waker>,
+    /// It could write if there were something.
+    pub(super) is_idle: bool,
+    /// When it wakes by itself.
+    pub(super) wakes_at_ms: u64,
+}
+
+impl Core {
+    /// The driver's waker, if it sleeps and has something to do now or before it wakes by itself.
+    pub(crate) fn nudge(&mut self) -> Option<Waker> {
+        let sleeper = &mut self.driver;
+        let must = sleeper.is_idle && self.exchange.session().has_output()
+            || self
+                .exchange
+                .wake_at_ms()
+                .is_some_and(|at| at < sleeper.wakes_at_ms);
+        if must { sleeper.waker.take() } else { None }
+    }
+}
+
+impl Shared {
+    pub(super) fn new(settings: Settings, exchange: Exchange, clock: Clock) -> Self {
+        Self {
+            settings,
+            epoch: Instant::now(),
+            core: Mutex::new(Core {
+                exchange,
+                driver: Sleeper::default(),
+                closing: false,
+            }),
+            clock: Mutex::new(clock),
+            clock_skews: AtomicU64::new(0),
+            watches: Watches::default(),
+            state: watch::Sender::new(ConnectionState::Connecting),
+        }
+    }
+
+    /// The state machine. Held for short times only, never while waiting or calling out.
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The instant of a time in milliseconds; one that is too far away becomes a year.
+    pub(super) fn instant(&self, ms: u64) -> Instant {
+        const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+        self.epoch
+            .checked_add(Duration::from_millis(ms))
+            .unwrap_or_else(|| Instant::now() + YEAR)
+    }
+
+    /// The next timestamp for a request.
+    pub(crate) fn tick(&self) -> Hlc {
+        self.clock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .tick(wall_ms())
+    }
+
+    /// Takes over a timestamp of the store. One that is too far ahead is counted and left alone.
+    pub(crate) fn merge(&self, received: &Hlc) {
+        let merged = self
+            .clock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .merge(received, wall_ms());
+        if let Err(skew) = merged {
+            self.clock_skews.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(
+                ahead_ms = skew.ahead_ms,
+                "the store's clock is too far ahead of the local one"
+            );
+        }
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        let core = self.core();
+        let mut counters = core.exchange.counters;
+        counters.resent += core.exchange.session().resent();
+        counters.in_flight = core.exchange.in_flight() as u64;
+        counters.queued = core.exchange.queued() as u64;
+        drop(core);
+        counters.clock_skews = self.clock_skews.load(Ordering::Relaxed);
+        self.watches.count(&mut counters);
+        counters
+    }
+
+    /// Ends the client: every request fails, the driver says goodbye and stops.
+    pub(super) fn close(&self) {
+        let mut wakers = Vec::new();
+        {
+            let mut core = self.core();
+            core.closing = true;
+            core.exchange.close("the client was closed", &mut wakers);
+            wakers.extend(core.driver.waker.take());
+        }
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// A clock of this client, under a name that no other client has.
+pub(super) fn new_clock(random: u64) -> Result<Clock, HlcError> {
+    Clock::new(&format!("{random:016x}"))
+}
+
+fn wall_ms() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,28 @@
+//! How the connection is.
+use crate::Error;
+use std::sync::Arc;
+
+/// The state of a client's connection. [`Client::state`](crate::Client::state) follows it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ConnectionState {
+    /// The first connection is being made.
+    Connecting,
+    /// Requests are sent at once.
+    Connected,
+    /// The connection was lost for this reason and is being made again. Requests wait.
+    Reconnecting(Arc<Error>),
+    /// It is over for this reason; every request fails.
+    Closed(Arc<Error>),
+}
+
+impl ConnectionState {
+    /// Whether requests are sent at once.
+    pub fn is_connected(&self) -> bool {
+        matches!(self, Self::Connected)
+    }
+    /// Whether it is over.
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed(_))
+    }
+}

@@ -1,0 +1,447 @@
+//! The watched keys: which observers each has, and what the store must be told about it.
+//!
+//! One task brings the store's watches in line with the observers: KEYNOTIFY for a key that has its first observer or
+//! whose watch ended with the connection, a GET to learn what was missed, KEYNOTIFY STOP when the last observer is gone.
+//! For each key it does one of these at a time.
+use super::call::Call;
+use super::observer::{Observation, Queue};
+use super::shared::Shared;
+use super::{Counters, Handle, detached};
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::protocol::{CommandRef, Event, Hlc, Notification, Reply, property};
+use crate::request::{Message, Outgoing};
+use bytes::Bytes;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinSet;
+
+/// Requests of the watch task under way at a time.
+const AT_A_TIME: usize = 64;
+/// Before a failed request is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+type Begun = oneshot::Sender<Result<(), Error>>;
+
+#[derive(Debug, Default)]
+pub(super) struct Watches {
+    registry: Mutex<Registry>,
+    /// Something is to be done.
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Registry {
+    keys: HashMap<Bytes, Watch>,
+    /// Keys for which something is to be done; each at most once.
+    due: VecDeque<Bytes>,
+    /// Which connection it is. What a former one was told is void.
+    connection: u64,
+    closed: bool,
+    notifications: u64,
+    stale: u64,
+    malformed: u64,
+}
+
+// Each flag is independent of the others.
+#[allow(clippy::struct_excessive_bools)]
+#[derive(Debug, Default)]
+struct Watch {
+    observers: Vec<Arc<Queue>>,
+    /// Callers that wait for the watch to begin.
+    waiting: Vec<Begun>,
+    /// The store sends notifications for it.
+    begun: bool,
+    /// Changes may have been missed since the last observation.
+    gap: bool,
+    /// A request is under way.
+    busy: bool,
+    /// It is in the list of keys for which something is to be done.
+    is_due: bool,
+    /// The version of the last observation.
+    version: Option<Hlc>,
+    /// Whether the key was there at the last observation.
+    present: Option<bool>,
+    /// Notifications that became observations.
+    observed: u64,
+}
+
+/// What the store is to be asked next about a key.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Begin,
+    /// Learn what was missed; so many changes had been observed before.
+    Read {
+        observed: u64,
+    },
+    Stop,
+}
+
+/// Keeps a key watched for one observer.
+#[derive(Debug)]
+pub(super) struct Watching {
+    handle: Arc<Handle>,
+    key: Bytes,
+    queue: Arc<Queue>,
+}
+
+impl Watching {
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.handle.shared.watches.remove(&self.key, &self.queue);
+    }
+}
+
+impl Watches {
+    /// Adds an observer. The receiver learns when the store sends notifications, or why it does not.
+    pub(super) fn add(
+        &self,
+        handle: Arc<Handle>,
+        key: Bytes,
+        queue: Arc<Queue>,
+    ) -> (Watching, oneshot::Receiver<Result<(), Error>>) {
+        let (begun, receiver) = oneshot::channel();
+        {
+            let mut registry = self.registry();
+            if registry.closed {
+                drop(begun);
+            } else {
+                let watch = registry.keys.entry(key.clone()).or_default();
+                watch.observers.push(queue.clone());
+                if watch.begun && !watch.gap {
+                    // Nobody is there to be told if the caller gave up.
+                    let _ = begun.send(Ok(()));
+                } else {
+                    watch.waiting.push(begun);
+                    registry.mark(&key);
+                }
+            }
+        }
+        self.changed.notify_one();
+        (Watching { handle, key, queue }, receiver)
+    }
+
+    fn remove(&self, key: &Bytes, queue: &Arc<Queue>) {
+        {
+            let mut registry = self.registry();
+            let Some(watch) = registry.keys.get_mut(key) else {
+                return;
+            };
+            watch.observers.retain(|other| !Arc::ptr_eq(other, queue));
+            if watch.observers.is_empty() {
+                registry.mark(key);
+            }
+        }
+        self.changed.notify_one();
+    }
+
+    /// A new connection: the store has forgotten the watches, and changes may have been missed.
+    pub(super) fn resync(&self) {
+        {
+            let mut registry = self.registry();
+            registry.connection += 1;
+            let keys: Vec<_> = registry.keys.keys().cloned().collect();
+            for key in keys {
+                if let Some(watch) = registry.keys.get_mut(&key) {
+                    // An observer that is still being added misses nothing.
+                    if watch.begun || watch.gap {
+                        watch.gap = true;
+                        watch.observers.iter().for_each(|queue| queue.resync());
+                    }
+                    watch.begun = false;
+                }
+                registry.mark(&key);
+            }
+        }
+        self.changed.notify_one();
+    }
+
+    /// A notification came.
+    fn notified(&self, notification: Notification) {
+        let mut registry = self.registry();
+        let Notification {
+            key,
+            version,
+            event,
+        } = notification;
+        let Some(watch) = registry
+            .keys
+            .get_mut(&key)
+            .filter(|watch| !watch.observers.is_empty())
+        else {
+            registry.stale += 1;
+            return;
+        };
+        if watch
+            .version
+            .as_ref()
+            .is_some_and(|known| version <= *known)
+        {
+            registry.stale += 1;
+            return;
+        }
+        watch.observe(
+            Some(version),
+            match event {
+                Event::Set(value) => Some(detached(value)),
+                Event::Deleted => None,
+            },
+        );
+        watch.observed += 1;
+        registry.notifications += 1;
+    }
+
+    /// The client is closed: all observers end.
+    pub(super) fn close(&self) {
+        let keys = {
+            let mut registry = self.registry();
+            registry.closed = true;
+            std::mem::take(&mut registry.keys)
+        };
+        for watch in keys.into_values() {
+            watch.observers.iter().for_each(|queue| queue.end(None));
+        }
+        self.changed.notify_one();
+    }
+
+    pub(super) fn count(&self, counters: &mut Counters) {
+        let registry = self.registry();
+        counters.notifications = registry.notifications;
+        counters.stale_notifications = registry.stale;
+        counters.malformed_messages = registry.malformed;
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Registry {
+    /// Notes that something is to be done for a key.
+    fn mark(&mut self, key: &Bytes) {
+        if let Some(watch) = self.keys.get_mut(key)
+            && !watch.is_due
+            && !watch.busy
+        {
+            watch.is_due = true;
+            self.due.push_back(key.clone());
+        }
+    }
+
+    /// The next key with its step. Forgets keys that nobody observes.
+    fn next(&mut self) -> Option<(Bytes, Step, u64)> {
+        while let Some(key) = self.due.pop_front() {
+            let Some(watch) = self.keys.get_mut(&key) else {
+                continue;
+            };
+            watch.is_due = false;
+            let step = match (watch.observers.is_empty(), watch.begun, watch.gap) {
+                (true, false, _) => {
+                    self.keys.remove(&key);
+                    continue;
+                }
+                (true, true, _) => Step::Stop,
+                (false, false, _) => Step::Begin,
+                (false, true, true) => Step::Read {
+                    observed: watch.observed,
+                },
+                (false, true, false) => continue,
+            };
+            watch.busy = true;
+            return Some((key, step, self.connection));
+        }
+        None
+    }
+}
+
+impl Watch {
+    /// Tells all observers about a state.
+    fn observe(&mut self, version: Option<Hlc>, value: Option<Bytes>) {
+        self.present = Some(value.is_some());
+        if version.is_some() {
+            self.version.clone_from(&version);
+        }
+        let observation = match (value, version) {
+            (Some(value), Some(version)) => Observation::Set { value, version },
+            (_, version) => Observation::Deleted { version },
+        };
+        for queue in &self.observers {
+            queue.push(observation.clone());
+        }
+    }
+
+    /// Takes the state over that was read after a gap.
+    fn read(&mut self, state: Option<(Bytes, Hlc)>, observed_before: u64) {
+        self.gap = false;
+        match state {
+            // A version that differs is news even if it is lower: the store may have been set back.
+            Some((value, version))
+                if self.observed == observed_before && self.version.as_ref() != Some(&version) =>
+            {
+                self.observe(Some(version), Some(value));
+            }
+            Some((value, version))
+                if self.version.as_ref().is_none_or(|known| version > *known) =>
+            {
+                self.observe(Some(version), Some(value));
+            }
+            Some(_) => {}
+            // A notification that came since then knows better.
+            None if self.observed != observed_before || self.present == Some(false) => {}
+            None => self.observe(None, None),
+        }
+    }
+}
+
+impl Shared {
+    /// Takes a message that is not a response.
+    pub(super) fn notified(&self, message: &Message) {
+        let timestamp = message
+            .publish
+            .user_properties()
+            .find(|(name, _)| *name == property::TIMESTAMP);
+        let client_id = self.core().exchange.session().client_id().to_owned();
+        let notification = Notification::decode(
+            &client_id,
+            message.topic(),
+            timestamp.map(|(_, value)| value),
+            &message.publish.payload(),
+        );
+        match notification {
+            Ok(notification) => {
+                self.merge(&notification.version);
+                self.watches.notified(notification);
+            }
+            Err(error) => {
+                self.watches.registry().malformed += 1;
+                tracing::warn!(%error, "a message is neither a response nor a notification");
+            }
+        }
+    }
+
+    /// Asks the store about a key.
+    async fn ask(&self, key: &Bytes, step: Step) -> Result<Option<(Bytes, Hlc)>, Error> {
+        let command = match step {
+            Step::Begin => CommandRef::Watch { key },
+            Step::Read { .. } => CommandRef::Get { key },
+            Step::Stop => CommandRef::Unwatch { key },
+        };
+        let mut call = Call::new(
+            self,
+            Outgoing {
+                command,
+                fencing_token: None,
+                persist: false,
+            },
+            None,
+        );
+        let response = (&mut call).await?;
+        match (step, response.reply, response.version) {
+            (Step::Read { .. }, Reply::Value(value), Some(version)) => {
+                Ok(Some((detached(value), version)))
+            }
+            (Step::Begin | Step::Stop, Reply::Ok, _)
+            | (Step::Stop, Reply::Count(0), _)
+            | (Step::Read { .. }, Reply::Nil, _) => Ok(None),
+            _ => Err(call.invalid("the response is not one to this command")),
+        }
+    }
+
+    /// Takes the answer over. Whether the step is to be tried again after a pause.
+    fn answered(
+        &self,
+        key: &Bytes,
+        step: Step,
+        connection: u64,
+        answer: Result<Option<(Bytes, Hlc)>, Error>,
+    ) -> bool {
+        let mut registry = self.watches.registry();
+        let current = registry.connection == connection;
+        let Some(watch) = registry.keys.get_mut(key) else {
+            return false;
+        };
+        watch.busy = false;
+        let mut again = false;
+        match (step, answer) {
+            (Step::Begin, Ok(_)) => {
+                watch.begun = current;
+                if current {
+                    for begun in watch.waiting.drain(..) {
+                        // Nobody is there to be told if the caller gave up.
+                        let _ = begun.send(Ok(()));
+                    }
+                }
+            }
+            (Step::Read { observed }, Ok(state)) => {
+                if current {
+                    watch.read(state, observed);
+                }
+            }
+            // After an error the watch may go on at the store, which does no harm: its notifications are ignored, and a
+            // second KEYNOTIFY is as good as one.
+            (Step::Stop, _) => watch.begun = false,
+            (Step::Begin | Step::Read { .. }, Err(error)) if watch.gap && is_passing(&error) => {
+                again = true;
+            }
+            (Step::Begin | Step::Read { .. }, Err(error)) => {
+                tracing::warn!(%error, "a watch ends");
+                let error = Arc::new(error);
+                for begun in watch.waiting.drain(..) {
+                    let copy = Error::new(
+                        error.kind(),
+                        error.outcome(),
+                        "observing",
+                        error.to_string(),
+                    );
+                    let _ = begun.send(Err(copy.with_mqtt_reason(error.mqtt_reason())));
+                }
+                for queue in watch.observers.drain(..) {
+                    queue.end(Some(error.clone()));
+                }
+            }
+        }
+        if !again {
+            registry.mark(key);
+        }
+        again
+    }
+}
+
+/// Whether a watch that was allowed before may be allowed again.
+fn is_passing(error: &Error) -> bool {
+    error.is_retryable() || error.outcome() == Outcome::Unknown && error.kind() != ErrorKind::Closed
+}
+
+/// Keeps the store's watches in line with the observers until the client is closed.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let mut steps = JoinSet::new();
+    loop {
+        while steps.len() < AT_A_TIME {
+            let next = shared.watches.registry().next();
+            let Some((key, step, connection)) = next else {
+                break;
+            };
+            let shared = shared.clone();
+            steps.spawn(async move {
+                let answer = shared.ask(&key, step).await;
+                if shared.answered(&key, step, connection, answer) {
+                    tokio::time::sleep(PAUSE).await;
+                    shared.watches.registry().mark(&key);
+                }
+            });
+        }
+        if shared.watches.registry().closed {
+            return;
+        }
+        tokio::select! {
+            () = shared.watches.changed.notified() => {}
+            Some(_) = steps.join_next() => {}
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! What can go wrong, and whether the operation may have happened.
+use crate::mqtt::ReasonCode;
+use crate::protocol::ServiceError;
+use std::error::Error as StdError;
+use std::fmt;
+
+/// What kind of failure an [`Error`] is. The numbers are the same in every language and are never used twice.
+///
+/// New kinds may appear; treat an unknown one by [`Error::outcome`] and [`Error::is_retryable`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u16)]
+pub enum ErrorKind {
+    /// An argument cannot be sent: an empty key, an expiry of 0 ms.
+    InvalidArgument = 1,
+    /// The connection settings contradict each other or cannot be parsed.
+    InvalidSettings = 2,
+    /// The broker could not be reached: name not found, connection refused, no answer in time.
+    Unreachable = 10,
+    /// The broker answered the CONNECT or the SUBSCRIBE with a refusal.
+    ConnectionRefused = 11,
+    /// The broker does not accept the credentials, or does not allow this client what it needs.
+    NotAuthenticated = 12,
+    /// The connection was lost, and the session with it, so no response can come any more.
+    SessionLost = 13,
+    /// The client was closed, or gave up its connection for good.
+    Closed = 14,
+    /// No response came in time.
+    TimedOut = 20,
+    /// As many requests wait as may wait.
+    QueueFull = 21,
+    /// The request is larger than the broker or MQTT allows.
+    TooLarge = 22,
+    /// The broker refused to take the request.
+    Rejected = 23,
+    /// No state store listens behind the broker.
+    NoStore = 24,
+    /// The response is not what the protocol defines.
+    InvalidResponse = 30,
+    /// The response says that the remote procedure call itself failed.
+    Rpc = 31,
+    /// The store refused: the clocks of client and store are too far apart.
+    TimestampSkew = 100,
+    /// The store refused: the key is protected by a fencing token and the request has none.
+    FencingTokenRequired = 101,
+    /// The store refused: the fencing token is too far in the future.
+    FencingTokenSkew = 102,
+    /// The store refused: the key is protected by a higher fencing token.
+    FencingTokenLower = 103,
+    /// The store refused: it holds as many keys as it may.
+    QuotaExceeded = 104,
+    /// The store refused: the payload is not what it expects.
+    Syntax = 105,
+    /// The store refused: this client may not do this to this key.
+    NotAuthorized = 106,
+    /// The store refused: it does not know the command.
+    UnknownCommand = 107,
+    /// The store refused: too few or too many arguments.
+    WrongArguments = 108,
+    /// The store refused: the request has no timestamp.
+    MissingTimestamp = 109,
+    /// The store refused: the timestamp or fencing token is not an HLC.
+    MalformedTimestamp = 110,
+    /// The store refused: the key is empty.
+    EmptyKey = 111,
+    /// The store refused with a text that this version does not know; see [`Error::service_error`].
+    OtherRefusal = 199,
+}
+
+impl ErrorKind {
+    /// Its number.
+    pub const fn code(self) -> u16 {
+        self as u16
+    }
+
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Self; 27] = [
+        Self::InvalidArgument,
+        Self::InvalidSettings,
+        Self::Unreachable,
+        Self::ConnectionRefused,
+        Self::NotAuthenticated,
+        Self::SessionLost,
+        Self::Closed,
+        Self::TimedOut,
+        Self::QueueFull,
+        Self::TooLarge,
+        Self::Rejected,
+        Self::NoStore,
+        Self::InvalidResponse,
+        Self::Rpc,
+        Self::TimestampSkew,
+        Self::FencingTokenRequired,
+        Self::FencingTokenSkew,
+        Self::FencingTokenLower,
+        Self::QuotaExceeded,
+        Self::Syntax,
+        Self::NotAuthorized,
+        Self::UnknownCommand,
+        Self::WrongArguments,
+        Self::MissingTimestamp,
+        Self::MalformedTimestamp,
+        Self::EmptyKey,
+        Self::OtherRefusal,
+    ];
+
+    /// Whether the same call may succeed later without anything being changed by hand.
+    pub const fn is_retryable(self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable
+                | Self::SessionLost
+                | Self::TimedOut
+                | Self::QueueFull
+                | Self::Rejected
+                | Self::NoStore
+                | Self::Rpc
+                | Self::QuotaExceeded
+        )
+    }
+}
+
+impl From<&ServiceError> for ErrorKind {
+    fn from(error: &ServiceError) -> Self {
+        match error {
+            ServiceError::TimestampSkew => Self::TimestampSkew,
+            ServiceError::FencingTokenRequired => Self::FencingTokenRequired,
+            ServiceError::FencingTokenSkew => Self::FencingTokenSkew,
+            ServiceError::FencingTokenLower => Self::FencingTokenLower,
+            ServiceError::QuotaExceeded => Self::QuotaExceeded,
+            ServiceError::Syntax => Self::Syntax,
+            ServiceError::NotAuthorized => Self::NotAuthorized,
+            ServiceError::UnknownCommand => Self::UnknownCommand,
+            ServiceError::WrongArguments => Self::WrongArguments,
+            ServiceError::MissingTimestamp => Self::MissingTimestamp,
+            ServiceError::MalformedTimestamp => Self::MalformedTimestamp,
+            ServiceError::EmptyKey => Self::EmptyKey,
+            ServiceError::Other(_) => Self::OtherRefusal,
+        }
+    }
+}
+
+/// Whether a failed operation may have happened nevertheless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It certainly did not happen: it never left, or it was refused.
+    NotDone,
+    /// It may have happened or may still happen: it left, and no response came.
+    Unknown,
+}
+
+/// Why an operation has no result.
+///
+/// It says what was tried, on what, why that failed, and, with [`outcome`](Self::outcome), whether the operation
+/// certainly did not happen. An absent key, an unmet condition and a value that does not match are results, not errors.
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    outcome: Outcome,
+    /// What was tried, on what.
+    action: String,
+    /// Why it failed.
+    reason: String,
+    mqtt_reason: Option<ReasonCode>,
+    service_error: Option<ServiceError>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    pub(crate) fn new(
+        kind: ErrorKind,
+        outcome: Outcome,
+        action: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            outcome,
+            action: action.into(),
+            reason: reason.into(),
+            mqtt_reason: None,
+            service_error: None,
+            source: None,
+        }))
+    }
+
+    pub(crate) fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.0.source = Some(Box::new(source));
+        self
+    }
+
+    pub(crate) fn with_mqtt_reason(mut self, reason: Option<ReasonCode>) -> Self {
+        self.0.mqtt_reason = reason;
+        self
+    }
+
+    /// The store refused with `-ERR`.
+    pub(crate) fn refused(action: impl Into<String>, error: ServiceError) -> Self {
+        let mut this = Self::new(
+            ErrorKind::from(&error),
+            Outcome::NotDone,
+            action,
+            format!("the store refused: {error}"),
+        );
+        this.0.service_error = Some(error);
+        this
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Whether the operation may have happened nevertheless.
+    pub fn outcome(&self) -> Outcome {
+        self.0.outcome
+    }
+
+    /// Whether the same call may succeed later without anything being changed by hand. Whether repeating it is *safe*
+    /// depends on the [`outcome`](Self::outcome) and on the operation.
+    pub fn is_retryable(&self) -> bool {
+        match self.0.mqtt_reason {
+            Some(reason) => matches!(
+                reason,
+                ReasonCode::NO_MATCHING_SUBSCRIBERS
+                    | ReasonCode::UNSPECIFIED_ERROR
+                    | ReasonCode::SERVER_UNAVAILABLE
+                    | ReasonCode::SERVER_BUSY
+                    | ReasonCode::SERVER_SHUTTING_DOWN
+                    | ReasonCode::MESSAGE_RATE_TOO_HIGH
+                    | ReasonCode::QUOTA_EXCEEDED
+                    | ReasonCode::CONNECTION_RATE_EXCEEDED
+            ),
+            None => self.0.kind.is_retryable(),
+        }
+    }
+
+    /// The reason code of the MQTT packet that brought the failure, if one did.
+    pub fn mqtt_reason(&self) -> Option<ReasonCode> {
+        self.0.mqtt_reason
+    }
+
+    /// What the store answered, if it refused.
+    pub fn service_error(&self) -> Option<&ServiceError> {
+        self.0.service_error.as_ref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.action, self.0.reason)?;
+        match self.0.outcome {
+            Outcome::NotDone => Ok(()),
+            Outcome::Unknown => f.write_str("; it may have been carried out nevertheless"),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}

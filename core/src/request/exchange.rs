@@ -1,0 +1,382 @@
+//! Requests over a session: bytes, requests and times in; bytes, responses and messages out.
+use super::{Completion, Failure, Ledger, RequestId, Room, Turn};
+use crate::client::Counters;
+use crate::error::{ErrorKind, Outcome};
+use crate::mqtt::session::{Event, Session, SessionConfig, SessionError, seconds_left};
+use crate::mqtt::{EncodedProperties, Publish, PublishHeader};
+use crate::protocol::{CommandRef, property, topic};
+use bytes::BytesMut;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+/// A request as it is sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) command: CommandRef<'a>,
+    /// `__ft`
+    pub(crate) fencing_token: Option<&'a str>,
+    /// `aio-persistence`
+    pub(crate) persist: bool,
+}
+
+impl Outgoing<'_> {
+    /// Whether it may be sent twice, as two requests, without changing what it means.
+    fn is_repeatable(&self) -> bool {
+        matches!(
+            self.command,
+            CommandRef::Get { .. }
+                | CommandRef::Scan { .. }
+                | CommandRef::Watch { .. }
+                | CommandRef::Unwatch { .. }
+        )
+    }
+}
+
+/// A message that is not a response.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) publish: Publish,
+    /// Its topic, if a topic alias stands for it.
+    alias_topic: Option<Arc<str>>,
+}
+
+impl Message {
+    pub(crate) fn topic(&self) -> &str {
+        self.alias_topic.as_deref().unwrap_or(self.publish.topic())
+    }
+}
+
+/// What one batch of received packets brought, besides responses.
+#[derive(Debug, Default)]
+pub(crate) struct Received {
+    /// Tasks to wake, outside of any lock.
+    pub(crate) wakers: Vec<Waker>,
+    /// Messages that are not responses.
+    pub(crate) messages: Vec<Message>,
+    /// The session became ready; whether it is the one from before.
+    pub(crate) ready: Option<bool>,
+}
+
+/// A session with its requests.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    session: Session<RequestId>,
+    ledger: Ledger,
+    /// Of the lost session, in their order: what certainly did not reach the broker.
+    unsent: Vec<RequestId>,
+    response_topic: String,
+    /// The properties that all requests share.
+    common: EncodedProperties,
+    max_buffered_bytes: usize,
+    pub(crate) counters: Counters,
+}
+
+/// What a request takes besides its payload, roughly.
+const OVERHEAD: usize = 512;
+
+impl Exchange {
+    pub(crate) fn new(config: SessionConfig, ledger: Ledger, max_buffered_bytes: usize) -> Self {
+        let session = Session::new(config);
+        let mut exchange = Self {
+            session,
+            ledger,
+            unsent: Vec::new(),
+            response_topic: String::new(),
+            common: EncodedProperties::default(),
+            max_buffered_bytes,
+            counters: Counters::default(),
+        };
+        exchange.name();
+        exchange
+    }
+
+    pub(crate) fn session(&self) -> &Session<RequestId> {
+        &self.session
+    }
+    pub(crate) fn session_mut(&mut self) -> &mut Session<RequestId> {
+        &mut self.session
+    }
+    pub(crate) fn in_flight(&self) -> usize {
+        self.ledger.in_flight()
+    }
+    pub(crate) fn queued(&self) -> usize {
+        self.ledger.queued()
+    }
+
+    /// Enters a request, and sends it if it has its turn.
+    pub(crate) fn submit(
+        &mut self,
+        request: &Outgoing<'_>,
+        timestamp: &str,
+        now_ms: u64,
+        deadline_ms: u64,
+        waker: &Waker,
+    ) -> Result<RequestId, Failure> {
+        let bytes = request.command.encoded_len() + OVERHEAD;
+        let room = self.room();
+        let (id, turn) =
+            self.ledger
+                .submit(bytes, request.is_repeatable(), deadline_ms, room, waker)?;
+        if turn == Turn::Now {
+            self.send(id, request, timestamp, now_ms, deadline_ms)?;
+        }
+        Ok(id)
+    }
+
+    /// What became of a request. Sends it if its turn came.
+    pub(crate) fn poll(
+        &mut self,
+        id: RequestId,
+        request: &Outgoing<'_>,
+        timestamp: impl FnOnce() -> String,
+        now_ms: impl FnOnce() -> u64,
+        deadline_ms: u64,
+        waker: &Waker,
+    ) -> Poll<Completion> {
+        match self.ledger.poll(id, waker) {
+            Poll::Pending | Poll::Ready(Ok(Turn::Later)) => Poll::Pending,
+            Poll::Ready(Err(completion)) => Poll::Ready(completion),
+            Poll::Ready(Ok(Turn::Now)) => {
+                match self.send(id, request, &timestamp(), now_ms(), deadline_ms) {
+                    // Now it waits for the response.
+                    Ok(()) => self.ledger.poll(id, waker).map(|result| match result {
+                        Err(completion) => completion,
+                        Ok(_) => Completion::Failed(closed()),
+                    }),
+                    Err(failure) => Poll::Ready(Completion::Failed(failure)),
+                }
+            }
+        }
+    }
+
+    /// The caller does not wait any more.
+    pub(crate) fn forget(&mut self, id: RequestId, wakers: &mut Vec<Waker>) {
+        self.ledger.forget(id);
+        self.grant(wakers);
+    }
+
+    fn send(
+        &mut self,
+        id: RequestId,
+        request: &Outgoing<'_>,
+        timestamp: &str,
+        now_ms: u64,
+        deadline_ms: u64,
+    ) -> Result<(), Failure> {
+        let mut users = [("", ""); 3];
+        let mut count = 0;
+        let mut add = |name, value| {
+            users[count] = (name, value);
+            count += 1;
+        };
+        add(property::TIMESTAMP, timestamp);
+        if let Some(token) = request.fencing_token {
+            add(property::FENCING_TOKEN, token);
+        }
+        if request.persist {
+            add(property::PERSIST, property::PERSIST_VALUE);
+        }
+        let correlation = self.ledger.correlation(id);
+        let header = PublishHeader {
+            topic: topic::REQUEST,
+            message_expiry: Some(seconds_left(deadline_ms, now_ms)),
+            correlation_data: Some(&correlation),
+            user_properties: &users[..count],
+            encoded: Some(&self.common),
+            ..PublishHeader::default()
+        };
+        let write = |out: &mut BytesMut| request.command.encode(out);
+        let len = request.command.encoded_len();
+        match self.session.publish(&header, len, write, id, deadline_ms) {
+            Ok(()) => {
+                self.ledger.sent(id);
+                self.counters.sent += 1;
+                Ok(())
+            }
+            Err(error) => {
+                self.ledger.forget(id);
+                self.counters.failed += 1;
+                Err(Failure::new(
+                    ErrorKind::TooLarge,
+                    Outcome::NotDone,
+                    error.to_string(),
+                ))
+            }
+        }
+    }
+
+    /// Takes up to `budget` packets from `stream`; whether there may be more of them.
+    pub(crate) fn receive(
+        &mut self,
+        stream: &mut BytesMut,
+        now_ms: u64,
+        budget: usize,
+        received: &mut Received,
+    ) -> Result<bool, SessionError> {
+        let Self {
+            session,
+            ledger,
+            unsent,
+            response_topic,
+            counters,
+            ..
+        } = self;
+        let mut named = false;
+        let result = session.receive(stream, now_ms, budget, |event| match event {
+            Event::Message {
+                publish,
+                alias_topic,
+            } => {
+                let is_response = match &alias_topic {
+                    Some(topic) => **topic == **response_topic,
+                    None => publish.topic_bytes() == response_topic.as_bytes(),
+                };
+                if !is_response {
+                    received.messages.push(Message {
+                        publish,
+                        alias_topic,
+                    });
+                    return;
+                }
+                // A copy, because the response moves into the ledger with what it was found by.
+                let mut correlation = [0; 16];
+                match publish.correlation_data() {
+                    Some(data) if data.len() == correlation.len() => {
+                        correlation.copy_from_slice(data)
+                    }
+                    _ => {
+                        counters.unmatched_responses += 1;
+                        return;
+                    }
+                }
+                if ledger.respond(&correlation, publish, &mut received.wakers) {
+                    counters.completed += 1;
+                } else {
+                    counters.unmatched_responses += 1;
+                }
+            }
+            Event::Acknowledged {
+                tag,
+                reason,
+                reason_string,
+            } => {
+                if ledger.acknowledged(tag, reason, reason_string.as_deref(), &mut received.wakers)
+                {
+                    counters.failed += 1;
+                }
+            }
+            Event::Lost {
+                tag,
+                maybe_delivered,
+            } => {
+                if !maybe_delivered {
+                    unsent.push(tag);
+                }
+            }
+            Event::TooLarge {
+                tag,
+                maybe_delivered,
+            } => {
+                let outcome = if maybe_delivered {
+                    Outcome::Unknown
+                } else {
+                    Outcome::NotDone
+                };
+                let reason = "the broker takes only smaller packets since it restarted";
+                let failure = Failure::new(ErrorKind::TooLarge, outcome, reason);
+                if ledger.complete(tag, Completion::Failed(failure), &mut received.wakers) {
+                    counters.failed += 1;
+                }
+            }
+            Event::SessionLost => {
+                let again = ledger.session_lost(unsent, &mut received.wakers);
+                unsent.clear();
+                counters.sessions_lost += 1;
+                counters.resent += again as u64;
+            }
+            Event::Ready { resumed } => {
+                named = true;
+                received.ready = Some(resumed);
+            }
+        });
+        if named {
+            self.name();
+        }
+        self.grant(&mut received.wakers);
+        result
+    }
+
+    /// The transport is gone.
+    pub(crate) fn connection_lost(&mut self) {
+        self.session.connection_lost();
+        self.ledger.revoke();
+    }
+
+    /// Time has passed.
+    pub(crate) fn advance(
+        &mut self,
+        now_ms: u64,
+        wakers: &mut Vec<Waker>,
+    ) -> Result<(), SessionError> {
+        let expired = self.ledger.expire(now_ms, self.session.is_ready(), wakers);
+        self.counters.timed_out += expired as u64;
+        if expired > 0 {
+            self.grant(wakers);
+        }
+        self.session.poll(now_ms)
+    }
+
+    /// When [`advance`](Self::advance) is to be called.
+    pub(crate) fn wake_at_ms(&self) -> Option<u64> {
+        match (self.session.wake_at_ms(), self.ledger.wake_at_ms()) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Ends all requests and refuses new ones.
+    pub(crate) fn close(&mut self, reason: &str, wakers: &mut Vec<Waker>) {
+        self.ledger.close(ErrorKind::Closed, reason, wakers);
+    }
+
+    /// Gives queued requests their turns, as far as there is room.
+    fn grant(&mut self, wakers: &mut Vec<Waker>) {
+        let room = self.room();
+        self.ledger.grant(room, wakers);
+    }
+
+    fn room(&self) -> Room {
+        Room {
+            publishes: self.session.room(),
+            buffered_bytes: self.session.buffered_bytes(),
+            max_buffered_bytes: self.max_buffered_bytes,
+        }
+    }
+
+    /// Makes what depends on the client id, which the broker may have assigned.
+    fn name(&mut self) {
+        let client_id = self.session.client_id();
+        let response_topic = topic::response(client_id);
+        let common = EncodedProperties::new(&PublishHeader {
+            content_type: Some(property::CONTENT_TYPE),
+            response_topic: Some(&response_topic),
+            user_properties: &[
+                (property::SOURCE_ID, client_id),
+                (property::PROTOCOL_VERSION, property::PROTOCOL_VERSION_VALUE),
+                (property::PARTITION, client_id),
+            ],
+            ..PublishHeader::default()
+        });
+        // The only failure is a client id that the settings refuse.
+        self.common = common.unwrap_or_default();
+        self.response_topic = response_topic;
+    }
+}
+
+fn closed() -> Failure {
+    Failure::new(
+        ErrorKind::Closed,
+        Outcome::Unknown,
+        "the request was answered before it was sent",
+    )
+}

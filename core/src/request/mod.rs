@@ -1,0 +1,38 @@
+//! Requests and their responses: correlation, deadlines, the queue, and what became of each.
+//!
+//! Nothing in here does input or output. The [`Exchange`] joins an MQTT [`Session`](crate::mqtt::session::Session) with
+//! the [`Ledger`] of requests; every request ends exactly once.
+
+mod exchange;
+mod ledger;
+
+pub(crate) use exchange::{Exchange, Message, Outgoing, Received};
+pub(crate) use ledger::{Completion, Ledger, RequestId, Room, Turn};
+
+use crate::error::{ErrorKind, Outcome};
+use crate::mqtt::ReasonCode;
+use std::borrow::Cow;
+
+/// Why a request has no response.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    pub(crate) kind: ErrorKind,
+    pub(crate) outcome: Outcome,
+    pub(crate) reason: Cow<'static, str>,
+    pub(crate) mqtt_reason: Option<ReasonCode>,
+}
+
+impl Failure {
+    pub(crate) fn new(
+        kind: ErrorKind,
+        outcome: Outcome,
+        reason: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self {
+            kind,
+            outcome,
+            reason: reason.into(),
+            mqtt_reason: None,
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! How to reach the broker, and how the client behaves.
+mod url;
+
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::mqtt::Limits;
+use crate::protocol::topic;
+use bytes::Bytes;
+use std::fmt;
+use std::time::Duration;
+
+/// Everything that can be set about a [`Client`](crate::Client).
+///
+/// ```
+/// use statestore::Settings;
+/// use std::time::Duration;
+///
+/// let settings = Settings::from_url("mqtt://gateway:secret@broker.local:1883?client_id=gateway-1")?
+///     .request_timeout(Duration::from_secs(3));
+/// assert_eq!(settings.address(), "broker.local:1883");
+/// # Ok::<(), statestore::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Settings {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) client_id: Option<String>,
+    pub(crate) user_name: Option<String>,
+    pub(crate) password: Option<Bytes>,
+    pub(crate) clean_start: bool,
+    pub(crate) session_expiry_s: u32,
+    pub(crate) keep_alive_s: u16,
+    pub(crate) ping_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) max_in_flight: u32,
+    pub(crate) max_queued: u32,
+    pub(crate) max_buffered_bytes: usize,
+    pub(crate) max_packet_bytes: u32,
+    pub(crate) reconnect_delay_min: Duration,
+    pub(crate) reconnect_delay_max: Duration,
+}
+
+impl Settings {
+    /// A plain TCP connection to `host` (a name or an address) and `port`, everything else by default.
+    pub fn new(host: impl Into<String>, port: u16) -> Self {
+        Self {
+            host: host.into(),
+            port,
+            client_id: None,
+            user_name: None,
+            password: None,
+            clean_start: true,
+            session_expiry_s: 3600,
+            keep_alive_s: 60,
+            ping_timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(10),
+            max_in_flight: 65_536,
+            max_queued: 65_536,
+            max_buffered_bytes: 64 << 20,
+            max_packet_bytes: Limits::MAX_PACKET_BYTES,
+            reconnect_delay_min: Duration::from_millis(100),
+            reconnect_delay_max: Duration::from_secs(30),
+        }
+    }
+
+    /// Reads `mqtt://[user[:password]@]host[:port][?client_id=ID]`; the port is 1883 unless given.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidSettings`], which says what is wrong with the URL.
+    pub fn from_url(url: &str) -> Result<Self, Error> {
+        url::parse(url)
+    }
+
+    /// The broker as `host:port`.
+    pub fn address(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+
+    /// The MQTT client id. Without one, a random one is made; an empty one asks the broker for one.
+    #[must_use]
+    pub fn client_id(mut self, client_id: impl Into<String>) -> Self {
+        self.client_id = Some(client_id.into());
+        self
+    }
+
+    /// The user name.
+    #[must_use]
+    pub fn user_name(mut self, user_name: impl Into<String>) -> Self {
+        self.user_name = Some(user_name.into());
+        self
+    }
+
+    /// The password: any bytes.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<Bytes>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// Whether the first connection ends a session that the broker still has for this client id (default: yes). Later
+    /// connections always continue the session.
+    #[must_use]
+    pub fn clean_start(mut self, clean_start: bool) -> Self {
+        self.clean_start = clean_start;
+        self
+    }
+
+    /// How long the broker keeps the session while the client is away; whole seconds, rounded up (default: one hour).
+    #[must_use]
+    pub fn session_expiry(mut self, expiry: Duration) -> Self {
+        self.session_expiry_s = u32::try_from(seconds_up(expiry)).unwrap_or(u32::MAX);
+        self
+    }
+
+    /// After how much silence the connection is checked; whole seconds, rounded up; zero switches that off
+    /// (default: 60 s). The broker may demand another value.
+    #[must_use]
+    pub fn keep_alive(mut self, interval: Duration) -> Self {
+        self.keep_alive_s = u16::try_from(seconds_up(interval)).unwrap_or(u16::MAX);
+        self
+    }
+
+    /// How long the broker may take to answer such a check before the connection counts as lost (default: 10 s).
+    #[must_use]
+    pub fn ping_timeout(mut self, timeout: Duration) -> Self {
+        self.ping_timeout = timeout;
+        self
+    }
+
+    /// How long one attempt to connect may take, from the name lookup to the broker's consent (default: 10 s).
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long a request may take where its options do not say otherwise (default: 10 s).
+    #[must_use]
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = timeout;
+        self
+    }
+
+    /// Most requests that may be sent and not yet answered; further ones queue (default: 65,536). The broker's Receive
+    /// Maximum can be a lower limit.
+    #[must_use]
+    pub fn max_in_flight(mut self, requests: u32) -> Self {
+        self.max_in_flight = requests.max(1);
+        self
+    }
+
+    /// Most requests that may queue; further ones fail with [`ErrorKind::QueueFull`] (default: 65,536).
+    #[must_use]
+    pub fn max_queued(mut self, requests: u32) -> Self {
+        self.max_queued = requests;
+        self
+    }
+
+    /// Most bytes of requests that are kept until the broker has acknowledged them; further requests queue
+    /// (default: 64 MiB). One request may exceed it if nothing else is kept.
+    #[must_use]
+    pub fn max_buffered_bytes(mut self, bytes: usize) -> Self {
+        self.max_buffered_bytes = bytes;
+        self
+    }
+
+    /// The largest packet that the broker may send, in bytes (default: what MQTT can express, 256 MiB).
+    #[must_use]
+    pub fn max_packet_bytes(mut self, bytes: u32) -> Self {
+        self.max_packet_bytes = bytes.clamp(1024, Limits::MAX_PACKET_BYTES);
+        self
+    }
+
+    /// The bounds of the delay between attempts to reconnect (default: 100 ms and 30 s). The first attempt is
+    /// immediate; then the bound doubles from `min` to `max`, and each delay is random between zero and the bound.
+    #[must_use]
+    pub fn reconnect_delay(mut self, min: Duration, max: Duration) -> Self {
+        self.reconnect_delay_min = min.max(Duration::from_millis(1));
+        self.reconnect_delay_max = max.max(self.reconnect_delay_min);
+        self
+    }
+
+    /// Refuses what cannot work before anything is tried.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let invalid = |reason: &str| {
+            let action = format!("connecting to {}", self.address());
+            Err(Error::new(
+                ErrorKind::InvalidSettings,
+                Outcome::NotDone,
+                action,
+                reason,
+            ))
+        };
+        if self.host.is_empty() {
+            return invalid("the host name is empty");
+        }
+        if self.port == 0 {
+            return invalid("the port is 0");
+        }
+        match &self.client_id {
+            Some(id) => check_client_id(id).or_else(invalid),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a client id can stand in the topics of the state store.
+pub(crate) fn check_client_id(id: &str) -> Result<(), &'static str> {
+    // The notification topic holds the client id as hex, and a key of some length.
+    const MAX_BYTES: usize = 16_384;
+    if id.contains(['+', '#', '\0']) {
+        Err("the client id contains `+`, `#` or U+0000, which cannot stand in its response topic")
+    } else if id.len() > MAX_BYTES {
+        Err("the client id is longer than 16384 bytes")
+    } else if topic::is_forbidden_response(&topic::response(id)) {
+        Err("the client id makes a response topic that the state store forbids")
+    } else {
+        Ok(())
+    }
+}
+
+fn seconds_up(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}
+
+impl fmt::Debug for Settings {
+    /// Without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("address", &self.address())
+            .field("client_id", &self.client_id)
+            .field("user_name", &self.user_name)
+            .field("password", &self.password.is_some())
+            .finish_non_exhaustive()
+    }
+}
