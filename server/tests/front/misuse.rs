@@ -63,7 +63,7 @@ fn malformed_packets_are_refused() {
         b"\xC0\xFF\xFF\xFF\xFF\x01",           // length of five bytes
     ] {
         assert_refused(ReasonCode::MALFORMED_PACKET, |world, client| {
-            world.bytes(client, bytes)
+            world.bytes(client, bytes);
         });
     }
 }
@@ -81,7 +81,7 @@ fn broken_rules_are_refused() {
         b"\x82\x0D\x00\x01\x00\x00\x07$share/\x06", // no-local shared subscription
     ] {
         assert_refused(ReasonCode::PROTOCOL_ERROR, |world, client| {
-            world.bytes(client, bytes)
+            world.bytes(client, bytes);
         });
     }
     assert_refused(ReasonCode::PROTOCOL_ERROR, |world, client| {

@@ -226,8 +226,8 @@ fn the_same_calls_give_the_same_bytes() {
                 client
             })
             .collect();
-        for publisher in 0..20 {
-            world.publish(&mut clients[publisher], &message("a/b", 1), b"x");
+        for publisher in &mut clients {
+            world.publish(publisher, &message("a/b", 1), b"x");
             while let Some(id) = world.front.next_dirty() {
                 world.front.take_output(id, &mut output, world.now);
             }

@@ -2,8 +2,8 @@
 use crate::world::{Client, World, connect, resume};
 use statestore::mqtt::{Connect, Disconnect, QoS, ReasonCode, Will};
 
-fn will(delay_s: u32) -> Option<Will> {
-    Some(Will {
+fn will(delay_s: u32) -> Will {
+    Will {
         topic: "w".into(),
         payload: "gone".into(),
         qos: QoS::AtLeastOnce,
@@ -15,7 +15,7 @@ fn will(delay_s: u32) -> Option<Will> {
         response_topic: None,
         correlation_data: None,
         user_properties: vec![("k".into(), "v".into())],
-    })
+    }
 }
 
 fn with_heir() -> (World, Client) {
@@ -29,7 +29,7 @@ fn with_heir() -> (World, Client) {
 fn a_lost_connection_publishes_the_will_with_its_properties() {
     let (mut world, heir) = with_heir();
     let (client, _) = world.join(&Connect {
-        will: will(0),
+        will: Some(will(0)),
         ..connect("me")
     });
     world.lose(&client);
@@ -51,13 +51,13 @@ fn a_lost_connection_publishes_the_will_with_its_properties() {
 fn a_good_disconnect_drops_the_will_and_0x04_does_not() {
     let (mut world, heir) = with_heir();
     let (client, _) = world.join(&Connect {
-        will: will(0),
+        will: Some(will(0)),
         ..connect("me")
     });
     world.disconnect(client, ReasonCode::SUCCESS);
     assert!(world.packets(&heir).is_empty());
     let (client, _) = world.join(&Connect {
-        will: will(0),
+        will: Some(will(0)),
         ..connect("me")
     });
     world.disconnect(client, ReasonCode::DISCONNECT_WITH_WILL);
@@ -68,7 +68,7 @@ fn a_good_disconnect_drops_the_will_and_0x04_does_not() {
 fn a_will_waits_for_its_delay() {
     let (mut world, heir) = with_heir();
     let (client, _) = world.join(&Connect {
-        will: will(5),
+        will: Some(will(5)),
         ..resume("me")
     });
     world.lose(&client);
@@ -84,7 +84,7 @@ fn a_will_waits_for_its_delay() {
 fn a_will_comes_at_the_end_of_the_session_if_that_is_earlier() {
     let (mut world, heir) = with_heir();
     let (client, _) = world.join(&Connect {
-        will: will(500),
+        will: Some(will(500)),
         ..resume("me")
     });
     world.lose(&client);
@@ -93,7 +93,7 @@ fn a_will_comes_at_the_end_of_the_session_if_that_is_earlier() {
     world.pass(1);
     assert_eq!(world.published(&heir).len(), 1);
     let (client, _) = world.join(&Connect {
-        will: will(500),
+        will: Some(will(500)),
         ..connect("me")
     });
     world.lose(&client);
@@ -108,7 +108,7 @@ fn a_will_comes_at_the_end_of_the_session_if_that_is_earlier() {
 fn a_client_that_comes_back_in_time_has_no_will() {
     let (mut world, heir) = with_heir();
     let (client, _) = world.join(&Connect {
-        will: will(5),
+        will: Some(will(5)),
         ..resume("me")
     });
     world.lose(&client);
@@ -128,7 +128,7 @@ fn a_client_that_comes_back_in_time_has_no_will() {
 fn a_clean_start_ends_the_session_and_publishes_its_will() {
     let (mut world, heir) = with_heir();
     let (client, _) = world.join(&Connect {
-        will: will(5),
+        will: Some(will(5)),
         ..resume("me")
     });
     world.lose(&client);
@@ -141,7 +141,7 @@ fn a_taken_over_connection_publishes_its_will_unless_it_is_delayed() {
     for (delay_s, expected) in [(0, 1), (5, 0)] {
         let (mut world, heir) = with_heir();
         world.join(&Connect {
-            will: will(delay_s),
+            will: Some(will(delay_s)),
             ..resume("me")
         });
         world.join(&resume("me"));
@@ -154,7 +154,7 @@ fn a_taken_over_connection_publishes_its_will_unless_it_is_delayed() {
 fn disconnect_may_shorten_the_session() {
     let (mut world, heir) = with_heir();
     let (mut client, _) = world.join(&Connect {
-        will: will(50),
+        will: Some(will(50)),
         ..resume("me")
     });
     let packet = Disconnect {
@@ -172,7 +172,7 @@ fn disconnect_may_shorten_the_session() {
 fn wills_are_not_published_when_the_server_stops() {
     let (mut world, heir) = with_heir();
     let (client, _) = world.join(&Connect {
-        will: will(0),
+        will: Some(will(0)),
         ..connect("me")
     });
     world.front.shut_down(world.now);

@@ -140,7 +140,7 @@ impl World {
     ) {
         self.send(client, |out| {
             header.encode(MAX, out, payload.len(), |out| {
-                out.extend_from_slice(payload)
+                out.extend_from_slice(payload);
             })
         });
     }
@@ -297,9 +297,8 @@ pub(crate) fn set(key: &str, value: &str) -> Bytes {
 }
 
 pub(crate) fn command(parts: &[&str]) -> Bytes {
-    let mut payload = format!("*{}\r\n", parts.len());
-    for part in parts {
-        payload += &format!("${}\r\n{part}\r\n", part.len());
-    }
-    payload.into()
+    let strings = parts
+        .iter()
+        .map(|part| format!("${}\r\n{part}\r\n", part.len()));
+    format!("*{}\r\n{}", parts.len(), strings.collect::<String>()).into()
 }

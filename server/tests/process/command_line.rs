@@ -1,0 +1,137 @@
+//! Errors are one line that says what to do.
+use crate::peer::{Daemon, statestored};
+use std::process::Output;
+
+/// Runs it with arguments that it cannot start with.
+fn fail(arguments: &[&str]) -> (Option<i32>, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = statestored(arguments)
+        .args(["--log", "error"])
+        .output()
+        .unwrap();
+    assert!(stdout.is_empty());
+    (status.code(), String::from_utf8(stderr).unwrap())
+}
+
+fn assert_one_line(text: &str, hints: &[&str]) {
+    assert!(
+        text.starts_with("statestored: ") && text.ends_with('\n'),
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), 1, "{text}");
+    for hint in hints {
+        assert!(text.contains(hint), "{hint:?} is not in {text:?}");
+    }
+}
+
+#[test]
+fn a_port_in_use() {
+    let daemon = Daemon::in_memory();
+    let address = format!("tcp://{}", daemon.address);
+    let (code, text) = fail(&["--storage", "memory", "--listen", &address]);
+    assert_eq!(code, Some(1));
+    assert_one_line(&text, &[&address, "in use", "--listen"]);
+}
+
+#[test]
+fn a_data_folder_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let _daemon = Daemon::start(&["--data-dir", path]);
+    let (code, text) = fail(&["--data-dir", path, "--listen", "tcp://127.0.0.1:0"]);
+    assert_eq!(code, Some(1));
+    assert_one_line(&text, &[path]);
+}
+
+#[test]
+fn a_data_folder_that_is_something_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("letter.txt");
+    std::fs::write(&file, "Dear all").unwrap();
+    let path = folder.path().to_str().unwrap();
+    let (code, text) = fail(&["--data-dir", path, "--listen", "tcp://127.0.0.1:0"]);
+    assert_eq!(code, Some(1));
+    assert_one_line(&text, &[path]);
+    assert_eq!(std::fs::read(&file).unwrap(), b"Dear all");
+}
+
+#[test]
+fn contradictions_and_unusable_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let (code, text) = fail(&["--storage", "memory", "--data-dir", path]);
+    assert_eq!(code, Some(1));
+    assert_one_line(&text, &["--data-dir", "--storage memory"]);
+    let absent = folder.path().join("absent");
+    let (_, text) = fail(&[
+        "--storage",
+        "memory",
+        "--users-file",
+        absent.to_str().unwrap(),
+    ]);
+    assert_one_line(&text, &["cannot read", "absent"]);
+    let users = folder.path().join("users");
+    for (content, hint) in [
+        ("ann:x\nbob\n", "line 2: expected NAME:PASSWORD"),
+        ("ann:x\nann:y\n", "line 2: this user stands twice"),
+        ("ann:\n", "line 1: the password is empty"),
+        ("# nobody\n", "is empty"),
+    ] {
+        std::fs::write(&users, content).unwrap();
+        let (_, text) = fail(&[
+            "--storage",
+            "memory",
+            "--users-file",
+            users.to_str().unwrap(),
+        ]);
+        assert_one_line(&text, &[hint]);
+    }
+}
+
+#[test]
+fn bad_options_are_usage_errors() {
+    for arguments in [
+        &["--listen", "http://x:1"][..],
+        &["--max-packet-bytes", "10"],
+        &["--max-keys", "many"],
+        &["--user", "ann"],
+        &["--frobnicate"],
+    ] {
+        let (code, text) = fail(arguments);
+        assert_eq!(code, Some(2), "{arguments:?}");
+        assert!(text.contains("--help"), "{text}");
+    }
+}
+
+#[test]
+fn the_default_folder_is_in_the_users_data_folder() {
+    let home = tempfile::tempdir().unwrap();
+    let xdg = tempfile::tempdir().unwrap();
+    for (variables, expected) in [
+        (
+            vec![("HOME", home.path())],
+            home.path().join(".local/share/statestored"),
+        ),
+        (
+            vec![("HOME", home.path()), ("XDG_DATA_HOME", xdg.path())],
+            xdg.path().join("statestored"),
+        ),
+    ] {
+        let daemon = Daemon::start_with(&[], &variables);
+        assert!(expected.is_dir(), "{expected:?}");
+        drop(daemon);
+    }
+}
+
+#[test]
+fn help_teaches_by_example() {
+    let output = statestored(&["--help"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("Examples:") && text.contains("--storage memory"),
+        "{text}"
+    );
+}

@@ -1,0 +1,8 @@
+//! The real process: command line, sockets, signals, and what is left after a kill.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod command_line;
+mod hostile;
+mod kill;
+mod peer;
+mod serving;
+mod stopping;

@@ -1,0 +1,234 @@
+//! A `statestored` process, and a raw MQTT client of it.
+use bytes::BytesMut;
+use statestore::mqtt::{
+    Connect, EncodeError, Packet, PacketId, PubAck, PublishHeader, ReasonCode, decode,
+};
+use statestore::protocol::topic;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+pub(crate) const MAX: u32 = u32::MAX;
+
+/// How long a test waits for what must happen. Only a failing test waits that long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) fn statestored(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_statestored"));
+    command.args(arguments).env_remove("XDG_DATA_HOME");
+    command
+}
+
+/// A process that is killed at the end of the test.
+pub(crate) struct Daemon {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl Daemon {
+    /// Starts it on a free port, and waits until it listens.
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, &[])
+    }
+
+    /// The same with environment variables.
+    pub(crate) fn start_with(arguments: &[&str], variables: &[(&str, &Path)]) -> Self {
+        let mut child = statestored(arguments)
+            .envs(variables.iter().copied())
+            .args(["--listen", "tcp://127.0.0.1:0", "--log", "warn"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let Some(address) = line.trim_end().strip_prefix("listening on tcp://") else {
+            panic!("{line:?}: {:?}", child.wait_with_output().unwrap());
+        };
+        Self {
+            address: address.parse().unwrap(),
+            child,
+        }
+    }
+
+    pub(crate) fn in_memory() -> Self {
+        Self::start(&["--storage", "memory"])
+    }
+
+    pub(crate) fn connect(&self, client_id: &str) -> Peer {
+        Peer::connect(self.address, client_id)
+    }
+
+    /// Sends a signal by its number.
+    pub(crate) fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args([signal, &id])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(mut self) -> Output {
+        let status = self.child.wait().unwrap();
+        let mut output = Output {
+            status,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+        };
+        self.child
+            .stdout
+            .take()
+            .unwrap()
+            .read_to_end(&mut output.stdout)
+            .unwrap();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_end(&mut output.stderr)
+            .unwrap();
+        output
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client on a blocking socket.
+pub(crate) struct Peer {
+    pub(crate) stream: TcpStream,
+    input: BytesMut,
+}
+
+impl Peer {
+    pub(crate) fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self {
+            stream,
+            input: BytesMut::new(),
+        }
+    }
+
+    pub(crate) fn connect(address: SocketAddr, client_id: &str) -> Self {
+        let connect = Connect {
+            client_id: client_id.into(),
+            clean_start: true,
+            ..Connect::default()
+        };
+        Self::join(address, &connect).unwrap()
+    }
+
+    /// Connects; the error is the reason of a refusal.
+    pub(crate) fn join(address: SocketAddr, connect: &Connect) -> Result<Self, ReasonCode> {
+        let mut peer = Self::open(address);
+        peer.send(|out| connect.encode(MAX, out));
+        match peer.receive() {
+            Some(Packet::ConnAck(connack)) if connack.reason == ReasonCode::SUCCESS => Ok(peer),
+            Some(Packet::ConnAck(connack)) => Err(connack.reason),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn send(&mut self, encode: impl FnOnce(&mut BytesMut) -> Result<(), EncodeError>) {
+        let mut out = BytesMut::new();
+        encode(&mut out).unwrap();
+        self.stream.write_all(&out).unwrap();
+    }
+
+    /// The next packet; `None` at the end of the connection.
+    pub(crate) fn receive(&mut self) -> Option<Packet> {
+        loop {
+            if let Some(packet) = decode(&mut self.input, MAX).unwrap() {
+                return Some(packet);
+            }
+            let mut chunk = [0; 64 * 1024];
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return None,
+                Ok(count) => self.input.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// The reason of the DISCONNECT that ends the connection.
+    pub(crate) fn disconnected(&mut self) -> ReasonCode {
+        loop {
+            match self.receive() {
+                Some(Packet::Disconnect(disconnect)) => {
+                    assert_eq!(self.receive(), None);
+                    return disconnect.reason;
+                }
+                Some(_) => {}
+                None => panic!("closed without DISCONNECT"),
+            }
+        }
+    }
+
+    /// Sends a command and returns the payload of its response.
+    pub(crate) fn request(&mut self, correlation: u64, parts: &[&[u8]]) -> Vec<u8> {
+        self.send(|out| encode_request(correlation, parts, out));
+        loop {
+            match self.receive() {
+                Some(Packet::PubAck(puback)) => assert_eq!(puback.reason, ReasonCode::SUCCESS),
+                Some(Packet::Publish(response)) => {
+                    let expected = correlation.to_be_bytes();
+                    assert_eq!(response.correlation_data(), Some(&expected[..]));
+                    self.acknowledge(response.packet_id().unwrap());
+                    return response.payload_bytes().to_vec();
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    pub(crate) fn acknowledge(&mut self, packet_id: PacketId) {
+        self.send(|out| PubAck::success(packet_id).encode(MAX, out));
+    }
+
+    pub(crate) fn assert_alive(&mut self) {
+        self.stream.write_all(&[0xC0, 0]).unwrap();
+        assert_eq!(self.receive(), Some(Packet::PingResp));
+    }
+}
+
+/// Appends a request; packet identifier and correlation data come from `correlation`.
+pub(crate) fn encode_request(
+    correlation: u64,
+    parts: &[&[u8]],
+    out: &mut BytesMut,
+) -> Result<(), EncodeError> {
+    let mut payload = format!("*{}\r\n", parts.len()).into_bytes();
+    for part in parts {
+        payload.extend_from_slice(format!("${}\r\n", part.len()).as_bytes());
+        payload.extend_from_slice(part);
+        payload.extend_from_slice(b"\r\n");
+    }
+    let id = u16::try_from(correlation % 60_000 + 1).unwrap();
+    let header = PublishHeader {
+        topic: topic::REQUEST,
+        packet_id: PacketId::new(id),
+        response_topic: Some("clients/peer/services/statestore/_any_/command/invoke/response"),
+        correlation_data: Some(&correlation.to_be_bytes()),
+        user_properties: &[("__ts", "1700000000000:0:peer")],
+        ..PublishHeader::default()
+    };
+    header.encode(MAX, out, payload.len(), |out| {
+        out.extend_from_slice(&payload)
+    })
+}
