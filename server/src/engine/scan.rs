@@ -50,7 +50,9 @@ impl Pages {
         loop {
             let (entries, last) = table.segment_at(position);
             candidates.clear();
+            work += VISIT_WORK;
             candidates.extend(entries.filter_map(|entry| {
+                work += VISIT_WORK;
                 let (key, deadline) = entry.key_and_deadline();
                 let hash = table.hash(key);
                 let is_live = deadline.is_none_or(|deadline| deadline > mono_ms);
@@ -60,11 +62,11 @@ impl Pages {
             // keys with the same hash share a position, so a page has all of them or none
             for group in candidates.chunk_by(|a, b| a.0 == b.0) {
                 let hash = group[0].0;
-                if work >= PAGE_WORK {
+                if work >= PAGE_WORK && hash > from {
                     return page.end(Some(hash));
                 }
                 let matching = group.iter().map(|&(_, key)| key).filter(|key| {
-                    work += VISIT_WORK + key.len().saturating_mul(pattern.len());
+                    work += key.len().saturating_mul(pattern.len());
                     glob.matches(key)
                 });
                 if !page.add(matching, self) {
@@ -75,7 +77,6 @@ impl Pages {
                 return page.end(None);
             };
             position = next;
-            work += VISIT_WORK;
             if work >= PAGE_WORK {
                 return page.end(Some(position));
             }

@@ -151,6 +151,24 @@ fn many_client_ids_push_out_the_idle_and_not_the_busy() {
 }
 
 #[test]
+fn sessions_that_end_make_room() {
+    let mut sim = Simulation::with(EngineConfig {
+        replay_per_client: 10,
+        replay_total: 20,
+        ..config()
+    });
+    let first = again(&mut sim, b"1", "SET k v NX");
+    for i in 0..1_000 {
+        let client = format!("client-{i}");
+        for _ in 0..10 {
+            sim.run_as(&client, "SET other v");
+        }
+        sim.engine.session_ended(&client);
+    }
+    assert_eq!(again(&mut sim, b"1", "SET k v NX"), first);
+}
+
+#[test]
 fn nothing_is_remembered_if_nothing_is_to_be() {
     for (replay_per_client, replay_total) in [(0, 10), (10, 0)] {
         let mut sim = Simulation::with(EngineConfig {

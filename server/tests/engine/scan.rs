@@ -128,6 +128,42 @@ fn a_page_is_bounded_in_bytes_but_one_long_key_fits_alone() {
 }
 
 #[test]
+fn no_page_exceeds_its_bytes() {
+    for max_page_bytes in 100..300 {
+        let mut sim = Simulation::with(EngineConfig {
+            max_page_bytes,
+            ..config()
+        });
+        for key in 0..100 {
+            sim.run(&format!("SET {key:03} v"));
+        }
+        let mut token = None;
+        loop {
+            let response = ask(&mut sim, "*", token.as_deref());
+            assert!(response.reply.encoded_len() <= max_page_bytes);
+            token = page(response).1;
+            if token.is_none() {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_has_expired_is_not_found_and_costs_no_more_than_what_does_not_match() {
+    let mut sim = Simulation::new();
+    for key in 0..20_000 {
+        sim.run(&format!("SET {key} v PX 10"));
+    }
+    sim.run("SET lives v");
+    sim.pass(10);
+    let (keys, token) = next(&mut sim, "*", None);
+    assert!(keys.len() <= 1 && token.is_some());
+    assert_eq!(all(&mut sim, "*").0, ["lives"]);
+    assert!(sim.engine.len() > 10_000, "they are still to be removed");
+}
+
+#[test]
 fn what_is_no_token_is_a_syntax_error() {
     let mut sim = paged(10);
     for key in 0..100 {
