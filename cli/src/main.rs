@@ -1,2 +1,79 @@
 //! `statestore`: get, set and watch keys from the shell.
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod bench;
+mod connection;
+mod del;
+mod duration;
+mod escape;
+mod exit;
+mod failure;
+mod get;
+mod key;
+mod message;
+mod output;
+mod record;
+mod scan;
+mod set;
+mod value;
+mod vdel;
+mod watch;
+
+use arguments::{Arguments, Verb};
+use clap::Parser as _;
+use exit::Exit;
+use failure::Failure;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return arguments::explain(&error).into(),
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            return Failure::usage(format!("cannot start: {error}"))
+                .report()
+                .into();
+        }
+    };
+    let exit = runtime
+        .block_on(run(arguments))
+        .unwrap_or_else(|failure| failure.report());
+    // a read from standard input or a write to a full pipe may hang for ever; do not wait for it
+    runtime.shutdown_background();
+    exit.into()
+}
+
+async fn run(Arguments { verb, global }: Arguments) -> Result<Exit, Failure> {
+    let interrupted = if matches!(verb, Verb::Watch(_)) {
+        Exit::Done
+    } else {
+        Exit::Interrupted
+    };
+    let work = async {
+        match verb {
+            Verb::Get(get) => get.run(&global).await,
+            Verb::Set(set) => set.run(&global).await,
+            Verb::Del(del) => del.run(&global).await,
+            Verb::Vdel(vdel) => vdel.run(&global).await,
+            Verb::Scan(scan) => scan.run(&global).await,
+            Verb::Watch(watch) => watch.run(&global).await,
+            Verb::Bench(bench) => bench.run(&global).await,
+        }
+    };
+    tokio::select! {
+        // listen for Ctrl-C before anything is begun
+        biased;
+        signal = tokio::signal::ctrl_c() => match signal {
+            Ok(()) => Ok(interrupted),
+            Err(error) => Err(Failure::usage(format!("cannot listen for Ctrl-C: {error}"))),
+        },
+        result = work => result,
+    }
+}

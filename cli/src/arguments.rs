@@ -1,0 +1,119 @@
+//! The command line as a whole.
+use crate::{
+    bench::Bench, del::Del, duration, exit::Exit, get::Get, message, scan::Scan, set::Set,
+    vdel::Vdel, watch::Watch,
+};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
+use std::time::Duration;
+
+/// Get, set and watch keys of an Azure IoT Operations state store.
+#[derive(Debug, Parser)]
+#[command(name = "statestore", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+    #[command(flatten)]
+    pub(crate) global: Global,
+}
+
+/// What every subcommand accepts.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection and output")]
+pub(crate) struct Global {
+    /// Where the store is: mqtt://[USER[:PASSWORD]@]HOST[:PORT]
+    #[arg(
+        long,
+        global = true,
+        env = "STATESTORE_URL",
+        hide_env_values = true,
+        default_value = "mqtt://127.0.0.1:1883"
+    )]
+    pub(crate) url: String,
+    /// How long to wait for the connection, and for each answer
+    #[arg(long, global = true, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    pub(crate) timeout: Duration,
+    /// MQTT client id [default: a new random one]
+    #[arg(long, global = true, value_name = "ID")]
+    pub(crate) client_id: Option<String>,
+    /// Print JSON, one object per line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Keys and patterns have escapes, in and out: \\ \n \r \t \xNN
+    #[arg(long, short, global = true)]
+    pub(crate) escaped: bool,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Get(Get),
+    Set(Set),
+    Del(Del),
+    Vdel(Vdel),
+    Scan(Scan),
+    Watch(Watch),
+    Bench(Bench),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  statestore set greeting hello          store a value; prints its version
+  statestore get greeting                print the value
+  statestore watch greeting              print every change until Ctrl-C
+  statestore scan 'sensor/*'             list the keys that match
+  statestore --url mqtt://edge:1883 get greeting
+
+'statestore SUBCOMMAND --help' shows examples of each.
+
+Exit codes:
+  0  done
+  1  the key is absent, the condition was not met, or the value did not match
+  2  the arguments, or a local file, cannot be used
+  3  no answer: could not connect, timed out, or connection lost
+  4  the store refused";
+
+/// Prints the help that was asked for, or one line about what is wrong with the arguments.
+pub(crate) fn explain(error: &clap::Error) -> Exit {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let exit = if error.use_stderr() {
+            Exit::Usage
+        } else {
+            Exit::Done
+        };
+        // a closed output needs no help text
+        let _ = error.print();
+        return exit;
+    }
+    let verbs = Arguments::command();
+    let verb = std::env::args_os()
+        .skip(1)
+        .filter_map(|argument| argument.into_string().ok())
+        .find(|argument| verbs.find_subcommand(argument).is_some())
+        .map(|verb| verb + " ")
+        .unwrap_or_default();
+    let what = one_line(&error.render().to_string());
+    message::complain(&format!("{what}; see 'statestore {verb}--help'"));
+    Exit::Usage
+}
+
+/// The paragraphs in which clap says what is wrong, and its tips, without the usage that follows them.
+fn one_line(text: &str) -> String {
+    text.trim_start_matches("error: ")
+        .split("\n\n")
+        .take_while(|paragraph| !paragraph.starts_with("Usage:"))
+        .filter(|paragraph| !paragraph.starts_with("For more information"))
+        .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_model_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,50 @@
+//! The keys that a load works on.
+
+/// Numbered keys: a prefix and ten digits.
+#[derive(Debug, Clone)]
+pub(crate) struct Keys {
+    template: Vec<u8>,
+    count: u64,
+}
+
+const DIGITS: usize = 10;
+
+/// As many as the digits can tell apart.
+pub(crate) const MAX_KEYS: u64 = 10_000_000_000;
+
+impl Keys {
+    /// `count` keys that begin with `prefix`.
+    pub(crate) fn new(prefix: &str, count: u64) -> Self {
+        Self {
+            template: [prefix.as_bytes(), &[b'0'; DIGITS]].concat(),
+            count,
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The key of this number, written over the one before it: no allocation per operation.
+    pub(crate) fn at(&mut self, number: u64) -> &[u8] {
+        let mut rest = number;
+        for digit in self.template.iter_mut().rev().take(DIGITS) {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        &self.template
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Keys, MAX_KEYS};
+
+    #[test]
+    fn keys_have_one_length_and_differ() {
+        let mut keys = Keys::new("bench:", MAX_KEYS);
+        assert_eq!(keys.at(MAX_KEYS - 1), b"bench:9999999999");
+        assert_eq!(keys.at(7), b"bench:0000000007");
+    }
+}

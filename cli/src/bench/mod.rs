@@ -1,0 +1,159 @@
+//! `statestore bench`.
+mod keys;
+mod latency;
+mod mix;
+mod plan;
+mod progress;
+mod report;
+mod tally;
+mod worker;
+
+use crate::{arguments::Global, exit::Exit, failure::Failure, output::Output};
+use clap::{Args, value_parser};
+use keys::{Keys, MAX_KEYS};
+use mix::{Mix, Verb};
+use plan::{Limit, Phase, Plan};
+use progress::Progress;
+use report::{PhaseReport, Report, Settings};
+use std::time::{Duration, Instant};
+use tally::Tally;
+use worker::Workers;
+
+/// Measure a store under load
+///
+/// A closed loop: each of --in-flight lanes sends its next operation when its last one is answered. If the mix has
+/// GETs, every key is set once before the measurement. The keys are deleted at the end. Keys that begin with the
+/// prefix are overwritten: do not point this at a prefix in use.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Bench {
+    /// Operations in flight on each connection
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u32).range(1..=65_535))]
+    in_flight: u32,
+    /// Connections, shared out among as many threads as the machine has cores
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=10_000))]
+    connections: u32,
+    /// End after this many operations; 0 only fills the keys
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    ops: u64,
+    /// End after this time instead of a number of operations
+    #[arg(long, value_name = "N", conflicts_with = "ops", value_parser = value_parser!(u64).range(1..=86_400))]
+    seconds: Option<u64>,
+    /// What to do, with weights: get, set, del
+    #[arg(long, default_value = "get=80,set=20")]
+    mix: Mix,
+    /// Bytes of each value
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(..=268_435_455))]
+    value_bytes: u32,
+    /// How many keys; operations are spread over them evenly at random
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..=MAX_KEYS))]
+    keys: u64,
+    /// What the keys begin with; ten digits follow
+    #[arg(long, value_name = "TEXT", default_value = "bench:")]
+    key_prefix: String,
+    /// The same seed draws the same operations and values
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Leave the keys in the store
+    #[arg(long)]
+    keep: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  statestore bench                                100,000 operations, 80 % of them GETs
+  statestore bench --in-flight 1 --ops 20000      the latency of one operation at a time
+  statestore bench --mix set=100 --value-bytes 4096 --seconds 10
+  statestore bench --connections 8 --in-flight 32 --json
+  statestore bench --keys 1000000 --ops 0 --keep  fill a store with a million keys";
+
+impl Bench {
+    /// Runs it.
+    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let plan = self.plan(global.timeout);
+        let mut workers = Workers::start(global, &plan, self.connections).await?;
+        let settings = Settings {
+            connections: self.connections,
+            threads: workers.threads(),
+            in_flight: self.in_flight,
+            mix: self.mix.to_string(),
+            keys: self.keys,
+            value_bytes: plan.value.len(),
+            seed: self.seed,
+        };
+        let fill = if self.mix.has(Verb::Get) || self.ops == 0 {
+            Some(self.each(Verb::Set, "fill", &mut workers, &plan).await?)
+        } else {
+            None
+        };
+        let load = self.load(&mut workers, &plan).await?;
+        let clean_up = if self.keep {
+            None
+        } else {
+            let deleted = self.each(Verb::Del, "clean up", &mut workers, &plan);
+            Some(deleted.await?)
+        };
+        let report = Report {
+            settings,
+            fill: fill.as_ref().map(PhaseReport::from),
+            load: PhaseReport::from(&load),
+            clean_up: clean_up.as_ref().map(PhaseReport::from),
+        };
+        let text = if global.json {
+            serde_json::to_string(&report).expect("a report is always JSON") + "\n"
+        } else {
+            report.to_string()
+        };
+        Output::stdout().print(text.as_bytes()).await?;
+        let phases = fill.iter().chain([&load]).chain(&clean_up);
+        let failed = phases
+            .map(|tally| tally.exit)
+            .find(|exit| *exit != Exit::Done);
+        Ok(failed.unwrap_or(Exit::Done))
+    }
+
+    fn plan(&self, timeout: Duration) -> Plan {
+        let mut value = vec![0; self.value_bytes as usize];
+        fastrand::Rng::with_seed(self.seed).fill(&mut value);
+        Plan {
+            keys: Keys::new(&self.key_prefix, self.keys),
+            value: value.into(),
+            in_flight: self.in_flight,
+            timeout,
+            seed: self.seed,
+            progress: Progress::default(),
+        }
+    }
+
+    async fn each(
+        &self,
+        verb: Verb,
+        title: &'static str,
+        workers: &mut Workers,
+        plan: &Plan,
+    ) -> Result<Tally, Failure> {
+        plan.progress.reset();
+        let work = workers.run(Phase::Each(verb), plan);
+        progress::show(title, self.keys, || plan.progress.position(), work).await
+    }
+
+    async fn load(&self, workers: &mut Workers, plan: &Plan) -> Result<Tally, Failure> {
+        plan.progress.reset();
+        let Some(seconds) = self.seconds else {
+            let work = workers.run(Phase::Random(self.mix, Limit::Operations(self.ops)), plan);
+            return progress::show("load", self.ops, || plan.progress.position(), work).await;
+        };
+        let started = Instant::now();
+        let work = workers.run(
+            Phase::Random(self.mix, Limit::Time(Duration::from_secs(seconds))),
+            plan,
+        );
+        progress::show(
+            "load, seconds",
+            seconds,
+            || started.elapsed().as_secs(),
+            work,
+        )
+        .await
+    }
+}

@@ -1,0 +1,68 @@
+//! The progress bar.
+use indicatif::{ProgressBar, ProgressStyle};
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// Finished operations of a phase. Clones count together; each hands over its count now and then, so that threads do
+/// not fight over one cache line.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Progress {
+    own: u64,
+    all: Arc<AtomicU64>,
+}
+
+impl Progress {
+    /// Counts one operation.
+    pub(crate) fn advance(&mut self) {
+        const BATCH: u64 = 64;
+        self.own += 1;
+        if self.own == BATCH {
+            self.all.fetch_add(BATCH, Ordering::Relaxed);
+            self.own = 0;
+        }
+    }
+
+    /// Begins a phase.
+    pub(crate) fn reset(&self) {
+        self.all.store(0, Ordering::Relaxed);
+    }
+
+    /// About as many as are finished.
+    pub(crate) fn position(&self) -> u64 {
+        self.all.load(Ordering::Relaxed)
+    }
+}
+
+/// How often it is drawn.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// Shows a bar on standard error, if that is a terminal, until `work` ends.
+pub(crate) async fn show<T>(
+    title: &'static str,
+    total: u64,
+    position: impl Fn() -> u64,
+    work: impl Future<Output = T>,
+) -> T {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {human_pos}/{human_len} {eta}")
+        .expect("the template is valid");
+    let bar = ProgressBar::new(total)
+        .with_message(title)
+        .with_style(style);
+    let mut ticks = tokio::time::interval(PERIOD);
+    let mut work = pin!(work);
+    let result = loop {
+        tokio::select! {
+            biased;
+            result = &mut work => break result,
+            _ = ticks.tick() => bar.set_position(position()),
+        }
+    };
+    bar.finish_and_clear();
+    result
+}

@@ -1,0 +1,61 @@
+//! What a load counts.
+use super::{latency::Latencies, mix::Verb};
+use crate::exit::Exit;
+use std::{collections::BTreeMap, time::Duration};
+
+/// The counts of one worker in one phase, or of all of them together.
+#[derive(Debug, Clone)]
+pub(crate) struct Tally {
+    /// Latencies of what succeeded, by `Verb as usize`.
+    pub(crate) latencies: [Latencies; Verb::ALL.len()],
+    /// GETs and DELs that found no key.
+    pub(crate) absent: u64,
+    /// Failed operations by kind.
+    pub(crate) errors: BTreeMap<String, u64>,
+    /// The exit code that the first error calls for.
+    pub(crate) exit: Exit,
+    /// From the first operation to the end of the last.
+    pub(crate) elapsed: Duration,
+}
+
+impl Tally {
+    /// Nothing yet; latencies are told apart up to `longest`.
+    pub(crate) fn up_to(longest: Duration) -> Self {
+        Self {
+            latencies: std::array::from_fn(|_| Latencies::up_to(longest)),
+            absent: 0,
+            errors: BTreeMap::new(),
+            exit: Exit::Done,
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    /// Counts a success.
+    pub(crate) fn record(&mut self, verb: Verb, latency: Duration, found: bool) {
+        self.latencies[verb as usize].record(latency);
+        self.absent += u64::from(!found);
+    }
+
+    /// Counts a failure.
+    pub(crate) fn record_error(&mut self, kind: String, exit: Exit) {
+        *self.errors.entry(kind).or_default() += 1;
+        if self.exit == Exit::Done {
+            self.exit = exit;
+        }
+    }
+
+    /// Adds what was counted elsewhere at the same time.
+    pub(crate) fn add(&mut self, other: Self) {
+        for (sum, part) in self.latencies.iter_mut().zip(&other.latencies) {
+            sum.add(part);
+        }
+        self.absent += other.absent;
+        for (kind, count) in other.errors {
+            *self.errors.entry(kind).or_default() += count;
+        }
+        if self.exit == Exit::Done {
+            self.exit = other.exit;
+        }
+        self.elapsed = self.elapsed.max(other.elapsed);
+    }
+}

@@ -1,0 +1,202 @@
+//! Threads that make the load: each has its own runtime, in which its connections and its operations live, so that
+//! no operation crosses a thread.
+use super::{
+    mix::Verb,
+    plan::{Phase, Plan, Source},
+    progress::Progress,
+    tally::Tally,
+};
+use crate::{
+    arguments::Global,
+    connection::{Connection, exit},
+    failure::Failure,
+};
+use statestore::DelOutcome;
+use std::{cell::RefCell, rc::Rc, time::Instant};
+use tokio::{runtime::LocalRuntime, sync::mpsc, task::JoinSet};
+
+/// All workers.
+#[derive(Debug)]
+pub(crate) struct Workers(Vec<Handle>);
+
+/// The two ends of a worker's channels; the worker ends when they are dropped.
+#[derive(Debug)]
+struct Handle {
+    phases: mpsc::UnboundedSender<Phase>,
+    tallies: mpsc::UnboundedReceiver<Result<Tally, Failure>>,
+}
+
+impl Workers {
+    /// Starts as many threads as the machine runs at once (not more than there are connections) and connects.
+    pub(crate) async fn start(
+        global: &Global,
+        plan: &Plan,
+        connections: u32,
+    ) -> Result<Self, Failure> {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let count = connections.min(u32::try_from(cores).unwrap_or(u32::MAX));
+        let mut handles = Vec::new();
+        for index in 0..count {
+            let (phase_sender, phases) = mpsc::unbounded_channel();
+            let (tally_sender, tallies) = mpsc::unbounded_channel();
+            let worker = Worker {
+                global: global.clone(),
+                plan: plan.clone(),
+                index,
+                count,
+                connections: (index..connections).step_by(count as usize).collect(),
+                tallies: tally_sender,
+            };
+            std::thread::Builder::new()
+                .name(format!("bench-{index}"))
+                .spawn(move || worker.run(phases))
+                .map_err(|error| Failure::usage(format!("cannot start a thread: {error}")))?;
+            handles.push(Handle {
+                phases: phase_sender,
+                tallies,
+            });
+        }
+        let mut workers = Self(handles);
+        workers.collect(plan).await?;
+        Ok(workers)
+    }
+
+    /// How many threads there are.
+    pub(crate) fn threads(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Does a phase.
+    pub(crate) async fn run(&mut self, phase: Phase, plan: &Plan) -> Result<Tally, Failure> {
+        for worker in &self.0 {
+            // one that has ended is found out when its answer does not come
+            let _ = worker.phases.send(phase);
+        }
+        self.collect(plan).await
+    }
+
+    /// One answer of each worker, added up.
+    async fn collect(&mut self, plan: &Plan) -> Result<Tally, Failure> {
+        let mut sum = Tally::up_to(plan.timeout);
+        for worker in &mut self.0 {
+            let answer = worker.tallies.recv().await;
+            sum.add(answer.unwrap_or_else(|| Err(Failure::usage("a load thread ended early")))?);
+        }
+        Ok(sum)
+    }
+}
+
+/// One thread.
+struct Worker {
+    global: Global,
+    plan: Plan,
+    index: u32,
+    count: u32,
+    /// The numbers of its connections.
+    connections: Vec<u32>,
+    /// One answer when connected, then one after each phase.
+    tallies: mpsc::UnboundedSender<Result<Tally, Failure>>,
+}
+
+impl Worker {
+    fn run(self, mut phases: mpsc::UnboundedReceiver<Phase>) {
+        let runtime = match LocalRuntime::new() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                return self.answer(Err(Failure::usage(format!(
+                    "cannot start a runtime: {error}"
+                ))));
+            }
+        };
+        runtime.block_on(async {
+            let connections = match self.connect().await {
+                Ok(connections) => connections,
+                Err(failure) => return self.answer(Err(failure)),
+            };
+            self.answer(Ok(Tally::up_to(self.plan.timeout)));
+            while let Some(phase) = phases.recv().await {
+                self.answer(Ok(self.load(&connections, phase).await));
+            }
+        });
+    }
+
+    fn answer(&self, answer: Result<Tally, Failure>) {
+        // nobody listens any more if another worker has failed
+        let _ = self.tallies.send(answer);
+    }
+
+    async fn connect(&self) -> Result<Vec<Rc<Connection>>, Failure> {
+        let mut connections = Vec::new();
+        for number in &self.connections {
+            let mut global = self.global.clone();
+            global.client_id = global.client_id.map(|id| format!("{id}-{number}"));
+            connections.push(Rc::new(Connection::open(&global).await?));
+        }
+        Ok(connections)
+    }
+
+    async fn load(&self, connections: &[Rc<Connection>], phase: Phase) -> Tally {
+        let started = Instant::now();
+        let shared = Rc::new(RefCell::new(Shared {
+            source: Source::new(phase, &self.plan, self.index, self.count, started),
+            tally: Tally::up_to(self.plan.timeout),
+            progress: self.plan.progress.clone(),
+        }));
+        let mut lanes = JoinSet::new();
+        for connection in connections {
+            for _ in 0..self.plan.in_flight {
+                lanes.spawn_local(lane(connection.clone(), self.plan.clone(), shared.clone()));
+            }
+        }
+        lanes.join_all().await;
+        let mut tally = Rc::into_inner(shared)
+            .expect("every lane has ended")
+            .into_inner()
+            .tally;
+        tally.elapsed = started.elapsed();
+        tally
+    }
+}
+
+/// What the lanes of a worker have in common.
+struct Shared {
+    source: Source,
+    tally: Tally,
+    progress: Progress,
+}
+
+/// One operation after the other. The end of one is the beginning of the next: one look at the clock for each.
+async fn lane(connection: Rc<Connection>, mut plan: Plan, shared: Rc<RefCell<Shared>>) {
+    let client = &connection.client;
+    let mut started = Instant::now();
+    loop {
+        let Some((verb, number)) = shared.borrow_mut().source.next(started) else {
+            return;
+        };
+        let key = plan.keys.at(number);
+        let outcome = match verb {
+            Verb::Get => client.get(key).await.map(|entry| entry.is_some()),
+            Verb::Set => client.set(key, &plan.value).await.map(|_| true),
+            Verb::Del => client
+                .del(key)
+                .await
+                .map(|outcome| outcome != DelOutcome::Absent),
+        };
+        let ended = Instant::now();
+        shared.borrow_mut().progress.advance();
+        match outcome {
+            Ok(found) => shared
+                .borrow_mut()
+                .tally
+                .record(verb, ended - started, found),
+            Err(error) => {
+                let kind = error.kind();
+                let name = format!("{kind:?}");
+                shared.borrow_mut().tally.record_error(name, exit(kind));
+                // an error can come without any wait; the connection needs the thread too
+                tokio::task::yield_now().await;
+            }
+        }
+        started = ended;
+    }
+}

@@ -1,0 +1,92 @@
+//! The connection to the store, and what its errors mean to a user of the command line.
+use crate::{arguments::Global, exit::Exit, failure::Failure};
+use statestore::{Client, Error, ErrorKind, Settings};
+use std::time::Duration;
+
+/// How long taking leave may take.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// An open connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    /// The client.
+    pub(crate) client: Client,
+}
+
+impl Connection {
+    /// Connects, or says why not.
+    pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
+        let mut settings = Settings::from_url(&global.url)
+            .map_err(|error| failure(&error))?
+            .connect_timeout(global.timeout)
+            .request_timeout(global.timeout)
+            // long enough to get an answer through a lost connection, and nothing stays behind
+            .session_expiry(global.timeout);
+        if let Some(client_id) = &global.client_id {
+            settings = settings.client_id(client_id);
+        }
+        let client = Client::connect(settings)
+            .await
+            .map_err(|error| failure(&error))?;
+        Ok(Self { client })
+    }
+
+    /// Takes leave of the broker. The work is done, so nothing can fail any more, and nobody waits for long.
+    pub(crate) async fn close(&self) {
+        let _ = tokio::time::timeout(LEAVE_TIMEOUT, self.client.close()).await;
+    }
+}
+
+/// The end of a subcommand by an error of the client.
+pub(crate) fn failure(error: &Error) -> Failure {
+    let text = match advice(error.kind()) {
+        Some(advice) => format!("{error}; {advice}"),
+        None => error.to_string(),
+    };
+    Failure::new(exit(error.kind()), text)
+}
+
+/// The exit code of each kind of error.
+pub(crate) fn exit(kind: ErrorKind) -> Exit {
+    match kind {
+        ErrorKind::InvalidArgument | ErrorKind::InvalidSettings | ErrorKind::TooLarge => {
+            Exit::Usage
+        }
+        ErrorKind::Rejected
+        | ErrorKind::Rpc
+        | ErrorKind::TimestampSkew
+        | ErrorKind::FencingTokenRequired
+        | ErrorKind::FencingTokenSkew
+        | ErrorKind::FencingTokenLower
+        | ErrorKind::QuotaExceeded
+        | ErrorKind::Syntax
+        | ErrorKind::NotAuthorized
+        | ErrorKind::UnknownCommand
+        | ErrorKind::WrongArguments
+        | ErrorKind::MissingTimestamp
+        | ErrorKind::MalformedTimestamp
+        | ErrorKind::EmptyKey
+        | ErrorKind::OtherRefusal => Exit::Refused,
+        _ => Exit::NoAnswer,
+    }
+}
+
+/// What to do about it, where the error itself does not say.
+fn advice(kind: ErrorKind) -> Option<&'static str> {
+    Some(match kind {
+        ErrorKind::InvalidSettings => "write --url mqtt://HOST:PORT, or set STATESTORE_URL",
+        ErrorKind::Unreachable => {
+            "start statestored, or say where the store is with --url or STATESTORE_URL"
+        }
+        ErrorKind::NotAuthenticated => "put them into the URL: mqtt://USER:PASSWORD@HOST:PORT",
+        ErrorKind::NoStore => "start the state store behind this broker, or try another --url",
+        ErrorKind::TimedOut | ErrorKind::SessionLost => "try again, or wait longer with --timeout",
+        ErrorKind::TooLarge => "store it in parts, or raise the limit of the broker",
+        ErrorKind::FencingTokenRequired => "give it with --fence TOKEN",
+        ErrorKind::FencingTokenLower => "take the lease again and use its new token",
+        ErrorKind::QuotaExceeded => "delete keys, or raise the quota of the store",
+        ErrorKind::NotAuthorized => "ask the operator of the store for the right",
+        ErrorKind::UnknownCommand => "the store is too old for this subcommand",
+        _ => return None,
+    })
+}

@@ -1,0 +1,72 @@
+//! `statestore del`.
+use crate::{
+    arguments::Global,
+    connection::{Connection, failure},
+    exit::Exit,
+    failure::Failure,
+    key,
+    output::Output,
+    record::Record,
+};
+use clap::Args;
+use statestore::{DelOptions, DelOutcome, protocol::Hlc};
+use std::ffi::OsString;
+
+/// Delete a key
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Del {
+    /// The key
+    key: OsString,
+    /// Fencing token: needed if the key is protected by one
+    #[arg(long, value_name = "TOKEN")]
+    fence: Option<Hlc>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  statestore del sensor/1                  prints the version of the deletion
+  statestore del sensor/1 || echo absent   exit code 1 says that there was nothing to delete
+  statestore del state --fence \"$token\"    delete under a lease";
+
+impl Del {
+    /// Runs it.
+    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let key = key::from_argument(&self.key, global.escaped)?;
+        let options = DelOptions {
+            fencing_token: self.fence,
+            ..DelOptions::default()
+        };
+        let connection = Connection::open(global).await?;
+        let outcome = connection.client.del_with(&key, &options).await;
+        let outcome = outcome.map_err(|error| failure(&error))?;
+        connection.close().await;
+
+        match outcome {
+            DelOutcome::Deleted { version } => deleted(global, &key, version.as_ref()).await,
+            DelOutcome::Absent => {
+                if global.json {
+                    let record = Record::of_key(&key).result("absent");
+                    Output::stdout().print(&record.line()).await?;
+                }
+                Ok(key::absent(&key))
+            }
+        }
+    }
+}
+
+/// Prints a deletion; also VDEL's.
+pub(crate) async fn deleted(
+    global: &Global,
+    key: &[u8],
+    version: Option<&Hlc>,
+) -> Result<Exit, Failure> {
+    let mut stdout = Output::stdout();
+    if global.json {
+        let record = Record::of_key(key).result("deleted").version(version);
+        stdout.print(&record.line()).await?;
+    } else if let Some(version) = version {
+        stdout.print(format!("{version}\n").as_bytes()).await?;
+    }
+    Ok(Exit::Done)
+}

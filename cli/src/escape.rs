@@ -1,0 +1,113 @@
+//! Bytes as one line of readable text, and back.
+//!
+//! Everything that is printable UTF-8 stays as it is. A backslash becomes `\\`, and what could break the line or
+//! steer a terminal becomes `\n`, `\r`, `\t` or, byte by byte, `\xNN`. [`unescape`] is the exact inverse.
+use std::fmt::Write as _;
+
+/// The escaped form of `bytes`: always one line, never with a control character in it.
+pub(crate) fn escape(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\\' => text.push_str("\\\\"),
+                '\n' => text.push_str("\\n"),
+                '\r' => text.push_str("\\r"),
+                '\t' => text.push_str("\\t"),
+                _ if steers_terminal(character) => {
+                    push_hex(&mut text, character.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                _ => text.push(character),
+            }
+        }
+        push_hex(&mut text, chunk.invalid());
+    }
+    text
+}
+
+/// The bytes that an escaped text stands for; `None` if it ends within an escape or has an unknown one.
+pub(crate) fn unescape(text: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        let (&escape, after) = rest.split_first()?;
+        rest = after;
+        bytes.push(match escape {
+            b'\\' => b'\\',
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'x' => {
+                let (&[high, low], after) = rest.split_first_chunk()?;
+                rest = after;
+                hex_digit(high)? << 4 | hex_digit(low)?
+            }
+            _ => return None,
+        });
+    }
+    Some(bytes)
+}
+
+/// Control characters, and the invisible ones that reorder or hide the text around them.
+fn steers_terminal(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        )
+}
+
+fn push_hex(text: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        let _ = write!(text, "\\x{byte:02x}");
+    }
+}
+
+fn hex_digit(digit: u8) -> Option<u8> {
+    char::from(digit)
+        .to_digit(16)
+        .and_then(|value| u8::try_from(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{escape, unescape};
+
+    #[test]
+    fn printable_text_stays() {
+        assert_eq!(escape("Füllstand 3 €".as_bytes()), "Füllstand 3 €");
+    }
+
+    #[test]
+    fn every_byte_string_comes_back() {
+        let every_byte: Vec<u8> = (0..=u8::MAX).collect();
+        let texts = ["\\x41", "a\u{202e}b", "\u{1b}[2J", "line\r\nline\t", "\\"];
+        for bytes in texts
+            .iter()
+            .map(|text| text.as_bytes())
+            .chain([every_byte.as_slice()])
+        {
+            let escaped = escape(bytes);
+            assert!(!escaped.chars().any(char::is_control), "{escaped:?}");
+            assert_eq!(unescape(escaped.as_bytes()).as_deref(), Some(bytes));
+        }
+    }
+
+    #[test]
+    fn escapes_are_the_documented_ones() {
+        assert_eq!(escape(b"\0\x1b\n\r\t\\\xff"), r"\x00\x1b\n\r\t\\\xff");
+        assert_eq!(escape("\u{202e}".as_bytes()), r"\xe2\x80\xae");
+    }
+
+    #[test]
+    fn unfinished_and_unknown_escapes_are_refused() {
+        for text in [r"\", r"\x", r"\x4", r"\xg0", r"\q"] {
+            assert_eq!(unescape(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Why a subcommand cannot go on: one line for the user, and the exit code.
+use crate::{exit::Exit, message};
+use std::{io, path::Path};
+
+/// The end of a subcommand that could not do its work.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// One line that says what to do, and the exit code.
+    Message {
+        /// The exit code.
+        exit: Exit,
+        /// The line.
+        text: String,
+    },
+    /// Whoever read standard output has stopped reading: the work is over, and nobody needs to be told.
+    OutputClosed,
+}
+
+impl Failure {
+    /// A failure with this exit code.
+    pub(crate) fn new(exit: Exit, text: impl Into<String>) -> Self {
+        Self::Message {
+            exit,
+            text: text.into(),
+        }
+    }
+
+    /// The arguments cannot be used.
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, text)
+    }
+
+    /// Input cannot be read.
+    pub(crate) fn input(what: &str, error: &io::Error) -> Self {
+        Self::usage(format!("cannot read {what}: {error}"))
+    }
+
+    /// A file cannot be used.
+    pub(crate) fn file(verb: &str, path: &Path, error: &io::Error) -> Self {
+        Self::usage(format!("cannot {verb} file '{}': {error}", path.display()))
+    }
+
+    /// Standard output cannot be written.
+    pub(crate) fn output(error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::OutputClosed;
+        }
+        Self::usage(format!("cannot write standard output: {error}"))
+    }
+
+    /// Tells the user and gives the exit code.
+    pub(crate) fn report(&self) -> Exit {
+        match self {
+            Self::Message { exit, text } => {
+                message::complain(text);
+                *exit
+            }
+            Self::OutputClosed => Exit::Done,
+        }
+    }
+}

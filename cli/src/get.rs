@@ -1,0 +1,77 @@
+//! `statestore get`.
+use crate::{
+    arguments::Global,
+    connection::{Connection, failure},
+    exit::Exit,
+    failure::Failure,
+    key,
+    output::Output,
+    record::Record,
+};
+use clap::Args;
+use std::{ffi::OsString, path::PathBuf};
+
+/// Print the value of a key
+///
+/// The value is written byte for byte. A newline follows it only on a terminal.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Get {
+    /// The key
+    key: OsString,
+    /// Write the value to this file instead of standard output; an absent key leaves the file alone
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  statestore get sensor/1                       the value, as it is
+  statestore get firmware --output image.bin    binary, into a file
+  statestore get sensor/1 --json                value and version:
+    {\"result\":\"found\",\"key\":\"sensor/1\",\"value\":\"21.5\",\"version\":\"...\"}
+  statestore get sensor/1 || echo absent        exit code 1 says that the key is absent";
+
+impl Get {
+    /// Runs it.
+    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let key = key::from_argument(&self.key, global.escaped)?;
+        let connection = Connection::open(global).await?;
+        let entry = connection
+            .client
+            .get(&key)
+            .await
+            .map_err(|error| failure(&error))?;
+        connection.close().await;
+
+        let mut stdout = Output::stdout();
+        let Some(entry) = entry else {
+            if global.json {
+                stdout
+                    .print(&Record::of_key(&key).result("absent").line())
+                    .await?;
+            }
+            return Ok(key::absent(&key));
+        };
+        let mut record = Record::of_key(&key)
+            .result("found")
+            .version(Some(&entry.version));
+        if let Some(path) = &self.output {
+            tokio::fs::write(path, &entry.value)
+                .await
+                .map_err(|error| Failure::file("write", path, &error))?;
+        } else {
+            record = record.value(&entry.value);
+        }
+        if global.json {
+            stdout.print(&record.line()).await?;
+        } else if self.output.is_none() {
+            stdout.write(&entry.value).await?;
+            if stdout.is_terminal() {
+                stdout.write(b"\n").await?;
+            }
+            stdout.flush().await?;
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,27 @@
+//! Keys and patterns from the command line.
+use crate::{escape, exit::Exit, failure::Failure, message};
+use bytes::Bytes;
+use std::ffi::OsString;
+
+/// The bytes of an argument, with its escapes resolved if `escaped`.
+pub(crate) fn from_argument(argument: &OsString, escaped: bool) -> Result<Bytes, Failure> {
+    let bytes = argument.as_encoded_bytes();
+    if bytes.is_empty() {
+        return Err(Failure::usage("the key is empty; give at least one byte"));
+    }
+    if !escaped {
+        return Ok(Bytes::copy_from_slice(bytes));
+    }
+    escape::unescape(bytes).map(Bytes::from).ok_or_else(|| {
+        Failure::usage(format!(
+            r"'{}' has an unknown escape; --escaped knows \\ \n \r \t \xNN",
+            escape::escape(bytes)
+        ))
+    })
+}
+
+/// Says that a key is absent.
+pub(crate) fn absent(key: &[u8]) -> Exit {
+    message::complain(&format!("'{}' is absent", escape::escape(key)));
+    Exit::Negative
+}

@@ -1,0 +1,14 @@
+//! Lines on standard error.
+use std::io::{self, Write as _};
+
+/// One line under the program's name: what went wrong and what to do.
+pub(crate) fn complain(text: &str) {
+    note(&format!("statestore: {text}"));
+}
+
+/// One line, whatever control characters the text has.
+pub(crate) fn note(text: &str) {
+    let text = text.replace(char::is_control, " ");
+    // nobody is left to be told when standard error is closed
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}

@@ -1,0 +1,49 @@
+//! Standard output: binary-safe, and never a blocking write on the thread that serves the connection.
+use crate::failure::Failure;
+use std::io::{self, IsTerminal as _};
+use tokio::io::{AsyncWriteExt as _, BufWriter, Stdout};
+
+/// Buffered standard output.
+#[derive(Debug)]
+pub(crate) struct Output {
+    inner: BufWriter<Stdout>,
+    /// Whether a person looks at it.
+    is_terminal: bool,
+}
+
+impl Output {
+    /// Standard output of this process.
+    pub(crate) fn stdout() -> Self {
+        Self {
+            inner: BufWriter::with_capacity(64 * 1024, tokio::io::stdout()),
+            is_terminal: io::stdout().is_terminal(),
+        }
+    }
+
+    /// Whether it is a terminal.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+
+    /// Writes bytes as they are; they may stay in the buffer until [`flush`](Self::flush).
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.inner
+            .write_all(bytes)
+            .await
+            .map_err(|error| Failure::output(&error))
+    }
+
+    /// Hands everything written so far to the reader.
+    pub(crate) async fn flush(&mut self) -> Result<(), Failure> {
+        self.inner
+            .flush()
+            .await
+            .map_err(|error| Failure::output(&error))
+    }
+
+    /// Writes and flushes.
+    pub(crate) async fn print(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.write(bytes).await?;
+        self.flush().await
+    }
+}

@@ -1,0 +1,81 @@
+//! `statestore scan`.
+use crate::{
+    arguments::Global,
+    connection::{Connection, failure},
+    escape::escape,
+    exit::Exit,
+    failure::Failure,
+    key,
+    output::Output,
+    record::Record,
+};
+use clap::Args;
+use std::ffi::OsString;
+
+/// List the keys that match a pattern
+///
+/// Keys are printed page by page as they arrive. What changes meanwhile may or may not be in the list. A key is
+/// written byte for byte, except that on a terminal, or with --escaped, it is escaped to stay one line.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Scan {
+    /// Which keys: * any bytes, ? one byte, [ab] [0-9] one of them, [!x] any but these, [*] a literal *
+    #[arg(default_value = "*")]
+    pattern: OsString,
+    /// End each key with a NUL byte instead of a newline, and never escape it
+    #[arg(long, short = '0')]
+    null: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  statestore scan                       every key
+  statestore scan 'sensor/*'            quote the pattern, or the shell expands it
+  statestore scan 'line-[0-9]/state'    one digit
+  statestore scan --json | jq -r .key
+  statestore scan 'tmp/*' -0 | xargs -0 -n1 statestore del";
+
+/// How a key is written.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Raw { end: u8 },
+    Escaped,
+    Json,
+}
+
+impl Form {
+    fn line(self, key: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Raw { end } => [key, &[end]].concat(),
+            Self::Escaped => (escape(key) + "\n").into_bytes(),
+            Self::Json => Record::of_key(key).line(),
+        }
+    }
+}
+
+impl Scan {
+    /// Runs it.
+    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let pattern = key::from_argument(&self.pattern, global.escaped)?;
+        let mut stdout = Output::stdout();
+        let form = if global.json {
+            Form::Json
+        } else if self.null {
+            Form::Raw { end: 0 }
+        } else if global.escaped || stdout.is_terminal() {
+            Form::Escaped
+        } else {
+            Form::Raw { end: b'\n' }
+        };
+        let connection = Connection::open(global).await?;
+        let mut pages = connection.client.scan(&pattern);
+        while let Some(keys) = pages.next_page().await.map_err(|error| failure(&error))? {
+            for key in &keys {
+                stdout.write(&form.line(key)).await?;
+            }
+            stdout.flush().await?;
+        }
+        connection.close().await;
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,103 @@
+//! `statestore set`.
+use crate::{
+    arguments::Global,
+    connection::{Connection, failure},
+    duration,
+    exit::Exit,
+    failure::Failure,
+    key, message,
+    output::Output,
+    record::Record,
+    value::ValueSource,
+};
+use clap::Args;
+use statestore::{
+    SetOptions, SetOutcome,
+    protocol::{Condition, Hlc},
+};
+use std::{ffi::OsString, time::Duration};
+
+/// Store a value and print its version
+///
+/// The version of a value that was set with --nx or --nex is the fencing token of whoever set it.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Set {
+    /// The key
+    key: OsString,
+    #[command(flatten)]
+    value: ValueSource,
+    /// Only if the key is absent
+    #[arg(long, conflicts_with = "nex")]
+    nx: bool,
+    /// Only if the key is absent or already holds this very value
+    #[arg(long)]
+    nex: bool,
+    /// Expire after this time; without it the key does not expire, even if it did before
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    px: Option<Duration>,
+    /// Fencing token: refused if the key is protected by a newer one
+    #[arg(long, value_name = "TOKEN")]
+    fence: Option<Hlc>,
+    /// Ask the store to keep the key on disk
+    #[arg(long)]
+    persist: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  statestore set sensor/1 21.5                    prints the version of the new value
+  statestore set flags -- --verbose               a value that begins with dashes
+  statestore set firmware --file image.bin        binary, from a file
+  date | statestore set last-seen                 from standard input, its newline included
+  statestore set session/7 on --px 30s            gone after 30 seconds
+  token=$(statestore set lock me --nex --px 10s)  take a lease; exit code 1 if somebody has it
+  statestore set state new --fence \"$token\"       write under that lease";
+
+impl Set {
+    /// Runs it.
+    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let key = key::from_argument(&self.key, global.escaped)?;
+        let value = self.value.read().await?;
+        let options = SetOptions {
+            condition: match (self.nx, self.nex) {
+                (true, _) => Condition::IfAbsent,
+                (_, true) => Condition::IfAbsentOrEqual,
+                _ => Condition::Always,
+            },
+            expires_in: self.px,
+            fencing_token: self.fence,
+            persist: self.persist,
+            ..SetOptions::default()
+        };
+        let connection = Connection::open(global).await?;
+        let outcome = connection.client.set_with(&key, &value, &options).await;
+        let outcome = outcome.map_err(|error| failure(&error))?;
+        connection.close().await;
+
+        let (exit, result, version) = match &outcome {
+            SetOutcome::Applied { version } => (Exit::Done, "applied", version),
+            SetOutcome::NotApplied { version } => (Exit::Negative, "not_applied", version),
+        };
+        let mut stdout = Output::stdout();
+        if global.json {
+            stdout
+                .print(
+                    &Record::of_key(&key)
+                        .result(result)
+                        .version(Some(version))
+                        .line(),
+                )
+                .await?;
+        } else if exit == Exit::Done {
+            stdout.print(format!("{version}\n").as_bytes()).await?;
+        }
+        if exit != Exit::Done {
+            let key = crate::escape::escape(&key);
+            message::complain(&format!(
+                "not set: '{key}' already has a value, of version {version}"
+            ));
+        }
+        Ok(exit)
+    }
+}

@@ -1,0 +1,72 @@
+//! `statestore vdel`.
+use crate::{
+    arguments::Global,
+    connection::{Connection, failure},
+    del,
+    escape::escape,
+    exit::Exit,
+    failure::Failure,
+    key, message,
+    output::Output,
+    record::Record,
+    value::ValueSource,
+};
+use clap::Args;
+use statestore::{DelOptions, VdelOutcome, protocol::Hlc};
+use std::ffi::OsString;
+
+/// Delete a key if it holds this very value
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Vdel {
+    /// The key
+    key: OsString,
+    #[command(flatten)]
+    value: ValueSource,
+    /// Fencing token: needed if the key is protected by one
+    #[arg(long, value_name = "TOKEN")]
+    fence: Option<Hlc>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  statestore vdel sensor/1 21.5                 prints the version of the deletion
+  statestore vdel lock me --fence \"$token\"      release a lease, but only one's own
+  statestore vdel firmware --file image.bin     compare with a file";
+
+impl Vdel {
+    /// Runs it.
+    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let key = key::from_argument(&self.key, global.escaped)?;
+        let value = self.value.read().await?;
+        let options = DelOptions {
+            fencing_token: self.fence,
+            ..DelOptions::default()
+        };
+        let connection = Connection::open(global).await?;
+        let outcome = connection.client.vdel_with(&key, &value, &options).await;
+        let outcome = outcome.map_err(|error| failure(&error))?;
+        connection.close().await;
+
+        let result = match &outcome {
+            VdelOutcome::Deleted { version } => {
+                return del::deleted(global, &key, version.as_ref()).await;
+            }
+            VdelOutcome::Absent => "absent",
+            VdelOutcome::Mismatch => "mismatch",
+        };
+        if global.json {
+            Output::stdout()
+                .print(&Record::of_key(&key).result(result).line())
+                .await?;
+        }
+        if matches!(outcome, VdelOutcome::Absent) {
+            return Ok(key::absent(&key));
+        }
+        message::complain(&format!(
+            "not deleted: '{}' holds another value",
+            escape(&key)
+        ));
+        Ok(Exit::Negative)
+    }
+}

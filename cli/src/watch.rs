@@ -1,0 +1,171 @@
+//! `statestore watch`.
+use crate::{
+    arguments::Global,
+    connection::{Connection, failure},
+    escape::escape,
+    exit::Exit,
+    failure::Failure,
+    key, message,
+    output::Output,
+    record::Record,
+};
+use bytes::Bytes;
+use clap::Args;
+use statestore::{ConnectionState, Observation, ObserveOptions, Observer, Overflow};
+use std::ffi::OsString;
+use tokio::sync::{mpsc, watch};
+
+/// Print every change of keys until Ctrl-C
+///
+/// Each change is one line of fields with a tab between them: SET, key, version, value; or DELETE, key, version.
+/// Expiry is a DELETE. Key and value are escaped, so a line is always one change. `watching KEY...` on standard error
+/// says that from now on no change is missed; so do lines about lost connections and what was missed meanwhile.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Watch {
+    /// The keys
+    #[arg(required = true, value_name = "KEY")]
+    keys: Vec<OsString>,
+    /// End after this many changes, with exit code 0
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  statestore watch sensor/1 sensor/2
+  statestore watch sensor/1 --json
+    {\"event\":\"set\",\"key\":\"sensor/1\",\"value\":\"21.5\",\"version\":\"...\"}
+  statestore watch lock --count 1      wait for one change
+  statestore watch sensor/1 | cut -f4  only the values";
+
+/// How many changes of a key may wait until standard output takes them; older ones are dropped, and that is told.
+const PENDING_CHANGES: usize = 1024;
+
+/// What a key was seen to do, or why it is not seen any more.
+type Event = (Bytes, Result<Observation, Failure>);
+
+impl Watch {
+    /// Runs it; Ctrl-C is the caller's.
+    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let mut keys = Vec::new();
+        for argument in &self.keys {
+            let key = key::from_argument(argument, global.escaped)?;
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let connection = Connection::open(global).await?;
+        let state = connection.client.state();
+        let events = observe(&connection, &keys).await?;
+        let names: Vec<String> = keys.iter().map(|key| escape(key)).collect();
+        message::note(&format!("watching {}", names.join(" ")));
+        tokio::spawn(report(state));
+        self.print(events, global.json).await?;
+        connection.close().await;
+        Ok(Exit::Done)
+    }
+
+    async fn print(&self, mut events: mpsc::Receiver<Event>, json: bool) -> Result<(), Failure> {
+        let mut stdout = Output::stdout();
+        let mut left = self.count;
+        while left != Some(0)
+            && let Some((key, observation)) = events.recv().await
+        {
+            let observation = observation?;
+            if let Some(line) = line(&key, &observation, json) {
+                stdout.print(&line).await?;
+            }
+            if matches!(
+                observation,
+                Observation::Set { .. } | Observation::Deleted { .. }
+            ) {
+                left = left.map(|left| left - 1);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Watches every key; what comes of them arrives in one channel.
+async fn observe(
+    connection: &Connection,
+    keys: &[Bytes],
+) -> Result<mpsc::Receiver<Event>, Failure> {
+    let options = ObserveOptions {
+        overflow: Overflow::All(PENDING_CHANGES),
+        ..Default::default()
+    };
+    let (sender, receiver) = mpsc::channel(1);
+    for key in keys {
+        let observer = connection.client.observe_with(key, &options).await;
+        let observer = observer.map_err(|error| failure(&error))?;
+        tokio::spawn(forward(key.clone(), observer, sender.clone()));
+    }
+    Ok(receiver)
+}
+
+async fn forward(key: Bytes, mut observer: Observer, sender: mpsc::Sender<Event>) {
+    while let Some(observation) = observer.next().await {
+        if sender.send((key.clone(), Ok(observation))).await.is_err() {
+            return;
+        }
+    }
+    let failure = match observer.error() {
+        Some(error) => failure(&error),
+        None => Failure::new(Exit::NoAnswer, "the connection has ended for good"),
+    };
+    // nobody listens any more if the work is over
+    let _ = sender.send((key, Err(failure))).await;
+}
+
+/// What standard output shows of an observation; gaps are told on standard error, and in JSON in their place too.
+fn line(key: &[u8], observation: &Observation, json: bool) -> Option<Vec<u8>> {
+    let name = escape(key);
+    let record = Record::of_key(key);
+    let (record, text) = match observation {
+        Observation::Set { value, version } => (
+            record.event("set").value(value).version(Some(version)),
+            Some(format!("SET\t{name}\t{version}\t{}\n", escape(value))),
+        ),
+        Observation::Deleted { version } => {
+            let text = version
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            (
+                record.event("delete").version(version.as_ref()),
+                Some(format!("DELETE\t{name}\t{text}\n")),
+            )
+        }
+        Observation::Resync => {
+            message::note(&format!("changes of {name} may have been missed"));
+            (record.event("resync"), None)
+        }
+        Observation::Lagged(missed) => {
+            message::note(&format!(
+                "{missed} changes of {name} were missed: the output is too slow"
+            ));
+            (record.event("lagged").missed(*missed), None)
+        }
+        _ => return None,
+    };
+    if json {
+        Some(record.line())
+    } else {
+        text.map(String::into_bytes)
+    }
+}
+
+/// Tells when the connection goes and comes back.
+async fn report(mut state: watch::Receiver<ConnectionState>) {
+    while state.changed().await.is_ok() {
+        match &*state.borrow_and_update() {
+            ConnectionState::Reconnecting(error) => {
+                message::note(&format!("connection lost: {error}; connecting again"));
+            }
+            ConnectionState::Connected => message::note("connected again"),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! No store, a store that does not answer, one that refuses the connection, and Ctrl-C.
+use crate::harness::{Store, interrupt, run, statestore};
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    thread,
+};
+
+const VERBS: [&[&str]; 7] = [
+    &["get", "k"],
+    &["set", "k", "v"],
+    &["del", "k"],
+    &["vdel", "k", "v"],
+    &["scan"],
+    &["watch", "k"],
+    &["bench"],
+];
+
+#[test]
+fn nobody_listening_is_exit_code_3() {
+    // bound, so that nobody else gets the port, but never listening
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let _inside = runtime.enter();
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    let url = format!("mqtt://{address}");
+    for verb in VERBS {
+        let run = run(statestore([verb, &["--url", &url]].concat()), b"");
+        run.assert_error(3, &address);
+        run.assert_error(3, "start statestored");
+    }
+}
+
+#[test]
+fn a_peer_that_does_not_answer_is_exit_code_3() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("mqtt://{}", listener.local_addr().unwrap());
+    let arguments = ["get", "k", "--timeout", "50ms", "--url", &url];
+    run(statestore(arguments), b"").assert_error(3, "did not answer in time");
+}
+
+#[test]
+fn a_refused_connection_is_exit_code_3() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("mqtt://user:secret@{}", listener.local_addr().unwrap());
+    let broker = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut connect = [0; 1024];
+        assert!(stream.read(&mut connect).unwrap() > 0);
+        // CONNACK, reason 0x86: bad user name or password
+        stream.write_all(&[0x20, 3, 0, 0x86, 0]).unwrap();
+    });
+    let run = run(statestore(["get", "k", "--url", &url]), b"");
+    run.assert_error(3, "user name");
+    assert!(!run.stderr.contains("secret"), "{run:?}");
+    broker.join().unwrap();
+}
+
+#[test]
+fn a_write_without_an_answer_says_that_it_may_have_happened() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("mqtt://{}", listener.local_addr().unwrap());
+    let broker = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut packet = [0; 4096];
+        assert_eq!(
+            (stream.read(&mut packet).unwrap() > 0, packet[0]),
+            (true, 0x10)
+        );
+        // CONNACK, success
+        stream.write_all(&[0x20, 3, 0, 0, 0]).unwrap();
+        assert_eq!(
+            (stream.read(&mut packet).unwrap() > 0, packet[0]),
+            (true, 0x82)
+        );
+        // the packet id follows the length, of one byte or of two
+        let id = if packet[1] < 0x80 {
+            &packet[2..4]
+        } else {
+            &packet[3..5]
+        };
+        // SUBACK, QoS 1 twice
+        stream.write_all(&[0x90, 5, id[0], id[1], 0, 1, 1]).unwrap();
+        // everything else is read and not answered
+        while stream.read(&mut packet).unwrap_or(0) > 0 {}
+    });
+    let arguments = ["set", "k", "v", "--timeout", "100ms", "--url", &url];
+    let run = run(statestore(arguments), b"");
+    run.assert_error(3, "it may have been carried out nevertheless");
+    run.assert_error(3, "--timeout");
+    broker.join().unwrap();
+}
+
+#[test]
+fn what_is_not_mqtt_is_exit_code_3() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("mqtt://{}", listener.local_addr().unwrap());
+    let peer = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut connect = [0; 1024];
+        assert!(stream.read(&mut connect).unwrap() > 0);
+        stream
+            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            .unwrap();
+    });
+    run(statestore(["get", "k", "--url", &url]), b"").assert_error(3, "");
+    peer.join().unwrap();
+}
+
+#[test]
+fn ctrl_c_ends_a_set_that_waits_for_its_value() {
+    let store = Store::start();
+    let mut child = store.command(["set", "k"]).spawn().unwrap();
+    // more than a pipe holds: when it is written, the program is reading
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&vec![0; 1 << 20]).unwrap();
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), output.stderr.as_slice()),
+        (Some(130), b"".as_slice())
+    );
+    drop(stdin);
+    store.run(["get", "k"]).assert_error(1, "absent");
+}

@@ -1,0 +1,149 @@
+//! Runs `statestore` as a process, and a store for it to talk to.
+use serde_json::Value;
+use statestored::{RunningServer, config::Config};
+use std::{
+    ffi::OsStr,
+    io::Write as _,
+    process::{Child, Command, Output, Stdio},
+};
+
+/// A store in memory, on a port of its own, for one test.
+pub(crate) struct Store {
+    server: RunningServer,
+}
+
+impl Store {
+    pub(crate) fn start() -> Self {
+        Self::with(Config::in_memory())
+    }
+
+    /// A store that holds no more keys than this.
+    pub(crate) fn with_max_keys(max_keys: u64) -> Self {
+        let mut config = Config::in_memory();
+        config.engine.max_keys = max_keys;
+        Self::with(config)
+    }
+
+    fn with(config: Config) -> Self {
+        Self {
+            server: RunningServer::start(config).unwrap(),
+        }
+    }
+
+    /// Ends the store as an operator does; its clients are told.
+    pub(crate) fn stop(self) {
+        self.server.stop().unwrap();
+    }
+
+    /// Runs `statestore` to its end.
+    pub(crate) fn run<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Run {
+        run(self.command(arguments), b"")
+    }
+
+    /// Runs `statestore` with this standard input.
+    pub(crate) fn run_with_input<I: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = I>,
+        input: &[u8],
+    ) -> Run {
+        run(self.command(arguments), input)
+    }
+
+    /// Runs `statestore`, which must succeed, and gives what it printed.
+    #[track_caller]
+    pub(crate) fn ok<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> String {
+        let run = self.run(arguments);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+        String::from_utf8(run.stdout).unwrap()
+    }
+
+    /// `statestore`, to be started.
+    pub(crate) fn command<I: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = I>,
+    ) -> Command {
+        let mut command = statestore(arguments);
+        command.env("STATESTORE_URL", self.server.url());
+        command
+    }
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// The exit code; `None` if a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    /// The one JSON object that was printed.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        assert!(
+            self.stdout.ends_with(
+                b"
+"
+            ),
+            "{self:?}"
+        );
+        serde_json::from_slice(&self.stdout).unwrap()
+    }
+
+    /// Checks that the run failed as an error does: nothing but one line, on standard error, that names the program.
+    #[track_caller]
+    pub(crate) fn assert_error(&self, code: i32, words: &str) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert_eq!(self.stdout, b"", "{self:?}");
+        assert!(self.stderr.starts_with("statestore: "), "{self:?}");
+        assert_eq!(self.stderr.lines().count(), 1, "{self:?}");
+        assert!(
+            self.stderr.contains(words),
+            "{self:?} does not say '{words}'"
+        );
+    }
+}
+
+impl From<Output> for Run {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: output.stdout,
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// `statestore` without a store.
+pub(crate) fn statestore<I: AsRef<OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_statestore"));
+    command
+        .args(arguments)
+        .env_remove("STATESTORE_URL")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(mut command: Command, input: &[u8]) -> Run {
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    // written by a thread: the child may print more than a pipe holds before it has read everything
+    let writer = std::thread::spawn(move || {
+        // a child that does not want its input closes it
+        let _ = stdin.write_all(&input);
+    });
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    output.into()
+}
+
+/// Sends Ctrl-C.
+pub(crate) fn interrupt(child: &Child) {
+    let process = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+}

@@ -1,0 +1,81 @@
+//! scan.
+use crate::harness::Store;
+use serde_json::Value;
+use std::{collections::BTreeSet, process::Stdio};
+
+#[test]
+fn scan_lists_every_key_of_many_pages() {
+    let store = Store::start();
+    store.ok([
+        "bench",
+        "--keys",
+        "20000",
+        "--ops",
+        "0",
+        "--keep",
+        "--key-prefix",
+        "some/long/folder/",
+    ]);
+    store.ok(["set", "other", "v"]);
+    let listed = store.ok(["scan", "some/*"]);
+    let keys: BTreeSet<String> = listed.lines().map(ToOwned::to_owned).collect();
+    let expected: BTreeSet<String> = (0..20_000)
+        .map(|number| format!("some/long/folder/{number:010}"))
+        .collect();
+    assert_eq!(listed.lines().count(), 20_000);
+    assert!(keys == expected);
+}
+
+#[test]
+fn scan_without_a_pattern_lists_everything_and_nothing_is_nothing() {
+    let store = Store::start();
+    assert_eq!(store.ok(["scan"]), "");
+    store.ok(["set", "k", "v"]);
+    assert_eq!(store.ok(["scan"]), "k\n");
+    assert_eq!(store.ok(["scan", "x*"]), "");
+    assert_eq!(store.ok(["scan", "[!x]"]), "k\n");
+}
+
+#[test]
+fn keys_of_any_bytes_are_listed_in_every_form_and_can_be_given_back() {
+    let store = Store::start();
+    store.ok(["set", "--escaped", r"a\n\x00\xff", "v"]);
+    assert_eq!(store.run(["scan"]).stdout, b"a\n\0\xff\n");
+    assert_eq!(store.run(["scan", "--null"]).stdout, b"a\n\0\xff\0");
+    let json = store.run(["scan", "--json"]).json();
+    assert_eq!(
+        (&json["key"], &json["key_encoding"]),
+        (&"YQoA/w==".into(), &"base64".into())
+    );
+    let escaped = store.ok(["scan", "--escaped", r"a\n*"]);
+    assert_eq!(escaped, "a\\n\\x00\\xff\n");
+    assert_eq!(store.ok(["get", "--escaped", escaped.trim_end()]), "v");
+}
+
+#[test]
+fn json_is_one_object_for_each_key() {
+    let store = Store::start();
+    store.ok(["set", "a", "v"]);
+    store.ok(["set", "b", "v"]);
+    let mut keys: Vec<Value> = store
+        .ok(["scan", "--json"])
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["key"].take())
+        .collect();
+    keys.sort_by_key(ToString::to_string);
+    assert_eq!(keys, ["a", "b"]);
+}
+
+#[test]
+fn a_reader_that_stops_reading_ends_it_quietly() {
+    let store = Store::start();
+    store.ok(["set", "k", "v"]);
+    let mut command = store.command(["scan"]);
+    let mut child = command.stdin(Stdio::null()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), output.stderr.as_slice()),
+        (Some(0), b"".as_slice())
+    );
+}

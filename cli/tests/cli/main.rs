@@ -1,0 +1,11 @@
+//! The command line as its users meet it: the real binary against a real store, both over TCP.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bench;
+mod broken;
+mod harness;
+mod keys;
+mod terminal;
+mod usage;
+mod values;
+mod watch;

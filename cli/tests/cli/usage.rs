@@ -1,0 +1,69 @@
+//! What is refused before anything is sent.
+use crate::harness::{run, statestore};
+
+fn refused(arguments: &[&str], words: &str) {
+    run(statestore(arguments), b"").assert_error(2, words);
+}
+
+#[test]
+fn help_teaches_every_subcommand_with_examples() {
+    for verb in ["get", "set", "del", "vdel", "scan", "watch", "bench"] {
+        let run = run(statestore([verb, "--help"]), b"");
+        let help = String::from_utf8(run.stdout).unwrap();
+        assert_eq!(run.code, Some(0));
+        assert!(
+            help.contains(&format!("Examples:\n  statestore {verb}")),
+            "{help}"
+        );
+    }
+}
+
+#[test]
+fn no_subcommand_shows_the_help() {
+    let run = run(statestore([""; 0]), b"");
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.contains("Exit codes:"), "{run:?}");
+}
+
+#[test]
+fn wrong_arguments_are_one_line_that_points_to_the_help() {
+    refused(&["frob"], "see 'statestore --help'");
+    refused(&["get"], "<KEY>; see 'statestore get --help'");
+    refused(&["get", "k", "--out"], "'--output'");
+    refused(
+        &["set", "k", "v", "--nx", "--nex"],
+        "see 'statestore set --help'",
+    );
+    refused(
+        &["set", "k", "v", "--file", "f"],
+        "see 'statestore set --help'",
+    );
+    refused(
+        &["bench", "--ops", "1", "--seconds", "1"],
+        "see 'statestore bench --help'",
+    );
+}
+
+#[test]
+fn wrong_values_say_what_would_be_right() {
+    for px in ["0", "1.5", "soon", "1us"] {
+        refused(&["set", "k", "v", "--px", px], "1500ms, 10s or 2m");
+    }
+    refused(&["set", "k", "v", "--fence", "1:2"], "wall:counter:node");
+    refused(&["bench", "--mix", "put=1"], "get=80,set=20");
+    refused(&["get", "k", "--url", "http://127.0.0.1"], "mqtt://");
+    refused(&["get", ""], "the key is empty");
+    refused(&["get", "--escaped", r"\q"], r"\xNN");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("none");
+    let path = path.to_str().unwrap();
+    refused(&["set", "k", "--file", path], path);
+    refused(
+        &["set", "k", "--file", folder.path().to_str().unwrap()],
+        "cannot read file",
+    );
+}

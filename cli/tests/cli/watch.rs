@@ -1,0 +1,120 @@
+//! watch.
+use crate::harness::{Store, interrupt};
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Child, ChildStderr, ChildStdout},
+};
+
+/// A running `statestore watch`.
+struct Watch {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Watch {
+    /// Starts it and waits until it says that it watches.
+    fn start(store: &Store, arguments: &[&str]) -> Self {
+        let mut child = store
+            .command(["watch"].iter().chain(arguments))
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut watch = Self {
+            child,
+            stdout,
+            stderr,
+        };
+        assert!(watch.notice().starts_with("watching "));
+        watch
+    }
+
+    fn notice(&mut self) -> String {
+        let mut line = String::new();
+        self.stderr.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end_matches('\n').to_owned()
+    }
+
+    fn json(&mut self) -> Value {
+        serde_json::from_str(&self.line()).unwrap()
+    }
+
+    fn end(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+#[test]
+fn changes_are_lines_and_ctrl_c_ends_it_well() {
+    let store = Store::start();
+    let mut watch = Watch::start(&store, &["k"]);
+    let version = store.ok(["set", "k", "v"]);
+    assert_eq!(watch.line(), format!("SET\tk\t{}\tv", version.trim_end()));
+    let version = store.ok(["del", "k"]);
+    assert_eq!(watch.line(), format!("DELETE\tk\t{}", version.trim_end()));
+    interrupt(&watch.child);
+    assert_eq!(watch.end(), Some(0));
+}
+
+#[test]
+fn expiry_is_a_delete() {
+    let store = Store::start();
+    let mut watch = Watch::start(&store, &["k", "--count", "2"]);
+    store.ok(["set", "k", "v", "--px", "1"]);
+    assert!(watch.line().starts_with("SET\tk\t"));
+    assert!(watch.line().starts_with("DELETE\tk\t"));
+    assert_eq!(watch.end(), Some(0));
+}
+
+#[test]
+fn several_keys_are_told_apart_and_others_are_not_shown() {
+    let store = Store::start();
+    let mut watch = Watch::start(&store, &["a", "b", "a", "--count", "2"]);
+    store.ok(["set", "other", "v"]);
+    store.ok(["set", "b", "1"]);
+    assert!(watch.line().starts_with("SET\tb\t"));
+    store.ok(["set", "a", "2"]);
+    assert!(watch.line().starts_with("SET\ta\t"));
+    assert_eq!(watch.end(), Some(0));
+}
+
+#[test]
+fn a_change_is_one_line_whatever_it_holds() {
+    let store = Store::start();
+    let mut watch = Watch::start(&store, &["k", "--count", "1"]);
+    store.run_with_input(["set", "k"], b"a\tb\nc\\\0\xff");
+    assert!(watch.line().ends_with(r"	a\tb\nc\\\x00\xff"));
+    assert_eq!(watch.end(), Some(0));
+}
+
+#[test]
+fn json_events_have_the_documented_fields() {
+    let store = Store::start();
+    let mut watch = Watch::start(&store, &["k", "--json"]);
+    let version = store.ok(["set", "k", "v"]);
+    let expected = json!({"event": "set", "key": "k", "value": "v", "version": version.trim_end()});
+    assert_eq!(watch.json(), expected);
+    let version = store.ok(["del", "k"]);
+    let expected = json!({"event": "delete", "key": "k", "version": version.trim_end()});
+    assert_eq!(watch.json(), expected);
+    interrupt(&watch.child);
+    assert_eq!(watch.end(), Some(0));
+}
+
+#[test]
+fn a_lost_connection_is_told_and_the_watch_goes_on() {
+    let store = Store::start();
+    let mut watch = Watch::start(&store, &["k"]);
+    store.stop();
+    assert!(watch.notice().starts_with("connection lost: "));
+    interrupt(&watch.child);
+    assert_eq!(watch.end(), Some(0));
+}
