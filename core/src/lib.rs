@@ -21,6 +21,7 @@
 mod client;
 pub mod error;
 pub mod mqtt;
+pub mod platform;
 pub mod protocol;
 mod request;
 mod settings;

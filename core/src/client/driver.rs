@@ -88,7 +88,7 @@ pub(super) async fn run(shared: Arc<Shared>, first: oneshot::Sender<Result<(), E
         shared
             .state
             .send_replace(ConnectionState::Reconnecting(Arc::new(error)));
-        let delay = backoff.next(getrandom::u64().unwrap_or(u64::MAX));
+        let delay = backoff.next(shared.settings.platform.random().unwrap_or(u64::MAX));
         let wait = tokio::time::sleep(delay);
         if ticker.meanwhile(&shared, wait).await.is_none() {
             break Error::new(

@@ -95,8 +95,9 @@ impl Client {
             shared: shared.clone(),
         });
         let (first, connected) = oneshot::channel();
-        tokio::spawn(driver::run(shared.clone(), first));
-        tokio::spawn(watches::run(shared.clone()));
+        let platform = &shared.settings.platform;
+        platform.spawn(Box::pin(driver::run(shared.clone(), first)));
+        platform.spawn(Box::pin(watches::run(shared.clone())));
         match connected.await {
             Ok(result) => result.map(|()| Self { handle }),
             Err(_) => {
@@ -187,7 +188,7 @@ fn subscriptions(client_id: &str) -> Vec<Subscription> {
 }
 
 fn random(settings: &Settings) -> Result<u64, Error> {
-    getrandom::u64().map_err(|error| {
+    settings.platform.random().map_err(|error| {
         let action = format!("connecting to {}", settings.address());
         Error::new(
             ErrorKind::InvalidSettings,

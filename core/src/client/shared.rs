@@ -7,7 +7,7 @@ use crate::request::Exchange;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -95,7 +95,7 @@ impl Shared {
         self.clock
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .tick(wall_ms())
+            .tick(self.settings.platform.wall_ms())
     }
 
     /// Takes over a timestamp of the store. One that is too far ahead is counted and left alone.
@@ -104,7 +104,7 @@ impl Shared {
             .clock
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .merge(received, wall_ms());
+            .merge(received, self.settings.platform.wall_ms());
         if let Err(skew) = merged {
             self.clock_skews.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(
@@ -142,11 +142,4 @@ impl Shared {
 /// A clock of this client, under a name that no other client has.
 pub(super) fn new_clock(random: u64) -> Result<Clock, HlcError> {
     Clock::new(&format!("{random:016x}"))
-}
-
-fn wall_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

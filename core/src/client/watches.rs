@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Outcome};
 use crate::protocol::{CommandRef, Event, Hlc, Notification, Reply, property};
 use crate::request::{Message, Outgoing};
 use bytes::Bytes;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
@@ -33,7 +33,8 @@ pub(super) struct Watches {
 
 #[derive(Debug, Default)]
 struct Registry {
-    keys: HashMap<Bytes, Watch>,
+    /// Ordered, so that the watches are renewed in the same order each time.
+    keys: BTreeMap<Bytes, Watch>,
     /// Keys for which something is to be done; each at most once.
     due: VecDeque<Bytes>,
     /// Which connection it is. What a former one was told is void.
@@ -440,6 +441,8 @@ pub(super) async fn run(shared: Arc<Shared>) {
             return;
         }
         tokio::select! {
+            // In a fixed order, so that a simulation repeats itself.
+            biased;
             () = shared.watches.changed.notified() => {}
             Some(_) = steps.join_next() => {}
         }

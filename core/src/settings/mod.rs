@@ -3,9 +3,11 @@ mod url;
 
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::mqtt::Limits;
+use crate::platform::{Platform, System};
 use crate::protocol::topic;
 use bytes::Bytes;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Everything that can be set about a [`Client`](crate::Client).
@@ -38,6 +40,7 @@ pub struct Settings {
     pub(crate) max_packet_bytes: u32,
     pub(crate) reconnect_delay_min: Duration,
     pub(crate) reconnect_delay_max: Duration,
+    pub(crate) platform: Arc<dyn Platform>,
 }
 
 impl Settings {
@@ -61,6 +64,7 @@ impl Settings {
             max_packet_bytes: Limits::MAX_PACKET_BYTES,
             reconnect_delay_min: Duration::from_millis(100),
             reconnect_delay_max: Duration::from_secs(30),
+            platform: Arc::new(System),
         }
     }
 
@@ -182,6 +186,13 @@ impl Settings {
     pub fn reconnect_delay(mut self, min: Duration, max: Duration) -> Self {
         self.reconnect_delay_min = min.max(Duration::from_millis(1));
         self.reconnect_delay_max = max.max(self.reconnect_delay_min);
+        self
+    }
+
+    /// Replaces the machine that the client runs on, for simulations; **not** covered by semantic versioning.
+    #[must_use]
+    pub fn platform(mut self, platform: impl Platform + 'static) -> Self {
+        self.platform = Arc::new(platform);
         self
     }
 

@@ -1,0 +1,64 @@
+//! What a client takes from the machine that it runs on.
+//!
+//! The simulation puts its own network, clock and chance in the place of the machine's, so that a whole client runs the
+//! same way again. This module is **not** covered by semantic versioning.
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A byte stream in both directions.
+pub trait Duplex: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin> Duplex for S {}
+
+/// A task of a client.
+pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A stream that is being made.
+pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Duplex>>> + Send>>;
+
+/// Where a client gets its wall clock, its random numbers, its tasks and its network from. Other times are those of
+/// tokio, which can be [paused](tokio::time).
+pub trait Platform: fmt::Debug + Send + Sync {
+    /// Milliseconds since the Unix epoch. May jump.
+    fn wall_ms(&self) -> u64;
+
+    /// A random number, spread evenly over all values.
+    ///
+    /// # Errors
+    /// There is no source of random numbers.
+    fn random(&self) -> io::Result<u64>;
+
+    /// Runs a task until it ends.
+    fn spawn(&self, task: Task);
+
+    /// A new stream to the broker; `None` for the transport that the settings name.
+    fn connect(&self) -> Option<Connecting>;
+}
+
+/// The operating system, and tokio as it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct System;
+
+impl Platform for System {
+    fn wall_ms(&self) -> u64 {
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn random(&self) -> io::Result<u64> {
+        getrandom::u64().map_err(io::Error::other)
+    }
+
+    fn spawn(&self, task: Task) {
+        tokio::spawn(task);
+    }
+
+    fn connect(&self) -> Option<Connecting> {
+        None
+    }
+}

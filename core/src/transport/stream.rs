@@ -1,0 +1,67 @@
+//! A connection, whatever it runs over.
+use crate::platform::Duplex;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// A byte stream to the broker.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    /// Made by the [`Platform`](crate::platform::Platform).
+    Other(Box<dyn Duplex>),
+}
+
+macro_rules! on_each {
+    ($stream:expr, $inner:ident => $call:expr) => {
+        match $stream.get_mut() {
+            Stream::Tcp($inner) => $call,
+            Stream::Other($inner) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        on_each!(self, inner => Pin::new(inner).poll_read(context, buffer))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        on_each!(self, inner => Pin::new(inner).poll_write(context, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        on_each!(self, inner => Pin::new(inner).poll_write_vectored(context, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Tcp(inner) => inner.is_write_vectored(),
+            Self::Other(inner) => inner.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_each!(self, inner => Pin::new(inner).poll_flush(context))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_each!(self, inner => Pin::new(inner).poll_shutdown(context))
+    }
+}
