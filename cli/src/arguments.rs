@@ -30,7 +30,7 @@ pub(crate) struct Global {
     )]
     pub(crate) url: String,
     /// How long to wait for the connection, and for each answer
-    #[arg(long, global = true, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    #[arg(long, global = true, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_wait)]
     pub(crate) timeout: Duration,
     /// MQTT client id [default: a new random one]
     #[arg(long, global = true, value_name = "ID")]

@@ -1,6 +1,9 @@
 //! Durations on the command line.
 use std::time::Duration;
 
+/// The longest expiry that the protocol can express.
+const LONGEST: Duration = Duration::from_millis(u64::MAX);
+
 /// Reads `1500` (milliseconds), `1500ms`, `10s`, `2m`, `1h30m`: whole milliseconds, at least one.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     const FORM: &str = "write 1500 (milliseconds), 1500ms, 10s or 2m";
@@ -14,12 +17,24 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if duration.subsec_nanos() % 1_000_000 != 0 {
         return Err(format!("only whole milliseconds are possible; {FORM}"));
     }
+    if duration > LONGEST {
+        return Err("too long; the state store counts milliseconds in 64 bits".to_owned());
+    }
     Ok(duration)
+}
+
+/// Reads a time that somebody waits: as [`parse`] does, at most a day.
+pub(crate) fn parse_wait(text: &str) -> Result<Duration, String> {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    match parse(text)? {
+        wait if wait > DAY => Err("too long; at most 24h is possible".to_owned()),
+        wait => Ok(wait),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{parse, parse_wait};
     use std::time::Duration;
 
     #[test]
@@ -55,5 +70,14 @@ mod tests {
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_counted_or_waited_for_is_refused() {
+        let most = u64::MAX.to_string();
+        assert_eq!(parse(&most), Ok(Duration::from_millis(u64::MAX)));
+        assert!(parse(&format!("{most}s")).is_err());
+        assert_eq!(parse_wait("24h"), Ok(Duration::from_secs(86_400)));
+        assert!(parse_wait(&most).is_err());
     }
 }

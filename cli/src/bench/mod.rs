@@ -81,18 +81,22 @@ impl Bench {
             value_bytes: plan.value.len(),
             seed: self.seed,
         };
-        let fill = if self.mix.has(Verb::Get) || self.ops == 0 {
-            Some(self.each(Verb::Set, "fill", &mut workers, &plan).await?)
-        } else {
-            None
-        };
+        let mut fill = None;
+        if self.mix.has(Verb::Get) || self.ops == 0 {
+            let tally = self.each(Verb::Set, "fill", &mut workers, &plan).await?;
+            if tally.gave_up {
+                let text =
+                    "the store stopped answering while its keys were filled; nothing was measured";
+                return Err(Failure::new(tally.exit, text));
+            }
+            fill = Some(tally);
+        }
         let load = self.load(&mut workers, &plan).await?;
-        let clean_up = if self.keep {
-            None
-        } else {
+        let mut clean_up = None;
+        if !self.keep && !load.gave_up {
             let deleted = self.each(Verb::Del, "clean up", &mut workers, &plan);
-            Some(deleted.await?)
-        };
+            clean_up = Some(deleted.await?);
+        }
         let report = Report {
             settings,
             fill: fill.as_ref().map(PhaseReport::from),

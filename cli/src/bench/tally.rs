@@ -14,6 +14,8 @@ pub(crate) struct Tally {
     pub(crate) errors: BTreeMap<String, u64>,
     /// The exit code that the first error calls for.
     pub(crate) exit: Exit,
+    /// The store stopped answering, and the phase ended early.
+    pub(crate) gave_up: bool,
     /// From the first operation to the end of the last.
     pub(crate) elapsed: Duration,
 }
@@ -26,6 +28,7 @@ impl Tally {
             absent: 0,
             errors: BTreeMap::new(),
             exit: Exit::Done,
+            gave_up: false,
             elapsed: Duration::ZERO,
         }
     }
@@ -56,6 +59,7 @@ impl Tally {
         if self.exit == Exit::Done {
             self.exit = other.exit;
         }
+        self.gave_up |= other.gave_up;
         self.elapsed = self.elapsed.max(other.elapsed);
     }
 }

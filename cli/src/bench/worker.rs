@@ -9,11 +9,15 @@ use super::{
 use crate::{
     arguments::Global,
     connection::{Connection, exit},
+    exit::Exit,
     failure::Failure,
 };
 use statestore::DelOutcome;
 use std::{cell::RefCell, rc::Rc, time::Instant};
 use tokio::{runtime::LocalRuntime, sync::mpsc, task::JoinSet};
+
+/// A lane ends when so many operations in a row got no answer: the store is gone.
+const MAX_UNANSWERED: u32 = 3;
 
 /// All workers.
 #[derive(Debug)]
@@ -169,7 +173,8 @@ struct Shared {
 async fn lane(connection: Rc<Connection>, mut plan: Plan, shared: Rc<RefCell<Shared>>) {
     let client = &connection.client;
     let mut started = Instant::now();
-    loop {
+    let mut unanswered = 0;
+    while unanswered < MAX_UNANSWERED {
         let Some((verb, number)) = shared.borrow_mut().source.next(started) else {
             return;
         };
@@ -185,18 +190,27 @@ async fn lane(connection: Rc<Connection>, mut plan: Plan, shared: Rc<RefCell<Sha
         let ended = Instant::now();
         shared.borrow_mut().progress.advance();
         match outcome {
-            Ok(found) => shared
-                .borrow_mut()
-                .tally
-                .record(verb, ended - started, found),
+            Ok(found) => {
+                shared
+                    .borrow_mut()
+                    .tally
+                    .record(verb, ended - started, found);
+                unanswered = 0;
+            }
             Err(error) => {
-                let kind = error.kind();
-                let name = format!("{kind:?}");
-                shared.borrow_mut().tally.record_error(name, exit(kind));
+                let exit = exit(error.kind());
+                let kind = format!("{:?}", error.kind());
+                shared.borrow_mut().tally.record_error(kind, exit);
+                unanswered = if exit == Exit::NoAnswer {
+                    unanswered + 1
+                } else {
+                    0
+                };
                 // an error can come without any wait; the connection needs the thread too
                 tokio::task::yield_now().await;
             }
         }
         started = ended;
     }
+    shared.borrow_mut().tally.gave_up = true;
 }

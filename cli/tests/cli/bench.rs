@@ -1,5 +1,5 @@
 //! bench.
-use crate::harness::Store;
+use crate::harness::{Run, Store};
 
 #[test]
 fn the_report_counts_what_was_asked_for_and_the_keys_are_gone() {
@@ -89,4 +89,28 @@ fn failures_are_counted_by_kind_and_decide_the_exit_code() {
         .sum();
     assert_eq!(failed + load["operations"].as_u64().unwrap(), 500);
     assert!(failed > 400, "{load}");
+}
+
+#[test]
+fn a_store_that_goes_away_ends_the_load() {
+    let store = Store::start();
+    let arguments = [
+        "bench",
+        "--json",
+        "--seconds",
+        "3600",
+        "--mix",
+        "set=1",
+        "--timeout",
+        "100ms",
+    ];
+    let bench = store.command(arguments).spawn().unwrap();
+    while store.ok(["scan"]).is_empty() {}
+    store.stop();
+    let run = Run::from(bench.wait_with_output().unwrap());
+    assert_eq!(run.code, Some(3), "{run:?}");
+    let report = run.json();
+    assert!(report["load"]["operations"].as_u64().unwrap() > 0);
+    assert!(!report["load"]["errors"].as_object().unwrap().is_empty());
+    assert!(report.get("clean_up").is_none());
 }

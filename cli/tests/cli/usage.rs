@@ -67,3 +67,11 @@ fn a_file_that_cannot_be_read_is_named() {
         "cannot read file",
     );
 }
+
+#[test]
+fn waiting_has_an_end() {
+    refused(
+        &["get", "k", "--timeout", "18446744073709551615"],
+        "at most 24h",
+    );
+}
