@@ -13,7 +13,7 @@ use std::fmt;
 pub enum ErrorKind {
     /// An argument cannot be sent: an empty key, an expiry of 0 ms.
     InvalidArgument = 1,
-    /// The connection settings contradict each other or cannot be parsed.
+    /// The connection settings contradict each other, cannot be parsed, or name a file that cannot be used.
     InvalidSettings = 2,
     /// The broker could not be reached: name not found, connection refused, no answer in time.
     Unreachable = 10,
@@ -25,6 +25,8 @@ pub enum ErrorKind {
     SessionLost = 13,
     /// The client was closed, or gave up its connection for good.
     Closed = 14,
+    /// The broker's TLS certificate is not acceptable: signed by somebody unknown, expired, or made out to another name.
+    Untrusted = 15,
     /// No response came in time.
     TimedOut = 20,
     /// As many requests wait as may wait.
@@ -74,7 +76,7 @@ impl ErrorKind {
     }
 
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::InvalidArgument,
         Self::InvalidSettings,
         Self::Unreachable,
@@ -82,6 +84,7 @@ impl ErrorKind {
         Self::NotAuthenticated,
         Self::SessionLost,
         Self::Closed,
+        Self::Untrusted,
         Self::TimedOut,
         Self::QueueFull,
         Self::TooLarge,

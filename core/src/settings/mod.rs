@@ -1,12 +1,22 @@
 //! How to reach the broker, and how the client behaves.
+mod credentials;
+mod endpoint;
+mod environment;
+mod text;
+mod tls;
 mod url;
+
+pub(crate) use credentials::{Credentials, read_token};
+pub(crate) use endpoint::Endpoint;
+pub(crate) use tls::TlsSettings;
 
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::mqtt::Limits;
 use crate::platform::{Platform, System};
 use crate::protocol::topic;
-use bytes::Bytes;
+use credentials::CredentialSources;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,11 +33,11 @@ use std::time::Duration;
 /// ```
 #[derive(Clone)]
 pub struct Settings {
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) tls_enabled: bool,
+    pub(crate) tls: TlsSettings,
+    pub(crate) credentials: CredentialSources,
     pub(crate) client_id: Option<String>,
-    pub(crate) user_name: Option<String>,
-    pub(crate) password: Option<Bytes>,
     pub(crate) clean_start: bool,
     pub(crate) session_expiry_s: u32,
     pub(crate) keep_alive_s: u16,
@@ -46,12 +56,17 @@ pub struct Settings {
 impl Settings {
     /// A plain TCP connection to `host` (a name or an address) and `port`, everything else by default.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
+        let host = host.into();
+        Self::at(Endpoint::Tcp { host, port })
+    }
+
+    fn at(endpoint: Endpoint) -> Self {
         Self {
-            host: host.into(),
-            port,
+            endpoint,
+            tls_enabled: false,
+            tls: TlsSettings::default(),
+            credentials: CredentialSources::default(),
             client_id: None,
-            user_name: None,
-            password: None,
             clean_start: true,
             session_expiry_s: 3600,
             keep_alive_s: 60,
@@ -68,7 +83,15 @@ impl Settings {
         }
     }
 
-    /// Reads `mqtt://[user[:password]@]host[:port][?client_id=ID]`; the port is 1883 unless given.
+    /// Reads one of
+    /// - `mqtt://[user[:password]@]host[:port]`, by default port 1883,
+    /// - `mqtts://[user[:password]@]host[:port]`, TLS, by default port 8883,
+    /// - `unix://[user[:password]@]/path`, a Unix domain socket,
+    ///
+    /// followed by `?` and parameters `name=value` with `&` between them. They have the names of the methods here:
+    /// `ca_file`, `cert_file`, `key_file`, `key_password_file`, `server_name`, `password_file`, `sat_file`,
+    /// `client_id`, `keep_alive` and `session_expiry` (in seconds), `clean_start` (`true` or `false`). Special
+    /// characters are percent-encoded.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidSettings`], which says what is wrong with the URL.
@@ -76,33 +99,20 @@ impl Settings {
         url::parse(url)
     }
 
-    /// The broker as `host:port`.
+    /// A Unix domain socket, everything else by default.
+    pub fn unix(path: impl Into<PathBuf>) -> Self {
+        Self::at(Endpoint::Unix(path.into()))
+    }
+
+    /// The broker as `host:port`, or the path of its socket.
     pub fn address(&self) -> String {
-        if self.host.contains(':') {
-            format!("[{}]:{}", self.host, self.port)
-        } else {
-            format!("{}:{}", self.host, self.port)
-        }
+        self.endpoint.to_string()
     }
 
     /// The MQTT client id. Without one, a random one is made; an empty one asks the broker for one.
     #[must_use]
     pub fn client_id(mut self, client_id: impl Into<String>) -> Self {
         self.client_id = Some(client_id.into());
-        self
-    }
-
-    /// The user name.
-    #[must_use]
-    pub fn user_name(mut self, user_name: impl Into<String>) -> Self {
-        self.user_name = Some(user_name.into());
-        self
-    }
-
-    /// The password: any bytes.
-    #[must_use]
-    pub fn password(mut self, password: impl Into<Bytes>) -> Self {
-        self.password = Some(password.into());
         self
     }
 
@@ -207,12 +217,11 @@ impl Settings {
                 reason,
             ))
         };
-        if self.host.is_empty() {
-            return invalid("the host name is empty");
-        }
-        if self.port == 0 {
-            return invalid("the port is 0");
-        }
+        self.endpoint.check(self.tls_enabled).or_else(invalid)?;
+        self.tls
+            .check(self.tls_enabled)
+            .or_else(|reason| invalid(&reason))?;
+        self.credentials.check().or_else(invalid)?;
         match &self.client_id {
             Some(id) => check_client_id(id).or_else(invalid),
             None => Ok(()),
@@ -245,8 +254,8 @@ impl fmt::Debug for Settings {
         f.debug_struct("Settings")
             .field("address", &self.address())
             .field("client_id", &self.client_id)
-            .field("user_name", &self.user_name)
-            .field("password", &self.password.is_some())
+            .field("credentials", &self.credentials)
+            .field("tls", &self.tls_enabled.then_some(&self.tls))
             .finish_non_exhaustive()
     }
 }

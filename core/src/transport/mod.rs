@@ -1,18 +1,91 @@
 //! Byte streams to the broker.
+mod error;
+pub(crate) mod file;
 mod stream;
 mod tcp;
+#[cfg(feature = "tls")]
+mod tls;
+mod watch;
 
+pub(crate) use error::TransportError;
 pub(crate) use stream::Stream;
+pub(crate) use watch::FileWatch;
 
 use crate::Settings;
+use crate::error::ErrorKind;
+use crate::settings::{Credentials, Endpoint};
 use std::io;
 
-/// Connects to the broker; the caller limits the time.
-pub(crate) async fn connect(settings: &Settings) -> io::Result<Stream> {
+/// Connects to the broker; the caller limits the time. All files that the settings name are read before anything is
+/// sent. The credentials are for the CONNECT of this connection.
+pub(crate) async fn connect(settings: &Settings) -> Result<(Stream, Credentials), TransportError> {
+    let files = Files::read(settings).await?;
+    let unreachable = |error: io::Error| {
+        let reason = format!("cannot connect to {}: {error}", settings.address());
+        TransportError::new(ErrorKind::Unreachable, reason)
+    };
     if let Some(connecting) = settings.platform.connect() {
-        return connecting.await.map(Stream::Other);
+        let stream = connecting.await.map_err(unreachable)?;
+        return Ok((Stream::Other(stream), files.credentials));
     }
-    tcp::connect(&settings.host, settings.port)
-        .await
-        .map(Stream::Tcp)
+    let stream = match &settings.endpoint {
+        Endpoint::Tcp { host, port } => {
+            let tcp = tcp::connect(host, *port).await.map_err(unreachable)?;
+            match files.tls {
+                #[cfg(feature = "tls")]
+                Some(tls) => Stream::Tls(Box::new(tls.handshake(tcp).await?)),
+                _ => Stream::Tcp(tcp),
+            }
+        }
+        #[cfg(unix)]
+        Endpoint::Unix(path) => {
+            let unix = tokio::net::UnixStream::connect(path);
+            Stream::Unix(unix.await.map_err(unreachable)?)
+        }
+        #[cfg(not(unix))]
+        Endpoint::Unix(_) => return Err(unreachable(io::ErrorKind::Unsupported.into())),
+    };
+    Ok((stream, files.credentials))
+}
+
+#[cfg(feature = "tls")]
+use tls::Tls;
+#[cfg(not(feature = "tls"))]
+type Tls = std::convert::Infallible;
+
+/// What the files of the settings hold now.
+struct Files {
+    credentials: Credentials,
+    tls: Option<Tls>,
+}
+
+impl Files {
+    async fn read(settings: &Settings) -> Result<Self, TransportError> {
+        if !settings.tls_enabled && !settings.credentials.has_files() {
+            return Self::read_now(settings);
+        }
+        // Files can be slow, and the password of a key is slow by intention.
+        let settings = settings.clone();
+        match tokio::task::spawn_blocking(move || Self::read_now(&settings)).await {
+            Ok(files) => files,
+            Err(error) => {
+                let reason = format!("reading the files of the settings failed: {error}");
+                Err(TransportError::new(ErrorKind::Unreachable, reason))
+            }
+        }
+    }
+
+    fn read_now(settings: &Settings) -> Result<Self, TransportError> {
+        let tls = match &settings.endpoint {
+            #[cfg(feature = "tls")]
+            Endpoint::Tcp { host, .. } if settings.tls_enabled => {
+                Some(Tls::load(&settings.tls, host)?)
+            }
+            _ => None,
+        };
+        Ok(Self {
+            credentials: settings.credentials.read()?,
+            tls,
+        })
+    }
 }

@@ -1,4 +1,5 @@
 //! A connection, whatever it runs over.
+use super::error::TransportError;
 use crate::platform::Duplex;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -6,18 +7,40 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// A byte stream to the broker.
+/// A byte stream to the broker. What was written must be flushed: TLS may hold it back.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(tokio::net::UnixStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<super::tls::TlsStream>),
     /// Made by the [`Platform`](crate::platform::Platform).
     Other(Box<dyn Duplex>),
+}
+
+impl Stream {
+    /// What an error of reading or writing means, if it is more than a broken connection.
+    pub(crate) fn explain(&self, error: &io::Error) -> Option<TransportError> {
+        match self {
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.explain(error),
+            _ => {
+                let _ = error;
+                None
+            }
+        }
+    }
 }
 
 macro_rules! on_each {
     ($stream:expr, $inner:ident => $call:expr) => {
         match $stream.get_mut() {
             Stream::Tcp($inner) => $call,
+            #[cfg(unix)]
+            Stream::Unix($inner) => $call,
+            #[cfg(feature = "tls")]
+            Stream::Tls($inner) => $call,
             Stream::Other($inner) => $call,
         }
     };
@@ -53,6 +76,10 @@ impl AsyncWrite for Stream {
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Tcp(inner) => inner.is_write_vectored(),
+            #[cfg(unix)]
+            Self::Unix(inner) => inner.is_write_vectored(),
+            #[cfg(feature = "tls")]
+            Self::Tls(_) => false,
             Self::Other(inner) => inner.is_write_vectored(),
         }
     }

@@ -1,0 +1,35 @@
+//! Where the broker is.
+use std::fmt;
+use std::path::PathBuf;
+
+/// An address of a broker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    /// A host name or IP address, without brackets, and a port.
+    Tcp { host: String, port: u16 },
+    /// The path of a Unix domain socket.
+    Unix(PathBuf),
+}
+
+impl Endpoint {
+    /// Whether it can be connected to.
+    pub(super) fn check(&self, tls: bool) -> Result<(), &'static str> {
+        match self {
+            Self::Tcp { host, .. } if host.is_empty() => Err("the host name is empty"),
+            Self::Tcp { port: 0, .. } => Err("the port is 0"),
+            Self::Unix(_) if !cfg!(unix) => Err("this system has no Unix domain sockets"),
+            Self::Unix(_) if tls => Err("TLS over a Unix domain socket is not supported"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Settings from the environment variables that pods of Azure IoT Operations have.
+use super::{Settings, text};
+use crate::error::{Error, ErrorKind, Outcome};
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+const HOST_NAME: &str = "AIO_BROKER_HOSTNAME";
+const TCP_PORT: &str = "AIO_BROKER_TCP_PORT";
+const USE_TLS: &str = "AIO_MQTT_USE_TLS";
+const CLIENT_ID: &str = "AIO_MQTT_CLIENT_ID";
+const CLEAN_START: &str = "AIO_MQTT_CLEAN_START";
+const KEEP_ALIVE: &str = "AIO_MQTT_KEEP_ALIVE";
+const SESSION_EXPIRY: &str = "AIO_MQTT_SESSION_EXPIRY";
+const USER_NAME: &str = "AIO_MQTT_USERNAME";
+const PASSWORD_FILE: &str = "AIO_MQTT_PASSWORD_FILE";
+const CA_FILE: &str = "AIO_TLS_CA_FILE";
+const CERT_FILE: &str = "AIO_TLS_CERT_FILE";
+const KEY_FILE: &str = "AIO_TLS_KEY_FILE";
+const KEY_PASSWORD_FILE: &str = "AIO_TLS_KEY_PASSWORD_FILE";
+const SAT_FILE: &str = "AIO_SAT_FILE";
+
+const DEFAULT_PORT: u16 = 8883;
+
+impl Settings {
+    /// Reads the environment variables that pods of Azure IoT Operations have:
+    ///
+    /// | variable | default | meaning |
+    /// |---|---|---|
+    /// | `AIO_BROKER_HOSTNAME` | required | host name or address |
+    /// | `AIO_BROKER_TCP_PORT` | `8883` | port |
+    /// | `AIO_MQTT_USE_TLS` | `true` | whether the connection is TLS |
+    /// | `AIO_MQTT_CLIENT_ID` | random | client id |
+    /// | `AIO_MQTT_CLEAN_START` | `false` | whether the first connection ends an older session |
+    /// | `AIO_MQTT_KEEP_ALIVE` | `60` | seconds; 0 is never |
+    /// | `AIO_MQTT_SESSION_EXPIRY` | `3600` | seconds |
+    /// | `AIO_MQTT_USERNAME`, `AIO_MQTT_PASSWORD_FILE` | none | credentials |
+    /// | `AIO_SAT_FILE` | none | service account token; excludes the two before |
+    /// | `AIO_TLS_CA_FILE` | the system's authorities | whom to trust |
+    /// | `AIO_TLS_CERT_FILE`, `AIO_TLS_KEY_FILE` | none | client certificate and its key |
+    /// | `AIO_TLS_KEY_PASSWORD_FILE` | none | password of the key |
+    ///
+    /// A variable with an empty value counts as absent, and the `AIO_TLS_` variables count only while TLS is on. The
+    /// files are not read here but at each connect, because they may be replaced at any time.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidSettings`], which names the variable and says what is wrong with its value.
+    pub fn from_environment() -> Result<Self, Error> {
+        from_lookup(|name| env::var_os(name))
+    }
+}
+
+fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Settings, Error> {
+    let environment = Environment { lookup };
+    let host = environment
+        .text(HOST_NAME)?
+        .ok_or_else(|| invalid(format!("`{HOST_NAME}` is not set")))?;
+    let port = environment.parsed(TCP_PORT, text::port)?;
+    let tls = environment.parsed(USE_TLS, text::boolean)?.unwrap_or(true);
+    let mut settings = Settings::new(host, port.unwrap_or(DEFAULT_PORT))
+        .tls(tls)
+        .clean_start(false);
+    if let Some(client_id) = environment.text(CLIENT_ID)? {
+        settings = settings.client_id(client_id);
+    }
+    if let Some(clean_start) = environment.parsed(CLEAN_START, text::boolean)? {
+        settings = settings.clean_start(clean_start);
+    }
+    if let Some(interval) = environment.parsed(KEEP_ALIVE, text::keep_alive)? {
+        settings = settings.keep_alive(interval);
+    }
+    if let Some(expiry) = environment.parsed(SESSION_EXPIRY, text::session_expiry)? {
+        settings = settings.session_expiry(expiry);
+    }
+    settings = environment.credentials(settings)?;
+    if tls {
+        settings = environment.tls_files(settings)?;
+    }
+    Ok(settings)
+}
+
+struct Environment<F> {
+    lookup: F,
+}
+
+impl<F: Fn(&str) -> Option<OsString>> Environment<F> {
+    fn credentials(&self, mut settings: Settings) -> Result<Settings, Error> {
+        let user_name = self.text(USER_NAME)?;
+        let password_file = self.path(PASSWORD_FILE);
+        let sat_file = self.path(SAT_FILE);
+        if sat_file.is_some() {
+            let other = match (&user_name, &password_file) {
+                (Some(_), _) => Some(USER_NAME),
+                (None, Some(_)) => Some(PASSWORD_FILE),
+                (None, None) => None,
+            };
+            if let Some(other) = other {
+                return Err(invalid(format!(
+                    "`{SAT_FILE}` and `{other}` are both set; a client authenticates in one of these ways"
+                )));
+            }
+        }
+        settings.credentials.user_name = user_name;
+        settings.credentials.password_file = password_file;
+        settings.credentials.sat_file = sat_file;
+        Ok(settings)
+    }
+
+    fn tls_files(&self, mut settings: Settings) -> Result<Settings, Error> {
+        let tls = &mut settings.tls;
+        tls.ca_file = self.path(CA_FILE);
+        tls.cert_file = self.path(CERT_FILE);
+        tls.key_file = self.path(KEY_FILE);
+        tls.key_password_file = self.path(KEY_PASSWORD_FILE);
+        let lacks = |given, needed| Err(invalid(format!("`{given}` is set and `{needed}` is not")));
+        match (&tls.cert_file, &tls.key_file) {
+            (Some(_), None) => lacks(CERT_FILE, KEY_FILE),
+            (None, Some(_)) => lacks(KEY_FILE, CERT_FILE),
+            (None, None) if tls.key_password_file.is_some() => lacks(KEY_PASSWORD_FILE, KEY_FILE),
+            _ => Ok(settings),
+        }
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        (self.lookup)(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>, Error> {
+        (self.lookup)(name)
+            .filter(|value| !value.is_empty())
+            .map(OsString::into_string)
+            .transpose()
+            .map_err(|_| invalid(format!("the value of `{name}` is not UTF-8")))
+    }
+
+    fn parsed<T>(
+        &self,
+        name: &str,
+        parse: fn(&str) -> Result<T, &'static str>,
+    ) -> Result<Option<T>, Error> {
+        let Some(value) = self.text(name)? else {
+            return Ok(None);
+        };
+        match parse(&value) {
+            Ok(parsed) => Ok(Some(parsed)),
+            Err(problem) => {
+                let value = value.escape_debug();
+                Err(invalid(format!("`{name}` is `{value}`, {problem}")))
+            }
+        }
+    }
+}
+
+fn invalid(reason: impl Into<String>) -> Error {
+    Error::new(
+        ErrorKind::InvalidSettings,
+        Outcome::NotDone,
+        "reading the settings from the environment",
+        reason,
+    )
+}

@@ -1,0 +1,65 @@
+//! Files that the settings name: certificates, keys, passwords, tokens.
+use super::error::TransportError;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Reads a whole file that is not empty and has at most `max_bytes`.
+///
+/// This blocks. A pipe or a device is refused, because reading it may never end.
+pub(crate) fn read(what: &str, path: &Path, max_bytes: usize) -> Result<Vec<u8>, TransportError> {
+    let refused = |error: io::Error| TransportError::file(what, path, problem(&error));
+    if !fs::metadata(path).map_err(refused)?.is_file() {
+        return Err(TransportError::file(what, path, "is not a file"));
+    }
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(max_bytes)
+        .unwrap_or(u64::MAX)
+        .saturating_add(1);
+    let file = File::open(path).map_err(refused)?;
+    file.take(limit).read_to_end(&mut bytes).map_err(refused)?;
+    if bytes.is_empty() {
+        return Err(TransportError::file(what, path, "is empty"));
+    }
+    if bytes.len() > max_bytes {
+        let problem = format!("is longer than {max_bytes} bytes");
+        return Err(TransportError::file(what, path, problem));
+    }
+    Ok(bytes)
+}
+
+/// Reads a secret of one line: without the one line end that an editor or `echo` leaves behind it. Everything else,
+/// spaces and inner line ends included, belongs to the secret.
+pub(crate) fn read_secret(
+    what: &str,
+    path: &Path,
+    max_bytes: usize,
+) -> Result<Vec<u8>, TransportError> {
+    const LINE_END_BYTES: usize = 2;
+    let mut bytes = read(what, path, max_bytes + LINE_END_BYTES)?;
+    if bytes.ends_with(b"\n") {
+        bytes.pop();
+        if bytes.ends_with(b"\r") {
+            bytes.pop();
+        }
+    }
+    if bytes.is_empty() {
+        return Err(TransportError::file(what, path, "holds an empty line only"));
+    }
+    if bytes.len() > max_bytes {
+        let problem = format!("is longer than {max_bytes} bytes");
+        return Err(TransportError::file(what, path, problem));
+    }
+    Ok(bytes)
+}
+
+fn problem(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "does not exist".to_owned(),
+        io::ErrorKind::PermissionDenied => {
+            "may not be read by this process; see its permissions and those of its directories"
+                .to_owned()
+        }
+        _ => format!("cannot be read: {error}"),
+    }
+}

@@ -1,0 +1,152 @@
+//! What a failed handshake means for the person who reads about it.
+use crate::error::ErrorKind;
+use crate::transport::error::TransportError;
+use rustls::{AlertDescription, CertificateError, Error as RustlsError};
+use std::fmt::Write as _;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What the explanation refers to.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) server_name: String,
+    pub(super) ca_file: Option<PathBuf>,
+    pub(super) cert_file: Option<PathBuf>,
+}
+
+/// The TLS error inside of an I/O error, if there is one.
+pub(super) fn tls_error(error: &io::Error) -> Option<&RustlsError> {
+    error.get_ref()?.downcast_ref()
+}
+
+impl Context {
+    /// Why the handshake failed.
+    pub(super) fn explain(&self, error: &io::Error) -> TransportError {
+        match tls_error(error) {
+            Some(error) => self.explain_tls(error),
+            None if error.kind() == io::ErrorKind::UnexpectedEof => TransportError::new(
+                ErrorKind::Unreachable,
+                "the broker closed the connection during the TLS handshake; it may not speak TLS on this port",
+            ),
+            None => TransportError::new(
+                ErrorKind::Unreachable,
+                format!("the connection broke during the TLS handshake: {error}"),
+            ),
+        }
+    }
+
+    pub(super) fn explain_tls(&self, error: &RustlsError) -> TransportError {
+        match error {
+            RustlsError::InvalidCertificate(error) => {
+                TransportError::new(ErrorKind::Untrusted, self.distrust(error))
+            }
+            RustlsError::AlertReceived(alert) => self.alert(*alert),
+            RustlsError::InvalidMessage(_) => TransportError::new(
+                ErrorKind::ConnectionRefused,
+                "the broker does not speak TLS on this port",
+            ),
+            error => TransportError::new(
+                ErrorKind::ConnectionRefused,
+                format!("the TLS handshake failed: {error}"),
+            ),
+        }
+    }
+
+    /// Why the broker's certificate is not good.
+    fn distrust(&self, error: &CertificateError) -> String {
+        let what = "the broker's certificate";
+        match error {
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => match &self.ca_file {
+                Some(path) => format!(
+                    "{what} is not signed by an authority in the CA file `{}`",
+                    path.display()
+                ),
+                None => format!(
+                    "{what} is not signed by an authority that this system knows; name a CA file if the broker has its own"
+                ),
+            },
+            CertificateError::Expired => format!("{what} has expired"),
+            CertificateError::ExpiredContext { time, not_after } => {
+                let ago = time.as_secs().saturating_sub(not_after.as_secs());
+                format!(
+                    "{what} expired {} ago, or the clock of this machine is wrong",
+                    rough(Duration::from_secs(ago))
+                )
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                format!("{what} is not valid yet, or the clock of this machine is wrong")
+            }
+            CertificateError::NotValidForName => {
+                format!("{what} is not made out to `{}`", self.server_name)
+            }
+            CertificateError::NotValidForNameContext { presented, .. } => {
+                const SHOWN: usize = 5;
+                let mut text = format!("{what} is not made out to `{}`", self.server_name);
+                for (index, name) in presented.iter().take(SHOWN).enumerate() {
+                    let before = if index == 0 { " but to" } else { "," };
+                    let _ = write!(text, "{before} {name}");
+                }
+                if presented.len() > SHOWN {
+                    text.push_str(", ...");
+                }
+                text.push_str("; set the server name if that is right");
+                text
+            }
+            error => format!("{what} is not acceptable: {error}"),
+        }
+    }
+
+    /// What the broker's refusal means.
+    fn alert(&self, alert: AlertDescription) -> TransportError {
+        use AlertDescription as Alert;
+        let (kind, reason) = match (alert, &self.cert_file) {
+            (Alert::CertificateRequired | Alert::NoCertificate, _)
+            | (Alert::HandshakeFailure | Alert::BadCertificate, None) => (
+                ErrorKind::NotAuthenticated,
+                format!(
+                    "the broker refused the TLS handshake ({alert:?}): it may demand a client certificate; name a certificate file and a key file"
+                ),
+            ),
+            (
+                Alert::BadCertificate
+                | Alert::UnsupportedCertificate
+                | Alert::CertificateRevoked
+                | Alert::CertificateExpired
+                | Alert::CertificateUnknown
+                | Alert::UnknownCA
+                | Alert::AccessDenied
+                | Alert::DecryptError,
+                Some(path),
+            ) => (
+                ErrorKind::NotAuthenticated,
+                format!(
+                    "the broker does not accept the client certificate in `{}` ({alert:?})",
+                    path.display()
+                ),
+            ),
+            (Alert::UnrecognisedName, _) => (
+                ErrorKind::ConnectionRefused,
+                format!("the broker does not answer for `{}`", self.server_name),
+            ),
+            (alert, _) => (
+                ErrorKind::ConnectionRefused,
+                format!("the broker refused the TLS handshake ({alert:?})"),
+            ),
+        };
+        TransportError::new(kind, reason)
+    }
+}
+
+/// A duration in its largest whole unit.
+fn rough(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (count, unit) = match seconds {
+        0..60 => (seconds, "second"),
+        60..3_600 => (seconds / 60, "minute"),
+        3_600..86_400 => (seconds / 3_600, "hour"),
+        _ => (seconds / 86_400, "day"),
+    };
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {unit}{plural}")
+}

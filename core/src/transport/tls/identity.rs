@@ -1,0 +1,123 @@
+//! The client's own certificate and private key.
+use super::trust::{certificates, pem_problem};
+use crate::settings::TlsSettings;
+use crate::transport::error::TransportError;
+use crate::transport::file;
+use pkcs8::{EncryptedPrivateKeyInfoRef, SecretDocument};
+use rustls::Error as RustlsError;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use std::path::Path;
+use std::str;
+
+const KEY: &str = "key file";
+const MAX_KEY_BYTES: usize = 1 << 20;
+const MAX_PASSWORD_BYTES: usize = 65_535;
+
+const ENCRYPTED_BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
+const ENCRYPTED_END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
+
+/// Reads certificate and key, if the settings name them, and checks that they belong together.
+pub(super) fn load(
+    settings: &TlsSettings,
+    provider: &CryptoProvider,
+) -> Result<Option<SingleCertAndKey>, TransportError> {
+    let (Some(cert_file), Some(key_file)) = (&settings.cert_file, &settings.key_file) else {
+        return Ok(None);
+    };
+    let chain = certificates("certificate file", cert_file)?;
+    let der = private_key(key_file, settings.key_password_file.as_deref())?;
+    match CertifiedKey::from_der(chain, der, provider) {
+        Ok(identity) => Ok(Some(SingleCertAndKey::from(identity))),
+        Err(RustlsError::InconsistentKeys(_)) => {
+            let certificate = cert_file.display();
+            let problem = format!("does not match the first certificate in `{certificate}`");
+            Err(TransportError::file(KEY, key_file, problem))
+        }
+        Err(RustlsError::InvalidCertificate(error)) => {
+            let problem = format!("begins with a certificate that cannot be used: {error}");
+            Err(TransportError::file("certificate file", cert_file, problem))
+        }
+        Err(error) => {
+            let problem =
+                format!("holds a key that cannot be used (RSA, ECDSA and Ed25519 can): {error}");
+            Err(TransportError::file(KEY, key_file, problem))
+        }
+    }
+}
+
+/// PKCS#8 (plain or encrypted), PKCS#1 and SEC1, all as PEM.
+fn private_key(
+    path: &Path,
+    password_file: Option<&Path>,
+) -> Result<PrivateKeyDer<'static>, TransportError> {
+    let bytes = file::read(KEY, path, MAX_KEY_BYTES)?;
+    let text = str::from_utf8(&bytes).unwrap_or_default();
+    if let Some(pem) = encrypted_section(text) {
+        let Some(password_file) = password_file else {
+            let problem = "is encrypted, and no key password file is given";
+            return Err(TransportError::file(KEY, path, problem));
+        };
+        return decrypt(path, pem, password_file);
+    }
+    if text.contains("Proc-Type: 4,ENCRYPTED") {
+        let problem = "is encrypted in OpenSSL's old format; convert it with `openssl pkcs8 -topk8 -v2 aes-256-cbc`";
+        return Err(TransportError::file(KEY, path, problem));
+    }
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| {
+        let problem = match (error, bytes.first()) {
+            (pem::Error::NoItemsFound, Some(0x30)) => {
+                "is DER, not PEM; convert it with `openssl pkey -inform der`".to_owned()
+            }
+            (pem::Error::NoItemsFound, _) => {
+                "contains no private key (no line like `-----BEGIN PRIVATE KEY-----`)".to_owned()
+            }
+            (error, _) => pem_problem(&error),
+        };
+        TransportError::file(KEY, path, problem)
+    })
+}
+
+/// Certificates or comments may stand before and after it.
+fn encrypted_section(text: &str) -> Option<&str> {
+    let begin = text.find(ENCRYPTED_BEGIN)?;
+    let length = text[begin..].find(ENCRYPTED_END)? + ENCRYPTED_END.len();
+    Some(&text[begin..begin + length])
+}
+
+fn decrypt(
+    path: &Path,
+    pem: &str,
+    password_file: &Path,
+) -> Result<PrivateKeyDer<'static>, TransportError> {
+    let password = file::read_secret("key password file", password_file, MAX_PASSWORD_BYTES)?;
+    let malformed = |error: &dyn std::fmt::Display| {
+        TransportError::file(KEY, path, format!("is not a well-formed key: {error}"))
+    };
+    let (_, document) = SecretDocument::from_pem(pem).map_err(|error| malformed(&error))?;
+    let key = EncryptedPrivateKeyInfoRef::try_from(document.as_bytes())
+        .map_err(|error| malformed(&error))?;
+    match key.decrypt(&password) {
+        Ok(document) => Ok(PrivatePkcs8KeyDer::from(document.as_bytes().to_vec()).into()),
+        Err(pkcs8::Error::EncryptedPrivateKey(
+            error @ (pkcs8::pkcs5::Error::UnsupportedAlgorithm { .. }
+            | pkcs8::pkcs5::Error::NoPbes1CryptSupport),
+        )) => {
+            let problem = format!(
+                "is encrypted in a way that is not supported ({error}); convert it with `openssl pkcs8 -topk8 -v2 aes-256-cbc`"
+            );
+            Err(TransportError::file(KEY, path, problem))
+        }
+        // A wrong password shows as bad padding, and once in a while as a document that makes no sense.
+        Err(_) => {
+            let problem = "does not open the key file; the password is wrong or the key is damaged";
+            Err(TransportError::file(
+                "password in the key password file",
+                password_file,
+                problem,
+            ))
+        }
+    }
+}

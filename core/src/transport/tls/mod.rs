@@ -1,0 +1,145 @@
+//! TLS 1.2 and 1.3, by rustls.
+mod failure;
+mod identity;
+mod trust;
+
+use super::error::TransportError;
+use crate::error::ErrorKind;
+use crate::settings::TlsSettings;
+use failure::Context;
+use rustls::ClientConfig;
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::ring;
+use rustls::pki_types::ServerName;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{self, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsConnector, client};
+
+/// Everything for one handshake: the certificates and keys are read and checked, nothing is sent yet.
+pub(crate) struct Tls {
+    connector: TlsConnector,
+    server_name: ServerName<'static>,
+    context: Context,
+}
+
+impl Tls {
+    /// Reads the files. They are read anew for each connection, and no TLS session is resumed, so that a certificate
+    /// that was renewed counts from the next connection on. This blocks.
+    pub(crate) fn load(settings: &TlsSettings, host: &str) -> Result<Self, TransportError> {
+        let name = settings.server_name.as_deref().unwrap_or(host);
+        let server_name = ServerName::try_from(name.to_owned()).map_err(|_| {
+            let reason = format!("`{name}` is neither a host name nor an IP address");
+            TransportError::new(ErrorKind::InvalidSettings, reason)
+        })?;
+        let provider = Arc::new(ring::default_provider());
+        let roots = trust::load(settings.ca_file.as_deref())?;
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                .build()
+                .map_err(internal)?;
+        let identity = identity::load(settings, &provider)?;
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(internal)?
+            .with_webpki_verifier(verifier);
+        let mut config = match identity {
+            Some(identity) => builder.with_client_cert_resolver(Arc::new(identity)),
+            None => builder.with_no_client_auth(),
+        };
+        config.resumption = Resumption::disabled();
+        Ok(Self {
+            connector: TlsConnector::from(Arc::new(config)),
+            server_name,
+            context: Context {
+                server_name: name.to_owned(),
+                ca_file: settings.ca_file.clone(),
+                cert_file: settings.cert_file.clone(),
+            },
+        })
+    }
+
+    /// Makes the handshake over `transport`.
+    pub(crate) async fn handshake(self, transport: TcpStream) -> Result<TlsStream, TransportError> {
+        match self.connector.connect(self.server_name, transport).await {
+            Ok(stream) => Ok(TlsStream {
+                stream,
+                context: self.context,
+            }),
+            Err(error) => Err(self.context.explain(&error)),
+        }
+    }
+}
+
+fn internal(error: impl std::fmt::Display) -> TransportError {
+    let reason = format!("TLS cannot be set up: {error}");
+    TransportError::new(ErrorKind::InvalidSettings, reason)
+}
+
+/// A TLS connection to the broker.
+#[derive(Debug)]
+pub(crate) struct TlsStream {
+    stream: client::TlsStream<TcpStream>,
+    context: Context,
+}
+
+impl TlsStream {
+    /// What an error of reading or writing means. Since TLS 1.3 the broker's opinion of the client's certificate
+    /// arrives only after the handshake, as the first thing that is read.
+    pub(crate) fn explain(&self, error: &io::Error) -> Option<TransportError> {
+        failure::tls_error(error).map(|error| self.context.explain_tls(error))
+    }
+
+    /// A write failed. Where the broker said why before it closed the connection, that is the better error.
+    fn last_words(&mut self, context: &mut task::Context<'_>, error: io::Error) -> io::Error {
+        let mut buffer = [0; 64];
+        let mut buffer = ReadBuf::new(&mut buffer);
+        match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
+            Poll::Ready(Err(said)) if failure::tls_error(&said).is_some() => said,
+            _ => error,
+        }
+    }
+}
+
+impl AsyncRead for TlsStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for TlsStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match Pin::new(&mut self.stream).poll_write(context, bytes) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(self.last_words(context, error))),
+            other => other,
+        }
+    }
+
+    fn poll_flush(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        match Pin::new(&mut self.stream).poll_flush(context) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(self.last_words(context, error))),
+            other => other,
+        }
+    }
+
+    fn poll_shutdown(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

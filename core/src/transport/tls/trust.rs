@@ -1,0 +1,78 @@
+//! Whose signature makes a broker's certificate good.
+use crate::error::ErrorKind;
+use crate::transport::error::TransportError;
+use crate::transport::file;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::{self, PemObject};
+use std::path::Path;
+
+/// A bundle of all public authorities has about 250 kB.
+pub(super) const MAX_CERTIFICATES_BYTES: usize = 4 << 20;
+
+/// The authorities in `ca_file`, or, without one, those of the operating system.
+pub(super) fn load(ca_file: Option<&Path>) -> Result<RootCertStore, TransportError> {
+    match ca_file {
+        Some(path) => from_file(path),
+        None => from_system(),
+    }
+}
+
+fn from_file(path: &Path) -> Result<RootCertStore, TransportError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates("CA file", path)? {
+        roots.add(certificate).map_err(|error| {
+            let problem = format!("holds a certificate that cannot be used: {error}");
+            TransportError::file("CA file", path, problem)
+        })?;
+    }
+    Ok(roots)
+}
+
+fn from_system() -> Result<RootCertStore, TransportError> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    // Systems carry a few certificates that are too old to be parsed; the others still count.
+    roots.add_parsable_certificates(found.certs);
+    if !roots.is_empty() {
+        return Ok(roots);
+    }
+    let why = match found.errors.first() {
+        Some(error) => format!(" ({error})"),
+        None => String::new(),
+    };
+    let reason = format!(
+        "this system has no certificate authorities{why}; install them (package `ca-certificates`) or name a CA file"
+    );
+    Err(TransportError::new(ErrorKind::InvalidSettings, reason))
+}
+
+/// All certificates of a PEM file, in their order; at least one.
+pub(super) fn certificates(
+    what: &str,
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, TransportError> {
+    let bytes = file::read(what, path, MAX_CERTIFICATES_BYTES)?;
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&bytes)
+        .collect::<Result<_, _>>()
+        .map_err(|error| TransportError::file(what, path, pem_problem(&error)))?;
+    if certificates.is_empty() {
+        let problem = match bytes.first() {
+            Some(0x30) => "is DER, not PEM; convert it with `openssl x509 -inform der`",
+            _ => "contains no certificate (no line `-----BEGIN CERTIFICATE-----`)",
+        };
+        return Err(TransportError::file(what, path, problem));
+    }
+    Ok(certificates)
+}
+
+/// What is wrong with a PEM file, without its content: that may be a key.
+pub(super) fn pem_problem(error: &pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { .. } => {
+            "is cut off: it ends without a line `-----END ...-----`".to_owned()
+        }
+        pem::Error::Base64Decode(error) => format!("is not well-formed PEM: {error}"),
+        _ => "is not well-formed PEM".to_owned(),
+    }
+}

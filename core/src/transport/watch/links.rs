@@ -1,0 +1,69 @@
+//! Which directory entries decide what a path leads to.
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+use std::{env, fs, io};
+
+/// As many symbolic links as Linux follows in one path.
+const MAX_LINKS: usize = 40;
+
+/// A name in a directory.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// A directory that exists; no symbolic link is in it.
+    pub(super) directory: PathBuf,
+    /// What is looked up in it.
+    pub(super) name: OsString,
+}
+
+/// Walks `path` and lists each symbolic link on the way, and last the file itself, or, if the path leads nowhere, the
+/// first name that is missing. Replacing any of these entries changes what the path leads to.
+pub(super) fn deciding_entries(path: &Path) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    let mut directory = if path.is_absolute() {
+        PathBuf::from("/")
+    } else {
+        env::current_dir()?.canonicalize()?
+    };
+    let mut rest: VecDeque<OsString> = parts(path);
+    while let Some(part) = rest.pop_front() {
+        if part == ".." {
+            directory.pop();
+            continue;
+        }
+        let place = directory.join(&part);
+        let kind = fs::symlink_metadata(&place).map(|metadata| metadata.file_type());
+        if kind.as_ref().is_ok_and(fs::FileType::is_dir) && !rest.is_empty() {
+            directory = place;
+            continue;
+        }
+        let target = match kind {
+            Ok(kind) if kind.is_symlink() && entries.len() < MAX_LINKS => fs::read_link(&place).ok(),
+            _ => None,
+        };
+        entries.push(Entry {
+            directory: directory.clone(),
+            name: part,
+        });
+        let Some(target) = target else {
+            return Ok(entries);
+        };
+        if target.is_absolute() {
+            directory = PathBuf::from("/");
+        }
+        for part in parts(&target).into_iter().rev() {
+            rest.push_front(part);
+        }
+    }
+    Ok(entries)
+}
+
+fn parts(path: &Path) -> VecDeque<OsString> {
+    path.components()
+        .filter_map(|component| match component {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some("..".into()),
+            Component::Prefix(_) | Component::RootDir | Component::CurDir => None,
+        })
+        .collect()
+}
