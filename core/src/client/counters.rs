@@ -16,6 +16,8 @@ pub struct Counters {
     pub resent: u64,
     /// Connections that were made again.
     pub reconnects: u64,
+    /// Newer service account tokens that the broker accepted over a live connection.
+    pub reauthentications: u64,
     /// Reconnects at which the broker had no session any more.
     pub sessions_lost: u64,
     /// Connections that this client closed because the broker broke the protocol.

@@ -6,7 +6,8 @@ use crate::error::{Error, ErrorKind, Outcome};
 use crate::mqtt::ReasonCode;
 use crate::mqtt::session::SessionError;
 use crate::request::Received;
-use crate::transport;
+use crate::settings::Credentials;
+use crate::transport::{self, Stream, TransportError};
 use bytes::{Buf, Bytes, BytesMut};
 use std::future::poll_fn;
 use std::io;
@@ -32,7 +33,7 @@ const BUDGET: usize = 64;
 enum Lost {
     /// The client is to end.
     Closing,
-    Unreachable(io::Error),
+    Transport(TransportError),
     TimedOut,
     Ended,
     Io(io::Error),
@@ -113,15 +114,15 @@ async fn connect_and_run(
 ) -> (Lost, Option<Instant>) {
     let deadline = Instant::now() + shared.settings.connect_timeout;
     let connecting = tokio::time::timeout_at(deadline, transport::connect(&shared.settings));
-    let io = match ticker.meanwhile(shared, connecting).await {
+    let (io, credentials) = match ticker.meanwhile(shared, connecting).await {
         None => return (Lost::Closing, None),
         Some(Err(_)) => return (Lost::TimedOut, None),
-        Some(Ok(Err(error))) => return (Lost::Unreachable(error), None),
-        Some(Ok(Ok(io))) => io,
+        Some(Ok(Err(error))) => return (Lost::Transport(error), None),
+        Some(Ok(Ok(connected))) => connected,
     };
     let mut connection = Connection::new(shared, ticker, io);
     let mut held = None;
-    let lost = match connection.start() {
+    let lost = match connection.start(credentials) {
         Err(lost) => lost,
         Ok(()) => match tokio::time::timeout_at(deadline, connection.run(true)).await {
             Err(_) => Lost::TimedOut,
@@ -145,7 +146,7 @@ async fn connect_and_run(
         },
     };
     connection.say_goodbye(&lost).await;
-    (lost, held)
+    (lost.explained(&connection.io), held)
 }
 
 /// Lets time pass for the requests, whatever the connection does.
@@ -242,6 +243,8 @@ struct Connection<'a, S> {
     io: S,
     input: BytesMut,
     output: Bytes,
+    /// The transport may hold back what it took.
+    unflushed: bool,
     received: Received,
 }
 
@@ -253,18 +256,21 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             io,
             input: BytesMut::with_capacity(READ),
             output: Bytes::new(),
+            unflushed: false,
             received: Received::default(),
         }
     }
 
-    fn start(&mut self) -> Result<(), Lost> {
+    fn start(&mut self, credentials: Credentials) -> Result<(), Lost> {
         let now_ms = self.shared.now_ms();
-        self.shared
-            .core()
-            .exchange
-            .session_mut()
-            .connect(now_ms)
-            .map_err(Lost::Session)
+        let mut core = self.shared.core();
+        let session = core.exchange.session_mut();
+        session.set_credentials(
+            credentials.user_name,
+            credentials.password,
+            credentials.authentication,
+        );
+        session.connect(now_ms).map_err(Lost::Session)
     }
 
     /// Moves bytes until the session is ready, if `until_ready`, or else until the connection is over.
@@ -306,6 +312,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             Poll::Pending => Ok(false),
             Poll::Ready(Ok(0)) => Err(Lost::Ended),
             Poll::Ready(Ok(_)) => Ok(true),
+            // TLS without its own farewell.
+            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(Lost::Ended)
+            }
             Poll::Ready(Err(error)) => Err(Lost::Io(error)),
         }
     }
@@ -357,10 +367,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 Poll::Ready(Err(error)) => return Err(Lost::Io(error)),
             }
         }
-        if written {
+        self.unflushed |= written;
+        if self.unflushed {
             match Pin::new(&mut self.io).poll_flush(context) {
                 Poll::Ready(Err(error)) => return Err(Lost::Io(error)),
-                Poll::Ready(Ok(())) | Poll::Pending => {}
+                Poll::Ready(Ok(())) => self.unflushed = false,
+                Poll::Pending => {}
             }
         }
         Ok(written)
@@ -376,7 +388,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             ),
             Lost::Session(error) => (error.reason(), None),
             Lost::TimedOut => (Some(ReasonCode::SUCCESS), None),
-            Lost::Unreachable(_) | Lost::Ended | Lost::Io(_) => (None, None),
+            Lost::Transport(_) | Lost::Ended | Lost::Io(_) => (None, None),
         };
         let Some(reason) = reason else { return };
         let disconnect = {
@@ -411,12 +423,24 @@ impl Lost {
         )
     }
 
+    /// With what `stream` knows about an error of its own.
+    fn explained(self, stream: &Stream) -> Self {
+        match self {
+            Self::Io(error) => match stream.explain(&error) {
+                Some(failure) => Self::Transport(failure),
+                None => Self::Io(error),
+            },
+            other => other,
+        }
+    }
+
     fn into_error(self, address: &str) -> Error {
         let action = format!("connecting to {address}");
         let error = |kind, reason: String| Error::new(kind, Outcome::NotDone, action, reason);
         match self {
             Self::Closing => error(ErrorKind::Closed, "the client was closed".into()),
-            Self::Unreachable(source) | Self::Io(source) => {
+            Self::Transport(failure) => error(failure.kind, failure.reason),
+            Self::Io(source) => {
                 error(ErrorKind::Unreachable, source.to_string()).with_source(source)
             }
             Self::TimedOut => error(
@@ -436,7 +460,11 @@ impl Lost {
                         (refusal(*reason), Some(*reason))
                     }
                     SessionError::Disconnected(disconnect) => {
-                        (ErrorKind::Unreachable, Some(disconnect.reason))
+                        let kind = match refusal(disconnect.reason) {
+                            ErrorKind::NotAuthenticated => ErrorKind::NotAuthenticated,
+                            _ => ErrorKind::Unreachable,
+                        };
+                        (kind, Some(disconnect.reason))
                     }
                     SessionError::PeerDead => (ErrorKind::Unreachable, None),
                     _ => (ErrorKind::ConnectionRefused, None),

@@ -12,6 +12,7 @@ mod scan;
 mod set;
 mod shared;
 mod state;
+mod token;
 mod vdel;
 mod watches;
 
@@ -75,7 +76,7 @@ impl Client {
     ///
     /// # Errors
     /// At the first failure, with its reason: [`ErrorKind::Unreachable`], [`ErrorKind::ConnectionRefused`],
-    /// [`ErrorKind::NotAuthenticated`], [`ErrorKind::InvalidSettings`]. Only later failures are retried by themselves.
+    /// [`ErrorKind::NotAuthenticated`], [`ErrorKind::Untrusted`], [`ErrorKind::InvalidSettings`]. Only later failures are retried by themselves.
     ///
     /// # Panics
     /// Outside of a tokio runtime with time and I/O.
@@ -94,10 +95,15 @@ impl Client {
         let handle = Arc::new(Handle {
             shared: shared.clone(),
         });
+        // From before the token is read for the first time, so that no change is missed.
+        let token = token::Token::watch(&shared);
         let (first, connected) = oneshot::channel();
         let platform = &shared.settings.platform;
         platform.spawn(Box::pin(driver::run(shared.clone(), first)));
         platform.spawn(Box::pin(watches::run(shared.clone())));
+        if let Some(token) = token {
+            platform.spawn(Box::pin(token.run()));
+        }
         match connected.await {
             Ok(result) => result.map(|()| Self { handle }),
             Err(_) => {
@@ -162,8 +168,6 @@ fn exchange(settings: &Settings) -> Result<Exchange, Error> {
             max_packet_bytes: settings.max_packet_bytes,
             topic_alias_maximum: 16,
         },
-        user_name: settings.user_name.clone(),
-        password: settings.password.clone(),
         ..Connect::default()
     };
     let config = SessionConfig {

@@ -8,6 +8,7 @@
 
 pub mod alias;
 pub mod auth;
+mod authentication;
 pub mod connack;
 pub mod connect;
 pub mod disconnect;

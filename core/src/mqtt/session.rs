@@ -7,12 +7,13 @@
 //! [`connection_lost`](Session::connection_lost) when the transport is gone or a call returned an error. All times are
 //! milliseconds on one clock that never jumps.
 use super::alias::{AliasError, InboundAliases, OutboundAliases, TopicName};
+use super::authentication::Authentication;
 use super::keep_alive::{Due, KeepAlive};
 use super::outbox::{Outbox, Place};
 use super::{
-    ConnAck, Connect, DecodeError, Disconnect, EncodeError, Limits, Packet, PacketIds, PubAck,
-    Publish, PublishHeader, QoS, ReasonCode, SubAck, Subscribe, Subscription, Window, decode,
-    encode_pingreq,
+    Auth, ConnAck, Connect, DecodeError, Disconnect, EncodeError, Limits, Packet, PacketIds,
+    PubAck, Publish, PublishHeader, QoS, ReasonCode, SubAck, Subscribe, Subscription, Window,
+    decode, encode_pingreq,
 };
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
@@ -54,6 +55,8 @@ pub enum Event<T> {
         /// It is the one from before the connection was lost.
         resumed: bool,
     },
+    /// The broker has accepted newer authentication data.
+    Reauthenticated,
     /// A message arrived. It is acknowledged after the handler returned.
     Message {
         /// The message.
@@ -154,6 +157,7 @@ pub struct Session<T> {
     config: SessionConfig,
     client_id: String,
     phase: Phase,
+    authentication: Authentication,
     /// The broker has, or had, a session of this object's.
     known: bool,
     /// In that session the subscriptions are made.
@@ -177,6 +181,7 @@ impl<T: Copy> Session<T> {
             client_id: config.connect.client_id.clone(),
             config,
             phase: Phase::Offline,
+            authentication: Authentication::default(),
             known: false,
             subscribed: false,
             granted: Vec::new(),
@@ -228,12 +233,44 @@ impl<T: Copy> Session<T> {
         self.resent
     }
 
+    /// What the next CONNECT shows the broker: user name, password, and method and data of an enhanced authentication.
+    pub fn set_credentials(
+        &mut self,
+        user_name: Option<String>,
+        password: Option<Bytes>,
+        authentication: Option<(String, Bytes)>,
+    ) {
+        let connect = &mut self.config.connect;
+        connect.user_name = user_name;
+        connect.password = password;
+        connect.authentication = authentication;
+    }
+
+    /// There is newer data for the enhanced authentication: sends it over the live connection, if it differs from what
+    /// was sent last, as soon as the authentication before it is done. Without a connection it does nothing, because
+    /// each CONNECT has [its own](Self::set_credentials).
+    ///
+    /// # Errors
+    /// The data is too large for MQTT or for this broker. The connection stays as it is.
+    pub fn reauthenticate(&mut self, data: Bytes) -> Result<(), EncodeError> {
+        let is_connected = match self.phase {
+            Phase::Offline => return Ok(()),
+            Phase::Connecting => false,
+            Phase::Subscribing(_) | Phase::Ready => true,
+        };
+        match self.authentication.newer(data, is_connected) {
+            Some(auth) => auth.encode(self.peer.max_packet_bytes, self.outbox.pending()),
+            None => Ok(()),
+        }
+    }
+
     /// A transport is there: sends CONNECT.
     pub fn connect(&mut self, now_ms: u64) -> Result<(), SessionError> {
         let mut connect = self.config.connect.clone();
         connect.client_id.clone_from(&self.client_id);
         connect.clean_start = connect.clean_start && !self.known;
         connect.encode(Limits::MAX_PACKET_BYTES, self.outbox.pending())?;
+        self.authentication.connecting(connect.authentication);
         self.phase = Phase::Connecting;
         self.keep_alive = KeepAlive::client(0, 0, now_ms);
         Ok(())
@@ -385,6 +422,7 @@ impl<T: Copy> Session<T> {
             (Phase::Connecting, Packet::Disconnect(disconnect)) => {
                 Err(SessionError::Disconnected(disconnect))
             }
+            (Phase::Connecting, Packet::Auth(auth)) => self.auth(&auth, false, handle),
             (Phase::Connecting | Phase::Offline, _) => {
                 Err(SessionError::Protocol("the first packet is not CONNACK"))
             }
@@ -393,15 +431,14 @@ impl<T: Copy> Session<T> {
             (Phase::Subscribing(id), Packet::SubAck(suback)) if suback.packet_id == id => {
                 self.suback(suback, now_ms, handle)
             }
+            (_, Packet::Auth(auth)) => self.auth(&auth, true, handle),
             (_, Packet::PingResp) => Ok(()),
             (_, Packet::Disconnect(disconnect)) => Err(SessionError::Disconnected(disconnect)),
             (_, Packet::SubAck(_) | Packet::UnsubAck(_)) => Err(SessionError::Protocol(
                 "an acknowledgement of a subscription that was not asked for",
             )),
             (_, Packet::ConnAck(_)) => Err(SessionError::Protocol("a second CONNACK")),
-            (_, _) => Err(SessionError::Protocol(
-                "a packet that only a client sends, or an AUTH unasked",
-            )),
+            (_, _) => Err(SessionError::Protocol("a packet that only a client sends")),
         }
     }
 
@@ -423,6 +460,8 @@ impl<T: Copy> Session<T> {
             self.client_id = id;
         }
         self.peer = connack.limits;
+        let newer = self.authentication.connected();
+        self.send_auth(newer)?;
         let seconds = connack
             .server_keep_alive_s
             .unwrap_or(self.config.connect.keep_alive_s);
@@ -459,6 +498,26 @@ impl<T: Copy> Session<T> {
         };
         subscribe.encode(self.peer.max_packet_bytes, self.outbox.pending())?;
         self.phase = Phase::Subscribing(packet_id);
+        Ok(())
+    }
+
+    fn auth(
+        &mut self,
+        auth: &Auth,
+        is_connected: bool,
+        handle: &mut impl FnMut(Event<T>),
+    ) -> Result<(), SessionError> {
+        let (answer, done) = self.authentication.receive(auth, is_connected)?;
+        if done {
+            handle(Event::Reauthenticated);
+        }
+        self.send_auth(answer)
+    }
+
+    fn send_auth(&mut self, auth: Option<Auth>) -> Result<(), SessionError> {
+        if let Some(auth) = auth {
+            auth.encode(self.peer.max_packet_bytes, self.outbox.pending())?;
+        }
         Ok(())
     }
 

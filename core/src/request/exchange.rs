@@ -294,6 +294,7 @@ impl Exchange {
                 counters.sessions_lost += 1;
                 counters.resent += again as u64;
             }
+            Event::Reauthenticated => counters.reauthentications += 1,
             Event::Ready { resumed } => {
                 named = true;
                 received.ready = Some(resumed);

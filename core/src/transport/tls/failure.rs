@@ -57,7 +57,8 @@ impl Context {
     fn distrust(&self, error: &CertificateError) -> String {
         let what = "the broker's certificate";
         match error {
-            CertificateError::UnknownIssuer | CertificateError::BadSignature => match &self.ca_file {
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => match &self.ca_file
+            {
                 Some(path) => format!(
                     "{what} is not signed by an authority in the CA file `{}`",
                     path.display()

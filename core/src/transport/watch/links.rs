@@ -38,7 +38,9 @@ pub(super) fn deciding_entries(path: &Path) -> io::Result<Vec<Entry>> {
             continue;
         }
         let target = match kind {
-            Ok(kind) if kind.is_symlink() && entries.len() < MAX_LINKS => fs::read_link(&place).ok(),
+            Ok(kind) if kind.is_symlink() && entries.len() < MAX_LINKS => {
+                fs::read_link(&place).ok()
+            }
             _ => None,
         };
         entries.push(Entry {

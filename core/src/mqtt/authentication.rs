@@ -1,0 +1,115 @@
+//! The client's side of enhanced authentication (MQTT 5, section 4.12), for methods in which the client's data says
+//! everything at once, as a token does.
+use super::session::SessionError;
+use super::{Auth, ReasonCode};
+use bytes::Bytes;
+use std::fmt;
+
+/// Where an authentication over one connection stands.
+#[derive(Default)]
+pub(super) struct Authentication {
+    /// The method, and the data that was shown last.
+    shown: Option<(String, Bytes)>,
+    /// The client asked to be authenticated again and has no answer.
+    again: bool,
+    /// The broker has asked for the data again.
+    challenged: bool,
+    /// Newer data, for when the current authentication is done.
+    next: Option<Bytes>,
+}
+
+impl Authentication {
+    /// A CONNECT with this method and data is being sent.
+    pub(super) fn connecting(&mut self, shown: Option<(String, Bytes)>) {
+        *self = Self {
+            shown,
+            ..Self::default()
+        };
+    }
+
+    /// The broker has accepted the CONNECT. There may be something to send.
+    pub(super) fn connected(&mut self) -> Option<Auth> {
+        self.challenged = false;
+        let next = self.next.take()?;
+        self.renew(next)
+    }
+
+    /// There is newer data. It is kept while the CONNECT is not answered; otherwise there may be something to send.
+    pub(super) fn newer(&mut self, data: Bytes, is_connected: bool) -> Option<Auth> {
+        if self.again || !is_connected {
+            self.next = Some(data);
+            return None;
+        }
+        self.renew(data)
+    }
+
+    fn renew(&mut self, data: Bytes) -> Option<Auth> {
+        let (_, shown) = self.shown.as_mut()?;
+        if *shown == data {
+            return None;
+        }
+        *shown = data;
+        self.again = true;
+        self.auth(ReasonCode::REAUTHENTICATE)
+    }
+
+    /// The broker sent an AUTH: an answer, and whether an authentication is complete with it.
+    pub(super) fn receive(
+        &mut self,
+        auth: &Auth,
+        is_connected: bool,
+    ) -> Result<(Option<Auth>, bool), SessionError> {
+        let Some((method, _)) = &self.shown else {
+            return Err(SessionError::Protocol(
+                "an AUTH without an authentication method in CONNECT",
+            ));
+        };
+        if auth.method.as_ref().is_some_and(|theirs| theirs != method) {
+            return Err(SessionError::Protocol(
+                "an AUTH with another method than the CONNECT's",
+            ));
+        }
+        if is_connected && !self.again {
+            return Err(SessionError::Protocol("an AUTH unasked"));
+        }
+        match auth.reason {
+            // The data is the same, whatever the broker asks, so asking more than once leads nowhere.
+            ReasonCode::CONTINUE_AUTHENTICATION if !self.challenged => {
+                self.challenged = true;
+                Ok((self.auth(ReasonCode::CONTINUE_AUTHENTICATION), false))
+            }
+            ReasonCode::CONTINUE_AUTHENTICATION => Err(SessionError::Protocol(
+                "a second AUTH that asks for the same data",
+            )),
+            ReasonCode::SUCCESS if is_connected => {
+                self.again = false;
+                Ok((self.connected(), true))
+            }
+            _ => Err(SessionError::Protocol(
+                "an AUTH with a reason code that has no place here",
+            )),
+        }
+    }
+
+    fn auth(&self, reason: ReasonCode) -> Option<Auth> {
+        let (method, data) = self.shown.clone()?;
+        Some(Auth {
+            reason,
+            method: Some(method),
+            data: Some(data),
+            reason_string: None,
+        })
+    }
+}
+
+impl fmt::Debug for Authentication {
+    /// Without the data.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authentication")
+            .field("method", &self.shown.as_ref().map(|(method, _)| method))
+            .field("again", &self.again)
+            .field("challenged", &self.challenged)
+            .field("next", &self.next.is_some())
+            .finish()
+    }
+}
