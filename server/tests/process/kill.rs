@@ -21,7 +21,7 @@ struct Known {
 
 /// A write sets the key to its number, and every seventh deletes it.
 fn is_deletion(number: u64) -> bool {
-    number % 7 == 0
+    number.is_multiple_of(7)
 }
 
 /// Writes without pause until `answers` are there, then kills the server, and takes in what had left it before.

@@ -35,8 +35,23 @@ impl Daemon {
 
     /// The same with environment variables.
     pub(crate) fn start_with(arguments: &[&str], variables: &[(&str, &Path)]) -> Self {
-        let mut child = statestored(arguments)
-            .envs(variables.iter().copied())
+        let mut command = statestored(arguments);
+        command.envs(variables.iter().copied());
+        Self::spawn(command)
+    }
+
+    /// The same, but another program gets the path and the arguments to execute it.
+    pub(crate) fn start_through(program: &[&str], arguments: &[&str]) -> Self {
+        let mut command = Command::new(program[0]);
+        command
+            .args(&program[1..])
+            .arg(env!("CARGO_BIN_EXE_statestored"))
+            .args(arguments);
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command
             .args(["--listen", "tcp://127.0.0.1:0", "--log", "warn"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -156,7 +171,7 @@ impl Peer {
             if let Some(packet) = decode(&mut self.input, MAX).unwrap() {
                 return Some(packet);
             }
-            let mut chunk = [0; 64 * 1024];
+            let mut chunk = [0; 16 * 1024];
             match self.stream.read(&mut chunk) {
                 Ok(0) => return None,
                 Ok(count) => self.input.extend_from_slice(&chunk[..count]),
@@ -229,6 +244,6 @@ pub(crate) fn encode_request(
         ..PublishHeader::default()
     };
     header.encode(MAX, out, payload.len(), |out| {
-        out.extend_from_slice(&payload)
+        out.extend_from_slice(&payload);
     })
 }

@@ -55,3 +55,56 @@ fn what_was_asked_before_the_end_is_answered() {
     assert_eq!(acknowledged, answered);
     assert_eq!(daemon.wait().status.code(), Some(0));
 }
+
+#[test]
+fn a_full_disk_ends_it_with_an_error_and_nothing_is_acknowledged_that_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    // Files may have 64 KiB or so; writing beyond is an error instead of a signal.
+    let daemon = Daemon::start_through(
+        &[
+            "sh",
+            "-c",
+            "trap '' XFSZ; ulimit -f 128; exec \"$0\" \"$@\"",
+        ],
+        &["--data-dir", path],
+    );
+    let mut peer = daemon.connect("peer");
+    let value = [b'v'; 1000];
+    let mut stored = Vec::new();
+    let reason = 'full: loop {
+        let correlation = stored.len() as u64;
+        let key = format!("key-{correlation}");
+        peer.send(|out| encode_request(correlation, &[b"SET", key.as_bytes(), &value], out));
+        loop {
+            match peer.receive() {
+                Some(Packet::PubAck(puback)) => assert_eq!(puback.reason, ReasonCode::SUCCESS),
+                Some(Packet::Publish(response)) => {
+                    assert_eq!(response.payload_bytes(), b"+OK\r\n");
+                    peer.acknowledge(response.packet_id().unwrap());
+                    stored.push(key);
+                    break;
+                }
+                Some(Packet::Disconnect(disconnect)) => break 'full disconnect.reason,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(stored.len() < 1000, "the disk is never full");
+    };
+    assert_eq!(reason, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+    let output = daemon.wait();
+    assert_eq!(output.status.code(), Some(1));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    let last = errors.lines().last().unwrap();
+    assert!(
+        last.starts_with("statestored: ") && last.contains(path),
+        "{errors}"
+    );
+
+    let daemon = Daemon::start(&["--data-dir", path]);
+    let mut peer = daemon.connect("peer");
+    for (correlation, key) in (0..).zip(&stored) {
+        let reply = peer.request(correlation, &[b"GET", key.as_bytes()]);
+        assert!(reply.starts_with(b"$1000\r\n"), "{key} is lost");
+    }
+}
