@@ -40,6 +40,7 @@ pub struct Publish {
     message_expiry: Option<u32>,
     topic_alias: Option<u16>,
     payload_is_utf8: bool,
+    has_subscription_ids: bool,
 }
 
 impl Publish {
@@ -76,6 +77,7 @@ impl Publish {
             message_expiry: None,
             topic_alias: None,
             payload_is_utf8: false,
+            has_subscription_ids: false,
         };
         while let Some(property) = properties.next()? {
             let end = properties.position();
@@ -87,7 +89,8 @@ impl Publish {
                 Property::ResponseTopic(text) => publish.response_topic = span(text.len()),
                 Property::CorrelationData(data) => publish.correlation_data = span(data.len()),
                 Property::ContentType(text) => publish.content_type = span(text.len()),
-                Property::SubscriptionId(_) | Property::User(..) => {}
+                Property::SubscriptionId(_) => publish.has_subscription_ids = true,
+                Property::User(..) => {}
                 _ => return Err(property::NOT_ALLOWED),
             }
         }
@@ -170,6 +173,10 @@ impl Publish {
             Property::SubscriptionId(id) => Some(id),
             _ => None,
         })
+    }
+    /// Whether there are [`subscription_identifiers`](Self::subscription_identifiers).
+    pub fn has_subscription_identifiers(&self) -> bool {
+        self.has_subscription_ids
     }
     /// Bytes of the whole packet.
     pub fn packet_bytes(&self) -> usize {

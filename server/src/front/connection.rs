@@ -43,6 +43,8 @@ pub(crate) struct Connection {
     /// Whether the client wants reason strings in acknowledgements.
     pub(crate) wants_reasons: bool,
     pub(crate) will: Option<Will>,
+    /// Bytes of input that were left when the front last looked.
+    pub(crate) unread: usize,
     /// Since when input waits until output has left.
     pub(crate) blocked_since_ms: Option<u64>,
     /// Whether it is in the list of those that have something for the driver.
@@ -61,6 +63,7 @@ impl Connection {
             limits: Limits::default(),
             wants_reasons: true,
             will: None,
+            unread: 0,
             blocked_since_ms: None,
             is_dirty: false,
             timer: Timer::default(),

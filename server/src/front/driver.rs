@@ -23,6 +23,9 @@ use tokio::time::sleep_until;
 /// Bytes asked of a socket at a time.
 const READ_BYTES: usize = 64 * 1024;
 
+/// Reads of one connection before the others get their turn.
+const READS_PER_TURN: usize = 4;
+
 /// Reads the two clocks of an instant.
 #[derive(Debug)]
 pub(crate) struct Clock {
@@ -88,10 +91,10 @@ impl Driver {
     pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(self: Rc<Self>, stream: S) {
         let opened = self.front.borrow_mut().opened(self.clock.now());
         let Some(id) = opened else {
-            tracing::warn!("refusing a connection: there are too many");
+            tracing::debug!("refusing a connection: there are too many");
             return;
         };
-        self.spread_word();
+        self.spread_word(None);
         let mut connection = Socket {
             driver: &self,
             id,
@@ -106,15 +109,17 @@ impl Driver {
         drop(connection);
         self.wakers.borrow_mut().remove(id);
         self.front.borrow_mut().closed(id, self.clock.now());
-        self.spread_word();
+        self.spread_word(None);
     }
 
-    /// Wakes whoever the front has something for.
-    fn spread_word(&self) {
+    /// Wakes whoever the front has something for, except the connection that is at work anyway.
+    fn spread_word(&self, at_work: Option<ConnectionId>) {
         let mut front = self.front.borrow_mut();
         let wakers = self.wakers.borrow();
         while let Some(id) = front.next_dirty() {
-            if let Some(waker) = wakers.get(id) {
+            if Some(id) != at_work
+                && let Some(waker) = wakers.get(id)
+            {
                 waker.wake_by_ref();
             }
         }
@@ -142,11 +147,11 @@ impl Driver {
                 () = self.keeper.notified() => {}
                 durable = committer.progressed() => {
                     self.front.borrow_mut().durable(durable?);
-                    self.spread_word();
+                    self.spread_word(None);
                 }
                 () = wakeup => {
                     self.front.borrow_mut().tick(self.clock.now());
-                    self.spread_word();
+                    self.spread_word(None);
                 }
             }
         }
@@ -203,7 +208,7 @@ impl Driver {
             Err(_) => front.storage_failed(now),
         }
         drop(front);
-        self.spread_word();
+        self.spread_word(None);
         flushed
     }
 
@@ -211,7 +216,7 @@ impl Driver {
     pub(crate) fn storage_failed(&self) {
         self.pause(true);
         self.front.borrow_mut().storage_failed(self.clock.now());
-        self.spread_word();
+        self.spread_word(None);
     }
 
     /// Lets time pass for the connections that have still something to send.
@@ -223,7 +228,7 @@ impl Driver {
             };
             sleep_until(self.clock.instant(at_ms).into()).await;
             self.front.borrow_mut().tick(self.clock.now());
-            self.spread_word();
+            self.spread_word(None);
         }
     }
 }
@@ -246,6 +251,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
     /// Moves bytes for as long as something moves. Ready when the connection is to be dropped.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.remember_waker(context);
+        let mut reads = 0;
         loop {
             let is_written = self.poll_write(context)?.is_ready();
             let closing = self.driver.front.borrow().closing(self.id);
@@ -261,8 +267,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
             if !self.input.is_empty() && self.take_input() {
                 continue;
             }
+            if reads == READS_PER_TURN {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             match self.poll_read(context)? {
-                Poll::Ready(true) => {}
+                Poll::Ready(true) => reads += 1,
                 Poll::Ready(false) => return Poll::Ready(Ok(())),
                 Poll::Pending => return Poll::Pending,
             }
@@ -310,7 +320,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
             .front
             .borrow_mut()
             .received(self.id, &mut self.input, driver.clock.now());
-        driver.spread_word();
+        driver.spread_word(Some(self.id));
         self.input.len() < before
     }
 
@@ -330,7 +340,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
                 .front
                 .borrow_mut()
                 .received(self.id, &mut buffer, driver.clock.now());
-            driver.spread_word();
+            driver.spread_word(Some(self.id));
         }
         if is_shared {
             if !buffer.is_empty() {

@@ -163,7 +163,9 @@ impl Front {
     /// waits for output to leave: then the call is to be made again once
     /// [`accepts_input`](Self::accepts_input) says so.
     pub fn received(&mut self, id: ConnectionId, input: &mut BytesMut, now: Now) {
-        if let Some(connection) = self.connections.get_mut(id) {
+        if let Some(connection) = self.connections.get_mut(id)
+            && input.len() > connection.unread
+        {
             connection.keep_alive.received(now.mono_ms);
         }
         loop {
@@ -180,7 +182,9 @@ impl Front {
                 }
             };
             if connection.output.len() >= self.limits.max_output_bytes {
-                connection.blocked_since_ms.get_or_insert(now.mono_ms);
+                if !input.is_empty() {
+                    connection.blocked_since_ms.get_or_insert(now.mono_ms);
+                }
                 break;
             }
             let first = input.first().copied();
@@ -192,6 +196,9 @@ impl Front {
                 }
                 Err(error) => self.undecodable(id, first, &error, now),
             }
+        }
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.unread = input.len();
         }
         self.settle(now);
     }
@@ -257,7 +264,6 @@ impl Front {
         connection.output.take(to);
         if let Some(session) = connection.session() {
             self.send_waiting(session, now);
-            self.settle(now);
         }
     }
 

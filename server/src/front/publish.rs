@@ -27,7 +27,7 @@ impl Front {
                 ReasonCode::RECEIVE_MAXIMUM_EXCEEDED,
                 "too many unacknowledged messages",
             ))
-        } else if publish.subscription_identifiers().next().is_some() {
+        } else if publish.has_subscription_identifiers() {
             Some((
                 ReasonCode::PROTOCOL_ERROR,
                 "a client does not send subscription identifiers",

@@ -66,7 +66,7 @@ impl Front {
         };
         let waited_ms = connection
             .blocked_since_ms
-            .map_or(0, |since| now.mono_ms - since);
+            .map_or(0, |since| now.mono_ms.saturating_sub(since));
         if publish
             .message_expiry()
             .is_some_and(|s| waited_ms > u64::from(s) * 1000)

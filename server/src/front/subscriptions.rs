@@ -11,8 +11,7 @@ pub(crate) struct Subscription {
     pub(crate) at_least_once: bool,
     /// Do not send back what this client published itself.
     pub(crate) no_local: bool,
-    /// Pass the retain flag of the publisher on. Nothing is retained here, and a PUBLISH
-    /// with the flag is refused, so that this only is remembered.
+    /// Comes back with each message that matches.
     pub(crate) identifier: Option<u32>,
 }
 

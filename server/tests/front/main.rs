@@ -5,6 +5,7 @@ mod durability;
 mod flow;
 mod keep_alive;
 mod misuse;
+mod noise;
 mod requests;
 mod routing;
 mod sessions;
