@@ -55,6 +55,8 @@ class Peer:
         will=None,
         manual_ack=False,
         keep_alive=60,
+        user=None,
+        password=None,
         **connect_properties,
     ):
         self.client_id = client_id
@@ -77,6 +79,8 @@ class Peer:
         if will:
             delay = properties(PacketTypes.WILLMESSAGE, {"WillDelayInterval": will.delay} if will.delay else {})
             client.will_set(will.topic, will.payload, will.qos, will.retain, delay)
+        if user:
+            client.username_pw_set(user, password)
         if session_expiry:
             connect_properties["SessionExpiryInterval"] = session_expiry
         client.connect(

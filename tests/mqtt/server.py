@@ -24,7 +24,7 @@ class Server:
         if "--data-dir" not in options:
             options = ("--storage", "memory", *options)
         self.process = subprocess.Popen(
-            [binary(), "--listen", "tcp://127.0.0.1:0", *options],
+            [binary(), "--listen", "tcp://127.0.0.1:0", "--log", "warn", *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,

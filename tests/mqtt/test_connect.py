@@ -49,6 +49,19 @@ def test_shared_subscriptions_are_refused(connect):
     assert client.subscribe("topic") == 1, "the connection lives on"
 
 
+def test_only_known_users_may_connect(start, connect, tmp_path):
+    users = tmp_path / "users"
+    users.write_text("ann:first: secret\nbob:second\n")
+    users.chmod(0o600)
+    server = start("--users-file", str(users))
+    for user, password in [("ann", "first: secret"), ("bob", "second")]:
+        assert connect(user, to=server, user=user, password=password).publish("topic") in (0x00, 0x10)
+    for user, password in [(None, None), ("ann", "second"), ("ann", None), ("eve", "second")]:
+        with pytest.raises(Refused) as refused:
+            connect("eve", to=server, user=user, password=password)
+        assert refused.value.code in (0x86, 0x87)
+
+
 @pytest.mark.parametrize("level", [3, 4, 6])
 def test_other_versions_of_mqtt_are_refused(dial, level):
     name = "MQIsdp" if level == 3 else "MQTT"

@@ -61,6 +61,17 @@ def test_a_message_too_large_for_a_subscriber_passes_it_by(connect):
     assert [len(message.payload) for message in large.received()] == [200, 4]
 
 
+def test_a_response_too_large_for_its_client_is_a_failure_in_the_puback(connect, open_store):
+    store = open_store()
+    assert store.reply("SET", "key", bytes(1000)) == b"+OK\r\n"
+    small = connect("small", MaximumPacketSize=500)
+    request = {"ResponseTopic": protocol.response_topic("small"), "CorrelationData": b"c"}
+    small.subscribe(request["ResponseTopic"])
+    assert small.publish(protocol.REQUEST, protocol.array("GET", "key"), **request) >= 0x80
+    assert small.publish(protocol.REQUEST, protocol.array("GET", "absent"), **request) == 0
+    assert [message.payload for message in small.received()] == [b"$-1\r\n"]
+
+
 def test_receive_maximum_bounds_what_is_in_flight(connect):
     subscriber = connect("subscriber", manual_ack=True, ReceiveMaximum=2)
     subscriber.subscribe("topic")

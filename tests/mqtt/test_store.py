@@ -240,3 +240,11 @@ def test_values_up_to_the_packet_limit(start, open_store):
     value = bytes(1_000_000)
     assert store.reply("SET", "key", value) == b"+OK\r\n"
     assert store.reply("GET", "key") == b"$1000000\r\n" + value + b"\r\n"
+
+
+def test_a_key_of_a_mebibyte_is_refused_in_every_command(open_store):
+    store = open_store()
+    key = bytes(1 << 20)
+    for request in [("SET", key, ""), ("GET", key), ("DEL", key), ("VDEL", key, ""), ("KEYNOTIFY", key)]:
+        assert store.reply(*request).startswith(b"-ERR ")
+    assert store.reply("SCAN", "*") == b"*1\r\n*0\r\n"

@@ -22,7 +22,14 @@ impl Server {
         let binary = std::env::var_os(BINARY)
             .unwrap_or_else(|| panic!("set {BINARY} to the path of the statestored binary"));
         let mut process = Command::new(&binary)
-            .args(["--listen", "tcp://127.0.0.1:0", "--storage", "memory"])
+            .args([
+                "--listen",
+                "tcp://127.0.0.1:0",
+                "--storage",
+                "memory",
+                "--log",
+                "warn",
+            ])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
