@@ -34,3 +34,8 @@ pub use client::{
 pub use error::{Error, ErrorKind, Outcome};
 pub use protocol::{Condition, Hlc};
 pub use settings::Settings;
+
+/// The program in the README, so that it is compiled with the examples of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
