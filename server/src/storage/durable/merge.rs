@@ -135,6 +135,8 @@ fn each_change(
 #[derive(Debug)]
 pub(super) struct Merge {
     thread: JoinHandle<Result<Option<Base>, StorageError>>,
+    /// The last commit of what is merged.
+    through: u64,
     is_cancelled: Arc<AtomicBool>,
 }
 
@@ -146,6 +148,7 @@ impl Merge {
         id: u64,
     ) -> Result<Self, StorageError> {
         let path = directory.base(id);
+        let through = files.logs.last().map_or(0, |(_, log)| log.last);
         let is_cancelled = Arc::new(AtomicBool::new(false));
         let cancelled = Arc::clone(&is_cancelled);
         let thread = std::thread::Builder::new()
@@ -154,8 +157,14 @@ impl Merge {
             .map_err(StorageError::io(|| "cannot start the merge thread".into()))?;
         Ok(Self {
             thread,
+            through,
             is_cancelled,
         })
+    }
+
+    /// The last commit of what is merged.
+    pub(super) fn through(&self) -> u64 {
+        self.through
     }
 
     /// Whether [`finish`](Self::finish) would not wait.

@@ -70,8 +70,8 @@ struct Active {
     next: u64,
 }
 
-/// Commits wait for a merge when the sealed logs have grown to this many times what starts one.
-const MOST_UNMERGED: u64 = 4;
+/// Commits wait for a merge when the logs sealed since it began are this many times what starts one.
+const MOST_UNMERGED: u64 = 2;
 
 /// Buffers above this size are given back after use.
 const KEPT_BUFFER: usize = 4 << 20;
@@ -274,7 +274,7 @@ impl DurableStorage {
     }
 
     fn start_merge(&mut self) -> Result<(), StorageError> {
-        if self.merge.is_none() && self.sealed_bytes() >= self.merge_bytes() {
+        if self.merge.is_none() && self.sealed_bytes(0) >= self.merge_bytes() {
             let files = self.files(None)?;
             let id = self.manifest.active + 1;
             self.merge = Some(Merge::start(&self.directory, files, id)?);
@@ -282,8 +282,12 @@ impl DurableStorage {
         Ok(())
     }
 
-    fn sealed_bytes(&self) -> u64 {
-        self.manifest.sealed.iter().map(|log| log.length).sum()
+    /// Length of the sealed logs behind the commit `through`.
+    fn sealed_bytes(&self, through: u64) -> u64 {
+        let logs = self.manifest.sealed.iter();
+        logs.filter(|log| log.first > through)
+            .map(|log| log.length)
+            .sum()
     }
 
     /// How much sealed log is worth a merge.
@@ -295,7 +299,8 @@ impl DurableStorage {
     /// Puts a finished merge in the place of what it merged. Waits for one that is far behind, so that
     /// the space on disk is bounded however fast the commits are.
     fn install_merge(&mut self) -> Result<(), StorageError> {
-        let is_behind = self.sealed_bytes() >= MOST_UNMERGED * self.merge_bytes();
+        let through = self.merge.as_ref().map_or(0, Merge::through);
+        let is_behind = self.sealed_bytes(through) >= MOST_UNMERGED * self.merge_bytes();
         let Some(merge) = self.merge.take_if(|merge| is_behind || merge.is_finished()) else {
             return Ok(());
         };
