@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection and output")]
 pub(crate) struct Global {
-    /// Where the store is: mqtt://[USER[:PASSWORD]@]HOST[:PORT]
+    /// Where the store is: mqtt://[USER[:PASSWORD]@]HOST[:PORT]; mqtts: for TLS, unix: for a socket
     #[arg(
         long,
         global = true,

@@ -74,11 +74,14 @@ pub(crate) fn exit(kind: ErrorKind) -> Exit {
 /// What to do about it, where the error itself does not say.
 fn advice(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
-        ErrorKind::InvalidSettings => "write --url mqtt://HOST:PORT, or set STATESTORE_URL",
+        ErrorKind::InvalidSettings => "correct --url or STATESTORE_URL",
         ErrorKind::Unreachable => {
             "start statestored, or say where the store is with --url or STATESTORE_URL"
         }
         ErrorKind::NotAuthenticated => "put them into the URL: mqtt://USER:PASSWORD@HOST:PORT",
+        ErrorKind::Untrusted => {
+            "name the right certificate authority with ?ca_file=FILE in the URL"
+        }
         ErrorKind::NoStore => "start the state store behind this broker, or try another --url",
         ErrorKind::TimedOut | ErrorKind::SessionLost => "try again, or wait longer with --timeout",
         ErrorKind::TooLarge => "store it in parts, or raise the limit of the broker",
