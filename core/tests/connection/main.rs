@@ -1,0 +1,80 @@
+//! How a client gets a connection and keeps it good: TLS, credentials, tokens, and the files that hold them.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(feature = "tls")]
+mod authority;
+mod broker;
+mod credentials;
+mod files;
+mod tls;
+mod token;
+
+use statestore::{Client, ConnectionState, Error};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// How long a test waits for what must happen before it fails. Nothing waits that long in a test that passes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits for something that must happen.
+async fn soon<F: Future>(future: F) -> F::Output {
+    let what = std::any::type_name::<F>();
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(output) => output,
+        Err(_) => panic!("{what} did not happen"),
+    }
+}
+
+/// Waits until the client is connected.
+async fn connected(client: &Client) {
+    let mut state = client.state();
+    soon(state.wait_for(ConnectionState::is_connected))
+        .await
+        .unwrap();
+}
+
+/// Waits until an attempt to connect again has failed, and gives the reason.
+async fn reconnecting(client: &Client, is_it: impl Fn(&Error) -> bool) -> Arc<Error> {
+    let mut state = client.state();
+    let matches = |state: &ConnectionState| match state {
+        ConnectionState::Reconnecting(error) => is_it(error),
+        _ => false,
+    };
+    match &*soon(state.wait_for(matches)).await.unwrap() {
+        ConnectionState::Reconnecting(error) => error.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Files of one test.
+struct Files(TempDir);
+
+impl Files {
+    fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Puts a new file in the place of the old one, in one step.
+    fn replace(&self, name: &str, content: impl AsRef<[u8]>) {
+        let new = self.write("being-written", content);
+        std::fs::rename(new, self.path(name)).unwrap();
+    }
+}
+
+/// A key from the folder beside this file.
+fn key(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/connection/keys")
+        .join(name)
+}

@@ -1,0 +1,217 @@
+//! Service account tokens: shown with CONNECT, and again over the live connection when the file changes.
+use crate::broker::{Broker, Peer};
+use crate::{Files, connected, reconnecting, soon};
+use statestore::mqtt::{Packet, ReasonCode};
+use statestore::{Client, Error, ErrorKind, Settings};
+use std::fs;
+use std::time::Duration;
+
+const METHOD: &str = "K8S-SAT";
+
+fn settings(broker: &Broker, files: &Files) -> Settings {
+    Settings::new("127.0.0.1", broker.port())
+        .sat_file(files.path("token"))
+        .reconnect_delay(Duration::from_millis(1), Duration::from_millis(1))
+}
+
+async fn start(broker: &Broker, files: &Files) -> (Client, Peer) {
+    let (client, (peer, connect)) =
+        tokio::join!(Client::connect(settings(broker, files)), broker.welcome());
+    assert_eq!(
+        connect.authentication,
+        Some((METHOD.to_owned(), "first".into()))
+    );
+    assert_eq!((connect.user_name, connect.password), (None, None));
+    (client.unwrap(), peer)
+}
+
+fn again(token: &str) -> (ReasonCode, String, Vec<u8>) {
+    (ReasonCode::REAUTHENTICATE, METHOD.to_owned(), token.into())
+}
+
+/// The connection still serves requests.
+async fn assert_alive(client: &Client, peer: &mut Peer) {
+    let (result, ()) = tokio::join!(soon(client.get("key")), peer.refuse_request());
+    assert_eq!(
+        result.unwrap_err().mqtt_reason(),
+        Some(ReasonCode::NOT_AUTHORIZED)
+    );
+    assert_eq!(client.counters().reconnects, 0);
+}
+
+#[tokio::test]
+async fn a_token_replaced_by_a_rename_is_shown_over_the_live_connection() {
+    let files = Files::new();
+    files.write("token", "first");
+    let broker = Broker::plain().await;
+    let (client, mut peer) = start(&broker, &files).await;
+
+    for (count, token) in [(1, "second"), (2, "third")] {
+        files.replace("token", token);
+        assert_eq!(peer.auth().await, again(token));
+        peer.authenticate(ReasonCode::SUCCESS).await;
+        assert_alive(&client, &mut peer).await;
+        assert_eq!(client.counters().reauthentications, count);
+    }
+}
+
+/// Kubernetes keeps `token -> ..data/token` and `..data -> ..<time>`, and swaps `..data`.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_token_behind_a_swapped_symlink_is_shown_over_the_live_connection() {
+    use std::os::unix::fs::symlink;
+    let files = Files::new();
+    let publish = |directory: &str, token: &str| {
+        fs::create_dir(files.path(directory)).unwrap();
+        fs::write(files.path(directory).join("token"), token).unwrap();
+        symlink(directory, files.path("..data_tmp")).unwrap();
+        fs::rename(files.path("..data_tmp"), files.path("..data")).unwrap();
+    };
+    publish("..2026_01", "first");
+    symlink("..data/token", files.path("token")).unwrap();
+    let broker = Broker::plain().await;
+    let (client, mut peer) = start(&broker, &files).await;
+
+    for (old, new, token) in [
+        ("..2026_01", "..2026_02", "second"),
+        ("..2026_02", "..2026_03", "third"),
+    ] {
+        publish(new, token);
+        fs::remove_dir_all(files.path(old)).unwrap();
+        assert_eq!(peer.auth().await, again(token));
+        peer.authenticate(ReasonCode::SUCCESS).await;
+        assert_alive(&client, &mut peer).await;
+    }
+}
+
+#[tokio::test]
+async fn the_same_token_is_not_shown_again() {
+    let files = Files::new();
+    files.write("token", "first");
+    let broker = Broker::plain().await;
+    let (client, mut peer) = start(&broker, &files).await;
+    files.replace("token", "first\n");
+    assert_alive(&client, &mut peer).await;
+    files.replace("token", "second");
+    assert_eq!(peer.auth().await, again("second"));
+    peer.authenticate(ReasonCode::SUCCESS).await;
+    assert_alive(&client, &mut peer).await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_gone_for_a_while_costs_nothing() {
+    let files = Files::new();
+    files.write("token", "first");
+    let broker = Broker::plain().await;
+    let (client, mut peer) = start(&broker, &files).await;
+    fs::remove_file(files.path("token")).unwrap();
+    assert_alive(&client, &mut peer).await;
+    files.replace("token", "second");
+    assert_eq!(peer.auth().await, again("second"));
+    peer.authenticate(ReasonCode::SUCCESS).await;
+    assert_alive(&client, &mut peer).await;
+}
+
+#[tokio::test]
+async fn a_broker_that_asks_back_gets_the_token_again() {
+    let files = Files::new();
+    files.write("token", "first");
+    let broker = Broker::plain().await;
+    let serve = async {
+        let mut peer = broker.accept().await;
+        peer.connect().await;
+        peer.authenticate(ReasonCode::CONTINUE_AUTHENTICATION).await;
+        let answer = peer.auth().await;
+        let reason = ReasonCode::CONTINUE_AUTHENTICATION;
+        assert_eq!(answer, (reason, METHOD.to_owned(), b"first".to_vec()));
+        peer.answer(ReasonCode::SUCCESS).await;
+        peer.subscriptions().await;
+        peer
+    };
+    let (client, mut peer) = tokio::join!(Client::connect(settings(&broker, &files)), serve);
+    assert_alive(&client.unwrap(), &mut peer).await;
+}
+
+#[tokio::test]
+async fn a_token_that_changes_while_the_broker_decides_is_shown_after_its_answer() {
+    let files = Files::new();
+    files.write("token", "first");
+    let broker = Broker::plain().await;
+    let serve = async {
+        let mut peer = broker.accept().await;
+        peer.connect().await;
+        files.replace("token", "second");
+        peer.answer(ReasonCode::SUCCESS).await;
+        // The AUTH may come before or after the SUBSCRIBE.
+        let mut shown = None;
+        while shown.is_none() {
+            match peer.packet().await {
+                Some(Packet::Auth(auth)) => shown = auth.data,
+                Some(Packet::Subscribe(subscribe)) => peer.grant(&subscribe).await,
+                other => panic!("{other:?}"),
+            }
+        }
+        (peer, shown)
+    };
+    let (client, (_peer, shown)) = tokio::join!(Client::connect(settings(&broker, &files)), serve);
+    assert_eq!(shown.as_deref(), Some(&b"second"[..]));
+    drop(client);
+}
+
+#[tokio::test]
+async fn a_token_that_the_broker_refuses_leads_to_a_new_connection_with_the_next_one() {
+    let files = Files::new();
+    files.write("token", "first");
+    let broker = Broker::plain().await;
+    let (client, mut peer) = start(&broker, &files).await;
+
+    files.replace("token", "bad");
+    assert_eq!(peer.auth().await, again("bad"));
+    peer.disconnect(ReasonCode::NOT_AUTHORIZED).await;
+    let mut peer = broker.accept().await;
+    let connect = peer.connect().await;
+    assert_eq!(
+        connect.authentication,
+        Some((METHOD.to_owned(), "bad".into()))
+    );
+    peer.answer(ReasonCode::NOT_AUTHORIZED).await;
+    let is_it = |error: &Error| error.kind() == ErrorKind::NotAuthenticated;
+    reconnecting(&client, is_it).await;
+
+    files.replace("token", "good");
+    loop {
+        let mut peer = broker.accept().await;
+        let (_, token) = peer.connect().await.authentication.unwrap();
+        if token == "good" {
+            peer.answer(ReasonCode::SUCCESS).await;
+            peer.subscriptions().await;
+            connected(&client).await;
+            return;
+        }
+        peer.answer(ReasonCode::NOT_AUTHORIZED).await;
+    }
+}
+
+#[tokio::test]
+async fn bad_tokens_and_methods_fail_the_first_connection_at_once() {
+    let files = Files::new();
+    files.write("token", "first");
+    for reason in [
+        ReasonCode::NOT_AUTHORIZED,
+        ReasonCode::BAD_USER_NAME_OR_PASSWORD,
+        ReasonCode::BAD_AUTHENTICATION_METHOD,
+    ] {
+        let broker = Broker::plain().await;
+        let serve = async {
+            let mut peer = broker.accept().await;
+            peer.connect().await;
+            peer.answer(reason).await;
+        };
+        let (client, ()) = tokio::join!(Client::connect(settings(&broker, &files)), serve);
+        let error = client.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotAuthenticated, "{error}");
+        assert_eq!(error.mqtt_reason(), Some(reason));
+        assert!(!error.is_retryable());
+        assert!(!error.to_string().contains("first"), "{error}");
+    }
+}
