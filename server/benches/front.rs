@@ -9,7 +9,7 @@ use statestore::protocol::topic;
 use statestored::RunningServer;
 use statestored::config::Config;
 use statestored::engine::{Engine, EngineConfig, Now};
-use statestored::front::{Front, FrontConfig, FrontLimits};
+use statestored::front::{Front, FrontConfig};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -149,16 +149,13 @@ fn cpu_time(thread: &str) -> Option<Duration> {
 }
 
 /// Responses per second, and what one costs the server's thread.
-fn over_tcp(verb: Verb, in_flight: u64, session_expiry_s: u32) -> (f64, Option<Duration>) {
-    let limits = FrontLimits {
-        receive_maximum: 4096,
-        ..FrontLimits::default()
-    };
-    let server = RunningServer::start(Config {
-        limits,
-        ..Config::in_memory()
-    })
-    .unwrap();
+fn over_tcp(
+    config: Config,
+    verb: Verb,
+    in_flight: u64,
+    session_expiry_s: u32,
+) -> (f64, Option<Duration>) {
+    let server = RunningServer::start(config).unwrap();
     let mut stream = TcpStream::connect(server.addresses()[0]).unwrap();
     stream.set_nodelay(true).unwrap();
     let mut client = Client::new(verb, session_expiry_s);
@@ -183,19 +180,32 @@ fn over_tcp(verb: Verb, in_flight: u64, session_expiry_s: u32) -> (f64, Option<D
     (rate, per_request)
 }
 
+fn text(cost: Option<Duration>) -> String {
+    cost.map_or("an unknown time".into(), |cost| format!("{cost:.2?}"))
+}
+
 fn main() {
     for (name, verb) in [("GET", Verb::Get), ("SET", Verb::Set)] {
         for session_expiry_s in [0, 3600] {
             for in_flight in [1, 64, 256] {
                 let bare = without_sockets(verb, in_flight, session_expiry_s);
-                let (rate, cost) = over_tcp(verb, in_flight, session_expiry_s);
-                let cost = cost.map_or("an unknown time".into(), |cost| format!("{cost:.2?}"));
+                let (rate, cost) = over_tcp(Config::in_memory(), verb, in_flight, session_expiry_s);
                 println!(
                     "{name}, session expiry {session_expiry_s} s, {in_flight} in flight: \
-                     {bare:.0} req/s without sockets; over TCP {rate:.0} req/s, each taking \
-                     {cost} of the server's processor"
+                     {bare:.0} req/s without sockets; over TCP {rate:.0} req/s, each taking {} of \
+                     the server's processor",
+                    text(cost)
                 );
             }
         }
+    }
+    for in_flight in [1, 64, 256] {
+        let folder = tempfile::tempdir().unwrap();
+        let (rate, cost) = over_tcp(Config::durable(folder.path()), Verb::Set, in_flight, 0);
+        println!(
+            "durable SET, {in_flight} in flight: {rate:.0} req/s over TCP, each taking {} of the \
+             processor of the server's own thread",
+            text(cost)
+        );
     }
 }

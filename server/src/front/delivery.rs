@@ -101,9 +101,11 @@ impl Front {
             self.appended(connection_id, hold);
             return sent;
         }
-        if is_full || !session.may_send_now() {
+        let has_room = session.has_room(&self.limits, self.held_bytes);
+        if is_full || !has_room || !session.may_send_now() {
             return self.enqueue(id, Queued { delivery, hold }, now);
         }
+        let before = session.held_bytes();
         let sent = send(
             session,
             connection,
@@ -111,6 +113,7 @@ impl Front {
             Queued { delivery, hold },
             now,
         );
+        self.held_bytes = self.held_bytes + session.held_bytes() - before;
         self.appended(connection_id, hold);
         sent
     }
@@ -121,11 +124,9 @@ impl Front {
         let Some(session) = self.sessions.get_mut(id) else {
             return false;
         };
-        let limits = &self.limits;
-        if session
-            .enqueue(queued, limits.max_queued_messages, limits.max_queued_bytes)
-            .is_ok()
-        {
+        if session.has_room(&self.limits, self.held_bytes) {
+            self.held_bytes += queued.delivery.bytes();
+            session.enqueue(queued);
             return true;
         }
         self.statistics.dropped_full += 1;
@@ -155,6 +156,7 @@ impl Front {
         // What was in flight may tell of a write that is not durable yet.
         let resend_hold = self.durability.hold(&self.effects.writes);
         let mut last_hold = None;
+        let before = session.held_bytes();
         while connection.output.len() < self.limits.max_output_bytes {
             if resend(session, connection, &mut self.statistics, resend_hold, now) {
                 last_hold = Some(resend_hold);
@@ -177,6 +179,7 @@ impl Front {
             last_hold = Some(last_hold.unwrap_or(0).max(queued.hold));
             send(session, connection, &mut self.statistics, queued, now);
         }
+        self.held_bytes = self.held_bytes + session.held_bytes() - before;
         if let Some(hold) = last_hold {
             self.mark_dirty(connection_id);
             self.appended(connection_id, hold);

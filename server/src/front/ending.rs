@@ -155,6 +155,7 @@ impl Front {
         };
         self.timers
             .set(&mut session.timer, Timed::Session(id), None);
+        self.held_bytes -= session.held_bytes();
         for filter in session.subscriptions.keys() {
             self.subscriptions.remove(filter, id);
         }

@@ -21,8 +21,11 @@ pub struct FrontLimits {
     pub max_session_expiry_s: u32,
     /// Most messages that wait in one session.
     pub max_queued_messages: usize,
-    /// Most bytes that wait in one session.
+    /// Most bytes of messages that wait in one session, or are in flight and may have to be sent again. The last
+    /// message may exceed it.
     pub max_queued_bytes: usize,
+    /// The same for all sessions together.
+    pub max_total_queued_bytes: usize,
     /// Bytes of output that a connection may have outstanding before messages wait in its session and its
     /// requests wait in its socket. One packet may exceed it.
     pub max_output_bytes: usize,
@@ -44,7 +47,8 @@ impl Default for FrontLimits {
             max_keep_alive_s: 0,
             max_session_expiry_s: 7 * 24 * 3600,
             max_queued_messages: 10_000,
-            max_queued_bytes: 16 * 1024 * 1024,
+            max_queued_bytes: 64 * 1024 * 1024,
+            max_total_queued_bytes: 1024 * 1024 * 1024,
             max_output_bytes: 1024 * 1024,
             max_subscriptions: 1000,
             linger_ms: 1000,

@@ -27,6 +27,7 @@
 //! | response topic is the request topic or one of the store's own | DISCONNECT 0x90, topic name invalid |
 //! | without response topic, without or with empty correlation data | PUBACK 0x83 with a reason string; not executed |
 //! | QoS 0 | dropped and counted; not executed |
+//! | from a client that leaves so much unacknowledged that its session is full | PUBACK 0x97, quota exceeded; not executed |
 //! | waited here for longer than its message expiry | PUBACK 0x83 with a reason string; not executed |
 //! | response larger than the client's Maximum Packet Size | PUBACK 0x83 with a reason string; executed |
 //!
@@ -116,6 +117,8 @@ pub struct Front {
     dirty: VecDeque<ConnectionId>,
     /// Sessions whose connection ended in the current call.
     detached: VecDeque<Detached>,
+    /// Bytes that all sessions hold for messages.
+    held_bytes: usize,
     assigned_client_ids: u64,
     /// What all responses say alike.
     response_properties: EncodedProperties,
@@ -139,6 +142,7 @@ impl Front {
             timers: Timers::default(),
             dirty: VecDeque::new(),
             detached: VecDeque::new(),
+            held_bytes: 0,
             assigned_client_ids: config.client_id_seed,
             response_properties: request::response_properties(),
             scratch: BytesMut::new(),
@@ -320,6 +324,7 @@ impl Front {
         Statistics {
             connections: self.connections.len() as u64,
             sessions: self.sessions.len() as u64,
+            queued_bytes: self.held_bytes as u64,
             ..self.statistics
         }
     }
@@ -343,7 +348,9 @@ impl Front {
             Packet::Publish(publish) => self.publish(id, session, &publish, now),
             Packet::PubAck(puback) => {
                 if let Some(session) = self.sessions.get_mut(session) {
+                    let before = session.held_bytes();
                     session.finish(puback.packet_id);
+                    self.held_bytes = self.held_bytes + session.held_bytes() - before;
                 }
                 self.send_waiting(session, now);
             }

@@ -76,6 +76,14 @@ impl Front {
             let reason = ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR;
             return self.acknowledge(id, Some(packet_id), reason, why, now);
         }
+        let total_bytes = self.held_bytes;
+        let has_room = |session: &Session| session.has_room(&self.limits, total_bytes);
+        if !self.sessions.get(session).is_some_and(has_room) {
+            self.statistics.requests_refused += 1;
+            let why = "too many responses are not acknowledged; the request was not executed";
+            let reason = ReasonCode::QUOTA_EXCEEDED;
+            return self.acknowledge(id, Some(packet_id), reason, why, now);
+        }
 
         self.statistics.requests += 1;
         let request = Request {
@@ -130,7 +138,9 @@ impl Front {
         self.statistics.responses += 1;
         let is_full = connection.output.len() >= self.limits.max_output_bytes;
         if !is_full && session.may_send_now() {
+            let before = session.held_bytes();
             let sent = send_response(connection, session, envelope, header, response, hold);
+            self.held_bytes = self.held_bytes + session.held_bytes() - before;
             if let Err(error) = sent {
                 self.statistics.dropped_too_large += 1;
                 acknowledge_unanswerable(connection, envelope.packet_id, &error, hold);
@@ -140,6 +150,7 @@ impl Front {
 
         let mut payload = BytesMut::with_capacity(response.reply.encoded_len());
         response.reply.encode(&mut payload);
+        header.subscription_identifiers = &[];
         let message = Message::new(&header, payload.freeze(), None);
         let out = connection.output.writer(hold);
         // Four bytes, which the smallest Maximum Packet Size of any use allows.

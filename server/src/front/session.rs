@@ -1,4 +1,5 @@
 //! What is kept for a client beyond its connection (MQTT 5, section 4.1). Sessions live in memory.
+use super::limits::FrontLimits;
 use super::message::Delivery;
 use super::subscriptions::Subscription;
 use super::timers::Timer;
@@ -17,6 +18,17 @@ pub(crate) enum InFlight {
     Packet(Box<[u8]>),
     /// A message, encoded anew each time since its message expiry goes down.
     Delivery(Delivery),
+}
+
+impl InFlight {
+    /// Bytes that it takes until it is acknowledged.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Once => 0,
+            Self::Packet(packet) => packet.len() + size_of::<Self>(),
+            Self::Delivery(delivery) => delivery.bytes(),
+        }
+    }
 }
 
 /// A message that waits for the connection, the Receive Maximum or the output buffer.
@@ -42,7 +54,8 @@ pub(crate) struct Session {
     pub(crate) window: Window<InFlight>,
     packet_ids: PacketIds,
     queue: VecDeque<Queued>,
-    queued_bytes: usize,
+    /// Bytes that wait in the queue, or are in flight and may have to be sent again.
+    held_bytes: usize,
     /// Waits for its delay since the connection was lost, until this time.
     pub(crate) will: Option<(u64, Will)>,
     /// When it ends, while it has no connection.
@@ -68,7 +81,7 @@ impl Session {
             window: Window::new(receive_maximum),
             packet_ids: PacketIds::new(),
             queue: VecDeque::new(),
-            queued_bytes: 0,
+            held_bytes: 0,
             will: None,
             ends_ms: None,
             timer: Timer::default(),
@@ -85,26 +98,30 @@ impl Session {
         !self.queue.is_empty() && self.window.has_room()
     }
 
-    /// Puts a message at the end of the queue; gives it back if the queue is full.
-    pub(crate) fn enqueue(
-        &mut self,
-        queued: Queued,
-        max_messages: usize,
-        max_bytes: usize,
-    ) -> Result<(), Queued> {
-        let bytes = self.queued_bytes + queued.delivery.bytes();
-        if self.queue.len() >= max_messages || bytes > max_bytes {
-            return Err(queued);
-        }
-        self.queued_bytes = bytes;
+    /// Bytes that it holds for messages.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Whether it may take one more message, given the bytes that all sessions hold together. A message that goes
+    /// out at once and is never sent again takes no room.
+    pub(crate) fn has_room(&self, limits: &FrontLimits, total_bytes: usize) -> bool {
+        (self.is_ephemeral() && self.queue.is_empty())
+            || (self.queue.len() < limits.max_queued_messages
+                && self.held_bytes < limits.max_queued_bytes
+                && total_bytes < limits.max_total_queued_bytes)
+    }
+
+    /// Puts a message at the end of the queue.
+    pub(crate) fn enqueue(&mut self, queued: Queued) {
+        self.held_bytes += queued.delivery.bytes();
         self.queue.push_back(queued);
-        Ok(())
     }
 
     /// Takes the message at the head of the queue.
     pub(crate) fn dequeue(&mut self) -> Option<Queued> {
         let queued = self.queue.pop_front()?;
-        self.queued_bytes -= queued.delivery.bytes();
+        self.held_bytes -= queued.delivery.bytes();
         if self.queue.is_empty() {
             self.queue = VecDeque::new();
         }
@@ -119,8 +136,10 @@ impl Session {
 
     /// A message was sent, for which the window had room.
     pub(crate) fn sent(&mut self, id: PacketId, in_flight: InFlight) {
-        if self.window.push(id, in_flight).is_err() {
-            self.packet_ids.release(id);
+        let bytes = in_flight.bytes();
+        match self.window.push(id, in_flight) {
+            Ok(()) => self.held_bytes += bytes,
+            Err(_) => self.not_sent(id),
         }
     }
 
@@ -129,9 +148,12 @@ impl Session {
         self.packet_ids.release(id);
     }
 
-    /// A message was acknowledged, or will never be; whether it was in flight.
-    pub(crate) fn finish(&mut self, id: PacketId) -> bool {
-        self.window.acknowledge(id).is_some() && self.packet_ids.release(id)
+    /// A message was acknowledged, or will never be.
+    pub(crate) fn finish(&mut self, id: PacketId) {
+        if let Some(in_flight) = self.window.acknowledge(id) {
+            self.held_bytes -= in_flight.bytes();
+            self.packet_ids.release(id);
+        }
     }
 
     /// Whether the session ends with its connection.

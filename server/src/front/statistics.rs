@@ -8,6 +8,8 @@ pub struct Statistics {
     pub connections: u64,
     /// Sessions that exist now, with a connection or without.
     pub sessions: u64,
+    /// Bytes of messages that sessions hold now, waiting or in flight.
+    pub queued_bytes: u64,
     /// Connections accepted since the start.
     pub connections_opened: u64,
     /// CONNECT packets refused, for any reason.
@@ -16,7 +18,8 @@ pub struct Statistics {
     pub connections_failed: u64,
     /// Requests that the store executed.
     pub requests: u64,
-    /// Requests refused before execution: no response topic, no correlation data, QoS 0.
+    /// Requests refused before execution: no response topic, no correlation data, QoS 0, no room
+    /// for the response.
     pub requests_refused: u64,
     /// Requests not executed since their message expiry had passed.
     pub requests_expired: u64,

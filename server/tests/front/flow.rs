@@ -144,6 +144,55 @@ fn qos_0_messages_to_a_slow_reader_are_dropped() {
 }
 
 #[test]
+fn requests_of_a_client_that_does_not_acknowledge_are_refused_before_they_are_executed() {
+    let by_bytes = FrontLimits {
+        max_queued_bytes: 2_000,
+        ..FrontLimits::default()
+    };
+    let in_all = FrontLimits {
+        max_total_queued_bytes: 2_000,
+        ..FrontLimits::default()
+    };
+    for limits in [by_bytes, in_all] {
+        let mut world = World::limited(limits);
+        let (mut client, _) = world.join(&resume("me"));
+        let mut unacknowledged = Vec::new();
+        let refused = loop {
+            let number = unacknowledged.len() as u16 + 1;
+            let correlation = number.to_be_bytes();
+            let header = PublishHeader {
+                correlation_data: Some(&correlation),
+                ..request(id(number))
+            };
+            world.publish(&mut client, &header, &set("k", &number.to_string()));
+            match world.packets(&client).as_slice() {
+                [Packet::PubAck(_), Packet::Publish(response)] => {
+                    unacknowledged.push(response.packet_id().unwrap());
+                }
+                [Packet::PubAck(puback)] => break puback.reason,
+                other => panic!("{other:?}"),
+            }
+            assert!(number < 100, "there is no limit");
+        };
+        assert_eq!(refused, ReasonCode::QUOTA_EXCEEDED);
+        assert!(unacknowledged.len() > 3, "{unacknowledged:?}");
+        let executed = unacknowledged.len() as u64;
+        assert_eq!(world.front.statistics().requests, executed);
+        // A client whose session ends with its connection leaves nothing behind, and is not affected.
+        let mut other = world.client("other");
+        world.request(&mut other, &command(&["GET", "k"]));
+        for packet_id in unacknowledged {
+            world.acknowledge(&mut client, packet_id);
+        }
+        assert_eq!(world.front.statistics().queued_bytes, 0);
+        let (puback, response) = world.request(&mut client, &command(&["GET", "k"]));
+        assert_eq!(puback.reason, ReasonCode::SUCCESS);
+        let last = format!("${}\r\n{executed}\r\n", executed.to_string().len());
+        assert_eq!(response.payload_bytes(), last.as_bytes());
+    }
+}
+
+#[test]
 fn a_closing_connection_gets_only_so_much_time() {
     let mut world = World::new();
     let mut client = world.client("me");

@@ -87,7 +87,7 @@ fn encode(step: &Step, out: &mut BytesMut) {
         Step::Request(payload) => {
             request(id(3))
                 .encode(MAX, out, payload.len(), |out| {
-                    out.extend_from_slice(payload)
+                    out.extend_from_slice(payload);
                 })
                 .unwrap();
         }
@@ -136,5 +136,6 @@ proptest! {
         world.pass(100_000);
         prop_assert_eq!(world.front.statistics().connections, 1);
         prop_assert_eq!(world.front.statistics().sessions, 1);
+        prop_assert_eq!(world.front.statistics().queued_bytes, 0);
     }
 }

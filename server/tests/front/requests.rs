@@ -323,6 +323,8 @@ fn responses_wait_for_the_receive_maximum_of_the_client() {
         limits,
         ..connect("me")
     });
+    let wanted = vec![Subscription::at_least_once("clients/#")];
+    world.subscribe_all(&mut client, Some(6), wanted);
     for number in 1..=5 {
         let correlation = [u8::try_from(number).unwrap()];
         let header = PublishHeader {
@@ -343,6 +345,8 @@ fn responses_wait_for_the_receive_maximum_of_the_client() {
     while let Some(packet_id) = waiting.pop() {
         world.acknowledge(&mut client, packet_id);
         for response in world.published(&client) {
+            let identifiers: Vec<_> = response.subscription_identifiers().collect();
+            assert_eq!(identifiers, [6]);
             order.extend_from_slice(response.correlation_data().unwrap());
             waiting.push(response.packet_id().unwrap());
         }

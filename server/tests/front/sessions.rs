@@ -193,10 +193,14 @@ fn the_queue_of_a_session_is_bounded() {
         ..FrontLimits::default()
     };
     let by_bytes = FrontLimits {
-        max_queued_bytes: 5_000,
+        max_queued_bytes: 4_000,
         ..FrontLimits::default()
     };
-    for limits in [by_count, by_bytes] {
+    let in_all = FrontLimits {
+        max_total_queued_bytes: 4_000,
+        ..FrontLimits::default()
+    };
+    for limits in [by_count, by_bytes, in_all] {
         let mut world = World::limited(limits);
         let (mut client, _) = world.join(&resume("me"));
         world.subscribe(&mut client, "a");
