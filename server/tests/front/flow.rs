@@ -158,7 +158,7 @@ fn requests_of_a_client_that_does_not_acknowledge_are_refused_before_they_are_ex
         let (mut client, _) = world.join(&resume("me"));
         let mut unacknowledged = Vec::new();
         let refused = loop {
-            let number = unacknowledged.len() as u16 + 1;
+            let number = u16::try_from(unacknowledged.len()).unwrap() + 1;
             let correlation = number.to_be_bytes();
             let header = PublishHeader {
                 correlation_data: Some(&correlation),

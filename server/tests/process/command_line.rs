@@ -1,6 +1,7 @@
 //! Errors are one line that says what to do.
-use crate::peer::{Daemon, statestored};
-use std::process::Output;
+use crate::peer::{Daemon, Peer, statestored};
+use std::io::{BufRead, BufReader};
+use std::process::{Output, Stdio};
 
 /// Runs it with arguments that it cannot start with.
 fn fail(arguments: &[&str]) -> (Option<i32>, String) {
@@ -134,4 +135,33 @@ fn help_teaches_by_example() {
         text.contains("Examples:") && text.contains("--storage memory"),
         "{text}"
     );
+}
+
+#[test]
+fn each_listener_is_one_line_on_standard_output() {
+    let listen = ["--listen", "tcp://127.0.0.1:0"];
+    let mut child = statestored(&["--storage", "memory", "--log", "off"])
+        .args([listen, listen].concat())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stdout = child.stdout.take().unwrap();
+    let addresses: Vec<_> = BufReader::new(stdout)
+        .lines()
+        .take(2)
+        .map(|line| {
+            let line = line.unwrap();
+            line.strip_prefix("listening on tcp://")
+                .unwrap()
+                .parse()
+                .unwrap()
+        })
+        .collect();
+    assert_ne!(addresses[0], addresses[1]);
+    let mut first = Peer::connect(addresses[0], "first");
+    let mut second = Peer::connect(addresses[1], "second");
+    assert_eq!(first.request(1, &[b"SET", b"k", b"v"]), b"+OK\r\n");
+    assert_eq!(second.request(1, &[b"GET", b"k"]), b"$1\r\nv\r\n");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
