@@ -109,13 +109,13 @@ def test_a_silent_client_is_disconnected_after_its_keep_alive(dial):
 
 def test_pings_keep_a_connection(connect, dial):
     talker = dial()
-    talker.send(wire.connect("talker", keep_alive=1), b"\xc0\0")
+    talker.send(wire.connect("talker", keep_alive=2), b"\xc0\0")
     talker.expect(wire.CONNACK)
     assert talker.expect(0xD0) == b""
     silent = dial()
-    silent.send(wire.connect("silent", keep_alive=2))
+    silent.send(wire.connect("silent", keep_alive=4))
     silent.expect(wire.CONNACK)
-    # The silent connection is the clock: it ends after three seconds.
+    # The silent connection is the clock: it ends after six seconds.
     silent.socket.settimeout(0.2)
     while True:
         try:

@@ -33,7 +33,7 @@ def test_a_disconnect_can_ask_for_the_will(connect):
 def test_a_delayed_will_comes_after_an_undelayed_one(connect):
     watcher = connect("watcher")
     watcher.subscribe("wills/#")
-    connect("slow", session_expiry=60, will=Will("wills/slow", b"", delay=1)).cut()
+    connect("slow", session_expiry=60, will=Will("wills/slow", b"", delay=3)).cut()
     connect("fast", session_expiry=60, will=Will("wills/fast", b"")).cut()
     assert [watcher.message().topic for _ in range(2)] == ["wills/fast", "wills/slow"]
 
@@ -41,10 +41,10 @@ def test_a_delayed_will_comes_after_an_undelayed_one(connect):
 def test_coming_back_in_time_drops_a_delayed_will(connect):
     watcher = connect("watcher")
     watcher.subscribe("wills/#")
-    connect("back", session_expiry=60, will=Will("wills/back", b"", delay=1)).cut()
+    connect("back", session_expiry=60, will=Will("wills/back", b"", delay=3)).cut()
     connect("back", session_expiry=60, clean_start=False)
     # This one is cut later and has the same delay, so the other would come first.
-    connect("gone", session_expiry=60, will=Will("wills/gone", b"", delay=1)).cut()
+    connect("gone", session_expiry=60, will=Will("wills/gone", b"", delay=3)).cut()
     assert watcher.message().topic == "wills/gone"
     assert watcher.received() == []
 

@@ -85,14 +85,14 @@ async fn renewal_keeps_a_lease_beyond_its_end() {
     let two = Vendor::connect(&server, "two").await;
     let (first, second) = (one.lease(b"lease"), two.lease(b"lease"));
     let mut changes = second.observe(GUARD).await.expect("KEYNOTIFY");
-    let lease = Duration::from_secs(2);
-    let every = Duration::from_millis(500);
+    let lease = Duration::from_secs(3);
+    let every = Duration::from_millis(600);
     let acquired = first.acquire(lease, GUARD, Some(every)).await;
     let mut last = acquired.expect("it is free");
     assert_eq!(next(&mut changes).await.version, last);
 
-    // Five renewals are more than the time that the first acquisition lasts.
-    for _ in 0..5 {
+    // Six renewals take longer than the first acquisition lasts.
+    for _ in 0..6 {
         let renewal = next(&mut changes).await;
         assert_eq!(renewal.operation, Operation::Set(b"one".to_vec()));
         assert!(order(&last) < order(&renewal.version));
