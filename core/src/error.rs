@@ -3,6 +3,7 @@ use crate::mqtt::ReasonCode;
 use crate::protocol::ServiceError;
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 /// What kind of failure an [`Error`] is. The numbers are the same in every language and are never used twice.
 ///
@@ -156,9 +157,10 @@ pub enum Outcome {
 ///
 /// It says what was tried, on what, why that failed, and, with [`outcome`](Self::outcome), whether the operation
 /// certainly did not happen. An absent key, an unmet condition and a value that does not match are results, not errors.
-pub struct Error(Box<Inner>);
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
 
-#[derive(Debug)]
+#[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
     outcome: Outcome,
@@ -168,7 +170,7 @@ struct Inner {
     reason: String,
     mqtt_reason: Option<ReasonCode>,
     service_error: Option<ServiceError>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
@@ -178,7 +180,7 @@ impl Error {
         action: impl Into<String>,
         reason: impl Into<String>,
     ) -> Self {
-        Self(Box::new(Inner {
+        Self(Arc::new(Inner {
             kind,
             outcome,
             action: action.into(),
@@ -190,12 +192,12 @@ impl Error {
     }
 
     pub(crate) fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
-        self.0.source = Some(Box::new(source));
+        Arc::make_mut(&mut self.0).source = Some(Arc::new(source));
         self
     }
 
     pub(crate) fn with_mqtt_reason(mut self, reason: Option<ReasonCode>) -> Self {
-        self.0.mqtt_reason = reason;
+        Arc::make_mut(&mut self.0).mqtt_reason = reason;
         self
     }
 
@@ -207,7 +209,7 @@ impl Error {
             action,
             format!("the store refused: {error}"),
         );
-        this.0.service_error = Some(error);
+        Arc::make_mut(&mut this.0).service_error = Some(error);
         this
     }
 
@@ -263,7 +265,13 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("outcome", &self.0.outcome)
+            .field("action", &self.0.action)
+            .field("reason", &self.0.reason)
+            .field("mqtt_reason", &self.0.mqtt_reason)
+            .finish_non_exhaustive()
     }
 }
 

@@ -42,7 +42,8 @@ mod tests {
     fn the_first_attempt_is_immediate_and_the_bound_doubles_up_to_the_maximum() {
         let ms = Duration::from_millis;
         let mut backoff = Backoff::new(ms(100), ms(500));
-        let mut longest = || (backoff.next(u64::MAX).as_secs_f64() * 1000.0).round() as u64;
+        // The largest random number is just below one.
+        let mut longest = || backoff.next(u64::MAX).as_nanos().div_ceil(1_000_000);
         assert_eq!(
             [longest(), longest(), longest(), longest(), longest()],
             [0, 100, 200, 400, 500]

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Requests sent for the first time.
+    /// Requests sent; one that is sent again in a new session counts again.
     pub sent: u64,
     /// Responses that a request waited for.
     pub completed: u64,

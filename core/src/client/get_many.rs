@@ -5,10 +5,10 @@ use crate::error::Error;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 /// How many GETs of one call may be under way.
-const AHEAD: usize = 1024;
+const AT_A_TIME: usize = 256;
 
 impl Client {
     /// Reads several keys, in their order; `None` for each that is absent.
@@ -29,35 +29,49 @@ impl Client {
         options: &GetOptions,
     ) -> Result<Vec<Option<Entry>>, Error> {
         let mut entries = Vec::with_capacity(keys.len());
-        let mut under_way: VecDeque<Call<'_>> = VecDeque::new();
-        for key in keys {
-            if under_way.len() >= AHEAD {
-                finish(&mut under_way, &mut entries).await?;
+        let mut under_way: VecDeque<Fetch<'_>> = VecDeque::new();
+        let mut keys = keys.iter();
+        poll_fn(|context| {
+            loop {
+                for fetch in &mut under_way {
+                    fetch.poll(context)?;
+                }
+                while let Some(Fetch::Done(_)) = under_way.front() {
+                    if let Some(Fetch::Done(entry)) = under_way.pop_front() {
+                        entries.push(entry);
+                    }
+                }
+                let started = under_way.len();
+                for key in keys.by_ref().take(AT_A_TIME - started) {
+                    under_way.push_back(Fetch::Running(self.start_get(key.as_ref(), options)?));
+                }
+                if under_way.is_empty() {
+                    return Poll::Ready(Ok(()));
+                }
+                if under_way.len() == started {
+                    return Poll::Pending;
+                }
             }
-            let mut call = self.start_get(key.as_ref(), options)?;
-            // The first poll sends it; it is never ready then, except with an error.
-            let started = poll_fn(|context| Poll::Ready(Pin::new(&mut call).poll(context))).await;
-            if let Poll::Ready(result) = started {
-                entries.push(get::entry(&call, result?)?);
-            } else {
-                under_way.push_back(call);
-            }
-        }
-        while !under_way.is_empty() {
-            finish(&mut under_way, &mut entries).await?;
-        }
-        Ok(entries)
+        })
+        .await
+        .map(|()| entries)
     }
 }
 
-/// Waits for the oldest GET.
-async fn finish(
-    under_way: &mut VecDeque<Call<'_>>,
-    entries: &mut Vec<Option<Entry>>,
-) -> Result<(), Error> {
-    if let Some(mut call) = under_way.pop_front() {
-        let response = (&mut call).await?;
-        entries.push(get::entry(&call, response)?);
+/// One of the GETs. All are polled whenever one may have news: each may have to send itself when its turn comes.
+enum Fetch<'a> {
+    Running(Call<'a>),
+    Done(Option<Entry>),
+}
+
+impl Fetch<'_> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Result<(), Error> {
+        if let Self::Running(call) = self
+            && let Poll::Ready(response) = Pin::new(&mut *call).poll(context)
+        {
+            let entry = get::entry(call, response?)?;
+            *self = Self::Done(entry);
+        }
+        Ok(())
     }
-    Ok(())
 }

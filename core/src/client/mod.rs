@@ -1,17 +1,20 @@
 //! The client: one connection, any number of requests at a time.
 mod backoff;
 mod call;
+mod connection;
 mod counters;
 mod del;
 mod driver;
 mod get;
 mod get_many;
+mod lost;
 mod observe;
 mod observer;
 mod scan;
 mod set;
 mod shared;
 mod state;
+mod ticker;
 mod token;
 mod vdel;
 mod watches;
@@ -104,18 +107,17 @@ impl Client {
         if let Some(token) = token {
             platform.spawn(Box::pin(token.run()));
         }
-        match connected.await {
-            Ok(result) => result.map(|()| Self { handle }),
-            Err(_) => {
-                let action = format!("connecting to {}", shared.settings.address());
-                Err(Error::new(
-                    ErrorKind::Closed,
-                    Outcome::NotDone,
-                    action,
-                    "the runtime is shutting down",
-                ))
-            }
-        }
+        let Ok(result) = connected.await else {
+            let action = format!("connecting to {}", shared.settings.address());
+            let reason = "the runtime is shutting down";
+            return Err(Error::new(
+                ErrorKind::Closed,
+                Outcome::NotDone,
+                action,
+                reason,
+            ));
+        };
+        result.map(|()| Self { handle })
     }
 
     /// Closes the connection and waits until that is done. Requests that still run fail with [`ErrorKind::Closed`], and

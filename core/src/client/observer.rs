@@ -63,7 +63,7 @@ impl Observer {
 
     /// Why there will be no further observation, once [`next`](Self::next) returned `None`; `None` if the client was
     /// closed.
-    pub fn error(&self) -> Option<Arc<Error>> {
+    pub fn error(&self) -> Option<Error> {
         self.queue.inner().error.clone()
     }
 }
@@ -84,7 +84,7 @@ struct Inner {
     lagged: u64,
     waker: Option<Waker>,
     ended: bool,
-    error: Option<Arc<Error>>,
+    error: Option<Error>,
 }
 
 impl Queue {
@@ -138,7 +138,7 @@ impl Queue {
     }
 
     /// There will be no further observation.
-    pub(super) fn end(&self, error: Option<Arc<Error>>) {
+    pub(super) fn end(&self, error: Option<Error>) {
         let waker = {
             let mut inner = self.inner();
             if !inner.ended {

@@ -1,6 +1,5 @@
 //! How the connection is.
 use crate::Error;
-use std::sync::Arc;
 
 /// The state of a client's connection. [`Client::state`](crate::Client::state) follows it.
 #[derive(Debug, Clone)]
@@ -11,9 +10,9 @@ pub enum ConnectionState {
     /// Requests are sent at once.
     Connected,
     /// The connection was lost for this reason and is being made again. Requests wait.
-    Reconnecting(Arc<Error>),
+    Reconnecting(Error),
     /// It is over for this reason; every request fails.
-    Closed(Arc<Error>),
+    Closed(Error),
 }
 
 impl ConnectionState {

@@ -562,24 +562,22 @@ impl<T: Copy> Session<T> {
             let packet = self.outbox.packet(entry.place);
             let out = self.outbox.pending();
             let start = out.len();
-            match encode_again(&packet, entry, &self.outbound, self.peer, now_ms, out) {
-                Ok(()) => {
-                    let place = std::mem::replace(&mut entry.place, self.outbox.keep(start));
-                    self.outbox.release(place);
-                    self.resent += 1;
-                }
-                // The broker takes only smaller packets than before.
-                Err(_) => {
-                    if let Some(entry) = self.window.acknowledge(id) {
-                        self.outbox.release(entry.place);
-                        handle(Event::TooLarge {
-                            tag: entry.tag,
-                            maybe_delivered: entry.maybe_delivered,
-                        });
-                    }
-                    self.ids.release(id);
-                }
+            let encoded = encode_again(&packet, entry, &self.outbound, self.peer, now_ms, out);
+            if encoded.is_ok() {
+                let place = std::mem::replace(&mut entry.place, self.outbox.keep(start));
+                self.outbox.release(place);
+                self.resent += 1;
+                continue;
             }
+            // The broker takes only smaller packets than before.
+            if let Some(entry) = self.window.acknowledge(id) {
+                self.outbox.release(entry.place);
+                handle(Event::TooLarge {
+                    tag: entry.tag,
+                    maybe_delivered: entry.maybe_delivered,
+                });
+            }
+            self.ids.release(id);
         }
     }
 
@@ -669,7 +667,7 @@ fn encode_again<T>(
     };
     let payload = publish.payload_bytes();
     header.encode(peer.max_packet_bytes, out, payload.len(), |out| {
-        out.extend_from_slice(payload)
+        out.extend_from_slice(payload);
     })
 }
 

@@ -242,7 +242,7 @@ impl Exchange {
                 let mut correlation = [0; 16];
                 match publish.correlation_data() {
                     Some(data) if data.len() == correlation.len() => {
-                        correlation.copy_from_slice(data)
+                        correlation.copy_from_slice(data);
                     }
                     _ => {
                         counters.unmatched_responses += 1;

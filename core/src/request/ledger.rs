@@ -133,20 +133,17 @@ impl Ledger {
             Turn::Now => self.grant_one(bytes),
             Turn::Later => State::Queued { bytes },
         };
-        let index = match self.free.pop() {
-            Some(index) => index,
-            None => {
-                let index = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-                self.slots.push(Slot {
-                    generation: 0,
-                    state: State::Free,
-                    repeatable,
-                    waker: None,
-                });
-                self.deadlines.push(NEVER);
-                index
-            }
-        };
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot {
+                generation: 0,
+                state: State::Free,
+                repeatable,
+                waker: None,
+            });
+            self.deadlines.push(NEVER);
+            // Fewer than 2^32 requests fit into the memory.
+            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+        });
         let slot = &mut self.slots[index as usize];
         slot.state = state;
         slot.repeatable = repeatable;
@@ -346,19 +343,16 @@ impl Ledger {
     /// Gives queued requests their turns, as far as there is room.
     pub(crate) fn grant(&mut self, room: Room, wakers: &mut Vec<Waker>) {
         while let Some(&id) = self.queue.front() {
-            match self.slot(id).map(|slot| &slot.state) {
-                Some(&State::Queued { bytes }) => {
-                    if !self.fits(bytes, room) {
-                        return;
-                    }
-                    self.queued -= 1;
-                    let granted = self.grant_one(bytes);
-                    if let Some(slot) = self.slot(id) {
-                        slot.state = granted;
-                        wakers.extend(slot.waker.take());
-                    }
+            if let Some(&State::Queued { bytes }) = self.slot(id).map(|slot| &slot.state) {
+                if !self.fits(bytes, room) {
+                    return;
                 }
-                _ => {}
+                self.queued -= 1;
+                let granted = self.grant_one(bytes);
+                if let Some(slot) = self.slot(id) {
+                    slot.state = granted;
+                    wakers.extend(slot.waker.take());
+                }
             }
             self.queue.pop_front();
         }

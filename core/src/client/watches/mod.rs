@@ -3,24 +3,18 @@
 //! One task brings the store's watches in line with the observers: KEYNOTIFY for a key that has its first observer or
 //! whose watch ended with the connection, a GET to learn what was missed, KEYNOTIFY STOP when the last observer is gone.
 //! For each key it does one of these at a time.
-use super::call::Call;
+mod task;
+
+pub(super) use task::run;
+
 use super::observer::{Observation, Queue};
-use super::shared::Shared;
 use super::{Counters, Handle, detached};
-use crate::error::{Error, ErrorKind, Outcome};
-use crate::protocol::{CommandRef, Event, Hlc, Notification, Reply, property};
-use crate::request::{Message, Outgoing};
+use crate::error::Error;
+use crate::protocol::{Event, Hlc, Notification};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
-use tokio::task::JoinSet;
-
-/// Requests of the watch task under way at a time.
-const AT_A_TIME: usize = 64;
-/// Before a failed request is tried again.
-const PAUSE: Duration = Duration::from_secs(1);
 
 type Begun = oneshot::Sender<Result<(), Error>>;
 
@@ -115,7 +109,7 @@ impl Watches {
             } else {
                 let watch = registry.keys.entry(key.clone()).or_default();
                 watch.observers.push(queue.clone());
-                if watch.begun && !watch.gap {
+                if watch.begun {
                     // Nobody is there to be told if the caller gave up.
                     let _ = begun.send(Ok(()));
                 } else {
@@ -247,7 +241,11 @@ impl Registry {
                     self.keys.remove(&key);
                     continue;
                 }
-                (true, true, _) => Step::Stop,
+                (true, true, _) => {
+                    // Whoever comes now waits until it is begun anew.
+                    watch.begun = false;
+                    Step::Stop
+                }
                 (false, false, _) => Step::Begin,
                 (false, true, true) => Step::Read {
                     observed: watch.observed,
@@ -296,155 +294,6 @@ impl Watch {
             // A notification that came since then knows better.
             None if self.observed != observed_before || self.present == Some(false) => {}
             None => self.observe(None, None),
-        }
-    }
-}
-
-impl Shared {
-    /// Takes a message that is not a response.
-    pub(super) fn notified(&self, message: &Message) {
-        let timestamp = message
-            .publish
-            .user_properties()
-            .find(|(name, _)| *name == property::TIMESTAMP);
-        let client_id = self.core().exchange.session().client_id().to_owned();
-        let notification = Notification::decode(
-            &client_id,
-            message.topic(),
-            timestamp.map(|(_, value)| value),
-            &message.publish.payload(),
-        );
-        match notification {
-            Ok(notification) => {
-                self.merge(&notification.version);
-                self.watches.notified(notification);
-            }
-            Err(error) => {
-                self.watches.registry().malformed += 1;
-                tracing::warn!(%error, "a message is neither a response nor a notification");
-            }
-        }
-    }
-
-    /// Asks the store about a key.
-    async fn ask(&self, key: &Bytes, step: Step) -> Result<Option<(Bytes, Hlc)>, Error> {
-        let command = match step {
-            Step::Begin => CommandRef::Watch { key },
-            Step::Read { .. } => CommandRef::Get { key },
-            Step::Stop => CommandRef::Unwatch { key },
-        };
-        let mut call = Call::new(
-            self,
-            Outgoing {
-                command,
-                fencing_token: None,
-                persist: false,
-            },
-            None,
-        );
-        let response = (&mut call).await?;
-        match (step, response.reply, response.version) {
-            (Step::Read { .. }, Reply::Value(value), Some(version)) => {
-                Ok(Some((detached(value), version)))
-            }
-            (Step::Begin | Step::Stop, Reply::Ok, _)
-            | (Step::Stop, Reply::Count(0), _)
-            | (Step::Read { .. }, Reply::Nil, _) => Ok(None),
-            _ => Err(call.invalid("the response is not one to this command")),
-        }
-    }
-
-    /// Takes the answer over. Whether the step is to be tried again after a pause.
-    fn answered(
-        &self,
-        key: &Bytes,
-        step: Step,
-        connection: u64,
-        answer: Result<Option<(Bytes, Hlc)>, Error>,
-    ) -> bool {
-        let mut registry = self.watches.registry();
-        let current = registry.connection == connection;
-        let Some(watch) = registry.keys.get_mut(key) else {
-            return false;
-        };
-        watch.busy = false;
-        let mut again = false;
-        match (step, answer) {
-            (Step::Begin, Ok(_)) => {
-                watch.begun = current;
-                if current {
-                    for begun in watch.waiting.drain(..) {
-                        // Nobody is there to be told if the caller gave up.
-                        let _ = begun.send(Ok(()));
-                    }
-                }
-            }
-            (Step::Read { observed }, Ok(state)) => {
-                if current {
-                    watch.read(state, observed);
-                }
-            }
-            // After an error the watch may go on at the store, which does no harm: its notifications are ignored, and a
-            // second KEYNOTIFY is as good as one.
-            (Step::Stop, _) => watch.begun = false,
-            (Step::Begin | Step::Read { .. }, Err(error)) if watch.gap && is_passing(&error) => {
-                again = true;
-            }
-            (Step::Begin | Step::Read { .. }, Err(error)) => {
-                tracing::warn!(%error, "a watch ends");
-                let error = Arc::new(error);
-                for begun in watch.waiting.drain(..) {
-                    let copy = Error::new(
-                        error.kind(),
-                        error.outcome(),
-                        "observing",
-                        error.to_string(),
-                    );
-                    let _ = begun.send(Err(copy.with_mqtt_reason(error.mqtt_reason())));
-                }
-                for queue in watch.observers.drain(..) {
-                    queue.end(Some(error.clone()));
-                }
-            }
-        }
-        if !again {
-            registry.mark(key);
-        }
-        again
-    }
-}
-
-/// Whether a watch that was allowed before may be allowed again.
-fn is_passing(error: &Error) -> bool {
-    error.is_retryable() || error.outcome() == Outcome::Unknown && error.kind() != ErrorKind::Closed
-}
-
-/// Keeps the store's watches in line with the observers until the client is closed.
-pub(super) async fn run(shared: Arc<Shared>) {
-    let mut steps = JoinSet::new();
-    loop {
-        while steps.len() < AT_A_TIME {
-            let next = shared.watches.registry().next();
-            let Some((key, step, connection)) = next else {
-                break;
-            };
-            let shared = shared.clone();
-            steps.spawn(async move {
-                let answer = shared.ask(&key, step).await;
-                if shared.answered(&key, step, connection, answer) {
-                    tokio::time::sleep(PAUSE).await;
-                    shared.watches.registry().mark(&key);
-                }
-            });
-        }
-        if shared.watches.registry().closed {
-            return;
-        }
-        tokio::select! {
-            // In a fixed order, so that a simulation repeats itself.
-            biased;
-            () = shared.watches.changed.notified() => {}
-            Some(_) = steps.join_next() => {}
         }
     }
 }

@@ -1,0 +1,194 @@
+//! One connection: bytes between the session and its transport.
+use super::lost::Lost;
+use super::shared::Shared;
+use super::ticker::Ticker;
+use crate::mqtt::ReasonCode;
+use crate::request::Received;
+use crate::settings::Credentials;
+use bytes::{Buf, Bytes, BytesMut};
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
+
+/// How long a last DISCONNECT may take to be written.
+const GOODBYE: Duration = Duration::from_secs(1);
+/// Room for one read, in bytes.
+const READ: usize = 64 * 1024;
+/// Packets handled under one lock.
+const BUDGET: usize = 64;
+
+/// One transport with the bytes on their way.
+#[derive(Debug)]
+pub(super) struct Connection<'a, S> {
+    shared: &'a Shared,
+    ticker: &'a mut Ticker,
+    pub(super) io: S,
+    input: BytesMut,
+    output: Bytes,
+    /// The transport may hold back what it took.
+    unflushed: bool,
+    received: Received,
+}
+
+impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
+    pub(super) fn new(shared: &'a Shared, ticker: &'a mut Ticker, io: S) -> Self {
+        Self {
+            shared,
+            ticker,
+            io,
+            input: BytesMut::with_capacity(READ),
+            output: Bytes::new(),
+            unflushed: false,
+            received: Received::default(),
+        }
+    }
+
+    pub(super) fn start(&mut self, credentials: Credentials) -> Result<(), Lost> {
+        let now_ms = self.shared.now_ms();
+        let mut core = self.shared.core();
+        let session = core.exchange.session_mut();
+        session.set_credentials(
+            credentials.user_name,
+            credentials.password,
+            credentials.authentication,
+        );
+        session.connect(now_ms).map_err(Lost::Session)
+    }
+
+    /// Moves bytes until the session is ready, if `until_ready`, or else until the connection is over.
+    pub(super) async fn run(&mut self, until_ready: bool) -> Result<(), Lost> {
+        poll_fn(|context| {
+            loop {
+                if until_ready && self.received.ready.is_some() {
+                    return Poll::Ready(Ok(()));
+                }
+                let read = self.poll_read(context)?;
+                self.exchange(read)?;
+                if !until_ready {
+                    self.deliver();
+                }
+                let written = self.poll_write(context)?;
+                if read || written {
+                    continue;
+                }
+                match self
+                    .ticker
+                    .poll(self.shared, self.output.is_empty(), context)
+                {
+                    Poll::Pending if until_ready && self.received.ready.is_some() => {}
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(lost)) => return Poll::Ready(Err(lost)),
+                }
+            }
+        })
+        .await
+    }
+
+    /// Reads once; whether something came.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Result<bool, Lost> {
+        if self.input.capacity() - self.input.len() < READ / 4 {
+            self.input.reserve(READ);
+        }
+        match pin!(self.io.read_buf(&mut self.input)).poll(context) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(Ok(0)) => Err(Lost::Ended),
+            Poll::Ready(Ok(_)) => Ok(true),
+            // TLS without its own farewell.
+            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(Lost::Ended)
+            }
+            Poll::Ready(Err(error)) => Err(Lost::Io(error)),
+        }
+    }
+
+    /// Handles what was read, and takes what is to be written.
+    fn exchange(&mut self, read: bool) -> Result<(), Lost> {
+        let now_ms = self.shared.now_ms();
+        let mut more = read;
+        loop {
+            let result = {
+                let mut core = self.shared.core();
+                let result = if more {
+                    core.exchange
+                        .receive(&mut self.input, now_ms, BUDGET, &mut self.received)
+                } else {
+                    Ok(false)
+                };
+                if self.output.is_empty() && !matches!(result, Ok(true)) {
+                    self.output = core.exchange.session_mut().take_output(now_ms);
+                }
+                result
+            };
+            self.received.wakers.drain(..).for_each(Waker::wake);
+            more = result.map_err(Lost::Session)?;
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Hands messages over that are not responses.
+    pub(super) fn deliver(&mut self) {
+        for message in self.received.messages.drain(..) {
+            self.shared.notified(&message);
+        }
+    }
+
+    /// Writes as much as the transport takes; whether it took all.
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Result<bool, Lost> {
+        let mut written = false;
+        while !self.output.is_empty() {
+            match Pin::new(&mut self.io).poll_write(context, &self.output) {
+                Poll::Pending => return Ok(false),
+                Poll::Ready(Ok(0)) => return Err(Lost::Io(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => {
+                    self.output.advance(count);
+                    written = true;
+                }
+                Poll::Ready(Err(error)) => return Err(Lost::Io(error)),
+            }
+        }
+        self.unflushed |= written;
+        if self.unflushed {
+            match Pin::new(&mut self.io).poll_flush(context) {
+                Poll::Ready(Err(error)) => return Err(Lost::Io(error)),
+                Poll::Ready(Ok(())) => self.unflushed = false,
+                Poll::Pending => {}
+            }
+        }
+        Ok(written)
+    }
+
+    /// Tells the broker that and why the connection ends, as far as that is possible.
+    pub(super) async fn say_goodbye(&mut self, lost: &Lost) {
+        let (reason, session_expiry_s) = match lost {
+            // A session that nobody continues need not be kept.
+            Lost::Closing => (
+                Some(ReasonCode::SUCCESS),
+                self.shared.settings.clean_start.then_some(0),
+            ),
+            Lost::Session(error) => (error.reason(), None),
+            Lost::TimedOut => (Some(ReasonCode::SUCCESS), None),
+            Lost::Transport(_) | Lost::Ended | Lost::Io(_) => (None, None),
+        };
+        let Some(reason) = reason else { return };
+        let disconnect = {
+            let mut core = self.shared.core();
+            let session = core.exchange.session_mut();
+            session.disconnect(reason, session_expiry_s);
+            session.take_output(self.shared.now_ms())
+        };
+        let goodbye = async {
+            self.io.write_all(&self.output).await?;
+            self.io.write_all(&disconnect).await?;
+            self.io.shutdown().await
+        };
+        // A broker that does not take it learns it from the end of the stream.
+        let _ = timeout(GOODBYE, goodbye).await;
+    }
+}

@@ -1,0 +1,98 @@
+//! The end of a connection, and what it means to the user.
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::mqtt::ReasonCode;
+use crate::mqtt::session::SessionError;
+use crate::transport::{Stream, TransportError};
+use std::io;
+
+/// Why a connection is over.
+#[derive(Debug)]
+pub(super) enum Lost {
+    /// The client is to end.
+    Closing,
+    Transport(TransportError),
+    TimedOut,
+    Ended,
+    Io(io::Error),
+    Session(SessionError),
+}
+
+impl Lost {
+    pub(super) fn is_protocol_error(&self) -> bool {
+        use SessionError::{Alias, Decode, Protocol};
+        matches!(self, Self::Session(Alias(_) | Decode(_) | Protocol(_)))
+    }
+
+    /// Whether connecting again would do harm: another client with this client id took the session over, and would lose
+    /// it to this one.
+    pub(super) fn is_for_good(&self) -> bool {
+        matches!(
+            self,
+            Self::Session(SessionError::Disconnected(disconnect))
+                if disconnect.reason == ReasonCode::SESSION_TAKEN_OVER
+        )
+    }
+
+    /// With what `stream` knows about an error of its own.
+    pub(super) fn explained(self, stream: &Stream) -> Self {
+        match self {
+            Self::Io(error) => match stream.explain(&error) {
+                Some(failure) => Self::Transport(failure),
+                None => Self::Io(error),
+            },
+            other => other,
+        }
+    }
+
+    pub(super) fn into_error(self, address: &str) -> Error {
+        let action = format!("connecting to {address}");
+        let error = |kind, reason: String| Error::new(kind, Outcome::NotDone, action, reason);
+        match self {
+            Self::Closing => error(ErrorKind::Closed, "the client was closed".into()),
+            Self::Transport(failure) => error(failure.kind, failure.reason),
+            Self::Io(source) => {
+                error(ErrorKind::Unreachable, source.to_string()).with_source(source)
+            }
+            Self::TimedOut => error(
+                ErrorKind::Unreachable,
+                "the broker did not answer in time".into(),
+            ),
+            Self::Ended => error(
+                ErrorKind::Unreachable,
+                "the broker closed the connection".into(),
+            ),
+            Self::Session(source) => {
+                let (kind, reason) = match &source {
+                    SessionError::Refused(connack) => {
+                        (refusal(connack.reason), Some(connack.reason))
+                    }
+                    SessionError::SubscriptionRefused { reason, .. } => {
+                        (refusal(*reason), Some(*reason))
+                    }
+                    SessionError::Disconnected(disconnect) => {
+                        let kind = match refusal(disconnect.reason) {
+                            ErrorKind::NotAuthenticated => ErrorKind::NotAuthenticated,
+                            _ => ErrorKind::Unreachable,
+                        };
+                        (kind, Some(disconnect.reason))
+                    }
+                    SessionError::PeerDead => (ErrorKind::Unreachable, None),
+                    _ => (ErrorKind::ConnectionRefused, None),
+                };
+                error(kind, source.to_string())
+                    .with_mqtt_reason(reason)
+                    .with_source(source)
+            }
+        }
+    }
+}
+
+fn refusal(reason: ReasonCode) -> ErrorKind {
+    match reason {
+        ReasonCode::BAD_USER_NAME_OR_PASSWORD
+        | ReasonCode::NOT_AUTHORIZED
+        | ReasonCode::BAD_AUTHENTICATION_METHOD
+        | ReasonCode::BANNED => ErrorKind::NotAuthenticated,
+        _ => ErrorKind::ConnectionRefused,
+    }
+}

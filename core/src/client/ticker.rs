@@ -1,0 +1,97 @@
+//! Time while a connection is there, and while there is none.
+use super::lost::Lost;
+use super::shared::Shared;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use tokio::time::{Sleep, sleep_until};
+
+/// Lets time pass for the requests, whatever the connection does.
+#[derive(Debug)]
+pub(super) struct Ticker {
+    sleep: Pin<Box<Sleep>>,
+    /// When `sleep` ends, in milliseconds of the session.
+    at_ms: u64,
+    wakers: Vec<Waker>,
+}
+
+impl Ticker {
+    pub(super) fn new(shared: &Shared) -> Self {
+        Self {
+            sleep: Box::pin(sleep_until(shared.instant(0))),
+            at_ms: 0,
+            wakers: Vec::new(),
+        }
+    }
+
+    /// Ends requests whose time is up, and goes to sleep: registers for the next time and for callers. `is_idle` says
+    /// that output would be written at once. Ready if there is output for an idle driver, if the session failed, or if
+    /// the client is to end.
+    pub(super) fn poll(
+        &mut self,
+        shared: &Shared,
+        is_idle: bool,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Lost>> {
+        loop {
+            let now_ms = shared.now_ms();
+            let wake_at_ms = {
+                let mut core = shared.core();
+                if core.closing {
+                    return Poll::Ready(Err(Lost::Closing));
+                }
+                let advanced = core.exchange.advance(now_ms, &mut self.wakers);
+                let has_output = core.exchange.session().has_output();
+                let wake_at_ms = core.exchange.wake_at_ms().unwrap_or(u64::MAX);
+                if advanced.is_ok() && !(is_idle && has_output) {
+                    core.driver.is_idle = is_idle;
+                    match &mut core.driver.waker {
+                        Some(waker) => waker.clone_from(context.waker()),
+                        none => *none = Some(context.waker().clone()),
+                    }
+                    // A timer that runs may end earlier than needed, which is cheaper than setting it anew.
+                    core.driver.wakes_at_ms = if self.at_ms > now_ms {
+                        wake_at_ms.min(self.at_ms)
+                    } else {
+                        wake_at_ms
+                    };
+                }
+                drop(core);
+                self.wakers.drain(..).for_each(Waker::wake);
+                match advanced {
+                    Err(error) => return Poll::Ready(Err(Lost::Session(error))),
+                    Ok(()) if is_idle && has_output => return Poll::Ready(Ok(())),
+                    Ok(()) => wake_at_ms,
+                }
+            };
+            if wake_at_ms < self.at_ms || self.at_ms <= now_ms {
+                self.at_ms = wake_at_ms;
+                self.sleep.as_mut().reset(shared.instant(wake_at_ms));
+            }
+            if self.sleep.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            // The timer ended: look again, and set it anew.
+            self.at_ms = 0;
+        }
+    }
+
+    /// Waits for something else while there is no connection; `None` if the client is to end.
+    pub(super) async fn meanwhile<F: Future>(
+        &mut self,
+        shared: &Shared,
+        future: F,
+    ) -> Option<F::Output> {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            match self.poll(shared, false, context) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(_) => Poll::Ready(None),
+            }
+        })
+        .await
+    }
+}

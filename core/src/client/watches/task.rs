@@ -1,0 +1,160 @@
+//! The task that tells the store what is watched.
+use super::super::call::Call;
+use super::super::detached;
+use super::super::shared::Shared;
+use super::Step;
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::protocol::{CommandRef, Hlc, Notification, Reply, property};
+use crate::request::{Message, Outgoing};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// Requests under way at a time.
+const AT_A_TIME: usize = 64;
+/// Before a failed request is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl Shared {
+    /// Takes a message that is not a response.
+    pub(in super::super) fn notified(&self, message: &Message) {
+        let timestamp = message
+            .publish
+            .user_properties()
+            .find(|(name, _)| *name == property::TIMESTAMP);
+        let client_id = self.core().exchange.session().client_id().to_owned();
+        let notification = Notification::decode(
+            &client_id,
+            message.topic(),
+            timestamp.map(|(_, value)| value),
+            &message.publish.payload(),
+        );
+        match notification {
+            Ok(notification) => {
+                self.merge(&notification.version);
+                self.watches.notified(notification);
+            }
+            Err(error) => {
+                self.watches.registry().malformed += 1;
+                tracing::warn!(%error, "a message is neither a response nor a notification");
+            }
+        }
+    }
+
+    /// Asks the store about a key.
+    async fn ask(&self, key: &Bytes, step: Step) -> Result<Option<(Bytes, Hlc)>, Error> {
+        let command = match step {
+            Step::Begin => CommandRef::Watch { key },
+            Step::Read { .. } => CommandRef::Get { key },
+            Step::Stop => CommandRef::Unwatch { key },
+        };
+        let mut call = Call::new(
+            self,
+            Outgoing {
+                command,
+                fencing_token: None,
+                persist: false,
+            },
+            None,
+        );
+        let response = (&mut call).await?;
+        match (step, response.reply, response.version) {
+            (Step::Read { .. }, Reply::Value(value), Some(version)) => {
+                Ok(Some((detached(value), version)))
+            }
+            (Step::Begin | Step::Stop, Reply::Ok, _)
+            | (Step::Stop, Reply::Count(0), _)
+            | (Step::Read { .. }, Reply::Nil, _) => Ok(None),
+            _ => Err(call.invalid("the response is not one to this command")),
+        }
+    }
+
+    /// Takes the answer over. Whether the step is to be tried again after a pause.
+    fn answered(
+        &self,
+        key: &Bytes,
+        step: Step,
+        connection: u64,
+        answer: Result<Option<(Bytes, Hlc)>, Error>,
+    ) -> bool {
+        let mut registry = self.watches.registry();
+        let current = registry.connection == connection;
+        let Some(watch) = registry.keys.get_mut(key) else {
+            return false;
+        };
+        watch.busy = false;
+        let mut again = false;
+        match (step, answer) {
+            (Step::Begin, Ok(_)) => {
+                watch.begun = current;
+                if current {
+                    for begun in watch.waiting.drain(..) {
+                        // Nobody is there to be told if the caller gave up.
+                        let _ = begun.send(Ok(()));
+                    }
+                }
+            }
+            (Step::Read { observed }, Ok(state)) => {
+                if current {
+                    watch.read(state, observed);
+                }
+            }
+            // After an error the watch may go on at the store, which does no harm: its notifications are ignored, and a
+            // second KEYNOTIFY is as good as one.
+            (Step::Stop, _) => {}
+            (Step::Begin | Step::Read { .. }, Err(error)) if watch.gap && is_passing(&error) => {
+                again = true;
+            }
+            (Step::Begin | Step::Read { .. }, Err(error)) => {
+                tracing::warn!(%error, "a watch ends");
+                for begun in watch.waiting.drain(..) {
+                    // Nobody is there to be told if the caller gave up.
+                    let _ = begun.send(Err(error.clone()));
+                }
+                for queue in watch.observers.drain(..) {
+                    queue.end(Some(error.clone()));
+                }
+            }
+        }
+        if !again {
+            registry.mark(key);
+        }
+        again
+    }
+}
+
+/// Whether a watch that was allowed before may be allowed again.
+fn is_passing(error: &Error) -> bool {
+    error.is_retryable() || error.outcome() == Outcome::Unknown && error.kind() != ErrorKind::Closed
+}
+
+/// Keeps the store's watches in line with the observers until the client is closed.
+pub(in super::super) async fn run(shared: Arc<Shared>) {
+    let mut steps = JoinSet::new();
+    loop {
+        while steps.len() < AT_A_TIME {
+            let next = shared.watches.registry().next();
+            let Some((key, step, connection)) = next else {
+                break;
+            };
+            let shared = shared.clone();
+            steps.spawn(async move {
+                let answer = shared.ask(&key, step).await;
+                if shared.answered(&key, step, connection, answer) {
+                    tokio::time::sleep(PAUSE).await;
+                    shared.watches.registry().mark(&key);
+                }
+            });
+        }
+        if shared.watches.registry().closed {
+            return;
+        }
+        tokio::select! {
+            // In a fixed order, so that a simulation repeats itself.
+            biased;
+            () = shared.watches.changed.notified() => {}
+            Some(_) = steps.join_next() => {}
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! Observing keys: one watch for all observers of a key, rising versions, no gap that is not told.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use statestore::mqtt::{ConnAck, PublishHeader, ReasonCode};
+use statestore::protocol::{Command, Event, Reply, ServiceError, topic};
+use statestore::{Client, ErrorKind, Observation, ObserveOptions, Observer, Outcome, Overflow};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+use support::{Broker, CLIENT_ID, Peer, session_present, value, version, within};
+
+async fn observe(client: &Client, peer: &mut Peer, key: &str) -> Observer {
+    let (observer, request) =
+        within(async { tokio::join!(client.observe(key), peer.answer(&Reply::Ok, None)) }).await;
+    assert_eq!(
+        request.command,
+        Command::Watch {
+            key: key.to_owned().into()
+        }
+    );
+    observer.unwrap()
+}
+
+async fn next(observer: &mut Observer) -> Observation {
+    within(observer.next()).await.unwrap()
+}
+
+fn set(text: &'static str, number: u64) -> Observation {
+    Observation::Set {
+        value: text.into(),
+        version: version(number),
+    }
+}
+
+fn deleted(number: u64) -> Observation {
+    Observation::Deleted {
+        version: Some(version(number)),
+    }
+}
+
+/// Makes the connection again; the session is kept.
+async fn reconnect(broker: &Broker, peer: Peer) -> Peer {
+    drop(peer);
+    let mut peer = broker.accept().await;
+    peer.connect().await;
+    peer.send_connack(session_present()).await;
+    peer
+}
+
+#[tokio::test]
+async fn changes_are_observed_in_the_order_of_their_versions() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    assert_eq!(observer.key(), b"k");
+    peer.notify(b"k", &Event::Set("a".into()), &version(2))
+        .await;
+    assert_eq!(next(&mut observer).await, set("a", 2));
+    // A duplicate, an old one, and one for nobody.
+    peer.notify(b"k", &Event::Set("a".into()), &version(2))
+        .await;
+    peer.notify(b"k", &Event::Deleted, &version(1)).await;
+    peer.notify(b"other", &Event::Deleted, &version(3)).await;
+    peer.notify(b"k", &Event::Deleted, &version(3)).await;
+    assert_eq!(next(&mut observer).await, deleted(3));
+    let counters = client.counters();
+    assert_eq!(
+        (counters.notifications, counters.stale_notifications),
+        (2, 3)
+    );
+}
+
+#[tokio::test]
+async fn observers_of_one_key_share_a_watch_and_the_last_one_ends_it() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut first = observe(&client, &mut peer, "k").await;
+    // No second request: this would hang otherwise.
+    let mut second = within(client.observe("k")).await.unwrap();
+    peer.notify(b"k", &Event::Set("a".into()), &version(1))
+        .await;
+    assert_eq!(next(&mut first).await, set("a", 1));
+    assert_eq!(next(&mut second).await, set("a", 1));
+    drop(first);
+    peer.notify(b"k", &Event::Deleted, &version(2)).await;
+    assert_eq!(next(&mut second).await, deleted(2));
+    drop(second);
+    let stop = peer.answer(&Reply::Ok, None).await;
+    assert_eq!(stop.command, Command::Unwatch { key: "k".into() });
+    // Whoever comes later begins anew.
+    observe(&client, &mut peer, "k").await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_observed_again_while_its_watch_ends_is_watched() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    drop(observe(&client, &mut peer, "k").await);
+    let stop = peer.request().await;
+    assert_eq!(stop.command, Command::Unwatch { key: "k".into() });
+    let mut observer = {
+        let mut observing = pin!(client.observe("k"));
+        let too_early = poll_fn(|context| Poll::Ready(observing.as_mut().poll(context))).await;
+        assert!(
+            too_early.is_pending(),
+            "the store is about to end the watch"
+        );
+        let answer = async {
+            peer.acknowledge(&stop, ReasonCode::SUCCESS).await;
+            peer.respond(&stop, &Reply::Ok, None).await;
+            let watch = peer.answer(&Reply::Ok, None).await;
+            assert_eq!(watch.command, Command::Watch { key: "k".into() });
+        };
+        within(async { tokio::join!(observing, answer) })
+            .await
+            .0
+            .unwrap()
+    };
+    peer.notify(b"k", &Event::Deleted, &version(1)).await;
+    assert_eq!(next(&mut observer).await, deleted(1));
+}
+
+#[tokio::test]
+async fn after_a_reconnect_the_watch_is_renewed_and_the_key_is_read() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    peer.notify(b"k", &Event::Set("a".into()), &version(1))
+        .await;
+    assert_eq!(next(&mut observer).await, set("a", 1));
+
+    let watch = Command::Watch { key: "k".into() };
+    let get = Command::Get { key: "k".into() };
+    // It changed meanwhile.
+    let mut peer = reconnect(&broker, peer).await;
+    assert_eq!(peer.answer(&Reply::Ok, None).await.command, watch);
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(
+        peer.answer(&value("b"), Some(&version(2))).await.command,
+        get
+    );
+    assert_eq!(next(&mut observer).await, set("b", 2));
+
+    // It did not change: the marker is all, and the next change is the next observation.
+    let mut peer = reconnect(&broker, peer).await;
+    assert_eq!(peer.answer(&Reply::Ok, None).await.command, watch);
+    assert_eq!(
+        peer.answer(&value("b"), Some(&version(2))).await.command,
+        get
+    );
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    peer.notify(b"k", &Event::Set("c".into()), &version(3))
+        .await;
+    assert_eq!(next(&mut observer).await, set("c", 3));
+
+    // It was deleted.
+    let mut peer = reconnect(&broker, peer).await;
+    assert_eq!(peer.answer(&Reply::Ok, None).await.command, watch);
+    assert_eq!(peer.answer(&Reply::Nil, None).await.command, get);
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(
+        next(&mut observer).await,
+        Observation::Deleted { version: None }
+    );
+
+    // The store was set back: its versions are lower than the one seen.
+    let mut peer = reconnect(&broker, peer).await;
+    assert_eq!(peer.answer(&Reply::Ok, None).await.command, watch);
+    assert_eq!(
+        peer.answer(&value("old"), Some(&version(1))).await.command,
+        get
+    );
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(next(&mut observer).await, set("old", 1));
+    peer.notify(b"k", &Event::Deleted, &version(2)).await;
+    assert_eq!(next(&mut observer).await, deleted(2));
+}
+
+#[tokio::test]
+async fn a_notification_after_the_renewal_is_newer_than_what_is_read() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    let mut peer = reconnect(&broker, peer).await;
+    peer.answer(&Reply::Ok, None).await;
+    let get = peer.request().await;
+    peer.notify(b"k", &Event::Set("new".into()), &version(5))
+        .await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(next(&mut observer).await, set("new", 5));
+    // Read before that change: absent.
+    peer.acknowledge(&get, ReasonCode::SUCCESS).await;
+    peer.respond(&get, &Reply::Nil, None).await;
+    peer.notify(b"k", &Event::Set("newer".into()), &version(6))
+        .await;
+    assert_eq!(next(&mut observer).await, set("newer", 6));
+}
+
+#[tokio::test]
+async fn a_renewal_that_is_cut_off_starts_again() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    let mut peer = reconnect(&broker, peer).await;
+    let renewal = peer.request().await;
+    assert_eq!(renewal.command, Command::Watch { key: "k".into() });
+    // Cut before the answer; then the session is lost as well.
+    drop(peer);
+    let mut peer = broker.accept().await;
+    peer.connect().await;
+    peer.send_connack(ConnAck::new(ReasonCode::SUCCESS)).await;
+    peer.subscribe().await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    // The request of the lost session comes again, and what it began may belong to the old connection, so it is asked
+    // for once more.
+    loop {
+        let request = peer.request().await;
+        peer.acknowledge(&request, ReasonCode::SUCCESS).await;
+        match request.command {
+            Command::Watch { .. } => peer.respond(&request, &Reply::Ok, None).await,
+            Command::Get { .. } => {
+                peer.respond(&request, &value("v"), Some(&version(1))).await;
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let mut seen = next(&mut observer).await;
+    if seen == Observation::Resync {
+        seen = next(&mut observer).await;
+    }
+    assert_eq!(seen, set("v", 1));
+}
+
+#[tokio::test]
+async fn a_slow_observer_gets_the_newest_state_or_is_told_how_much_it_missed() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut latest = observe(&client, &mut peer, "k").await;
+    let options = ObserveOptions {
+        overflow: Overflow::All(2),
+        ..ObserveOptions::default()
+    };
+    let mut all = client.observe_with("k", &options).await.unwrap();
+    for number in 1..=5 {
+        peer.notify(b"k", &Event::Deleted, &version(number)).await;
+    }
+    while client.counters().notifications < 5 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(next(&mut latest).await, deleted(5));
+    assert_eq!(next(&mut all).await, Observation::Lagged(3));
+    assert_eq!(next(&mut all).await, deleted(4));
+    assert_eq!(next(&mut all).await, deleted(5));
+}
+
+#[tokio::test]
+async fn what_is_no_notification_is_counted_and_does_no_harm() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    let good = topic::notification(CLIENT_ID, b"k");
+    let timestamp = [("__ts", "1:0:StateStore")];
+    for (topic, users, payload) in [
+        (
+            "somewhere/else",
+            &timestamp[..],
+            &b"*2\r\n$6\r\nNOTIFY\r\n$6\r\nDELETE\r\n"[..],
+        ),
+        (
+            &good[..good.len() - 1],
+            &timestamp,
+            b"*2\r\n$6\r\nNOTIFY\r\n$6\r\nDELETE\r\n",
+        ),
+        (&good, &[], b"*2\r\n$6\r\nNOTIFY\r\n$6\r\nDELETE\r\n"),
+        (
+            &good,
+            &[("__ts", "now")],
+            b"*2\r\n$6\r\nNOTIFY\r\n$6\r\nDELETE\r\n",
+        ),
+        (&good, &timestamp, b""),
+        (&good, &timestamp, b"*9999999\r\n"),
+    ] {
+        peer.publish(
+            &PublishHeader {
+                topic,
+                user_properties: users,
+                ..PublishHeader::default()
+            },
+            payload,
+        )
+        .await;
+    }
+    peer.notify(b"k", &Event::Deleted, &version(2)).await;
+    assert_eq!(next(&mut observer).await, deleted(2));
+    assert_eq!(client.counters().malformed_messages, 6);
+}
+
+#[tokio::test]
+async fn a_watch_that_cannot_begin_says_why() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let refusal = Reply::Error(ServiceError::NotAuthorized);
+    let (observer, _) =
+        within(async { tokio::join!(client.observe("k"), peer.answer(&refusal, None)) }).await;
+    let error = observer.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::NotAuthorized, Outcome::NotDone)
+    );
+    assert!(
+        error.to_string().starts_with("KEYNOTIFY \"k\": "),
+        "{error}"
+    );
+
+    let soon = ObserveOptions {
+        timeout: Some(Duration::from_millis(5)),
+        ..ObserveOptions::default()
+    };
+    let error = client.observe_with("k", &soon).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::TimedOut, Outcome::Unknown)
+    );
+    // The watch that nobody wants any more is ended.
+    assert_eq!(
+        peer.answer(&Reply::Ok, None).await.command,
+        Command::Watch { key: "k".into() }
+    );
+    assert_eq!(
+        peer.answer(&Reply::Count(0), None).await.command,
+        Command::Unwatch { key: "k".into() }
+    );
+}
+
+#[tokio::test]
+async fn a_broker_that_refuses_notifications_still_serves_requests() {
+    let broker = Broker::start().await;
+    let accept = async {
+        let mut peer = broker.accept().await;
+        peer.connect().await;
+        peer.send_connack(ConnAck::new(ReasonCode::SUCCESS)).await;
+        peer.answer_subscribe(&[ReasonCode::GRANTED_QOS_1, ReasonCode::NOT_AUTHORIZED])
+            .await;
+        peer
+    };
+    let (client, mut peer) =
+        within(async { tokio::join!(Client::connect(broker.settings()), accept) }).await;
+    let client = client.unwrap();
+    let error = client.observe("k").await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.mqtt_reason()),
+        (ErrorKind::Rejected, Some(ReasonCode::NOT_AUTHORIZED))
+    );
+    let (entry, _) =
+        within(async { tokio::join!(client.get("k"), peer.answer(&Reply::Nil, None)) }).await;
+    assert_eq!(entry.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_watch_that_is_no_longer_allowed_ends_its_observers() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    let mut peer = reconnect(&broker, peer).await;
+    peer.answer(&Reply::Error(ServiceError::NotAuthorized), None)
+        .await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(within(observer.next()).await, None);
+    assert_eq!(observer.error().unwrap().kind(), ErrorKind::NotAuthorized);
+}
+
+#[tokio::test]
+async fn observers_end_with_the_client() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    within(client.close()).await;
+    assert_eq!(within(observer.next()).await, None);
+    assert!(observer.error().is_none());
+    assert_eq!(
+        client.observe("k").await.unwrap_err().kind(),
+        ErrorKind::Closed
+    );
+}
