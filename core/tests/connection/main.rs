@@ -10,7 +10,6 @@ mod token;
 
 use statestore::{Client, ConnectionState, Error};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -35,7 +34,7 @@ async fn connected(client: &Client) {
 }
 
 /// Waits until an attempt to connect again has failed, and gives the reason.
-async fn reconnecting(client: &Client, is_it: impl Fn(&Error) -> bool) -> Arc<Error> {
+async fn reconnecting(client: &Client, is_it: impl Fn(&Error) -> bool) -> Error {
     let mut state = client.state();
     let matches = |state: &ConnectionState| match state {
         ConnectionState::Reconnecting(error) => is_it(error),
