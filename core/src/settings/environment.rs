@@ -161,3 +161,210 @@ fn invalid(reason: impl Into<String>) -> Error {
         reason,
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Endpoint, TlsSettings};
+    use std::path::Path;
+
+    fn read<const N: usize>(variables: [(&str, &str); N]) -> Result<Settings, String> {
+        let lookup = |name: &str| {
+            let (_, value) = variables.iter().find(|(known, _)| *known == name)?;
+            Some(OsString::from(value))
+        };
+        from_lookup(lookup).map_err(|error| {
+            assert_eq!(error.kind(), ErrorKind::InvalidSettings);
+            error.to_string()
+        })
+    }
+
+    #[test]
+    fn the_host_name_is_enough() {
+        let settings = read([("AIO_BROKER_HOSTNAME", "aio-broker")]).unwrap();
+        let endpoint = Endpoint::Tcp {
+            host: "aio-broker".to_owned(),
+            port: 8883,
+        };
+        assert_eq!(settings.endpoint, endpoint);
+        assert!(settings.tls_enabled);
+        assert_eq!(settings.client_id, None);
+        assert!(!settings.clean_start);
+        assert_eq!(settings.keep_alive_s, 60);
+        assert_eq!(settings.session_expiry_s, 3600);
+        assert_eq!(
+            format!("{:?}", settings.tls),
+            format!("{:?}", TlsSettings::default())
+        );
+        assert!(!settings.credentials.has_files());
+        settings.check().unwrap();
+    }
+
+    #[test]
+    fn every_variable_counts() {
+        let settings = read([
+            ("AIO_BROKER_HOSTNAME", "10.0.0.1"),
+            ("AIO_BROKER_TCP_PORT", "18883"),
+            ("AIO_MQTT_USE_TLS", "True"),
+            ("AIO_MQTT_CLIENT_ID", "gateway"),
+            ("AIO_MQTT_CLEAN_START", "true"),
+            ("AIO_MQTT_KEEP_ALIVE", "0"),
+            ("AIO_MQTT_SESSION_EXPIRY", "4294967295"),
+            ("AIO_MQTT_USERNAME", "user"),
+            ("AIO_MQTT_PASSWORD_FILE", "/password"),
+            ("AIO_TLS_CA_FILE", "/ca"),
+            ("AIO_TLS_CERT_FILE", "/cert"),
+            ("AIO_TLS_KEY_FILE", "/key"),
+            ("AIO_TLS_KEY_PASSWORD_FILE", "/key-password"),
+        ])
+        .unwrap();
+        assert_eq!(settings.address(), "10.0.0.1:18883");
+        assert!(settings.tls_enabled && settings.clean_start);
+        assert_eq!(settings.client_id.as_deref(), Some("gateway"));
+        assert_eq!(settings.keep_alive_s, 0);
+        assert_eq!(settings.session_expiry_s, u32::MAX);
+        let credentials = &settings.credentials;
+        assert_eq!(credentials.user_name.as_deref(), Some("user"));
+        assert_eq!(
+            credentials.password_file.as_deref(),
+            Some(Path::new("/password"))
+        );
+        let tls = &settings.tls;
+        assert_eq!(tls.ca_file.as_deref(), Some(Path::new("/ca")));
+        assert_eq!(tls.cert_file.as_deref(), Some(Path::new("/cert")));
+        assert_eq!(tls.key_file.as_deref(), Some(Path::new("/key")));
+        assert_eq!(
+            tls.key_password_file.as_deref(),
+            Some(Path::new("/key-password"))
+        );
+        settings.check().unwrap();
+
+        let settings = read([("AIO_BROKER_HOSTNAME", "host"), ("AIO_SAT_FILE", "/token")]);
+        let sat_file = settings.unwrap().credentials.sat_file;
+        assert_eq!(sat_file.as_deref(), Some(Path::new("/token")));
+    }
+
+    #[test]
+    fn empty_variables_count_as_absent() {
+        let settings = read([
+            ("AIO_BROKER_HOSTNAME", "host"),
+            ("AIO_BROKER_TCP_PORT", ""),
+            ("AIO_MQTT_USE_TLS", ""),
+            ("AIO_MQTT_CLIENT_ID", ""),
+            ("AIO_MQTT_USERNAME", ""),
+            ("AIO_SAT_FILE", "/token"),
+            ("AIO_TLS_CERT_FILE", ""),
+        ])
+        .unwrap();
+        assert_eq!(settings.address(), "host:8883");
+        assert_eq!(settings.client_id, None);
+        settings.check().unwrap();
+    }
+
+    #[test]
+    fn files_of_tls_do_not_count_without_tls() {
+        let settings = read([
+            ("AIO_BROKER_HOSTNAME", "host"),
+            ("AIO_BROKER_TCP_PORT", "1883"),
+            ("AIO_MQTT_USE_TLS", "false"),
+            ("AIO_TLS_CA_FILE", "/ca"),
+            ("AIO_TLS_KEY_FILE", "/key"),
+        ])
+        .unwrap();
+        assert!(!settings.tls_enabled);
+        settings.check().unwrap();
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let host = ("AIO_BROKER_HOSTNAME", "host");
+        let user = ("AIO_MQTT_USERNAME", "user");
+        let password = ("AIO_MQTT_PASSWORD_FILE", "/password");
+        let sat = ("AIO_SAT_FILE", "/token");
+        let error = |result: Result<Settings, String>| {
+            let text = result.unwrap_err();
+            let text = text.strip_prefix("reading the settings from the environment: ");
+            text.unwrap().to_owned()
+        };
+        assert_eq!(error(read([])), "`AIO_BROKER_HOSTNAME` is not set");
+        let empty = ("AIO_BROKER_HOSTNAME", "");
+        assert_eq!(error(read([empty])), "`AIO_BROKER_HOSTNAME` is not set");
+        for (name, value, problem) in [
+            (
+                "AIO_BROKER_TCP_PORT",
+                "0",
+                "which is not a port from 1 to 65535",
+            ),
+            (
+                "AIO_BROKER_TCP_PORT",
+                "65536",
+                "which is not a port from 1 to 65535",
+            ),
+            (
+                "AIO_BROKER_TCP_PORT",
+                "mqtts",
+                "which is not a port from 1 to 65535",
+            ),
+            (
+                "AIO_MQTT_USE_TLS",
+                "yes",
+                "which is neither `true` nor `false`",
+            ),
+            (
+                "AIO_MQTT_CLEAN_START",
+                "1",
+                "which is neither `true` nor `false`",
+            ),
+            (
+                "AIO_MQTT_KEEP_ALIVE",
+                "65536",
+                "which is not a number of seconds from 0 to 65535",
+            ),
+            (
+                "AIO_MQTT_KEEP_ALIVE",
+                "60s",
+                "which is not a number of seconds from 0 to 65535",
+            ),
+            (
+                "AIO_MQTT_SESSION_EXPIRY",
+                "-1",
+                "which is not a number of seconds from 0 to 4294967295",
+            ),
+        ] {
+            let text = error(read([host, (name, value)]));
+            assert_eq!(text, format!("`{name}` is `{value}`, {problem}"));
+        }
+        for (one, other) in [(sat, user), (sat, password)] {
+            let text = error(read([host, one, other]));
+            let both = format!("`AIO_SAT_FILE` and `{}` are both set;", other.0);
+            assert!(text.starts_with(&both), "{text}");
+        }
+        for (given, needed) in [
+            ("AIO_TLS_CERT_FILE", "AIO_TLS_KEY_FILE"),
+            ("AIO_TLS_KEY_FILE", "AIO_TLS_CERT_FILE"),
+            ("AIO_TLS_KEY_PASSWORD_FILE", "AIO_TLS_KEY_FILE"),
+        ] {
+            let text = error(read([host, (given, "/file")]));
+            assert_eq!(text, format!("`{given}` is set and `{needed}` is not"));
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn values_that_are_not_utf_8_are_paths_or_errors() {
+        use std::os::unix::ffi::OsStringExt;
+        let bytes = || OsString::from_vec(b"/\xFF".to_vec());
+        let host = |name: &str| (name == "AIO_BROKER_HOSTNAME").then(|| OsString::from("host"));
+        let settings =
+            from_lookup(|name| host(name).or_else(|| (name == CA_FILE).then(bytes))).unwrap();
+        assert_eq!(settings.tls.ca_file.unwrap().into_os_string(), bytes());
+        let error =
+            from_lookup(|name| host(name).or_else(|| (name == CLIENT_ID).then(bytes))).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("`AIO_MQTT_CLIENT_ID` is not UTF-8"),
+            "{error}"
+        );
+    }
+}

@@ -167,3 +167,153 @@ fn invalid(reason: impl Into<String>) -> Error {
         reason,
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn address(url: &str) -> (String, bool) {
+        let settings = parse(url).unwrap();
+        settings.check().unwrap();
+        (settings.address(), settings.tls_enabled)
+    }
+
+    #[test]
+    fn the_scheme_decides_about_port_and_tls() {
+        for (url, expected, tls) in [
+            ("mqtt://broker", "broker:1883", false),
+            ("mqtt://broker:1", "broker:1", false),
+            ("mqtts://broker", "broker:8883", true),
+            ("MQTTS://broker:65535/", "broker:65535", true),
+            ("mqtt://10.0.0.1?", "10.0.0.1:1883", false),
+            ("mqtts://[::1]", "[::1]:8883", true),
+            ("mqtt://%62roker", "broker:1883", false),
+            ("unix:///run/broker.sock", "/run/broker.sock", false),
+            ("unix:///with%20space", "/with space", false),
+        ] {
+            assert_eq!(address(url), (expected.to_owned(), tls), "{url}");
+        }
+    }
+
+    #[test]
+    fn user_and_password_are_percent_encoded() {
+        for url in [
+            "mqtt://us%3Aer:p%40ss:w%2Ford@broker",
+            "unix://us%3Aer:p%40ss:w%2Ford@/socket",
+        ] {
+            let credentials = parse(url).unwrap().credentials;
+            assert_eq!(credentials.user_name.as_deref(), Some("us:er"));
+            assert_eq!(credentials.password.as_deref(), Some(&b"p@ss:w/ord"[..]));
+        }
+        let credentials = parse("mqtt://user@broker").unwrap().credentials;
+        assert_eq!(credentials.user_name.as_deref(), Some("user"));
+        assert_eq!(credentials.password, None);
+    }
+
+    #[test]
+    fn every_parameter_counts() {
+        let settings = parse(
+            "mqtts://broker?ca_file=/ca&cert_file=/cert&key_file=/key&key_password_file=/key%26password\
+             &password_file=/password&server_name=inner&client_id=gate%20way&keep_alive=7\
+             &session_expiry=9&clean_start=false",
+        )
+        .unwrap();
+        let tls = &settings.tls;
+        assert_eq!(tls.ca_file.as_deref(), Some(Path::new("/ca")));
+        assert_eq!(tls.cert_file.as_deref(), Some(Path::new("/cert")));
+        assert_eq!(tls.key_file.as_deref(), Some(Path::new("/key")));
+        assert_eq!(
+            tls.key_password_file.as_deref(),
+            Some(Path::new("/key&password"))
+        );
+        assert_eq!(tls.server_name.as_deref(), Some("inner"));
+        let password_file = settings.credentials.password_file.as_deref();
+        assert_eq!(password_file, Some(Path::new("/password")));
+        assert_eq!(settings.client_id.as_deref(), Some("gate way"));
+        assert_eq!(settings.keep_alive_s, 7);
+        assert_eq!(settings.session_expiry_s, 9);
+        assert!(!settings.clean_start);
+        settings.check().unwrap();
+
+        let settings = parse("mqtt://broker?sat_file=/token&client_id=").unwrap();
+        let sat_file = settings.credentials.sat_file.as_deref();
+        assert_eq!(sat_file, Some(Path::new("/token")));
+        assert_eq!(settings.client_id.as_deref(), Some(""));
+        settings.check().unwrap();
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let no_host = "it names no host; write mqtt://host:port";
+        let no_path = "it names no absolute path of a socket; write unix:///path";
+        for (url, problem) in [
+            (
+                "http://broker",
+                "the scheme is `http`; `mqtt`, `mqtts` and `unix` are supported",
+            ),
+            (
+                "wss://broker",
+                "the scheme is `wss`; `mqtt`, `mqtts` and `unix` are supported",
+            ),
+            ("mqtt:broker", no_host),
+            ("mqtt://:1883", no_host),
+            ("mqtt://user:secret@", no_host),
+            (
+                "mqtt://broker:65536",
+                "the port is not a number up to 65535",
+            ),
+            (
+                "mqtt://broker/path",
+                "`/path` after the host has no meaning",
+            ),
+            (
+                "mqtt://broker#part",
+                "`#` and what follows it have no meaning",
+            ),
+            ("mqtt://%FF", "the host name is not UTF-8"),
+            ("mqtt://us%FFer@broker", "the user name is not UTF-8"),
+            ("unix:/socket", no_path),
+            ("unix://socket", no_path),
+            ("unix:///", no_path),
+            ("unix://", no_path),
+            ("mqtt://b?ca_file", "`ca_file` has no value"),
+            ("mqtt://b?ca_file=", "`ca_file` has no value"),
+            (
+                "mqtt://b?client_id=a&client_id=b",
+                "`client_id` is given twice",
+            ),
+            (
+                "mqtt://b?clean_start=1",
+                "`clean_start` is `1`, which is neither `true` nor `false`",
+            ),
+            (
+                "mqtt://b?keep_alive=65536",
+                "`keep_alive` is `65536`, which is not a number of seconds from 0 to 65535",
+            ),
+            (
+                "mqtt://b?session_expiry=1h",
+                "`session_expiry` is `1h`, which is not a number of seconds from 0 to 4294967295",
+            ),
+            (
+                "mqtt://user:secret@b?cafile=/ca",
+                "`cafile` is not a parameter; known are `ca_file`, `cert_file`, `clean_start`, `client_id`, \
+                 `keep_alive`, `key_file`, `key_password_file`, `password_file`, `sat_file`, `server_name`, \
+                 `session_expiry`",
+            ),
+        ] {
+            let error = parse(url).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidSettings);
+            let text = error.to_string();
+            assert_eq!(
+                text,
+                format!("reading the connection URL: {problem}"),
+                "{url}"
+            );
+        }
+        for text in ["", "broker", "//broker", "mqtt://bro ker", "mqtt://%zz"] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains("it is not a URL"), "{text}: {error}");
+        }
+    }
+}

@@ -62,3 +62,6 @@ fn warn(error: &std::io::Error) {
         POLL_INTERVAL.as_secs()
     );
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

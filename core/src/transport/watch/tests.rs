@@ -1,0 +1,188 @@
+use super::{FileWatch, POLL_INTERVAL};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::task::yield_now;
+use tokio::time::{Instant, timeout};
+
+/// Whether the kernel tells of a change that has been made already.
+async fn is_told(watch: &mut FileWatch) -> bool {
+    // Often enough for the runtime to ask the kernel what is ready.
+    const YIELDS: usize = 500;
+    let enough = async {
+        for _ in 0..YIELDS {
+            yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = watch.changed() => true,
+        () = enough => false,
+    }
+}
+
+/// One change, and one more of the file to which the path leads then: both must be told.
+async fn assert_told(
+    what: &str,
+    prepare: impl FnOnce(&Path),
+    path: impl Fn(&Path) -> PathBuf,
+    change: impl FnOnce(&Path),
+) {
+    let root = TempDir::new().unwrap();
+    prepare(root.path());
+    let path = path(root.path());
+    let mut watch = FileWatch::new(path.clone());
+    assert!(!is_told(&mut watch).await, "{what}: told without a change");
+    change(root.path());
+    assert!(is_told(&mut watch).await, "{what}: not told");
+    while is_told(&mut watch).await {}
+    fs::write(&path, "again").unwrap();
+    assert!(
+        is_told(&mut watch).await,
+        "{what}: the next change is not told"
+    );
+}
+
+fn token(root: &Path) -> PathBuf {
+    root.join("token")
+}
+
+fn write(path: PathBuf) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, "token").unwrap();
+}
+
+/// Puts a symbolic link in the place of another one, in one step.
+fn swap(link: PathBuf, target: &str) {
+    let new = link.with_file_name("new link");
+    symlink(target, &new).unwrap();
+    fs::rename(new, link).unwrap();
+}
+
+#[tokio::test]
+async fn files_that_are_written_replaced_made_or_removed() {
+    let exists = |root: &Path| write(token(root));
+    assert_told("written", exists, token, exists).await;
+    assert_told("replaced", exists, token, |root| {
+        write(root.join("other"));
+        fs::rename(root.join("other"), token(root)).unwrap();
+    })
+    .await;
+    assert_told("made", |_| {}, token, exists).await;
+    assert_told("removed", exists, token, |root| {
+        fs::remove_file(token(root)).unwrap();
+    })
+    .await;
+    assert_told(
+        "linked",
+        |_| {},
+        token,
+        |root| {
+            write(root.join("other"));
+            symlink("other", token(root)).unwrap();
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn symlinks_as_kubernetes_swaps_them() {
+    let prepare = |root: &Path| {
+        write(root.join("..1/token"));
+        symlink("..1", root.join("..data")).unwrap();
+        symlink("..data/token", token(root)).unwrap();
+    };
+    assert_told("swapped", prepare, token, |root| {
+        write(root.join("..2/token"));
+        swap(root.join("..data"), "..2");
+        fs::remove_dir_all(root.join("..1")).unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn links_through_other_directories() {
+    let prepare = |root: &Path| {
+        write(root.join("v1/secrets/token"));
+        fs::create_dir_all(root.join("v2/secrets")).unwrap();
+        symlink("v1", root.join("current")).unwrap();
+        fs::create_dir(root.join("app")).unwrap();
+        let target = root.join("current/../current/secrets/token");
+        symlink(target, root.join("app/token")).unwrap();
+    };
+    let path = |root: &Path| root.join("app/token");
+    assert_told("the last link", prepare, path, |root| {
+        write(root.join("elsewhere/token"));
+        swap(root.join("app/token"), "../elsewhere/token");
+    })
+    .await;
+    assert_told("a link in the middle", prepare, path, |root| {
+        swap(root.join("current"), "v2");
+    })
+    .await;
+    assert_told("behind the links", prepare, path, |root| {
+        write(root.join("v1/secrets/token"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn directories_that_come_and_go() {
+    let path = |root: &Path| root.join("a/b/token");
+    let exists = |root: &Path| write(path(root));
+    assert_told("made", |_| {}, path, exists).await;
+    assert_told("replaced", exists, path, |root| {
+        fs::rename(root.join("a/b"), root.join("a/old")).unwrap();
+        fs::create_dir(root.join("a/b")).unwrap();
+    })
+    .await;
+    let root = TempDir::new().unwrap();
+    write(path(root.path()));
+    let mut watch = FileWatch::new(path(root.path()));
+    fs::remove_dir_all(root.path().join("a")).unwrap();
+    assert!(is_told(&mut watch).await);
+    while is_told(&mut watch).await {}
+    write(path(root.path()));
+    assert!(is_told(&mut watch).await);
+}
+
+#[tokio::test]
+async fn other_files_in_the_directory_wake_nobody() {
+    let root = TempDir::new().unwrap();
+    write(token(root.path()));
+    let mut watch = FileWatch::new(token(root.path()));
+    write(root.path().join("other"));
+    fs::remove_file(root.path().join("other")).unwrap();
+    fs::read(token(root.path())).unwrap();
+    assert!(!is_told(&mut watch).await);
+}
+
+#[tokio::test]
+async fn links_in_a_circle_lead_nowhere() {
+    let root = TempDir::new().unwrap();
+    symlink("token", token(root.path())).unwrap();
+    let mut watch = FileWatch::new(token(root.path()));
+    assert!(!is_told(&mut watch).await);
+    fs::remove_file(token(root.path())).unwrap();
+    write(token(root.path()));
+    assert!(is_told(&mut watch).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_kernel_the_file_counts_as_changed_now_and_then() {
+    let mut watch = FileWatch {
+        kernel: None,
+        next_poll: Instant::now() + POLL_INTERVAL,
+    };
+    let begin = Instant::now();
+    for round in 1..=3 {
+        // Waiting in pieces does not put it off.
+        let pieces = POLL_INTERVAL / 4;
+        while timeout(pieces, watch.changed()).await.is_err() {}
+        let late = begin.elapsed().saturating_sub(POLL_INTERVAL * round);
+        assert!(late < Duration::from_millis(10), "{late:?}");
+        assert!(begin.elapsed() >= POLL_INTERVAL * round);
+    }
+}
