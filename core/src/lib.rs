@@ -16,6 +16,8 @@
 //! Every call ends exactly once: with a result, or with an [`Error`] that says whether the operation certainly did not
 //! happen ([`Outcome::NotDone`]) or may have happened ([`Outcome::Unknown`]). An absent key and a condition that is not met
 //! are results.
+//!
+//! The feature `tls`, which is on by default, makes `mqtts` connections possible.
 #![forbid(unsafe_code)]
 
 mod client;

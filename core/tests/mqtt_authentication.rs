@@ -230,13 +230,15 @@ fn requests_pass_during_an_authentication() {
     assert!(client.session.is_ready());
 }
 
+/// What a broker does.
+type Step = fn(&mut Client) -> Result<(), SessionError>;
+
 #[test]
 fn an_auth_that_has_no_place_ends_the_connection() {
     let unasked = |client: &mut Client| client.auth(ReasonCode::SUCCESS);
     let success_instead_of_connack = |client: &mut Client| client.auth(ReasonCode::SUCCESS);
     let servers_do_not_ask_again = |client: &mut Client| client.auth(AGAIN);
     let other_method = |client: &mut Client| client.auth_by(CONTINUE, "SCRAM-SHA-1");
-    type Step = fn(&mut Client) -> Result<(), SessionError>;
     let cases: [(Client, Step); 7] = [
         (Client::connected(Some("one")), unasked),
         (Client::connected(None), unasked),

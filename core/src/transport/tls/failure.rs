@@ -48,7 +48,7 @@ impl Context {
             ),
             error => TransportError::new(
                 ErrorKind::ConnectionRefused,
-                format!("the TLS handshake failed: {error}"),
+                format!("TLS failed: {error}"),
             ),
         }
     }
