@@ -176,6 +176,7 @@ impl Peer {
                 Ok(0) => return None,
                 Ok(count) => self.input.extend_from_slice(&chunk[..count]),
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => panic!("{error}"),
             }
         }
