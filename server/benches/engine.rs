@@ -77,7 +77,7 @@ impl Bench {
                 let response = self.execute(payload, NOW);
                 assert!(!matches!(response.reply, Reply::Error(_)), "{response:?}");
             }
-            spent += cpu_time() - start;
+            spent += cpu_time().saturating_sub(start);
         }
         #[allow(clippy::cast_precision_loss)]
         let nanoseconds = spent.as_nanos() as f64 / OPERATIONS as f64;
@@ -95,7 +95,7 @@ impl Bench {
             let payload = encode(&command);
             let start = cpu_time();
             let response = self.execute(&payload, NOW);
-            let spent = (cpu_time() - start).as_micros();
+            let spent = cpu_time().saturating_sub(start).as_micros();
             pages += 1;
             longest = longest.max(spent);
             sum += spent;
@@ -145,9 +145,9 @@ fn main() {
             let payload = encode(&set(Bench::key(number), None));
             let one = cpu_time();
             bench.execute(&payload, NOW);
-            longest = longest.max((cpu_time() - one).as_micros());
+            longest = longest.max(cpu_time().saturating_sub(one).as_micros());
         }
-        let load = cpu_time() - start;
+        let load = cpu_time().saturating_sub(start);
         let per_key = resident_bytes().saturating_sub(before) / keys;
         println!(
             "{keys:>9} keys: load {load:.2?} (longest SET {longest} us), {per_key} resident bytes per key"
@@ -189,7 +189,7 @@ fn main() {
         while bench.engine.next_expiry_ms().is_some() {
             let start = cpu_time();
             bench.engine.expire(due, &mut bench.effects);
-            let spent = (cpu_time() - start).as_micros();
+            let spent = cpu_time().saturating_sub(start).as_micros();
             bench.effects = Effects::default();
             longest = longest.max(spent);
             sum += spent;
