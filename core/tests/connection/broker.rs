@@ -104,7 +104,13 @@ impl Broker {
 
     /// Waits for a client; an error if there is no TLS connection with it.
     pub(crate) async fn try_accept(&self) -> io::Result<Peer> {
+        self.try_accept_after(|| {}).await
+    }
+
+    /// The same, with something that happens before the TLS handshake.
+    pub(crate) async fn try_accept_after(&self, act: impl FnOnce()) -> io::Result<Peer> {
         let (tcp, _) = soon(self.listener.accept()).await.unwrap();
+        act();
         let Some(tls) = &self.tls else {
             return Ok(Peer::new(tcp));
         };

@@ -18,11 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits for something that must happen.
 async fn soon<F: Future>(future: F) -> F::Output {
-    let what = std::any::type_name::<F>();
-    match tokio::time::timeout(PATIENCE, future).await {
-        Ok(output) => output,
-        Err(_) => panic!("{what} did not happen"),
-    }
+    let output = tokio::time::timeout(PATIENCE, future).await;
+    output.unwrap_or_else(|_| panic!("{} did not happen", std::any::type_name::<F>()))
 }
 
 /// Waits until the client is connected.

@@ -46,10 +46,9 @@ impl Context {
                 ErrorKind::ConnectionRefused,
                 "the broker does not speak TLS on this port",
             ),
-            error => TransportError::new(
-                ErrorKind::ConnectionRefused,
-                format!("TLS failed: {error}"),
-            ),
+            error => {
+                TransportError::new(ErrorKind::ConnectionRefused, format!("TLS failed: {error}"))
+            }
         }
     }
 

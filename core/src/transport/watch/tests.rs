@@ -1,3 +1,4 @@
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use super::{FileWatch, POLL_INTERVAL};
 use std::fs;
 use std::os::unix::fs::symlink;
