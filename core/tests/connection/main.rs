@@ -5,6 +5,7 @@ mod authority;
 mod broker;
 mod credentials;
 mod files;
+mod flush;
 mod tls;
 mod token;
 
