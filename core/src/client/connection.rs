@@ -31,6 +31,8 @@ pub(super) struct Connection<'a, S> {
     output: Bytes,
     /// The transport may hold back what it took.
     unflushed: bool,
+    /// The transport takes nothing any more.
+    broken: bool,
     received: Received,
 }
 
@@ -43,6 +45,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             input: BytesMut::with_capacity(READ),
             output: Bytes::new(),
             unflushed: false,
+            broken: false,
             received: Received::default(),
         }
     }
@@ -71,14 +74,20 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 if !until_ready {
                     self.deliver();
                 }
-                let written = self.poll_write(context)?;
+                let written = match self.poll_write(context) {
+                    Ok(written) => written,
+                    // What the broker said before it closed the connection tells more: all of it is read first.
+                    Err(error) => {
+                        tracing::debug!(%error, "the connection takes nothing any more");
+                        self.broken = true;
+                        true
+                    }
+                };
                 if read || written {
                     continue;
                 }
-                match self
-                    .ticker
-                    .poll(self.shared, self.output.is_empty(), context)
-                {
+                let is_idle = self.output.is_empty() && !self.broken;
+                match self.ticker.poll(self.shared, is_idle, context) {
                     Poll::Pending if until_ready && self.received.ready.is_some() => {}
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Ok(())) => {}
@@ -140,23 +149,26 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     }
 
     /// Writes as much as the transport takes; whether it took all.
-    fn poll_write(&mut self, context: &mut Context<'_>) -> Result<bool, Lost> {
+    fn poll_write(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
+        if self.broken {
+            return Ok(false);
+        }
         let mut written = false;
         while !self.output.is_empty() {
             match Pin::new(&mut self.io).poll_write(context, &self.output) {
                 Poll::Pending => return Ok(false),
-                Poll::Ready(Ok(0)) => return Err(Lost::Io(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(Ok(count)) => {
                     self.output.advance(count);
+                    self.unflushed = true;
                     written = true;
                 }
-                Poll::Ready(Err(error)) => return Err(Lost::Io(error)),
+                Poll::Ready(Err(error)) => return Err(error),
             }
         }
-        self.unflushed |= written;
         if self.unflushed {
             match Pin::new(&mut self.io).poll_flush(context) {
-                Poll::Ready(Err(error)) => return Err(Lost::Io(error)),
+                Poll::Ready(Err(error)) => return Err(error),
                 Poll::Ready(Ok(())) => self.unflushed = false,
                 Poll::Pending => {}
             }

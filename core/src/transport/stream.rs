@@ -40,7 +40,10 @@ macro_rules! on_each {
             #[cfg(unix)]
             Stream::Unix($inner) => $call,
             #[cfg(feature = "tls")]
-            Stream::Tls($inner) => $call,
+            Stream::Tls(tls) => {
+                let $inner = &mut tls.bytes;
+                $call
+            }
             Stream::Other($inner) => $call,
         }
     };
@@ -79,7 +82,7 @@ impl AsyncWrite for Stream {
             #[cfg(unix)]
             Self::Unix(inner) => inner.is_write_vectored(),
             #[cfg(feature = "tls")]
-            Self::Tls(_) => false,
+            Self::Tls(tls) => tls.bytes.is_write_vectored(),
             Self::Other(inner) => inner.is_write_vectored(),
         }
     }

@@ -5,9 +5,10 @@ mod authority;
 mod broker;
 mod credentials;
 mod files;
-mod flush;
+
 mod tls;
 mod token;
+mod transport;
 
 use statestore::{Client, ConnectionState, Error};
 use std::path::{Path, PathBuf};

@@ -12,10 +12,7 @@ use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{self, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client};
 
@@ -65,8 +62,8 @@ impl Tls {
     /// Makes the handshake over `transport`.
     pub(crate) async fn handshake(self, transport: TcpStream) -> Result<TlsStream, TransportError> {
         match self.connector.connect(self.server_name, transport).await {
-            Ok(stream) => Ok(TlsStream {
-                stream,
+            Ok(bytes) => Ok(TlsStream {
+                bytes,
                 context: self.context,
             }),
             Err(error) => Err(self.context.explain(&error)),
@@ -82,7 +79,7 @@ fn internal(error: impl std::fmt::Display) -> TransportError {
 /// A TLS connection to the broker.
 #[derive(Debug)]
 pub(crate) struct TlsStream {
-    stream: client::TlsStream<TcpStream>,
+    pub(crate) bytes: client::TlsStream<TcpStream>,
     context: Context,
 }
 
@@ -91,55 +88,5 @@ impl TlsStream {
     /// arrives only after the handshake, as the first thing that is read.
     pub(crate) fn explain(&self, error: &io::Error) -> Option<TransportError> {
         failure::tls_error(error).map(|error| self.context.explain_tls(error))
-    }
-
-    /// A write failed. Where the broker said why before it closed the connection, that is the better error.
-    fn last_words(&mut self, context: &mut task::Context<'_>, error: io::Error) -> io::Error {
-        let mut buffer = [0; 64];
-        let mut buffer = ReadBuf::new(&mut buffer);
-        match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
-            Poll::Ready(Err(said)) if failure::tls_error(&said).is_some() => said,
-            _ => error,
-        }
-    }
-}
-
-impl AsyncRead for TlsStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut task::Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for TlsStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut task::Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match Pin::new(&mut self.stream).poll_write(context, bytes) {
-            Poll::Ready(Err(error)) => Poll::Ready(Err(self.last_words(context, error))),
-            other => other,
-        }
-    }
-
-    fn poll_flush(
-        mut self: Pin<&mut Self>,
-        context: &mut task::Context<'_>,
-    ) -> Poll<io::Result<()>> {
-        match Pin::new(&mut self.stream).poll_flush(context) {
-            Poll::Ready(Err(error)) => Poll::Ready(Err(self.last_words(context, error))),
-            other => other,
-        }
-    }
-
-    fn poll_shutdown(
-        mut self: Pin<&mut Self>,
-        context: &mut task::Context<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -1,21 +1,26 @@
-//! A transport may take bytes and keep them until it is flushed, and a flush may take time, as in TLS.
+//! Transports that behave in ways that TCP on one machine shows only now and then.
 use crate::broker::Broker;
-use crate::soon;
+use crate::{reconnecting, soon};
+use statestore::mqtt::ReasonCode;
 use statestore::platform::{Connecting, Duplex, Platform, System, Task};
 use statestore::{Client, ConnectionState, Settings};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Keeps what is written until the second call of flush.
+/// Keeps what is written until the second call of flush, as TLS may do.
 #[derive(Debug)]
 struct Hesitant {
     stream: TcpStream,
     kept: Vec<u8>,
     hesitated: bool,
+    /// From now on it takes nothing, as after a reset by the other end.
+    broken: Arc<AtomicBool>,
 }
 
 impl AsyncRead for Hesitant {
@@ -34,6 +39,9 @@ impl AsyncWrite for Hesitant {
         _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if self.broken.load(Ordering::Relaxed) {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
         self.kept.extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
@@ -59,7 +67,10 @@ impl AsyncWrite for Hesitant {
 }
 
 #[derive(Debug)]
-struct HesitantNetwork(SocketAddr);
+struct HesitantNetwork {
+    broker: SocketAddr,
+    broken: Arc<AtomicBool>,
+}
 
 impl Platform for HesitantNetwork {
     fn wall_ms(&self) -> u64 {
@@ -72,12 +83,13 @@ impl Platform for HesitantNetwork {
         System.spawn(task);
     }
     fn connect(&self) -> Option<Connecting> {
-        let address = self.0;
+        let (address, broken) = (self.broker, self.broken.clone());
         Some(Box::pin(async move {
             let hesitant = Hesitant {
                 stream: TcpStream::connect(address).await?,
                 kept: Vec::new(),
                 hesitated: false,
+                broken,
             };
             Ok(Box::new(hesitant) as Box<dyn Duplex>)
         }))
@@ -87,7 +99,10 @@ impl Platform for HesitantNetwork {
 #[tokio::test]
 async fn what_a_transport_keeps_is_flushed_until_it_is_gone() {
     let broker = Broker::plain().await;
-    let settings = Settings::new("broker", 1).platform(HesitantNetwork(broker.address()));
+    let settings = Settings::new("broker", 1).platform(HesitantNetwork {
+        broker: broker.address(),
+        broken: Arc::default(),
+    });
     let (client, (mut peer, _)) = tokio::join!(soon(Client::connect(settings)), broker.welcome());
     let client = client.unwrap();
     for _ in 0..3 {
@@ -98,4 +113,35 @@ async fn what_a_transport_keeps_is_flushed_until_it_is_gone() {
         *client.state().borrow(),
         ConnectionState::Connected
     ));
+}
+
+#[tokio::test]
+async fn the_last_words_of_a_broker_are_heard_though_nothing_can_be_written() {
+    let broker = Broker::plain().await;
+    let broken = Arc::new(AtomicBool::new(false));
+    let settings = Settings::new("broker", 1).platform(HesitantNetwork {
+        broker: broker.address(),
+        broken: broken.clone(),
+    });
+    let (client, (mut peer, _)) = tokio::join!(soon(Client::connect(settings)), broker.welcome());
+    let client = client.unwrap();
+    broken.store(true, Ordering::Relaxed);
+    let request = client.get("key");
+    let serve = async {
+        let state = client.state();
+        // The request has been written, in vain, when it is not queued any more.
+        while client.counters().in_flight == 0 {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(state.borrow().is_connected());
+        peer.disconnect(ReasonCode::SERVER_SHUTTING_DOWN).await;
+        let error = reconnecting(&client, |_| true).await;
+        assert_eq!(error.mqtt_reason(), Some(ReasonCode::SERVER_SHUTTING_DOWN));
+        client.close().await;
+    };
+    let (result, ()) = tokio::join!(soon(request), serve);
+    result.unwrap_err();
 }
