@@ -63,5 +63,6 @@ fn warn(error: &std::io::Error) {
     );
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;

@@ -155,7 +155,7 @@ async fn a_certificate_out_of_its_time_is_not_trusted() {
     assert_says(&error, ErrorKind::Untrusted, &["expired", "days ago"]);
 
     let early = authority.issue_with(NAMES, |params| {
-        params.not_before = date_time_ymd(3001, 1, 1)
+        params.not_before = date_time_ymd(3001, 1, 1);
     });
     let broker = Broker::tls(Tls::new(&early)).await;
     let error = refused(&broker, settings(broker.port()).ca_file(&ca_file)).await;
