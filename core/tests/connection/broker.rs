@@ -1,24 +1,21 @@
-//! A broker that does what a test says.
+//! A broker played by hand, with TLS and enhanced authentication.
 use crate::authority::{Authority, Identity};
-use crate::soon;
+use crate::support::{self, within};
 use bytes::BytesMut;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ServerConfig, SupportedProtocolVersion};
-use statestore::mqtt::{
-    Auth, ConnAck, Connect, Disconnect, Packet, PubAck, ReasonCode, SubAck, Subscribe, decode,
-};
+use statestore::mqtt::{Auth, ConnAck, Connect, Packet, ReasonCode};
 use std::io;
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 /// Listens on a free port of the loopback address.
 pub(crate) struct Broker {
-    listener: TcpListener,
+    broker: support::Broker,
     tls: Option<TlsAcceptor>,
 }
 
@@ -63,21 +60,31 @@ impl<'a> Tls<'a> {
     }
 }
 
-trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
-
 /// The broker's end of one connection.
 pub(crate) struct Peer {
-    stream: Box<dyn Duplex>,
-    input: BytesMut,
+    peer: support::Peer,
     /// The client's certificate, in TLS.
     pub(crate) certificate: Option<CertificateDer<'static>>,
+}
+
+impl Deref for Peer {
+    type Target = support::Peer;
+
+    fn deref(&self) -> &support::Peer {
+        &self.peer
+    }
+}
+
+impl DerefMut for Peer {
+    fn deref_mut(&mut self) -> &mut support::Peer {
+        &mut self.peer
+    }
 }
 
 impl Broker {
     pub(crate) async fn plain() -> Self {
         Self {
-            listener: TcpListener::bind("127.0.0.1:0").await.unwrap(),
+            broker: support::Broker::start().await,
             tls: None,
         }
     }
@@ -95,7 +102,7 @@ impl Broker {
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.listener.local_addr().unwrap()
+        self.broker.address()
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -109,17 +116,19 @@ impl Broker {
 
     /// The same, with something that happens before the TLS handshake.
     pub(crate) async fn try_accept_after(&self, act: impl FnOnce()) -> io::Result<Peer> {
-        let (tcp, _) = soon(self.listener.accept()).await.unwrap();
+        let tcp = self.broker.accept_stream().await;
         act();
         let Some(tls) = &self.tls else {
-            return Ok(Peer::new(tcp));
+            return Ok(Peer {
+                peer: support::Peer::over(tcp),
+                certificate: None,
+            });
         };
-        let stream = soon(tls.accept(tcp)).await?;
+        let stream = within(tls.accept(tcp)).await?;
         let certificates = stream.get_ref().1.peer_certificates();
-        let certificate = certificates.map(|chain| chain[0].clone().into_owned());
         Ok(Peer {
-            certificate,
-            ..Peer::new(stream)
+            certificate: certificates.map(|chain| chain[0].clone().into_owned()),
+            peer: support::Peer::over(stream),
         })
     }
 
@@ -131,112 +140,45 @@ impl Broker {
     pub(crate) async fn welcome(&self) -> (Peer, Connect) {
         let mut peer = self.accept().await;
         let connect = peer.connect().await;
-        peer.answer(ReasonCode::SUCCESS).await;
-        peer.subscriptions().await;
+        peer.connack(ReasonCode::SUCCESS).await;
+        peer.subscribe().await;
         (peer, connect)
     }
 }
 
 impl Peer {
-    fn new(stream: impl Duplex + 'static) -> Self {
-        Self {
-            stream: Box::new(stream),
-            input: BytesMut::new(),
-            certificate: None,
-        }
-    }
-
-    /// The next packet; `None` if the client has closed the connection.
-    pub(crate) async fn packet(&mut self) -> Option<Packet> {
-        loop {
-            if let Some(packet) = decode(&mut self.input, u32::MAX).unwrap() {
-                return Some(packet);
-            }
-            match soon(self.stream.read_buf(&mut self.input)).await {
-                Ok(0) | Err(_) => return None,
-                Ok(_) => {}
-            }
-        }
-    }
-
-    pub(crate) async fn connect(&mut self) -> Connect {
-        match self.packet().await {
-            Some(Packet::Connect(connect)) => *connect,
-            other => panic!("{other:?} is not a CONNECT"),
-        }
+    pub(crate) async fn connack(&mut self, reason: ReasonCode) {
+        self.send_connack(ConnAck::new(reason)).await;
     }
 
     /// The next packet, which is an AUTH with method and data.
     pub(crate) async fn auth(&mut self) -> (ReasonCode, String, Vec<u8>) {
         match self.packet().await {
-            Some(Packet::Auth(auth)) => (
+            Packet::Auth(auth) => (
                 auth.reason,
                 auth.method.unwrap(),
                 auth.data.unwrap().to_vec(),
             ),
-            other => panic!("{other:?} is not an AUTH"),
+            other => panic!("an AUTH was expected: {other:?}"),
         }
-    }
-
-    /// Sends a CONNACK.
-    pub(crate) async fn answer(&mut self, reason: ReasonCode) {
-        self.send(|out| ConnAck::new(reason).encode(u32::MAX, out).unwrap())
-            .await;
     }
 
     /// Sends an AUTH.
     pub(crate) async fn authenticate(&mut self, reason: ReasonCode) {
+        let mut out = BytesMut::new();
         let auth = Auth {
             reason,
             method: Some("K8S-SAT".to_owned()),
             data: None,
             reason_string: None,
         };
-        self.send(|out| auth.encode(u32::MAX, out).unwrap()).await;
-    }
-
-    /// Sends a DISCONNECT.
-    pub(crate) async fn disconnect(&mut self, reason: ReasonCode) {
-        let disconnect = Disconnect::new(reason);
-        self.send(|out| disconnect.encode(u32::MAX, out).unwrap())
-            .await;
-    }
-
-    /// Grants what the client subscribes.
-    pub(crate) async fn subscriptions(&mut self) {
-        let Some(Packet::Subscribe(subscribe)) = self.packet().await else {
-            panic!("no SUBSCRIBE");
-        };
-        self.grant(&subscribe).await;
-    }
-
-    /// Sends a SUBACK.
-    pub(crate) async fn grant(&mut self, subscribe: &Subscribe) {
-        let suback = SubAck {
-            packet_id: subscribe.packet_id,
-            reasons: vec![ReasonCode::GRANTED_QOS_1; subscribe.subscriptions.len()],
-            reason_string: None,
-        };
-        self.send(|out| suback.encode(u32::MAX, out).unwrap()).await;
+        auth.encode(u32::MAX, &mut out).unwrap();
+        self.send_bytes(&out).await;
     }
 
     /// Takes the next packet, which is a request, and refuses it.
     pub(crate) async fn refuse_request(&mut self) {
-        let Some(Packet::Publish(publish)) = self.packet().await else {
-            panic!("no PUBLISH");
-        };
-        let puback = PubAck {
-            packet_id: publish.packet_id().unwrap(),
-            reason: ReasonCode::NOT_AUTHORIZED,
-            reason_string: None,
-        };
-        self.send(|out| puback.encode(u32::MAX, out).unwrap()).await;
-    }
-
-    async fn send(&mut self, encode: impl FnOnce(&mut BytesMut)) {
-        let mut out = BytesMut::new();
-        encode(&mut out);
-        soon(self.stream.write_all(&out)).await.unwrap();
-        soon(self.stream.flush()).await.unwrap();
+        let request = self.request().await;
+        self.acknowledge(&request, ReasonCode::NOT_AUTHORIZED).await;
     }
 }

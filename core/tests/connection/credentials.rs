@@ -1,6 +1,7 @@
 //! User names, passwords, and what excludes what.
 use crate::broker::Broker;
-use crate::{Files, connected, reconnecting, soon};
+use crate::support::within;
+use crate::{Files, connected, reconnecting};
 use statestore::mqtt::ReasonCode;
 use statestore::{Client, Error, ErrorKind, Settings};
 use statestored::{
@@ -63,7 +64,7 @@ async fn a_store_with_users_refuses_a_wrong_password_at_once() {
     let port = store.addresses()[0].port();
 
     let wrong = settings(port).user_name("gateway").password("guess");
-    let error = soon(Client::connect(wrong)).await.unwrap_err();
+    let error = within(Client::connect(wrong)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotAuthenticated, "{error}");
     assert_eq!(
         error.mqtt_reason(),
@@ -73,7 +74,7 @@ async fn a_store_with_users_refuses_a_wrong_password_at_once() {
     assert!(!error.to_string().contains("guess"), "{error}");
 
     let right = settings(port).user_name("gateway").password("secret");
-    let client = soon(Client::connect(right)).await.unwrap();
+    let client = within(Client::connect(right)).await.unwrap();
     client.set("key", "value").await.unwrap();
     client.close().await;
 }
@@ -90,7 +91,7 @@ async fn credentials_that_were_good_once_are_tried_again() {
     for _ in 0..3 {
         let mut peer = broker.accept().await;
         peer.connect().await;
-        peer.answer(ReasonCode::NOT_AUTHORIZED).await;
+        peer.connack(ReasonCode::NOT_AUTHORIZED).await;
         let is_it = |error: &Error| error.mqtt_reason() == Some(ReasonCode::NOT_AUTHORIZED);
         let error = reconnecting(&client, is_it).await;
         assert_eq!(error.kind(), ErrorKind::NotAuthenticated);
@@ -134,7 +135,7 @@ async fn ways_to_authenticate_that_exclude_each_other_are_refused() {
             "TLS over a Unix domain socket",
         ),
     ] {
-        let error = soon(Client::connect(settings)).await.unwrap_err();
+        let error = within(Client::connect(settings)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidSettings, "{error}");
         assert!(
             error.to_string().contains(phrase),
@@ -158,10 +159,10 @@ async fn a_unix_domain_socket_leads_to_a_store() {
     });
     let settings =
         Settings::from_url(&format!("unix://{}?client_id=local", path.display())).unwrap();
-    let client = soon(Client::connect(settings)).await.unwrap();
+    let client = within(Client::connect(settings)).await.unwrap();
     client.set("key", "value").await.unwrap();
     assert_eq!(client.get("key").await.unwrap().unwrap().value, "value");
     assert_eq!(client.client_id(), "local");
     client.close().await;
-    soon(proxy).await.unwrap().unwrap();
+    within(proxy).await.unwrap().unwrap();
 }

@@ -1,6 +1,7 @@
 //! Files that cannot be used: which one, what is wrong, what to do. All of them are found before anything is sent.
 use crate::authority::Authority;
-use crate::{Files, key, soon};
+use crate::support::within;
+use crate::{Files, key};
 use statestore::{Client, ErrorKind, Settings};
 
 /// Nobody listens there, but these tests do not get that far.
@@ -16,7 +17,7 @@ fn assert_says(text: &str, phrases: &[&str]) {
 }
 
 async fn refusal(settings: Settings) -> String {
-    let error = soon(Client::connect(settings)).await.unwrap_err();
+    let error = within(Client::connect(settings)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidSettings, "{error}");
     assert!(!error.is_retryable());
     error.to_string()

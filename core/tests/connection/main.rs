@@ -5,29 +5,21 @@ mod authority;
 mod broker;
 mod credentials;
 mod files;
-
+#[path = "../support/mod.rs"]
+mod support;
 mod tls;
 mod token;
 mod transport;
 
 use statestore::{Client, ConnectionState, Error};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use support::within;
 use tempfile::TempDir;
-
-/// How long a test waits for what must happen before it fails. Nothing waits that long in a test that passes.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Waits for something that must happen.
-async fn soon<F: Future>(future: F) -> F::Output {
-    let output = tokio::time::timeout(PATIENCE, future).await;
-    output.unwrap_or_else(|_| panic!("{} did not happen", std::any::type_name::<F>()))
-}
 
 /// Waits until the client is connected.
 async fn connected(client: &Client) {
     let mut state = client.state();
-    soon(state.wait_for(ConnectionState::is_connected))
+    within(state.wait_for(ConnectionState::is_connected))
         .await
         .unwrap();
 }
@@ -39,7 +31,7 @@ async fn reconnecting(client: &Client, is_it: impl Fn(&Error) -> bool) -> Error 
         ConnectionState::Reconnecting(error) => is_it(error),
         _ => false,
     };
-    match &*soon(state.wait_for(matches)).await.unwrap() {
+    match &*within(state.wait_for(matches)).await.unwrap() {
         ConnectionState::Reconnecting(error) => error.clone(),
         other => panic!("{other:?}"),
     }

@@ -1,7 +1,8 @@
 //! TLS: whom the client trusts, and who it says it is.
 use crate::authority::{Authority, Identity};
 use crate::broker::{Broker, TLS_1_2, TLS_1_3, Tls};
-use crate::{Files, connected, key, reconnecting, soon};
+use crate::support::within;
+use crate::{Files, connected, key, reconnecting};
 use rcgen::{KeyPair, date_time_ymd};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -23,10 +24,10 @@ fn settings(port: u16) -> Settings {
 async fn refused(broker: &Broker, settings: Settings) -> Error {
     let serve = async {
         if let Ok(mut peer) = broker.try_accept().await {
-            assert!(peer.packet().await.is_none());
+            assert!(peer.packet_or_end().await.is_none());
         }
     };
-    let (client, ()) = tokio::join!(soon(Client::connect(settings)), serve);
+    let (client, ()) = tokio::join!(within(Client::connect(settings)), serve);
     let error = client.unwrap_err();
     assert_eq!(error.outcome(), Outcome::NotDone);
     assert!(!error.is_retryable(), "{error}");
@@ -79,7 +80,7 @@ async fn values_of_all_sizes_pass_through_tls_in_parallel() {
         task.unwrap();
     }
     client.close().await;
-    soon(proxy).await.unwrap();
+    within(proxy).await.unwrap();
 }
 
 #[tokio::test]
@@ -171,7 +172,7 @@ async fn without_a_ca_file_a_private_authority_is_unknown() {
             assert!(broker.try_accept().await.is_err());
         }
     };
-    let connect = soon(Client::connect(settings(broker.port())));
+    let connect = within(Client::connect(settings(broker.port())));
     let error = tokio::select! {
         client = connect => client.unwrap_err(),
         () = serve => unreachable!(),
@@ -194,7 +195,7 @@ async fn a_broker_without_tls_is_recognized() {
         tcp.try_write(&[0x20, 0x03, 0x00, 0x00, 0x00]).unwrap();
         tcp
     };
-    let (client, _tcp) = tokio::join!(soon(Client::connect(settings)), serve);
+    let (client, _tcp) = tokio::join!(within(Client::connect(settings)), serve);
     assert_says(
         &client.unwrap_err(),
         ErrorKind::ConnectionRefused,
@@ -355,8 +356,8 @@ async fn after_the_first_connection_even_a_missing_file_is_only_a_reason_to_wait
     let _peer = loop {
         if let Ok(mut peer) = broker.try_accept().await {
             peer.connect().await;
-            peer.answer(statestore::mqtt::ReasonCode::SUCCESS).await;
-            peer.subscriptions().await;
+            peer.connack(statestore::mqtt::ReasonCode::SUCCESS).await;
+            peer.subscribe().await;
             break peer;
         }
     };

@@ -1,7 +1,8 @@
 //! Service account tokens: shown with CONNECT, and again over the live connection when the file changes.
 use crate::authority::Authority;
 use crate::broker::{Broker, Peer, Tls};
-use crate::{Files, connected, reconnecting, soon};
+use crate::support::within;
+use crate::{Files, connected, reconnecting};
 use statestore::mqtt::{Packet, ReasonCode};
 use statestore::{Client, Error, ErrorKind, Settings};
 use std::fs;
@@ -32,7 +33,7 @@ fn again(token: &str) -> (ReasonCode, String, Vec<u8>) {
 
 /// The connection still serves requests.
 async fn assert_alive(client: &Client, peer: &mut Peer) {
-    let (result, ()) = tokio::join!(soon(client.get("key")), peer.refuse_request());
+    let (result, ()) = tokio::join!(within(client.get("key")), peer.refuse_request());
     assert_eq!(
         result.unwrap_err().mqtt_reason(),
         Some(ReasonCode::NOT_AUTHORIZED)
@@ -125,8 +126,8 @@ async fn a_broker_that_asks_back_gets_the_token_again() {
         let answer = peer.auth().await;
         let reason = ReasonCode::CONTINUE_AUTHENTICATION;
         assert_eq!(answer, (reason, METHOD.to_owned(), b"first".to_vec()));
-        peer.answer(ReasonCode::SUCCESS).await;
-        peer.subscriptions().await;
+        peer.connack(ReasonCode::SUCCESS).await;
+        peer.subscribe().await;
         peer
     };
     let (client, mut peer) = tokio::join!(Client::connect(settings(&broker, &files)), serve);
@@ -135,15 +136,18 @@ async fn a_broker_that_asks_back_gets_the_token_again() {
 
 /// Accepts the CONNECT, the subscriptions and this newer token; in which order the latter two come is left to the client.
 async fn begin_with(peer: &mut Peer, token: &str) {
-    peer.answer(ReasonCode::SUCCESS).await;
+    peer.connack(ReasonCode::SUCCESS).await;
     for _ in 0..2 {
         match peer.packet().await {
-            Some(Packet::Auth(auth)) => {
+            Packet::Auth(auth) => {
                 assert_eq!(auth.reason, ReasonCode::REAUTHENTICATE);
                 assert_eq!(auth.data.as_deref(), Some(token.as_bytes()));
                 peer.authenticate(ReasonCode::SUCCESS).await;
             }
-            Some(Packet::Subscribe(subscribe)) => peer.grant(&subscribe).await,
+            Packet::Subscribe(subscribe) => {
+                peer.send_suback(&subscribe, &[ReasonCode::GRANTED_QOS_1; 2])
+                    .await;
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -206,7 +210,7 @@ async fn a_token_that_the_broker_refuses_leads_to_a_new_connection_with_the_next
         connect.authentication,
         Some((METHOD.to_owned(), "bad".into()))
     );
-    peer.answer(ReasonCode::NOT_AUTHORIZED).await;
+    peer.connack(ReasonCode::NOT_AUTHORIZED).await;
     let is_it = |error: &Error| error.kind() == ErrorKind::NotAuthenticated;
     reconnecting(&client, is_it).await;
 
@@ -215,12 +219,12 @@ async fn a_token_that_the_broker_refuses_leads_to_a_new_connection_with_the_next
         let mut peer = broker.accept().await;
         let (_, token) = peer.connect().await.authentication.unwrap();
         if token == "good" {
-            peer.answer(ReasonCode::SUCCESS).await;
-            peer.subscriptions().await;
+            peer.connack(ReasonCode::SUCCESS).await;
+            peer.subscribe().await;
             connected(&client).await;
             return;
         }
-        peer.answer(ReasonCode::NOT_AUTHORIZED).await;
+        peer.connack(ReasonCode::NOT_AUTHORIZED).await;
     }
 }
 
@@ -237,7 +241,7 @@ async fn bad_tokens_and_methods_fail_the_first_connection_at_once() {
         let serve = async {
             let mut peer = broker.accept().await;
             peer.connect().await;
-            peer.answer(reason).await;
+            peer.connack(reason).await;
         };
         let (client, ()) = tokio::join!(Client::connect(settings(&broker, &files)), serve);
         let error = client.unwrap_err();

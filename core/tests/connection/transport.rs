@@ -1,6 +1,7 @@
 //! Transports that behave in ways that TCP on one machine shows only now and then.
 use crate::broker::Broker;
-use crate::{reconnecting, soon};
+use crate::reconnecting;
+use crate::support::within;
 use statestore::mqtt::ReasonCode;
 use statestore::platform::{Connecting, Duplex, Platform, System, Task};
 use statestore::{Client, ConnectionState, Settings};
@@ -103,10 +104,10 @@ async fn what_a_transport_keeps_is_flushed_until_it_is_gone() {
         broker: broker.address(),
         broken: Arc::default(),
     });
-    let (client, (mut peer, _)) = tokio::join!(soon(Client::connect(settings)), broker.welcome());
+    let (client, (mut peer, _)) = tokio::join!(within(Client::connect(settings)), broker.welcome());
     let client = client.unwrap();
     for _ in 0..3 {
-        let (result, ()) = tokio::join!(soon(client.get("key")), peer.refuse_request());
+        let (result, ()) = tokio::join!(within(client.get("key")), peer.refuse_request());
         assert!(result.unwrap_err().mqtt_reason().is_some());
     }
     assert!(matches!(
@@ -118,14 +119,14 @@ async fn what_a_transport_keeps_is_flushed_until_it_is_gone() {
 #[tokio::test]
 async fn the_last_words_of_a_broker_are_heard_though_nothing_can_be_written() {
     let broker = Broker::plain().await;
-    let broken = Arc::new(AtomicBool::new(false));
+    let reset = Arc::new(AtomicBool::new(false));
     let settings = Settings::new("broker", 1).platform(HesitantNetwork {
         broker: broker.address(),
-        broken: broken.clone(),
+        broken: reset.clone(),
     });
-    let (client, (mut peer, _)) = tokio::join!(soon(Client::connect(settings)), broker.welcome());
+    let (client, (mut peer, _)) = tokio::join!(within(Client::connect(settings)), broker.welcome());
     let client = client.unwrap();
-    broken.store(true, Ordering::Relaxed);
+    reset.store(true, Ordering::Relaxed);
     let request = client.get("key");
     let serve = async {
         let state = client.state();
@@ -142,6 +143,6 @@ async fn the_last_words_of_a_broker_are_heard_though_nothing_can_be_written() {
         assert_eq!(error.mqtt_reason(), Some(ReasonCode::SERVER_SHUTTING_DOWN));
         client.close().await;
     };
-    let (result, ()) = tokio::join!(soon(request), serve);
+    let (result, ()) = tokio::join!(within(request), serve);
     result.unwrap_err();
 }

@@ -4,10 +4,12 @@
 use bytes::{Bytes, BytesMut};
 use statestore::mqtt::{
     ConnAck, Connect, Disconnect, Limits, Packet, PacketId, PubAck, Publish, PublishHeader,
-    ReasonCode, SubAck, decode,
+    ReasonCode, SubAck, Subscribe, decode,
 };
+use statestore::platform::Duplex;
 use statestore::protocol::{Command, Event, Reply, property, topic};
 use statestore::{Client, Error, Hlc, Settings};
+use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -32,20 +34,24 @@ impl Broker {
 
     /// Settings of a client of this broker that reconnects without delay.
     pub fn settings(&self) -> Settings {
-        let address = self.listener.local_addr().unwrap();
+        let address = self.address();
         Settings::new(address.ip().to_string(), address.port())
             .client_id(CLIENT_ID)
             .reconnect_delay(Duration::from_millis(1), Duration::from_millis(1))
     }
 
-    pub async fn accept(&self) -> Peer {
+    pub fn address(&self) -> SocketAddr {
+        self.listener.local_addr().unwrap()
+    }
+
+    pub async fn accept_stream(&self) -> TcpStream {
         let (stream, _) = within(self.listener.accept()).await.unwrap();
         stream.set_nodelay(true).unwrap();
-        Peer {
-            stream,
-            input: BytesMut::new(),
-            next_id: 1,
-        }
+        stream
+    }
+
+    pub async fn accept(&self) -> Peer {
+        Peer::over(self.accept_stream().await)
     }
 
     /// A client that is connected, and the other end of its connection.
@@ -95,7 +101,7 @@ pub fn version(number: u64) -> Hlc {
 
 /// The broker's end of one connection.
 pub struct Peer {
-    stream: TcpStream,
+    stream: Box<dyn Duplex>,
     input: BytesMut,
     next_id: u16,
 }
@@ -132,6 +138,14 @@ impl Request {
 }
 
 impl Peer {
+    pub fn over(stream: impl Duplex + 'static) -> Self {
+        Self {
+            stream: Box::new(stream),
+            input: BytesMut::new(),
+            next_id: 1,
+        }
+    }
+
     /// The next packet; `None` at the end of the stream.
     pub async fn packet_or_end(&mut self) -> Option<Packet> {
         loop {
@@ -161,6 +175,7 @@ impl Peer {
 
     pub async fn send_bytes(&mut self, bytes: &[u8]) {
         within(self.stream.write_all(bytes)).await.unwrap();
+        within(self.stream.flush()).await.unwrap();
     }
 
     pub async fn connect(&mut self) -> Connect {
@@ -186,6 +201,15 @@ impl Peer {
             Packet::Subscribe(subscribe) => subscribe,
             other => panic!("a SUBSCRIBE was expected: {other:?}"),
         };
+        self.send_suback(&subscribe, reasons).await;
+        subscribe
+            .subscriptions
+            .into_iter()
+            .map(|subscription| subscription.filter)
+            .collect()
+    }
+
+    pub async fn send_suback(&mut self, subscribe: &Subscribe, reasons: &[ReasonCode]) {
         let mut out = BytesMut::new();
         let suback = SubAck {
             packet_id: subscribe.packet_id,
@@ -194,11 +218,6 @@ impl Peer {
         };
         suback.encode(u32::MAX, &mut out).unwrap();
         self.send_bytes(&out).await;
-        subscribe
-            .subscriptions
-            .into_iter()
-            .map(|subscription| subscription.filter)
-            .collect()
     }
 
     /// The next request, not acknowledged.
