@@ -42,7 +42,9 @@ impl Ticker {
                 }
                 let advanced = core.exchange.advance(now_ms, &mut self.wakers);
                 let has_output = core.exchange.session().has_output();
+                // What is due now was done just now.
                 let wake_at_ms = core.exchange.wake_at_ms().unwrap_or(u64::MAX);
+                let wake_at_ms = wake_at_ms.max(now_ms + 1);
                 if advanced.is_ok() && !(is_idle && has_output) {
                     core.driver.is_idle = is_idle;
                     match &mut core.driver.waker {

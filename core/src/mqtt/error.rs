@@ -66,6 +66,9 @@ pub enum EncodeError {
         /// Bytes allowed.
         max: u32,
     },
+    /// The session is not ready, or as many PUBLISHes are unacknowledged as may be.
+    #[error("there is no room for another PUBLISH")]
+    NoRoom,
     /// The payload writer wrote another number of bytes than it announced.
     #[error("a payload of {announced} bytes was announced and {written} were written")]
     PayloadLength {

@@ -137,9 +137,6 @@ enum Phase {
     Ready,
 }
 
-/// There is no room in the window, which the owner should have seen.
-const NO_ROOM: EncodeError = EncodeError::TooLarge { size: 0, max: 0 };
-
 /// A PUBLISH that is not acknowledged.
 #[derive(Debug)]
 struct Unacknowledged<T> {
@@ -313,9 +310,11 @@ impl<T: Copy> Session<T> {
         !self.outbox.is_empty()
     }
 
-    /// When [`poll`](Self::poll) is to be called.
+    /// When [`poll`](Self::poll) is to be called; never while there is no transport.
     pub fn wake_at_ms(&self) -> Option<u64> {
-        self.keep_alive.wake_at_ms()
+        (self.phase != Phase::Offline)
+            .then(|| self.keep_alive.wake_at_ms())
+            .flatten()
     }
 
     /// Time has passed.
@@ -346,9 +345,10 @@ impl<T: Copy> Session<T> {
         tag: T,
         deadline_ms: u64,
     ) -> Result<(), EncodeError> {
-        let Some(id) = self.ids.allocate() else {
-            return Err(NO_ROOM);
-        };
+        if self.room() == 0 {
+            return Err(EncodeError::NoRoom);
+        }
+        let id = self.ids.allocate().ok_or(EncodeError::NoRoom)?;
         let name = self.outbound.name(header.topic);
         let (topic, topic_alias) = match name {
             TopicName::Plain => (header.topic, None),
@@ -388,7 +388,7 @@ impl<T: Copy> Session<T> {
                 self.outbox.release(entry.place);
                 self.outbox.pending().truncate(start);
                 self.ids.release(id);
-                Err(NO_ROOM)
+                Err(EncodeError::NoRoom)
             }
         }
     }
@@ -641,7 +641,7 @@ fn encode_again<T>(
     let Ok(Some(Packet::Publish(publish))) =
         decode(&mut BytesMut::from(&packet[..]), Limits::MAX_PACKET_BYTES)
     else {
-        return Err(NO_ROOM);
+        return Err(EncodeError::NoRoom);
     };
     let alias_topic = publish.topic_alias().and_then(|alias| aliases.topic(alias));
     let users: Vec<_> = publish.user_properties().collect();
