@@ -213,6 +213,11 @@ impl Error {
         this
     }
 
+    /// Why it failed, without what was tried.
+    pub(crate) fn reason(&self) -> &str {
+        &self.0.reason
+    }
+
     /// What kind of failure it is.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

@@ -553,6 +553,7 @@ async fn a_session_taken_over_by_another_client_is_left_to_it() {
         (error.kind(), error.outcome()),
         (ErrorKind::Closed, Outcome::Unknown)
     );
+    assert!(error.to_string().contains("session taken over"), "{error}");
     assert_eq!(client.get("k").await.unwrap_err().kind(), ErrorKind::Closed);
 }
 
@@ -731,6 +732,36 @@ async fn a_client_that_nobody_holds_closes_itself() {
         peer.packet_but_puback().await,
         Packet::Disconnect(_)
     ));
+}
+
+#[tokio::test]
+async fn a_client_whose_runtime_is_gone_ends_its_requests() {
+    let broker = Broker::start().await;
+    let settings = broker.settings();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let connecting = runtime.spawn(Client::connect(settings));
+    let mut peer = broker.accept().await;
+    peer.connect().await;
+    peer.send_connack(ConnAck::new(ReasonCode::SUCCESS)).await;
+    peer.subscribe().await;
+    let client = ended(connecting).await.unwrap();
+    let get = spawn_get(&client, "k");
+    peer.request().await;
+    runtime.shutdown_background();
+    let error = ended(get).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::Closed, Outcome::Unknown)
+    );
+    assert!(
+        error.to_string().contains("its runtime was shut down"),
+        "{error}"
+    );
+    within(client.close()).await;
 }
 
 #[tokio::test]

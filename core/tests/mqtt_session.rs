@@ -53,7 +53,7 @@ impl Bench {
         let events = &mut self.events;
         self.session
             .receive(&mut stream, self.now_ms, usize::MAX, |event| {
-                events.push(event)
+                events.push(event);
             })
             .map(drop)
     }

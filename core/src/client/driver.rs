@@ -18,14 +18,47 @@ const GOOD: Duration = Duration::from_secs(5);
 /// Drives the client until it is closed. `first` is told how the first attempt to connect went; if it failed, that was
 /// all.
 pub(super) async fn run(shared: Arc<Shared>, first: oneshot::Sender<Result<(), Error>>) {
+    let mut end = End {
+        shared: &shared,
+        reason: None,
+    };
+    end.reason = Some(drive(&shared, first).await);
+}
+
+/// Ends the client when the driver ends, even if that is because its runtime shuts down.
+struct End<'a> {
+    shared: &'a Shared,
+    reason: Option<Error>,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let reason = self
+            .reason
+            .take()
+            .unwrap_or_else(|| closed("its runtime was shut down"));
+        self.shared.close(reason.reason());
+        self.shared.watches.close();
+        self.shared
+            .state
+            .send_replace(ConnectionState::Closed(reason));
+    }
+}
+
+fn closed(reason: &str) -> Error {
+    Error::new(ErrorKind::Closed, Outcome::NotDone, "the client", reason)
+}
+
+/// Connects, again and again; why that is over.
+async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> Error {
     let mut first = Some(first);
     let mut backoff = Backoff::new(
         shared.settings.reconnect_delay_min,
         shared.settings.reconnect_delay_max,
     );
-    let mut ticker = Ticker::new(&shared);
-    let reason = loop {
-        let (lost, held) = connect_and_run(&shared, &mut ticker, &mut first).await;
+    let mut ticker = Ticker::new(shared);
+    loop {
+        let (lost, held) = connect_and_run(shared, &mut ticker, &mut first).await;
         {
             let mut core = shared.core();
             core.exchange.connection_lost();
@@ -33,30 +66,18 @@ pub(super) async fn run(shared: Arc<Shared>, first: oneshot::Sender<Result<(), E
             counters.protocol_errors += u64::from(lost.is_protocol_error());
         }
         if let Lost::Closing = lost {
-            break Error::new(
-                ErrorKind::Closed,
-                Outcome::NotDone,
-                "the client",
-                "it was closed",
-            );
+            return closed("it was closed");
         }
         let for_good = lost.is_for_good();
         let error = lost.into_error(&shared.settings.address());
         if let Some(first) = first.take() {
-            shared.close();
             // Nobody waits if the caller gave up connecting.
             let _ = first.send(Err(error));
-            break Error::new(
-                ErrorKind::Closed,
-                Outcome::NotDone,
-                "the client",
-                "it could not connect",
-            );
+            return closed("it could not connect");
         }
         tracing::warn!(reason = %error, "the connection to the broker is lost");
         if for_good {
-            shared.close();
-            break error;
+            return error;
         }
         if held.is_some_and(|since| since.elapsed() >= GOOD) {
             backoff.reset();
@@ -66,17 +87,10 @@ pub(super) async fn run(shared: Arc<Shared>, first: oneshot::Sender<Result<(), E
             .send_replace(ConnectionState::Reconnecting(error));
         let delay = backoff.next(shared.settings.platform.random().unwrap_or(u64::MAX));
         let wait = tokio::time::sleep(delay);
-        if ticker.meanwhile(&shared, wait).await.is_none() {
-            break Error::new(
-                ErrorKind::Closed,
-                Outcome::NotDone,
-                "the client",
-                "it was closed",
-            );
+        if ticker.meanwhile(shared, wait).await.is_none() {
+            return closed("it was closed");
         }
-    };
-    shared.watches.close();
-    shared.state.send_replace(ConnectionState::Closed(reason));
+    }
 }
 
 /// One connection, from the name lookup to its end; since when it was ready.

@@ -70,7 +70,7 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.close();
+        self.shared.close("the client was closed");
     }
 }
 
@@ -123,7 +123,7 @@ impl Client {
     /// Closes the connection and waits until that is done. Requests that still run fail with [`ErrorKind::Closed`], and
     /// so does everything that other clones do from now on.
     pub async fn close(&self) {
-        self.shared().close();
+        self.shared().close("the client was closed");
         let mut state = self.shared().state.subscribe();
         // The sender lives as long as `self`.
         let _ = state.wait_for(ConnectionState::is_closed).await;

@@ -126,13 +126,13 @@ impl Shared {
         counters
     }
 
-    /// Ends the client: every request fails, the driver says goodbye and stops.
-    pub(super) fn close(&self) {
+    /// Ends the client: every request fails for this reason, the driver says goodbye and stops.
+    pub(super) fn close(&self, reason: &str) {
         let mut wakers = Vec::new();
         {
             let mut core = self.core();
             core.closing = true;
-            core.exchange.close("the client was closed", &mut wakers);
+            core.exchange.close(reason, &mut wakers);
             wakers.extend(core.driver.waker.take());
         }
         wakers.into_iter().for_each(Waker::wake);

@@ -433,7 +433,7 @@ impl Ledger {
     /// Ends all requests and refuses new ones.
     pub(crate) fn close(&mut self, kind: ErrorKind, reason: &str, wakers: &mut Vec<Waker>) {
         let failure = |outcome| Failure::new(kind, outcome, reason.to_owned());
-        self.closed = Some(failure(Outcome::NotDone));
+        self.closed.get_or_insert_with(|| failure(Outcome::NotDone));
         for index in 0..self.slots.len() {
             let slot = &self.slots[index];
             let outcome = match slot.state {
