@@ -42,6 +42,12 @@ pub enum ErrorKind {
     InvalidResponse = 30,
     /// The response says that the remote procedure call itself failed.
     Rpc = 31,
+    /// Somebody else holds the lock, and the time to wait for it is over.
+    LockHeld = 40,
+    /// The lock is lost, so nothing is done in its name any more.
+    LockLost = 41,
+    /// The key of the lock holds something that is not the name of a holder.
+    NotALock = 42,
     /// The store refused: the clocks of client and store are too far apart.
     TimestampSkew = 100,
     /// The store refused: the key is protected by a fencing token and the request has none.
@@ -77,7 +83,7 @@ impl ErrorKind {
     }
 
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 31] = [
         Self::InvalidArgument,
         Self::InvalidSettings,
         Self::Unreachable,
@@ -93,6 +99,9 @@ impl ErrorKind {
         Self::NoStore,
         Self::InvalidResponse,
         Self::Rpc,
+        Self::LockHeld,
+        Self::LockLost,
+        Self::NotALock,
         Self::TimestampSkew,
         Self::FencingTokenRequired,
         Self::FencingTokenSkew,
@@ -119,6 +128,7 @@ impl ErrorKind {
                 | Self::Rejected
                 | Self::NoStore
                 | Self::Rpc
+                | Self::LockHeld
                 | Self::QuotaExceeded
         )
     }

@@ -22,6 +22,7 @@
 
 mod client;
 pub mod error;
+pub mod lock;
 pub mod mqtt;
 pub mod platform;
 pub mod protocol;
@@ -34,6 +35,10 @@ pub use client::{
     ObserveOptions, Observer, Overflow, Scan, ScanOptions, SetOptions, SetOutcome, VdelOutcome,
 };
 pub use error::{Error, ErrorKind, Outcome};
+pub use lock::{
+    Acquisition, Election, Guard, Holder, HolderObserver, Holding, Leader, LeaderObserver,
+    Leadership, Lease, LeaseOptions, LockOptions, Release, Renewal, UpdateOptions, UpdateOutcome,
+};
 pub use protocol::{Condition, Hlc};
 pub use settings::Settings;
 

@@ -1,9 +1,9 @@
-//! Delays between attempts to reconnect: exponential, with full jitter.
+//! Delays between attempts, to reconnect or to be served: exponential, with full jitter.
 use std::time::Duration;
 
 /// The delays of one row of failures.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     min: Duration,
     max: Duration,
     /// Upper bound of the next delay; zero before the first attempt.
@@ -11,7 +11,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    pub(super) fn new(min: Duration, max: Duration) -> Self {
+    pub(crate) fn new(min: Duration, max: Duration) -> Self {
         Self {
             min,
             max,
@@ -20,13 +20,13 @@ impl Backoff {
     }
 
     /// The connection held.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.bound = Duration::ZERO;
     }
 
     /// The delay before the next attempt: none before the first, then random below a bound that doubles. `random` is
     /// spread evenly over all its values.
-    pub(super) fn next(&mut self, random: u64) -> Duration {
+    pub(crate) fn next(&mut self, random: u64) -> Duration {
         let bound = self.bound;
         self.bound = (bound * 2).clamp(self.min, self.max);
         let nanos = (u128::from(random) * bound.as_nanos()) >> 64;

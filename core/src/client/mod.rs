@@ -1,5 +1,5 @@
 //! The client: one connection, any number of requests at a time.
-mod backoff;
+pub(crate) mod backoff;
 mod call;
 mod connection;
 mod counters;
@@ -37,7 +37,7 @@ use crate::protocol::topic;
 use crate::request::{Exchange, Ledger};
 use bytes::Bytes;
 use shared::Shared;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tokio::sync::{oneshot, watch};
 
 /// A client of the state store.
@@ -60,6 +60,17 @@ use tokio::sync::{oneshot, watch};
 #[derive(Debug, Clone)]
 pub struct Client {
     handle: Arc<Handle>,
+}
+
+/// A client that may have been dropped.
+#[derive(Debug)]
+pub(crate) struct WeakClient(Weak<Handle>);
+
+impl WeakClient {
+    /// The client, if somebody still has it.
+    pub(crate) fn upgrade(&self) -> Option<Client> {
+        self.0.upgrade().map(|handle| Client { handle })
+    }
 }
 
 /// Closes the client when the last of its users is gone.
@@ -129,6 +140,11 @@ impl Client {
         let _ = state.wait_for(ConnectionState::is_closed).await;
     }
 
+    /// A reference that does not keep the connection.
+    pub(crate) fn downgrade(&self) -> WeakClient {
+        WeakClient(Arc::downgrade(&self.handle))
+    }
+
     /// The state of the connection, now and from now on.
     pub fn state(&self) -> watch::Receiver<ConnectionState> {
         self.shared().state.subscribe()
@@ -149,7 +165,7 @@ impl Client {
             .to_owned()
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.handle.shared
     }
 }

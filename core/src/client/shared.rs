@@ -2,8 +2,11 @@
 use super::watches::Watches;
 use super::{ConnectionState, Counters};
 use crate::Settings;
+use crate::lock::Turns;
+use crate::platform::Platform;
 use crate::protocol::{Clock, Hlc, HlcError};
 use crate::request::Exchange;
+use smol_str::SmolStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -19,6 +22,9 @@ pub(crate) struct Shared {
     core: Mutex<Core>,
     clock: Mutex<Clock>,
     clock_skews: AtomicU64,
+    /// How many names were given out.
+    names: AtomicU64,
+    pub(crate) turns: Turns,
     pub(super) watches: Watches,
     pub(super) state: watch::Sender<ConnectionState>,
 }
@@ -68,6 +74,8 @@ impl Shared {
             }),
             clock: Mutex::new(clock),
             clock_skews: AtomicU64::new(0),
+            names: AtomicU64::new(0),
+            turns: Turns::default(),
             watches: Watches::default(),
             state: watch::Sender::new(ConnectionState::Connecting),
         }
@@ -88,6 +96,31 @@ impl Shared {
         self.epoch
             .checked_add(Duration::from_millis(ms))
             .unwrap_or_else(|| Instant::now() + YEAR)
+    }
+
+    /// How long a request may take unless its options say otherwise.
+    pub(crate) fn request_timeout(&self) -> Duration {
+        self.settings.request_timeout
+    }
+
+    /// The machine that the client runs on.
+    pub(crate) fn platform(&self) -> &dyn Platform {
+        &*self.settings.platform
+    }
+
+    /// A name that no other client has, and a number that this client did not give out before.
+    pub(crate) fn unique_name(&self) -> (SmolStr, u64) {
+        let number = self.names.fetch_add(1, Ordering::Relaxed) + 1;
+        (SmolStr::new(self.tick().node_id()), number)
+    }
+
+    /// A timestamp under a name that was not used for another one, here or elsewhere.
+    pub(crate) fn unique_timestamp(&self) -> Hlc {
+        let timestamp = self.tick();
+        let number = self.names.fetch_add(1, Ordering::Relaxed) + 1;
+        let name = format!("{}.{number}", timestamp.node_id());
+        let renamed = Hlc::new(timestamp.wall_ms(), timestamp.counter(), &name);
+        renamed.unwrap_or(timestamp)
     }
 
     /// The next timestamp for a request.

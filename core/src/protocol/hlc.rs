@@ -118,6 +118,16 @@ impl Hlc {
         &self.node_id
     }
 
+    /// The same node's value at another time.
+    #[must_use]
+    pub fn at(&self, wall_ms: u64, counter: u64) -> Self {
+        Self {
+            wall_ms,
+            counter,
+            node_id: self.node_id.clone(),
+        }
+    }
+
     /// Refuses a value that is more than [`MAX_SKEW_MS`] ahead of the local clock ("Clock skew").
     pub fn check_skew(&self, now_wall_ms: u64) -> Result<(), ClockSkew> {
         match self.wall_ms.saturating_sub(now_wall_ms) {

@@ -163,6 +163,13 @@ impl Exchange {
         now_ms: u64,
         deadline_ms: u64,
     ) -> Result<(), Failure> {
+        // Its turn came while nobody looked: what nobody waits for any more must not be carried out either.
+        if now_ms >= deadline_ms {
+            self.ledger.forget(id);
+            self.counters.timed_out += 1;
+            let reason = "its turn to be sent came too late";
+            return Err(Failure::new(ErrorKind::TimedOut, Outcome::NotDone, reason));
+        }
         let mut users = [("", ""); 3];
         let mut count = 0;
         let mut add = |name, value| {

@@ -1,0 +1,133 @@
+//! Compare-and-set by a fence, as a sequence of requests without I/O.
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::protocol::hlc;
+use crate::{Condition, Entry, Hlc, SetOutcome};
+use bytes::Bytes;
+
+/// Replaces a value that was read by one that was computed from it, unless somebody else did that first.
+///
+/// [`Client::update`](crate::Client::update) does all of this; these are its steps for programs that bring their own
+/// transport, and for checking them against a model of the store. While [`request`](Self::request) gives a SET, it is to be
+/// sent, and its result to be handed to [`answered`](Self::answered).
+///
+/// A value that is there is replaced in two steps. The first sets *the same value* with NEX and a fencing token just above
+/// the version that was read: it applies only while the value is unchanged, and from then on keeps everybody out who has
+/// read before. The second sets the new value with the same token: it is refused if somebody raised the fence higher in
+/// between. A value that is not there is created with NX, which is a compare-and-set by itself; then its fence is raised.
+#[derive(Debug, Clone)]
+pub struct CompareAndSet {
+    stage: Stage,
+    new: Bytes,
+    token: Hlc,
+}
+
+#[derive(Debug, Clone)]
+enum Stage {
+    /// Set the value again that was read.
+    Raise {
+        old: Bytes,
+    },
+    Write,
+    Create,
+    /// The new value was created with this version; keep out who read before the key was last deleted.
+    Protect {
+        version: Hlc,
+    },
+    Done,
+}
+
+/// A SET to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The value.
+    pub value: Bytes,
+    /// When it applies.
+    pub condition: Condition,
+    /// The fencing token to send with it.
+    pub token: Hlc,
+    /// Whether it is the one that stores the new value.
+    pub is_write: bool,
+}
+
+/// What is known after an answer.
+#[derive(Debug, Clone)]
+pub enum Progress {
+    /// There is a next step.
+    Continue,
+    /// The new value was stored with this version.
+    Applied(Hlc),
+    /// Nothing was stored; read again.
+    Conflict,
+    /// It cannot go on; whether the new value was stored is as the error says.
+    Failed(Error),
+}
+
+impl CompareAndSet {
+    /// Begins with what was read, the new value, and a timestamp of the caller whose node id nobody else uses and that was
+    /// not used for another attempt.
+    pub fn new(old: Option<Entry>, new: Bytes, timestamp: &Hlc) -> Self {
+        let (stage, token) = match old {
+            Some(Entry { value, version }) => {
+                let token = above(&version, timestamp);
+                (Stage::Raise { old: value }, token)
+            }
+            None => (Stage::Create, timestamp.clone()),
+        };
+        Self { stage, new, token }
+    }
+
+    /// The SET to be sent next; `None` at the end.
+    pub fn request(&self) -> Option<Step> {
+        let (value, condition, is_write) = match &self.stage {
+            Stage::Raise { old } => (old, Condition::IfAbsentOrEqual, false),
+            Stage::Write => (&self.new, Condition::Always, true),
+            Stage::Create => (&self.new, Condition::IfAbsent, true),
+            Stage::Protect { .. } => (&self.new, Condition::IfAbsentOrEqual, false),
+            Stage::Done => return None,
+        };
+        Some(Step {
+            value: value.clone(),
+            condition,
+            token: self.token.clone(),
+            is_write,
+        })
+    }
+
+    /// Takes the result of the SET that [`request`](Self::request) gave.
+    pub fn answered(&mut self, result: Result<SetOutcome, Error>) -> Progress {
+        let stage = std::mem::replace(&mut self.stage, Stage::Done);
+        match (stage, result) {
+            (Stage::Raise { .. }, Ok(SetOutcome::Applied { .. })) => {
+                self.stage = Stage::Write;
+                Progress::Continue
+            }
+            (Stage::Create, Ok(SetOutcome::Applied { version })) => {
+                self.token = above(&version, &self.token);
+                self.stage = Stage::Protect { version };
+                Progress::Continue
+            }
+            (
+                Stage::Write | Stage::Protect { .. } | Stage::Done,
+                Ok(SetOutcome::Applied { version }),
+            )
+            // The new value was stored, whatever became of it since then.
+            | (Stage::Protect { version }, _) => Progress::Applied(version),
+            (_, Ok(SetOutcome::NotApplied { .. })) => Progress::Conflict,
+            (_, Err(error)) if error.kind() == ErrorKind::FencingTokenLower => Progress::Conflict,
+            // Raising a fence twice does no harm, storing a value twice may.
+            (Stage::Raise { .. }, Err(error)) if super::is_passing(&error) => Progress::Conflict,
+            (_, Err(error))
+                if super::is_passing(&error) && error.outcome() == Outcome::NotDone =>
+            {
+                Progress::Conflict
+            }
+            (_, Err(error)) => Progress::Failed(error),
+        }
+    }
+}
+
+/// The token just above a version, made out to a name.
+fn above(version: &Hlc, name: &Hlc) -> Hlc {
+    let (wall_ms, counter) = hlc::next_after(0, Some((version.wall_ms(), version.counter())));
+    name.at(wall_ms, counter)
+}

@@ -1,0 +1,160 @@
+//! What a client offers of leases, locks, elections and updates.
+use super::election::Election;
+use super::guard::Guard;
+use super::lease::Lease;
+use super::lock;
+use super::options::{LeaseOptions, LockOptions};
+use super::update::{self, UpdateOptions, UpdateOutcome};
+use crate::error::{Error, Outcome};
+use crate::{Client, Entry};
+use bytes::Bytes;
+
+impl Client {
+    /// The lease of this name, which is a key of the store. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if the name is empty.
+    pub fn lease(&self, name: impl AsRef<[u8]>) -> Result<Lease, Error> {
+        self.lease_with(name, &LeaseOptions::default())
+    }
+
+    /// The lease of this name. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if the name is empty, or the options cannot work.
+    pub fn lease_with(
+        &self,
+        name: impl AsRef<[u8]>,
+        options: &LeaseOptions,
+    ) -> Result<Lease, Error> {
+        Lease::new(self.clone(), name.as_ref(), options)
+    }
+
+    /// Takes the lock of this name, which is a key of the store, and waits for it without a limit.
+    ///
+    /// Dropping the future gives up: nothing stays held, nothing goes on renewing.
+    pub async fn lock(&self, name: impl AsRef<[u8]>) -> Result<Guard, Error> {
+        self.lock_with(name, &LockOptions::default()).await
+    }
+
+    /// Takes the lock of this name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LockHeld`] if somebody else still has it when the time to wait is over, [`ErrorKind::NotALock`] if the
+    /// key holds something else than a lease, [`ErrorKind::InvalidArgument`] before anything is sent. A lost connection is
+    /// no error while there is time to wait.
+    pub async fn lock_with(
+        &self,
+        name: impl AsRef<[u8]>,
+        options: &LockOptions,
+    ) -> Result<Guard, Error> {
+        let name = Bytes::copy_from_slice(name.as_ref());
+        options.lease.check("locking", &name)?;
+        lock::lock(self, &name, options).await
+    }
+
+    /// Takes the lock, runs `work` and gives the lock back.
+    ///
+    /// `work` ends at its next `await` when the lock is lost, since its future is dropped.
+    ///
+    /// ```no_run
+    /// # async fn example(client: statestore::Client) -> Result<(), statestore::Error> {
+    /// use statestore::LockOptions;
+    ///
+    /// let options = LockOptions::default();
+    /// let set = client
+    ///     .with_lock("pump/owner", &options, async |guard| {
+    ///         guard.set("pump/state", "running").await
+    ///     })
+    ///     .await??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`lock_with`](Self::lock_with); [`ErrorKind::LockLost`] with an unknown outcome if the lock was lost while `work`
+    /// ran. That the lock could not be given back is no error: its lease ends by itself.
+    pub async fn with_lock<T>(
+        &self,
+        name: impl AsRef<[u8]>,
+        options: &LockOptions,
+        work: impl AsyncFnOnce(&Guard) -> T,
+    ) -> Result<T, Error> {
+        let guard = self.lock_with(name, options).await?;
+        let done = tokio::select! {
+            biased;
+            () = guard.lost() => None,
+            done = work(&guard) => Some(done),
+        };
+        let Some(done) = done else {
+            return Err(guard.lost_error("working under the lock", Outcome::Unknown));
+        };
+        if let Err(error) = guard.release().await {
+            tracing::warn!(kind = ?error.kind(), "a lock could not be given back; it ends when its time is over");
+        }
+        Ok(done)
+    }
+
+    /// The election of this name, which is a key of the store. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if the name is empty.
+    pub fn election(&self, name: impl AsRef<[u8]>) -> Result<Election, Error> {
+        self.election_with(name, &LockOptions::default())
+    }
+
+    /// The election of this name. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if the name is empty, or the options cannot work.
+    pub fn election_with(
+        &self,
+        name: impl AsRef<[u8]>,
+        options: &LockOptions,
+    ) -> Result<Election, Error> {
+        Election::new(self.clone(), name.as_ref(), options)
+    }
+
+    /// Changes a key by what it holds, without a lock: a fenced compare-and-set.
+    ///
+    /// `change` gets what the key holds, `None` if it is absent, and gives the new value, or `None` for no change. It is
+    /// called again when somebody else was faster, so it should do nothing but compute.
+    ///
+    /// ```no_run
+    /// # async fn example(client: statestore::Client) -> Result<(), statestore::Error> {
+    /// client
+    ///     .update("parts/count", |old| {
+    ///         let count = old.and_then(|old| std::str::from_utf8(&old.value).ok()?.parse().ok());
+    ///         Some((count.unwrap_or(0_u64) + 1).to_string())
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// From the first update on, the key is fenced: a plain SET or DEL without a token is refused. All that write the key
+    /// should use `update`. The limits are those of the fence, see `docs/locks.md`: deleting a key, or its expiry, drops
+    /// its fence; a value that was set back to the same bytes without a token counts as unchanged.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set) and [`get`](Self::get); [`ErrorKind::TimedOut`] if others changed the key each time. If the
+    /// outcome is unknown, the change may have been stored.
+    pub async fn update<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl FnMut(Option<&Entry>) -> Option<V>,
+    ) -> Result<UpdateOutcome, Error> {
+        self.update_with(key, &UpdateOptions::default(), change)
+            .await
+    }
+
+    /// Changes a key by what it holds.
+    pub async fn update_with<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &UpdateOptions,
+        change: impl FnMut(Option<&Entry>) -> Option<V>,
+    ) -> Result<UpdateOutcome, Error> {
+        update::update(self, key.as_ref(), options, change).await
+    }
+}

@@ -1,0 +1,193 @@
+//! Elections: a lock whose holder proclaims a value.
+use super::guard::{Guard, Release};
+use super::holder::Holder;
+use super::lease::{self, Holding};
+use super::lock;
+use super::options::LockOptions;
+use crate::error::{Error, ErrorKind};
+use crate::{Client, Observation, Observer, SetOutcome};
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// What follows the name of an election in the key of its leader's record.
+const RECORD: &[u8] = b"/leader";
+
+/// An election by its name.
+///
+/// The name is the key of a lock, and whoever holds the lock is the leader. The key `{name}/leader` holds what the leader
+/// proclaims: the name of the holder, a line feed, and the value. It is written under the fence of the lock, and whoever
+/// reads it compares the holder's name with the one in the lock, so that the record of a former leader counts for nothing.
+#[derive(Debug, Clone)]
+pub struct Election {
+    client: Client,
+    name: Bytes,
+    record: Bytes,
+    options: LockOptions,
+}
+
+/// Who leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leader {
+    /// The holder of the lock.
+    pub holder: Holder,
+    /// What it proclaims; `None` if it did not do so yet.
+    pub value: Option<Bytes>,
+}
+
+impl Election {
+    pub(super) fn new(client: Client, name: &[u8], options: &LockOptions) -> Result<Self, Error> {
+        options.lease.check("the election", name)?;
+        Ok(Self {
+            client,
+            name: Bytes::copy_from_slice(name),
+            record: [name, RECORD].concat().into(),
+            options: options.clone(),
+        })
+    }
+
+    /// Waits until it is elected, and proclaims a value.
+    ///
+    /// Dropping the future gives up.
+    ///
+    /// # Errors
+    /// As [`Client::lock_with`]. If the value cannot be proclaimed, the lead is given back.
+    pub async fn campaign(&self, value: impl AsRef<[u8]>) -> Result<Leadership, Error> {
+        let guard = lock::lock(&self.client, &self.name, &self.options).await?;
+        let leadership = Leadership {
+            guard,
+            record: self.record.clone(),
+        };
+        leadership.proclaim(value).await?;
+        Ok(leadership)
+    }
+
+    /// Who leads now.
+    pub async fn leader(&self) -> Result<Option<Leader>, Error> {
+        let lease = &self.options.lease;
+        let Some(holding) = lease::holding(&self.client, &self.name, lease).await? else {
+            return Ok(None);
+        };
+        let Holding { holder, .. } = holding;
+        let record = self.client.get(&self.record).await?;
+        let value = record.and_then(|entry| proclaimed(&entry.value, &holder));
+        Ok(Some(Leader { holder, value }))
+    }
+
+    /// Follows who leads, from now on.
+    pub async fn observe(&self) -> Result<LeaderObserver, Error> {
+        Ok(LeaderObserver {
+            lock: self.client.observe(&self.name).await?,
+            record: self.client.observe(&self.record).await?,
+            election: self.clone(),
+            known: None,
+            is_new: true,
+        })
+    }
+}
+
+/// What a record proclaims, if it is of this holder.
+fn proclaimed(record: &Bytes, holder: &Holder) -> Option<Bytes> {
+    let end = record.iter().position(|&byte| byte == b'\n')?;
+    (record[..end] == holder.name()[..]).then(|| record.slice(end + 1..))
+}
+
+/// Leads, for as long as its guard is valid.
+///
+/// Dropping it gives the lead back in the background, as dropping a [`Guard`] does.
+#[derive(Debug)]
+pub struct Leadership {
+    guard: Guard,
+    record: Bytes,
+}
+
+impl Leadership {
+    /// The guard of the lock, with its token, for writing in the name of the leader.
+    pub fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// Replaces the proclaimed value.
+    ///
+    /// # Errors
+    /// As [`Guard::set`].
+    pub async fn proclaim(&self, value: impl AsRef<[u8]>) -> Result<SetOutcome, Error> {
+        let (holder, value) = (self.guard.holder().name(), value.as_ref());
+        let mut record = BytesMut::with_capacity(holder.len() + 1 + value.len());
+        record.put_slice(holder);
+        record.put_u8(b'\n');
+        record.put_slice(value);
+        self.guard.set(&self.record, record).await
+    }
+
+    /// Withdraws the proclaimed value and gives the lead back.
+    ///
+    /// # Errors
+    /// The lead could not be given back: it ends when its lease is over. A value that could not be withdrawn does not
+    /// count any more without its holder, and the next leader replaces it.
+    pub async fn resign(self) -> Result<Release, Error> {
+        match self.guard.del(&self.record).await {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::LockLost => {}
+            Err(error) => {
+                tracing::debug!(kind = ?error.kind(), "the record of an election stays");
+            }
+        }
+        self.guard.release().await
+    }
+}
+
+/// Follows who leads.
+#[derive(Debug)]
+pub struct LeaderObserver {
+    election: Election,
+    lock: Observer,
+    record: Observer,
+    /// What was told last.
+    known: Option<Leader>,
+    /// Nothing was told yet, or an error.
+    is_new: bool,
+}
+
+impl LeaderObserver {
+    /// Who leads: at first who does now, then each time when somebody else does, or nobody, or when the leader proclaims
+    /// another value. `None` when the client was closed or the store does not allow to observe the keys any more.
+    ///
+    /// A new leader is often told twice, before and after it proclaims its value.
+    ///
+    /// # Errors
+    /// The store could not be asked; the next call asks again. Or the key holds something else than a lease.
+    pub async fn next(&mut self) -> Option<Result<Option<Leader>, Error>> {
+        loop {
+            if !self.is_new {
+                let is_renewal = tokio::select! {
+                    change = self.lock.next() => match change? {
+                        Observation::Set { value, .. } => self.is_leader(&value),
+                        _ => false,
+                    },
+                    change = self.record.next() => {
+                        change?;
+                        false
+                    }
+                };
+                if is_renewal {
+                    continue;
+                }
+            }
+            match self.election.leader().await {
+                Ok(leader) if !self.is_new && self.known == leader => {}
+                Ok(leader) => {
+                    self.is_new = false;
+                    self.known.clone_from(&leader);
+                    return Some(Ok(leader));
+                }
+                Err(error) => {
+                    self.is_new = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+
+    fn is_leader(&self, holder: &Bytes) -> bool {
+        matches!(&self.known, Some(leader) if leader.holder.name() == holder)
+    }
+}

@@ -1,0 +1,175 @@
+//! A lease that is held.
+use super::action;
+use super::holder::Holder;
+use super::keeper::Command;
+use super::turns::Turn;
+use super::validity::Validity;
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::{Client, Hlc};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+/// What giving a lease back found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// The lease was held, and is free now.
+    Released,
+    /// It was not held any more: it had ended, or somebody else has it.
+    NotHeld,
+}
+
+/// Holds a lease, and knows when it does not hold it any more.
+///
+/// It renews the lease as [`LeaseOptions::renewal`](super::LeaseOptions::renewal) says. Dropping it stops that and gives
+/// the lease back in the background; the log is told if that was not possible. [`release`](Self::release) does the same
+/// and waits for it.
+///
+/// What is done between [`is_valid`](Self::is_valid) and its effect on the world can still come too late: the process
+/// may be stopped for minutes in between. Writes to the store that are made with the guard are safe nevertheless, since
+/// the store itself refuses them once a newer holder has written.
+#[derive(Debug)]
+pub struct Guard {
+    client: Client,
+    name: Bytes,
+    holder: Holder,
+    token: Hlc,
+    validity: Arc<Validity>,
+    keeper: mpsc::Sender<Command>,
+    /// Somebody else wanted the lock as well.
+    turn: Option<Turn>,
+}
+
+impl Guard {
+    pub(super) fn new(
+        client: Client,
+        name: Bytes,
+        holder: Holder,
+        token: Hlc,
+        validity: Arc<Validity>,
+        keeper: mpsc::Sender<Command>,
+    ) -> Self {
+        Self {
+            client,
+            name,
+            holder,
+            token,
+            validity,
+            keeper,
+            turn: None,
+        }
+    }
+
+    pub(super) fn with_turn(mut self, turn: Option<Turn>) -> Self {
+        self.turn = turn;
+        self
+    }
+
+    /// The key of the lease.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// The name under which it is held.
+    pub fn holder(&self) -> &Holder {
+        &self.holder
+    }
+
+    /// The fencing token: the version that the lease got when it was taken. Each later holder gets a higher one.
+    ///
+    /// It stays the same through all renewals, although each of them gives the key of the lease a new version. So it can
+    /// be handed to others who write on behalf of the holder, in any order.
+    pub fn token(&self) -> &Hlc {
+        &self.token
+    }
+
+    /// Whether the lease is certainly still held. Once this was `false` it stays so.
+    pub fn is_valid(&self) -> bool {
+        self.validity.is_valid()
+    }
+
+    /// Until when the lease is certainly held, if it is not renewed before.
+    pub fn valid_until(&self) -> Instant {
+        self.validity.until()
+    }
+
+    /// Refuses with [`ErrorKind::LockLost`] if the lease may not be held any more.
+    pub fn check(&self) -> Result<(), Error> {
+        self.left("holding the lease").map(drop)
+    }
+
+    /// Ready as soon as the lease is not certainly held any more. The future keeps nothing alive and can be awaited in
+    /// any task; it is also ready once the guard was released or dropped.
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        self.validity.over()
+    }
+
+    /// Why the last renewal failed or the lease was lost, if that is so and there is a better reason than its time.
+    pub fn reason(&self) -> Option<Error> {
+        self.validity.reason()
+    }
+
+    /// Renews the lease now, besides what the guard does by itself, and gives the version of its key.
+    ///
+    /// # Errors
+    /// The request failed, which does not mean that the lease is lost; or it is lost ([`ErrorKind::LockLost`]).
+    pub async fn renew(&self) -> Result<Hlc, Error> {
+        let (reply, renewed) = oneshot::channel();
+        if self.keeper.send(Command::Renew(reply)).await.is_ok()
+            && let Ok(result) = renewed.await
+        {
+            return result;
+        }
+        Err(self.lost_error("renewing the lease", Outcome::NotDone))
+    }
+
+    /// Stops renewing and gives the lease back.
+    ///
+    /// That goes on if the future is dropped, and is tried again until the lease must have ended by itself.
+    ///
+    /// # Errors
+    /// The store could not be asked, or refused. The lease ends when its time is over.
+    pub async fn release(self) -> Result<Release, Error> {
+        let (reply, released) = oneshot::channel();
+        if self.keeper.send(Command::Release(reply)).await.is_ok()
+            && let Ok(result) = released.await
+        {
+            return result;
+        }
+        // A lease that was lost is given back in the background.
+        Ok(Release::NotHeld)
+    }
+
+    /// Stops renewing and leaves the lease to its time, or to somebody who knows the holder's name and renews it.
+    pub async fn leave(self) {
+        // If nobody takes the command, there is nothing to stop.
+        let _ = self.keeper.send(Command::Leave).await;
+    }
+
+    /// The client with which it was taken.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// What is left of the time for which the lease is certainly held.
+    pub(super) fn left(&self, verb: &str) -> Result<Duration, Error> {
+        self.validity
+            .left()
+            .ok_or_else(|| self.lost_error(verb, Outcome::NotDone))
+    }
+
+    pub(super) fn lost_error(&self, verb: &str, outcome: Outcome) -> Error {
+        let reason = match self.reason() {
+            Some(reason) => format!("the lease is lost: {reason}"),
+            None => "the lease is lost: it was not renewed in time".to_owned(),
+        };
+        Error::new(
+            ErrorKind::LockLost,
+            outcome,
+            action(verb, &self.name),
+            reason,
+        )
+    }
+}

@@ -1,0 +1,120 @@
+//! Who holds a lock: the value of its key.
+use bytes::Bytes;
+use std::fmt;
+use std::time::Duration;
+
+/// The longest client id that MQTT can express, in bytes; no holder of any client library has a longer name.
+const LONGEST: usize = 65_535;
+
+/// The name under which a lock is held.
+///
+/// This library makes names of the form `{client id}/{session}/{number}/{lease in ms}`: 16 hexadecimal digits that no
+/// other session has, and a number that each attempt has for itself. Whoever waits learns from it how long the lease can
+/// last at most. Other libraries use the client id alone, or what their caller says.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Holder {
+    name: Bytes,
+}
+
+impl Holder {
+    /// A name that nobody else has.
+    pub(super) fn unique(client_id: &str, session: &str, number: u64, lease: Duration) -> Self {
+        let lease_ms = lease.as_nanos().div_ceil(1_000_000);
+        // A client id may have control characters, the name of a holder has none.
+        let client_id = client_id.replace(char::is_control, "_");
+        Self {
+            name: format!("{client_id}/{session}/{number}/{lease_ms}").into(),
+        }
+    }
+
+    pub(super) fn new(name: Bytes) -> Self {
+        Self { name }
+    }
+
+    /// The name, as it stands in the store.
+    pub fn name(&self) -> &Bytes {
+        &self.name
+    }
+
+    /// The MQTT client id of the holder, if it is of this library.
+    pub fn client_id(&self) -> Option<&str> {
+        self.parts().map(|(client_id, _)| client_id)
+    }
+
+    /// How long its lease lasts after each renewal, if it is of this library.
+    pub(super) fn lease(&self) -> Option<Duration> {
+        self.parts().map(|(_, lease)| lease)
+    }
+
+    fn parts(&self) -> Option<(&str, Duration)> {
+        let text = std::str::from_utf8(&self.name).ok()?;
+        let mut parts = text.rsplitn(4, '/');
+        let (lease_ms, number) = (parts.next()?, parts.next()?);
+        let (session, client_id) = (parts.next()?, parts.next()?);
+        let is_session =
+            session.len() == 16 && session.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let lease_ms: u32 = lease_ms.parse().ok()?;
+        let number: Option<u64> = number.parse().ok();
+        (is_session && number.is_some())
+            .then(|| (client_id, Duration::from_millis(lease_ms.into())))
+    }
+}
+
+/// Whether a value can be the name of a holder: every client library uses the MQTT client id, or a text that contains it.
+pub(super) fn is_possible(name: &[u8]) -> bool {
+    !name.is_empty()
+        && name.len() <= LONGEST
+        && std::str::from_utf8(name).is_ok_and(|name| !name.contains(char::is_control))
+}
+
+impl fmt::Display for Holder {
+    /// Escaped, and shortened if it is long.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 128;
+        let dots = if self.name.len() > SHOWN { "…" } else { "" };
+        let name = self.name.get(..SHOWN).unwrap_or(&self.name).escape_ascii();
+        write!(f, "{name}{dots}")
+    }
+}
+
+impl fmt::Debug for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Holder(\"{self}\")")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_names_tell_client_and_lease_and_others_do_not() {
+        let lease = Duration::from_micros(1_500_500);
+        let ours = Holder::unique("site/a/pump", "0123456789abcdef", 7, lease);
+        assert_eq!(ours.to_string(), "site/a/pump/0123456789abcdef/7/1501");
+        assert_eq!(ours.client_id(), Some("site/a/pump"));
+        assert_eq!(ours.lease(), Some(Duration::from_millis(1501)));
+        for other in [
+            "pump",
+            "a/b/c/d",
+            "pump/0123456789abcdef/7",
+            "p/0123456789abcdeg/7/1",
+        ] {
+            let holder = Holder::new(Bytes::from_static(other.as_bytes()));
+            assert_eq!(
+                (holder.client_id(), holder.lease()),
+                (None, None),
+                "{other}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_no_client_id_can_be_is_not_the_name_of_a_holder() {
+        assert!(is_possible(b"client-1") && is_possible("Gerät 7".as_bytes()));
+        let long = vec![b'x'; LONGEST + 1];
+        for data in [&b""[..], b"{\n}", b"\0", b"\xff\xfe", &long] {
+            assert!(!is_possible(data));
+        }
+    }
+}

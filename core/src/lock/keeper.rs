@@ -1,0 +1,351 @@
+//! The task behind a lease: it takes it, renews it and gives it back, one request at a time and in this order.
+//!
+//! Because one task does all three, no renewal is under way when the lease is given back, and whatever becomes of the
+//! caller (it gives up waiting, drops the guard, panics) the task sees it and cleans up.
+use super::guard::{Guard, Release};
+use super::holder::Holder;
+use super::options::LeaseOptions;
+use super::validity::Validity;
+use super::{action, is_passing};
+use crate::client::backoff::Backoff;
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::{Client, Condition, DelOptions, Hlc, SetOptions, SetOutcome, VdelOutcome};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// The bounds of the delay between attempts to give a lease back.
+const GIVE_BACK_DELAY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// The bounds of the delay after a renewal that failed, as parts of the interval between renewals.
+const RETRY_PARTS: (u32, u32) = (32, 4);
+
+/// What the guard asks for. That nobody can ask any more means: give the lease back.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Renew now.
+    Renew(oneshot::Sender<Result<Hlc, Error>>),
+    /// Stop renewing, give the lease back.
+    Release(oneshot::Sender<Result<Release, Error>>),
+    /// Stop renewing, leave the lease as it is.
+    Leave,
+}
+
+/// Makes one attempt to take a lease; `None` if somebody else has it.
+///
+/// Dropping the future undoes what it did.
+pub(super) async fn acquire(
+    client: &Client,
+    name: &Bytes,
+    options: &LeaseOptions,
+) -> Result<Option<Guard>, Error> {
+    let holder = if let Some(name) = &options.holder {
+        Holder::new(name.clone())
+    } else {
+        let (session, number) = client.shared().unique_name();
+        Holder::unique(&client.client_id(), &session, number, options.duration)
+    };
+    let keeper = Keeper {
+        client: client.clone(),
+        name: name.clone(),
+        holder,
+        options: options.clone(),
+        is_unsettled: false,
+    };
+    let (result, taken) = oneshot::channel();
+    client
+        .shared()
+        .platform()
+        .spawn(Box::pin(keeper.run(result)));
+    taken.await.unwrap_or_else(|_| {
+        Err(Error::new(
+            ErrorKind::Closed,
+            Outcome::Unknown,
+            action("taking the lease", name),
+            "the runtime is shutting down",
+        ))
+    })
+}
+
+#[derive(Debug)]
+struct Keeper {
+    client: Client,
+    name: Bytes,
+    holder: Holder,
+    options: LeaseOptions,
+    /// A SET was sent whose end is not known: the session may deliver it whenever the connection comes back.
+    is_unsettled: bool,
+}
+
+/// What became of a renewal.
+enum Renewed {
+    /// The lease has this version now.
+    Yes(Hlc),
+    /// Nobody knows, or certainly not; it can be tried again.
+    Failed(Error),
+    /// Somebody else has the lease, or the store will never renew it.
+    Never(Error),
+}
+
+impl Keeper {
+    async fn run(mut self, mut result: oneshot::Sender<Result<Option<Guard>, Error>>) {
+        let sent = Instant::now();
+        let outcome = tokio::select! {
+            biased;
+            outcome = self.set(self.options.validity()) => outcome,
+            // Dropping the request does not call it back, but what follows is behind it on the same connection.
+            () = result.closed() => return self.give_back_in_background().await,
+        };
+        match outcome {
+            Ok(SetOutcome::Applied { version }) => {
+                let until = sent + self.options.validity();
+                if Instant::now() >= until {
+                    let late = self.error(
+                        ErrorKind::TimedOut,
+                        "the lease was over before the answer came",
+                    );
+                    // Nobody is there to be told if the caller gave up.
+                    let _ = result.send(Err(late));
+                    return self.give_back_in_background().await;
+                }
+                let validity = Arc::new(Validity::new(until));
+                let (sender, commands) = mpsc::channel(1);
+                let guard = Guard::new(
+                    self.client.clone(),
+                    self.name.clone(),
+                    self.holder.clone(),
+                    version,
+                    validity.clone(),
+                    sender,
+                );
+                // A guard that cannot be handed over is dropped, which is seen below.
+                let _ = result.send(Ok(Some(guard)));
+                self.keep(&validity, commands, sent).await;
+            }
+            Ok(SetOutcome::NotApplied { .. }) => {
+                let _ = result.send(Ok(None));
+            }
+            Err(error) => {
+                let may_be_taken = error.outcome() == Outcome::Unknown;
+                let _ = result.send(Err(error));
+                if may_be_taken {
+                    self.give_back_in_background().await;
+                }
+            }
+        }
+    }
+
+    /// Renews the lease until the guard is gone or the lease is lost.
+    async fn keep(
+        mut self,
+        validity: &Validity,
+        mut commands: mpsc::Receiver<Command>,
+        taken: Instant,
+    ) {
+        let interval = self.options.renewal_interval();
+        let retry = interval.unwrap_or(self.options.duration);
+        let mut backoff = Backoff::new(retry / RETRY_PARTS.0, retry / RETRY_PARTS.1);
+        let mut due = interval.map(|interval| taken + interval);
+        loop {
+            let mut answer = None;
+            tokio::select! {
+                biased;
+                () = sleep_until(validity.until()) => {
+                    validity.end(None);
+                    tracing::warn!("a lease is lost: it could not be renewed in time");
+                    return self.give_back_in_background().await;
+                }
+                command = commands.recv() => match command {
+                    Some(Command::Renew(reply)) => answer = Some(reply),
+                    Some(Command::Release(reply)) => {
+                        validity.end(Some(self.error(ErrorKind::LockLost, "it was released")));
+                        let released = self.give_back().await;
+                        // Nobody is there to be told if the caller gave up.
+                        let _ = reply.send(released);
+                        return self.give_back_after_reconnect().await;
+                    }
+                    Some(Command::Leave) => return validity.end(None),
+                    None => {
+                        validity.end(None);
+                        return self.give_back_in_background().await;
+                    }
+                },
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+            }
+            let sent = Instant::now();
+            let renewed = self.renew(validity, interval).await;
+            let result = match renewed {
+                Renewed::Yes(version) => {
+                    backoff.reset();
+                    due = interval.map(|interval| sent + interval);
+                    Ok(version)
+                }
+                Renewed::Failed(error) => {
+                    tracing::debug!(kind = ?error.kind(), "a lease could not be renewed yet");
+                    validity.in_danger(error.clone());
+                    due = interval.map(|_| Instant::now() + backoff.next(self.random()));
+                    Err(error)
+                }
+                Renewed::Never(error) => {
+                    tracing::warn!(kind = ?error.kind(), "a lease is lost");
+                    validity.end(Some(error.clone()));
+                    if let Some(reply) = answer {
+                        let _ = reply.send(Err(error));
+                    }
+                    return self.give_back_in_background().await;
+                }
+            };
+            if let Some(reply) = answer {
+                let _ = reply.send(result);
+            }
+        }
+    }
+
+    async fn renew(&mut self, validity: &Validity, interval: Option<Duration>) -> Renewed {
+        let sent = Instant::now();
+        let Some(left) = validity.left() else {
+            return Renewed::Failed(self.error(ErrorKind::LockLost, "its time is over"));
+        };
+        // A second attempt has its time too before the lease ends.
+        let timeout = left.min(interval.unwrap_or(left));
+        match self.set(timeout).await {
+            Ok(SetOutcome::Applied { version }) => {
+                if validity.extend(sent + self.options.validity()) {
+                    Renewed::Yes(version)
+                } else {
+                    let why = "it was over before the answer to its renewal came";
+                    Renewed::Never(self.error(ErrorKind::LockLost, why))
+                }
+            }
+            Ok(SetOutcome::NotApplied { .. }) => {
+                Renewed::Never(self.error(ErrorKind::LockLost, "somebody else holds it"))
+            }
+            // Even a refusal may pass: that of a clock that was set wrong, or of a right that was taken away by mistake.
+            Err(error) if error.kind() != ErrorKind::Closed => Renewed::Failed(error),
+            Err(error) => Renewed::Never(error),
+        }
+    }
+
+    /// Takes or renews the lease.
+    async fn set(&mut self, most: Duration) -> Result<SetOutcome, Error> {
+        let timeout = self
+            .options
+            .timeout
+            .unwrap_or(self.client.shared().request_timeout());
+        let options = SetOptions {
+            condition: Condition::IfAbsentOrEqual,
+            expires_in: Some(self.options.duration),
+            timeout: Some(timeout.min(most)),
+            ..SetOptions::default()
+        };
+        // So it is if this future is dropped.
+        self.is_unsettled = true;
+        let result = self
+            .client
+            .set_with(&self.name, self.holder.name(), &options)
+            .await;
+        self.is_unsettled = matches!(&result, Err(error) if error.outcome() == Outcome::Unknown);
+        result
+    }
+
+    /// Gives the lease back when nobody waits for the outcome; the log is told of a failure.
+    async fn give_back_in_background(mut self) {
+        let given = self.give_back().await;
+        if self.is_unsettled {
+            return self.give_back_after_reconnect().await;
+        }
+        if let Err(error) = given {
+            self.log(&error);
+        }
+    }
+
+    /// A request to take the lease that waits for a lost connection to come back would take it then. What is sent after
+    /// that goes out behind it.
+    async fn give_back_after_reconnect(mut self) {
+        while self.is_unsettled {
+            let mut state = self.client.state();
+            // While nothing can be given back anyway, this does not keep a client that its users dropped.
+            let client = self.client.downgrade();
+            let Keeper {
+                name,
+                holder,
+                options,
+                ..
+            } = self;
+            let connected = state
+                .wait_for(|state| state.is_connected() || state.is_closed())
+                .await
+                .is_ok_and(|state| state.is_connected());
+            let (true, Some(client)) = (connected, client.upgrade()) else {
+                return;
+            };
+            self = Self {
+                client,
+                name,
+                holder,
+                options,
+                is_unsettled: true,
+            };
+            if let Err(error) = self.give_back().await
+                && self.client.state().borrow().is_connected()
+            {
+                return self.log(&error);
+            }
+        }
+    }
+
+    fn log(&self, error: &Error) {
+        tracing::warn!(
+            kind = ?error.kind(),
+            lease = ?self.options.duration,
+            "a lease could not be given back; it ends by itself when its time is over"
+        );
+    }
+
+    /// Deletes the key if it still holds our name, again and again until the lease must have ended by itself.
+    async fn give_back(&mut self) -> Result<Release, Error> {
+        let deadline = Instant::now() + self.options.duration;
+        let mut backoff = Backoff::new(GIVE_BACK_DELAY.0, GIVE_BACK_DELAY.1);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let options = DelOptions {
+                timeout: Some(left.min(self.client.shared().request_timeout())),
+                ..DelOptions::default()
+            };
+            let deleted = self
+                .client
+                .vdel_with(&self.name, self.holder.name(), &options)
+                .await;
+            let error = match deleted {
+                Ok(deleted) => {
+                    self.is_unsettled = false;
+                    return Ok(match deleted {
+                        VdelOutcome::Deleted { .. } => Release::Released,
+                        VdelOutcome::Absent | VdelOutcome::Mismatch => Release::NotHeld,
+                    });
+                }
+                Err(error) => error,
+            };
+            let delay = backoff.next(self.random());
+            if !is_passing(&error) || Instant::now() + delay >= deadline {
+                return Err(error);
+            }
+            sleep(delay).await;
+        }
+    }
+
+    fn random(&self) -> u64 {
+        // Without chance the delay is the longest one.
+        self.client.shared().platform().random().unwrap_or(u64::MAX)
+    }
+
+    fn error(&self, kind: ErrorKind, reason: &str) -> Error {
+        Error::new(
+            kind,
+            Outcome::NotDone,
+            action("holding the lease", &self.name),
+            reason,
+        )
+    }
+}

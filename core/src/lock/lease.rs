@@ -1,0 +1,213 @@
+//! Leases: one attempt to take, and who has it.
+use super::guard::Guard;
+use super::holder::{self, Holder};
+use super::keeper;
+use super::options::LeaseOptions;
+use super::{action, invalid};
+use crate::client::Client;
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::{Entry, Hlc, Observation, Observer};
+use bytes::Bytes;
+use std::time::Duration;
+
+/// A lease by its name, which is a key of the store.
+#[derive(Debug, Clone)]
+pub struct Lease {
+    client: Client,
+    name: Bytes,
+    options: LeaseOptions,
+}
+
+/// Who holds a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holding {
+    /// The holder.
+    pub holder: Holder,
+    /// The version of the lease, from when it was taken or last renewed.
+    pub version: Hlc,
+}
+
+/// What an attempt to take a lease brought.
+#[derive(Debug)]
+pub enum Acquisition {
+    /// It is ours.
+    Acquired(Guard),
+    /// Somebody else has it; `None` if he gave it back before he could be named.
+    Held(Option<Holding>),
+}
+
+impl Acquisition {
+    /// The guard, if the lease was taken.
+    pub fn guard(self) -> Option<Guard> {
+        match self {
+            Self::Acquired(guard) => Some(guard),
+            Self::Held(_) => None,
+        }
+    }
+}
+
+impl Lease {
+    pub(super) fn new(client: Client, name: &[u8], options: &LeaseOptions) -> Result<Self, Error> {
+        options.check("the lease", name)?;
+        Ok(Self {
+            client,
+            name: Bytes::copy_from_slice(name),
+            options: options.clone(),
+        })
+    }
+
+    /// The name.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Makes one attempt to take the lease (SET NEX PX).
+    ///
+    /// Dropping the future, or an unknown outcome, gives back in the background what may have been taken.
+    ///
+    /// # Errors
+    /// The request failed; or the key holds something else than a lease ([`ErrorKind::NotALock`]), which is left alone.
+    pub async fn acquire(&self) -> Result<Acquisition, Error> {
+        match keeper::acquire(&self.client, &self.name, &self.options).await? {
+            Some(guard) => Ok(Acquisition::Acquired(guard)),
+            None => self.holder().await.map(Acquisition::Held),
+        }
+    }
+
+    /// Gives back what is held under this holder's name (VDEL), whoever took it; for those who left a lease with
+    /// [`Guard::leave`]. A guard gives its lease back by itself.
+    ///
+    /// # Errors
+    /// The request failed, or the options have no [holder](LeaseOptions::holder).
+    pub async fn release(&self) -> Result<super::Release, Error> {
+        let Some(holder) = &self.options.holder else {
+            let reason = "only a lease whose holder is named in its options is released this way";
+            return Err(invalid("releasing the lease", &self.name, reason));
+        };
+        Ok(match self.client.vdel(&self.name, holder).await? {
+            crate::VdelOutcome::Deleted { .. } => super::Release::Released,
+            _ => super::Release::NotHeld,
+        })
+    }
+
+    /// Who holds the lease (GET).
+    ///
+    /// # Errors
+    /// The request failed; or the key holds something else than a lease ([`ErrorKind::NotALock`]).
+    pub async fn holder(&self) -> Result<Option<Holding>, Error> {
+        holding(&self.client, &self.name, &self.options).await
+    }
+
+    /// Follows who holds the lease, from now on.
+    pub async fn observe(&self) -> Result<HolderObserver, Error> {
+        let changes = self.client.observe(&self.name).await?;
+        Ok(HolderObserver {
+            lease: self.clone(),
+            changes,
+            known: None,
+            is_new: true,
+        })
+    }
+}
+
+/// Who holds a lease, read from the store.
+pub(super) async fn holding(
+    client: &Client,
+    name: &Bytes,
+    options: &LeaseOptions,
+) -> Result<Option<Holding>, Error> {
+    match client.get(name).await? {
+        None => Ok(None),
+        Some(entry) => understand(client, name, options, entry).map(Some),
+    }
+}
+
+/// Tells a lease from ordinary data: see `docs/locks.md`, "What a lock key may hold".
+pub(super) fn understand(
+    client: &Client,
+    name: &Bytes,
+    options: &LeaseOptions,
+    entry: Entry,
+) -> Result<Holding, Error> {
+    let Entry { value, version } = entry;
+    let no_lease = |reason: String| {
+        let action = action("the lease", name);
+        Err(Error::new(
+            ErrorKind::NotALock,
+            Outcome::NotDone,
+            action,
+            reason,
+        ))
+    };
+    if !holder::is_possible(&value) {
+        let bytes = value.len();
+        return no_lease(format!(
+            "its key holds {bytes} bytes of data that are not the name of a holder; they are left alone"
+        ));
+    }
+    let holder = Holder::new(value);
+    let age = client
+        .shared()
+        .platform()
+        .wall_ms()
+        .saturating_sub(version.wall_ms());
+    let age = Duration::from_secs(age / 1000);
+    if holder.lease().is_none() && age > options.foreign_lease_max {
+        return no_lease(format!(
+            "its key holds data that was last written {age:?} ago, which no lease lasts without being renewed; \
+             it is left alone"
+        ));
+    }
+    Ok(Holding { holder, version })
+}
+
+/// Follows who holds a lease.
+#[derive(Debug)]
+pub struct HolderObserver {
+    lease: Lease,
+    changes: Observer,
+    /// What was told last.
+    known: Option<Holding>,
+    /// Nothing was told yet, or an error.
+    is_new: bool,
+}
+
+impl HolderObserver {
+    /// Who holds the lease: at first who does now, then each time when it is somebody else, or nobody. `None` when the
+    /// client was closed or the store does not allow to observe the key any more.
+    ///
+    /// A holder that has the lease for a very short time may not be seen. Renewals are not told.
+    ///
+    /// # Errors
+    /// The store could not be asked; the next call asks again. Or the key holds something else than a lease.
+    pub async fn next(&mut self) -> Option<Result<Option<Holding>, Error>> {
+        loop {
+            if !self.is_new {
+                match self.changes.next().await? {
+                    Observation::Set { value, .. } if self.is_known(&value) => continue,
+                    Observation::Deleted { .. } if self.known.is_none() => continue,
+                    _ => {}
+                }
+            }
+            let holding = match self.lease.holder().await {
+                Ok(holding) => holding,
+                Err(error) => {
+                    self.is_new = true;
+                    return Some(Err(error));
+                }
+            };
+            let is_known = match (&self.known, &holding) {
+                (Some(known), Some(holding)) => known.holder == holding.holder,
+                (known, holding) => known.is_some() == holding.is_some(),
+            };
+            self.known.clone_from(&holding);
+            if std::mem::take(&mut self.is_new) || !is_known {
+                return Some(Ok(holding));
+            }
+        }
+    }
+
+    fn is_known(&self, value: &Bytes) -> bool {
+        matches!(&self.known, Some(holding) if holding.holder.name() == value)
+    }
+}

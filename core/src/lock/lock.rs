@@ -1,0 +1,229 @@
+//! Waiting for a lease.
+use super::guard::Guard;
+use super::lease::{self, Holding};
+use super::options::LockOptions;
+use super::turns::Turn;
+use super::{action, is_passing, keeper};
+use crate::client::backoff::Backoff;
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::{Client, Entry, Observation, Observer};
+use bytes::Bytes;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+/// How long a waiter that lost no round yet holds back when the lock becomes free, so that those who wait longer come
+/// first.
+const HOLD_BACK: Duration = Duration::from_millis(16);
+/// After how many lost rounds that is half as long.
+const PATIENCE: u32 = 4;
+/// The most that is added by chance, so that not all ask at once.
+const CHANCE: Duration = Duration::from_millis(4);
+/// The bounds of the delay after a request that failed.
+const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// After the end of a lease on the waiter's own clock: the store counts whole milliseconds.
+const AFTER_END: Duration = Duration::from_millis(2);
+/// The longest time without an attempt, if it is not known when the lease of the holder ends.
+const POLL_MAX: Duration = Duration::from_secs(30);
+
+/// Takes a lock, waiting for it as long as the options say.
+pub(super) async fn lock(
+    client: &Client,
+    name: &Bytes,
+    options: &LockOptions,
+) -> Result<Guard, Error> {
+    let mut contender = Contender {
+        client,
+        name,
+        options,
+        lets_others_ask: client.shared().turns.was_ours(name),
+        lost_rounds: 0,
+        holding: None,
+        error: None,
+    };
+    match options.wait {
+        None => contender.contend().await,
+        Some(Duration::ZERO) => {
+            match keeper::acquire(client, name, &options.lease).await? {
+                Some(guard) => return Ok(guard),
+                None => contender.holding = lease::holding(client, name, &options.lease).await?,
+            }
+            Err(contender.too_late(Duration::ZERO))
+        }
+        Some(wait) => {
+            let now = Instant::now();
+            // What cannot be counted is waited for as long as without a deadline.
+            let Some(deadline) = now.checked_add(wait) else {
+                return contender.contend().await;
+            };
+            match timeout_at(deadline, contender.contend()).await {
+                Ok(result) => result,
+                Err(_) => Err(contender.too_late(wait)),
+            }
+        }
+    }
+}
+
+struct Contender<'a> {
+    client: &'a Client,
+    name: &'a Bytes,
+    options: &'a LockOptions,
+    /// It had the lock a moment ago, and others wanted it.
+    lets_others_ask: bool,
+    /// How often somebody else was faster.
+    lost_rounds: u32,
+    /// Who had the lock when somebody was last seen.
+    holding: Option<Holding>,
+    /// Why the last request failed, unless a later one succeeded.
+    error: Option<Error>,
+}
+
+impl Contender<'_> {
+    /// Tries until it has the lock. Dropping the future leaves nothing behind.
+    async fn contend(&mut self) -> Result<Guard, Error> {
+        let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+        let mut observer = None;
+        loop {
+            match self.round(&mut observer).await {
+                Ok(Some(guard)) => {
+                    let turn = (self.lost_rounds > 0).then(|| Turn {
+                        client: self.client.clone(),
+                        name: self.name.clone(),
+                    });
+                    return Ok(guard.with_turn(turn));
+                }
+                Ok(None) => {
+                    self.error = None;
+                    backoff.reset();
+                }
+                Err(error) if is_passing(&error) => {
+                    self.error = Some(error);
+                    sleep(backoff.next(self.random())).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// One attempt, and the wait until there is reason for the next one.
+    ///
+    /// The first wait comes after an attempt, or a look, that was made while the key was already observed, so that an end
+    /// of the lease between the attempt and the wait is noticed.
+    async fn round(&mut self, observer: &mut Option<Observer>) -> Result<Option<Guard>, Error> {
+        let lease = &self.options.lease;
+        let asks_first = !std::mem::take(&mut self.lets_others_ask);
+        if asks_first && let Some(guard) = keeper::acquire(self.client, self.name, lease).await? {
+            return Ok(Some(guard));
+        }
+        let is_observed = observer.is_some();
+        let changes = match observer.take() {
+            Some(changes) => observer.insert(changes),
+            None => observer.insert(self.client.observe(self.name).await?),
+        };
+        if asks_first && !is_observed {
+            return Ok(None);
+        }
+        match lease::holding(self.client, self.name, lease).await? {
+            Some(holding) => {
+                self.saw(holding);
+                if !self.wait(changes).await? {
+                    *observer = None;
+                }
+            }
+            None if asks_first => return Ok(None),
+            None => {}
+        }
+        let hold_back = self.hold_back();
+        sleep(hold_back).await;
+        Ok(None)
+    }
+
+    /// Somebody has the lock.
+    fn saw(&mut self, holding: Holding) {
+        let known = self.holding.as_ref().map(|known| &known.holder);
+        if known != Some(&holding.holder) {
+            self.lost_rounds = self.lost_rounds.saturating_add(1);
+        }
+        self.holding = Some(holding);
+    }
+
+    /// Waits until the lock may be free: it was deleted or expired, or its time is over on our clock, since the
+    /// notification of that can be lost. Whether the key is still observed.
+    async fn wait(&mut self, changes: &mut Observer) -> Result<bool, Error> {
+        loop {
+            let end = Instant::now() + self.until_end();
+            let observation = tokio::select! {
+                observation = changes.next() => observation,
+                () = sleep_until(end) => return Ok(true),
+            };
+            match observation {
+                // Renewed, or taken over by somebody else.
+                Some(Observation::Set { value, version }) => {
+                    let entry = Entry { value, version };
+                    let lease = &self.options.lease;
+                    self.saw(lease::understand(self.client, self.name, lease, entry)?);
+                }
+                Some(_) => return Ok(true),
+                None => {
+                    let reason = changes.error();
+                    return reason.map_or(Ok(false), Err);
+                }
+            }
+        }
+    }
+
+    /// When to try again if nothing is heard: when the lease must be over, if its holder tells how long it lasts; or
+    /// about as often as our own lease would have to be taken anew.
+    fn until_end(&self) -> Duration {
+        let known = self
+            .holding
+            .as_ref()
+            .and_then(|holding| holding.holder.lease());
+        if let Some(lease) = known {
+            return lease + AFTER_END;
+        }
+        let period = self.options.lease.duration.min(POLL_MAX);
+        period / 2 + self.part_of(period)
+    }
+
+    /// How long to let others go first: the shorter, the more rounds were lost, so that who waits longest comes first.
+    fn hold_back(&self) -> Duration {
+        HOLD_BACK * PATIENCE / self.lost_rounds.saturating_add(PATIENCE) + self.part_of(CHANCE)
+    }
+
+    /// A random part of a time.
+    fn part_of(&self, whole: Duration) -> Duration {
+        let nanos = (u128::from(self.random()) * whole.as_nanos()) >> 64;
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    fn random(&self) -> u64 {
+        self.client.shared().platform().random().unwrap_or(u64::MAX)
+    }
+
+    /// The time to wait is over.
+    fn too_late(&mut self, wait: Duration) -> Error {
+        let action = action("locking", self.name);
+        match (&self.error, &self.holding) {
+            (Some(error), _) => {
+                let reason = format!("not within {wait:?}: {error}");
+                Error::new(error.kind(), Outcome::NotDone, action, reason)
+                    .with_source(error.clone())
+            }
+            (None, Some(Holding { holder, version })) => {
+                let hint = if holder.lease().is_some() {
+                    ""
+                } else {
+                    "; if that is not the name of a holder, the key holds ordinary data"
+                };
+                let reason = format!(
+                    "\"{holder}\" holds it, which was last renewed at {version}, and {wait:?} are over{hint}"
+                );
+                Error::new(ErrorKind::LockHeld, Outcome::NotDone, action, reason)
+            }
+            (None, None) => {
+                let reason = format!("it could not be taken within {wait:?}");
+                Error::new(ErrorKind::LockHeld, Outcome::NotDone, action, reason)
+            }
+        }
+    }
+}

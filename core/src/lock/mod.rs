@@ -1,0 +1,79 @@
+//! Leases, locks and elections that know when they are lost, and fenced compare-and-set ("Locking and fencing tokens").
+//!
+//! A [`Lease`] is taken in one attempt, a lock is [waited for](crate::Client::lock); both give a [`Guard`]. The guard
+//! renews the lease by itself, ends *before* the store can give the lease to somebody else, and sends its fencing token
+//! with every write, so that the store refuses a write that comes too late nevertheless. An [`Election`] is a lock whose
+//! holder proclaims a value. [`Client::update`](crate::Client::update) changes one key without any lock.
+//!
+//! ```no_run
+//! # async fn example(client: statestore::Client) -> Result<(), statestore::Error> {
+//! let guard = client.lock("pump/owner").await?;
+//! guard.set("pump/state", "running").await?;
+//! tokio::select! {
+//!     () = guard.lost() => println!("somebody else takes over"),
+//!     () = pump(&guard) => {}
+//! }
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! # async fn pump(guard: &statestore::Guard) {}
+//! ```
+//!
+//! # How long a guard is valid
+//!
+//! From the moment before the request that took or last renewed the lease was sent, for the time of the lease less a
+//! [safety margin](LeaseOptions::validity). The store begins to count when the request arrives, which is later, so its
+//! count ends later. Time is counted on the monotonic clock; a wall clock that jumps changes nothing. An answer that
+//! arrives when that time is over does not bring the guard back.
+//!
+//! `docs/locks.md` has the reasoning and the limits.
+
+mod cas;
+mod client;
+mod election;
+mod guard;
+mod guarded;
+mod holder;
+mod keeper;
+mod lease;
+#[allow(clippy::module_inception, reason = "the file holds what its name says")]
+mod lock;
+mod options;
+mod turns;
+mod update;
+mod validity;
+
+pub use cas::{CompareAndSet, Progress, Step};
+pub use election::{Election, Leader, LeaderObserver, Leadership};
+pub use guard::{Guard, Release};
+pub use holder::Holder;
+pub use lease::{Acquisition, HolderObserver, Holding, Lease};
+pub use options::{LeaseOptions, LockOptions, Renewal};
+pub(crate) use turns::Turns;
+pub use update::{UpdateOptions, UpdateOutcome};
+
+use crate::error::{Error, ErrorKind, Outcome};
+
+/// What is done with a lock, as people read it, a long name shortened.
+fn action(verb: &str, name: &[u8]) -> String {
+    const SHOWN: usize = 64;
+    let dots = if name.len() > SHOWN { "…" } else { "" };
+    let name = name.get(..SHOWN).unwrap_or(name).escape_ascii();
+    format!("{verb} \"{name}{dots}\"")
+}
+
+fn invalid(verb: &str, name: &[u8], reason: impl Into<String>) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        Outcome::NotDone,
+        action(verb, name),
+        reason,
+    )
+}
+
+/// Whether the same request may succeed later, so that somebody who waits goes on waiting.
+fn is_passing(error: &Error) -> bool {
+    error.is_retryable()
+        || error.outcome() == Outcome::Unknown
+            && !matches!(error.kind(), ErrorKind::Closed | ErrorKind::InvalidResponse)
+}

@@ -1,0 +1,142 @@
+//! What can be chosen about leases and locks.
+use super::{holder, invalid};
+use crate::error::Error;
+use bytes::Bytes;
+use std::time::Duration;
+
+/// The shortest lease.
+const SHORTEST: Duration = Duration::from_millis(100);
+/// The longest lease: one that needs to be longer should be renewed.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// The part of the safety margin that does not depend on the lease: the store counts whole milliseconds, and a write
+/// takes its time to leave the process.
+const FIXED_MARGIN: Duration = Duration::from_millis(10);
+/// The part of the lease by which the clocks of client and store may drift apart.
+const DRIFT: u32 = 100;
+/// The shortest time between renewals.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// For how long after a request was sent a key that expires `after` so much is certainly there.
+pub(super) fn certain(after: Duration) -> Duration {
+    after
+        .saturating_sub(after / DRIFT)
+        .saturating_sub(FIXED_MARGIN)
+}
+
+/// When a guard renews its lease.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Renewal {
+    /// By itself, each time a third of the lease is over.
+    #[default]
+    Third,
+    /// By itself, each time so much is over.
+    Every(Duration),
+    /// Only when [`Guard::renew`](super::Guard::renew) is called.
+    Manual,
+}
+
+/// Options of [`Client::lease_with`](crate::Client::lease_with).
+///
+/// ```
+/// use statestore::LeaseOptions;
+/// use std::time::Duration;
+///
+/// let options = LeaseOptions {
+///     duration: Duration::from_secs(3),
+///     ..LeaseOptions::default()
+/// };
+/// assert_eq!(options.validity(), Duration::from_millis(2_960));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseOptions {
+    /// How long the lease lasts at the store after it was taken or renewed: 100 ms to a day, whole milliseconds, rounded
+    /// up (default: 10 s).
+    pub duration: Duration,
+    /// When the guard renews it.
+    pub renewal: Renewal,
+    /// The name under which it is held. Without one, each attempt gets a name that nobody else has, so that two tasks
+    /// of one process exclude each other; whoever uses one name twice takes the lease from himself.
+    pub holder: Option<Bytes>,
+    /// How long an attempt may take; [`Settings::request_timeout`](crate::Settings::request_timeout) unless given, and
+    /// never longer than [`validity`](Self::validity).
+    pub timeout: Option<Duration>,
+    /// How old a value of the key that this library did not write may become and still count as somebody's lease
+    /// (default: 1 hour). Renewal makes it new; ordinary data stays as old as it is.
+    pub foreign_lease_max: Duration,
+}
+
+impl Default for LeaseOptions {
+    fn default() -> Self {
+        Self {
+            duration: Duration::from_secs(10),
+            renewal: Renewal::Third,
+            holder: None,
+            timeout: None,
+            foreign_lease_max: Duration::from_secs(3600),
+        }
+    }
+}
+
+impl LeaseOptions {
+    /// How long a guard is valid after the request that took or renewed the lease was sent: the
+    /// [`duration`](Self::duration) less a hundredth of it, by which clocks may drift apart, and less 10 ms.
+    pub fn validity(&self) -> Duration {
+        certain(self.duration)
+    }
+
+    /// After what time the lease is renewed, unless that is left to the caller.
+    pub(super) fn renewal_interval(&self) -> Option<Duration> {
+        match self.renewal {
+            Renewal::Third => Some(self.duration / 3),
+            Renewal::Every(interval) => Some(interval),
+            Renewal::Manual => None,
+        }
+    }
+
+    /// Refuses what cannot work before anything is sent.
+    pub(super) fn check(&self, verb: &str, name: &[u8]) -> Result<(), Error> {
+        let refuse = |reason: String| Err(invalid(verb, name, reason));
+        if name.is_empty() {
+            return refuse("the name is empty".into());
+        }
+        if self.duration < SHORTEST {
+            return refuse(format!(
+                "a lease of {:?} is too short; it lasts at least {SHORTEST:?}",
+                self.duration
+            ));
+        }
+        if self.duration > LONGEST {
+            return refuse("a lease lasts at most a day; renew it to keep it longer".into());
+        }
+        if let Renewal::Every(interval) = self.renewal {
+            if interval < SHORTEST_INTERVAL {
+                return refuse(format!(
+                    "a renewal every {interval:?} is too often; at least {SHORTEST_INTERVAL:?} lie between two"
+                ));
+            }
+            if interval >= self.validity() {
+                return refuse(format!(
+                    "a renewal every {interval:?} comes too late for a lease of {:?}, which counts for {:?}",
+                    self.duration,
+                    self.validity()
+                ));
+            }
+        }
+        match &self.holder {
+            Some(name) if !holder::is_possible(name) => refuse(
+                "the holder's name is not one: it is not empty, and UTF-8 without control characters".into(),
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Options of [`Client::lock_with`](crate::Client::lock_with).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LockOptions {
+    /// The lease that is behind the lock.
+    pub lease: LeaseOptions,
+    /// How long to wait for the lock; without it, for ever. With zero there is one attempt.
+    pub wait: Option<Duration>,
+}

@@ -1,0 +1,50 @@
+//! Letting others go first after having had a contended lock.
+use crate::Client;
+use bytes::Bytes;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// For how long a client remembers that others wanted a lock.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// The contended locks that a client gave back a moment ago.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    ended: Mutex<Vec<(Bytes, Instant)>>,
+}
+
+impl Turns {
+    /// Whether this client gave the lock back a moment ago, and others wanted it.
+    pub(super) fn was_ours(&self, name: &Bytes) -> bool {
+        let now = Instant::now();
+        let ended = self.ended();
+        let mut of_name = ended.iter().filter(|(other, _)| other == name);
+        of_name.any(|(_, at)| now < *at + MOMENT)
+    }
+
+    fn end(&self, name: Bytes) {
+        let now = Instant::now();
+        let mut ended = self.ended();
+        ended.retain(|(_, at)| now < *at + MOMENT);
+        ended.push((name, now));
+    }
+
+    fn ended(&self) -> MutexGuard<'_, Vec<(Bytes, Instant)>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// That a client has a contended lock; dropped when it does not have it any more.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) client: Client,
+    pub(super) name: Bytes,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let name = std::mem::take(&mut self.name);
+        self.client.shared().turns.end(name);
+    }
+}

@@ -1,0 +1,112 @@
+//! How long a guard may believe that it holds its lease.
+use crate::error::Error;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+/// Until when a lease is held for certain, shared by the guard and the task that renews it.
+///
+/// Once it has been over at any moment it stays over, whoever looked first.
+#[derive(Debug)]
+pub(super) struct Validity {
+    state: watch::Sender<State>,
+}
+
+#[derive(Debug, Clone)]
+struct State {
+    until: Instant,
+    /// Nobody may rely on it any more.
+    is_over: bool,
+    /// Why it is over, or would be if it ended now.
+    reason: Option<Error>,
+}
+
+impl State {
+    fn is_valid(&self) -> bool {
+        // The clock is read under the lock of the state, so that an extension comes before or after, never between.
+        !self.is_over && Instant::now() < self.until
+    }
+}
+
+impl Validity {
+    pub(super) fn new(until: Instant) -> Self {
+        Self {
+            state: watch::Sender::new(State {
+                until,
+                is_over: false,
+                reason: None,
+            }),
+        }
+    }
+
+    pub(super) fn is_valid(&self) -> bool {
+        self.state.borrow().is_valid()
+    }
+
+    pub(super) fn until(&self) -> Instant {
+        self.state.borrow().until
+    }
+
+    /// What is left of it; `None` if it is over.
+    pub(super) fn left(&self) -> Option<Duration> {
+        let state = self.state.borrow();
+        let left = state.until.saturating_duration_since(Instant::now());
+        (!state.is_over && !left.is_zero()).then_some(left)
+    }
+
+    /// The lease was renewed. Whether that came in time.
+    pub(super) fn extend(&self, until: Instant) -> bool {
+        self.state.send_if_modified(|state| {
+            let is_valid = state.is_valid();
+            if is_valid {
+                state.until = state.until.max(until);
+                state.reason = None;
+            } else {
+                state.is_over = true;
+            }
+            is_valid
+        })
+    }
+
+    /// What is going to be the reason if it ends by its time.
+    pub(super) fn in_danger(&self, reason: Error) {
+        self.state.send_modify(|state| {
+            if !state.is_over {
+                state.reason = Some(reason);
+            }
+        });
+    }
+
+    /// Ends it at once.
+    pub(super) fn end(&self, reason: Option<Error>) {
+        self.state.send_modify(|state| {
+            state.is_over = true;
+            state.reason = reason.or(state.reason.take());
+        });
+    }
+
+    pub(super) fn reason(&self) -> Option<Error> {
+        self.state.borrow().reason.clone()
+    }
+
+    /// Ready when it is over.
+    pub(super) fn over(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let mut state = self.state.subscribe();
+        async move {
+            loop {
+                let until = {
+                    let state = state.borrow_and_update();
+                    if !state.is_valid() {
+                        return;
+                    }
+                    state.until
+                };
+                tokio::select! {
+                    () = sleep_until(until) => {}
+                    // Whoever could renew it is gone.
+                    changed = state.changed() => if changed.is_err() { return },
+                }
+            }
+        }
+    }
+}

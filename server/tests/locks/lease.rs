@@ -1,0 +1,233 @@
+//! Taking, naming and giving back.
+use crate::machine::Machine;
+use crate::world::World;
+use bytes::Bytes;
+use statestore::{
+    Acquisition, Client, ConnectionState, Error, ErrorKind, Guard, LeaseOptions, LockOptions,
+    Outcome, Release, Renewal, SetOptions,
+};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+pub(crate) fn lasting(duration: Duration) -> LeaseOptions {
+    LeaseOptions {
+        duration,
+        ..LeaseOptions::default()
+    }
+}
+
+pub(crate) async fn try_take(client: &Client, options: &LeaseOptions) -> Option<Guard> {
+    let lease = client.lease_with("lock", options).unwrap();
+    lease.acquire().await.unwrap().guard()
+}
+
+pub(crate) async fn take(client: &Client, options: &LeaseOptions) -> Guard {
+    try_take(client, options).await.expect("it is free")
+}
+
+fn assert_refused_unsent(client: &Client, error: &Error, words: &str) {
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::InvalidArgument, Outcome::NotDone)
+    );
+    assert!(error.to_string().contains(words), "{error}");
+    assert_eq!(client.counters().sent, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_work_is_refused_before_anything_is_sent() {
+    let client = Machine::new(&World::start(), "one", 1).connect().await;
+    let every = |interval| LeaseOptions {
+        renewal: Renewal::Every(interval),
+        ..lasting(SECOND)
+    };
+    let named = |holder: &'static str| LeaseOptions {
+        holder: Some(Bytes::from_static(holder.as_bytes())),
+        ..LeaseOptions::default()
+    };
+    for (options, words) in [
+        (lasting(Duration::from_millis(99)), "too short"),
+        (lasting(Duration::MAX), "at most a day"),
+        (every(SECOND), "too late"),
+        (every(Duration::from_millis(985)), "too late"),
+        (every(Duration::ZERO), "too often"),
+        (named(""), "the holder's name"),
+        (named("a\nb"), "the holder's name"),
+    ] {
+        let error = client.lease_with("lock", &options).unwrap_err();
+        assert_refused_unsent(&client, &error, words);
+        let options = LockOptions {
+            lease: options,
+            wait: None,
+        };
+        let error = client.lock_with("lock", &options).await.unwrap_err();
+        assert_refused_unsent(&client, &error, words);
+        let error = client.election_with("lock", &options).unwrap_err();
+        assert_refused_unsent(&client, &error, words);
+    }
+    assert_refused_unsent(&client, &client.lease("").unwrap_err(), "the name is empty");
+    let error = client.lock("").await.unwrap_err();
+    assert_refused_unsent(&client, &error, "the name is empty");
+    let error = client.update("", |_| Some("")).await.unwrap_err();
+    assert_refused_unsent(&client, &error, "the key is empty");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_leases_of_one_process_exclude_each_other() {
+    let client = Machine::new(&World::start(), "one", 1).connect().await;
+    let first = take(&client, &LeaseOptions::default()).await;
+    let lease = client.lease("lock").unwrap();
+    let Acquisition::Held(Some(holding)) = lease.acquire().await.unwrap() else {
+        panic!("it is held");
+    };
+    assert_eq!(holding.holder, *first.holder());
+    assert_eq!(holding.version, *first.token());
+    assert_eq!(holding.holder.client_id(), Some("one"));
+    assert_eq!(first.release().await.unwrap(), Release::Released);
+    assert_eq!(lease.holder().await.unwrap(), None);
+
+    let second = take(&client, &LeaseOptions::default()).await;
+    assert_ne!(*second.holder(), holding.holder);
+    assert!(*second.token() > holding.version);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_left_can_be_renewed_and_released_by_its_name() {
+    let world = World::start();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    let options = LeaseOptions {
+        holder: Some("shift 1".into()),
+        renewal: Renewal::Manual,
+        ..lasting(SECOND)
+    };
+    let taken = take(&client, &options).await;
+    let first = taken.token().clone();
+    taken.leave().await;
+    sleep(SECOND / 2).await;
+    let renewed = take(&client, &options).await;
+    assert!(*renewed.token() > first);
+    renewed.leave().await;
+    sleep(SECOND * 3 / 4).await;
+    assert_eq!(world.value("lock").unwrap(), "shift 1");
+    let lease = client.lease_with("lock", &options).unwrap();
+    assert_eq!(lease.release().await.unwrap(), Release::Released);
+    assert_eq!(lease.release().await.unwrap(), Release::NotHeld);
+    let unnamed = client.lease("lock").unwrap().release().await.unwrap_err();
+    assert_eq!(unnamed.kind(), ErrorKind::InvalidArgument);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ordinary_data_is_told_from_a_lease_and_left_alone() {
+    let world = World::start();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    let lease = client.lease("lock").unwrap();
+    for data in [&b""[..], b"{\n  \"setPoint\": 21\n}", b"\x00\x01", b"\xff"] {
+        client.set("lock", data).await.unwrap();
+        let error = lease.acquire().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotALock, "{error}");
+        let error = client.lock("lock").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotALock, "{error}");
+        assert_eq!(
+            lease.holder().await.unwrap_err().kind(),
+            ErrorKind::NotALock
+        );
+        assert_eq!(world.value("lock").unwrap(), data);
+    }
+
+    // It could be a client id, so somebody may hold it; but nobody holds a lease for so long without renewing it.
+    client.set("lock", "21.5").await.unwrap();
+    let Acquisition::Held(Some(holding)) = lease.acquire().await.unwrap() else {
+        panic!("it may be held");
+    };
+    assert_eq!(holding.holder.name(), "21.5");
+    assert_eq!(holding.holder.client_id(), None);
+    let waiter = client.lock("lock");
+    let started = Instant::now();
+    assert_eq!(waiter.await.unwrap_err().kind(), ErrorKind::NotALock);
+    assert!(started.elapsed() >= LeaseOptions::default().foreign_lease_max);
+    assert_eq!(
+        lease.acquire().await.unwrap_err().kind(),
+        ErrorKind::NotALock
+    );
+    assert_eq!(world.value("lock").unwrap(), "21.5");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_dropped_leaves_nothing_behind() {
+    let world = World::start();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    world.set_latency(Duration::from_millis(20));
+    let lease = client.lease("lock").unwrap();
+    // Before, while and after the store takes the request.
+    for milliseconds in [0, 10, 30, 39, 41, 50] {
+        let attempt = tokio::time::timeout(Duration::from_millis(milliseconds), lease.acquire());
+        drop(attempt.await);
+        sleep(SECOND).await;
+        assert_eq!(world.value("lock"), None, "{milliseconds} ms");
+    }
+    let changes = world.history().len();
+    assert!(changes >= 2, "some of them were carried out");
+    sleep(60 * SECOND).await;
+    assert_eq!(world.history().len(), changes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_delivered_late_is_undone() {
+    let world = World::start();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    world.silence("one", true);
+    let lease = client.lease_with("lock", &lasting(SECOND)).unwrap();
+    let error = lease.acquire().await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::TimedOut, Outcome::Unknown)
+    );
+    // Longer than the lease; then the session delivers what it could not deliver before.
+    sleep(20 * SECOND).await;
+    assert!(world.history().is_empty());
+    world.silence("one", false);
+    sleep(60 * SECOND).await;
+    let history = world.history();
+    let [taken, given_back] = &history[..] else {
+        panic!("{history:?}");
+    };
+    assert!(taken.value.is_some() && given_back.value.is_none());
+    assert!(given_back.at - taken.at < SECOND / 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn giving_back_does_not_keep_a_client_that_nobody_uses() {
+    let world = World::start();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    let mut state = client.state();
+    world.silence("one", true);
+    let lease = client.lease_with("lock", &lasting(SECOND)).unwrap();
+    lease.acquire().await.unwrap_err();
+    drop((lease, client));
+    let closed = state.wait_for(ConnectionState::is_closed).await;
+    closed.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_sees_each_holder_once_whatever_is_renewed() {
+    let world = World::start();
+    let one = Machine::new(&world, "one", 1).connect().await;
+    let two = Machine::new(&world, "two", 2).connect().await;
+    let mut holders = two.lease("lock").unwrap().observe().await.unwrap();
+    assert_eq!(holders.next().await.unwrap().unwrap(), None);
+    let guard = take(&one, &lasting(SECOND)).await;
+    let seen = holders.next().await.unwrap().unwrap().unwrap();
+    assert_eq!(seen.holder, *guard.holder());
+    sleep(5 * SECOND).await;
+    guard.release().await.unwrap();
+    assert_eq!(holders.next().await.unwrap().unwrap(), None);
+    one.set_with("lock", "\n", &SetOptions::default())
+        .await
+        .unwrap();
+    let error = holders.next().await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotALock);
+    two.close().await;
+    assert!(holders.next().await.unwrap().is_err());
+}

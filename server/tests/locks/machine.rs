@@ -1,0 +1,133 @@
+//! A client's machine: its clock, its chance, and that it can stand still.
+use crate::world::World;
+use statestore::platform::{Connecting, Duplex, Platform, Task};
+use statestore::{Client, Settings};
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// One machine with one client at a time.
+#[derive(Debug, Clone)]
+pub(crate) struct Machine {
+    pub(crate) world: World,
+    pub(crate) name: &'static str,
+    gate: Arc<Gate>,
+    /// By how much its wall clock is wrong.
+    clock_ms: Arc<AtomicI64>,
+    chance: Arc<Mutex<fastrand::Rng>>,
+}
+
+/// Keeps tasks from running.
+#[derive(Debug, Default)]
+struct Gate(Mutex<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    is_closed: bool,
+    tasks: Vec<Waker>,
+}
+
+impl Machine {
+    pub(crate) fn new(world: &World, name: &'static str, seed: u64) -> Self {
+        Self {
+            world: world.clone(),
+            name,
+            gate: Arc::default(),
+            clock_ms: Arc::default(),
+            chance: Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))),
+        }
+    }
+
+    /// A connected client whose name is the machine's.
+    pub(crate) async fn connect(&self) -> Client {
+        Client::connect(self.settings()).await.unwrap()
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        Settings::new("simulated", 1)
+            .client_id(self.name)
+            .platform(self.clone())
+            .request_timeout(Duration::from_secs(5))
+            .ping_timeout(Duration::from_secs(2))
+            .keep_alive(Duration::from_secs(5))
+    }
+
+    /// Runs a task on this machine.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        tokio::spawn(Gated {
+            gate: self.gate.clone(),
+            task: Box::pin(task),
+        })
+    }
+
+    /// From now on nothing runs.
+    pub(crate) fn stop(&self) {
+        self.gate.0.lock().unwrap().is_closed = true;
+    }
+
+    pub(crate) fn go_on(&self) {
+        let tasks = {
+            let mut held = self.gate.0.lock().unwrap();
+            held.is_closed = false;
+            std::mem::take(&mut held.tasks)
+        };
+        tasks.into_iter().for_each(Waker::wake);
+    }
+
+    /// Sets its wall clock.
+    pub(crate) fn set_clock(&self, wrong_by_ms: i64) {
+        self.clock_ms.store(wrong_by_ms, Ordering::Relaxed);
+    }
+}
+
+struct Gated<T> {
+    gate: Arc<Gate>,
+    task: Pin<Box<dyn Future<Output = T> + Send>>,
+}
+
+impl<T> Future for Gated<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        {
+            let mut held = self.gate.0.lock().unwrap();
+            if held.is_closed {
+                held.tasks.push(context.waker().clone());
+                return Poll::Pending;
+            }
+        }
+        self.task.as_mut().poll(context)
+    }
+}
+
+impl Platform for Machine {
+    fn wall_ms(&self) -> u64 {
+        let now_ms = self.world.true_wall_ms();
+        now_ms.saturating_add_signed(self.clock_ms.load(Ordering::Relaxed))
+    }
+
+    fn random(&self) -> io::Result<u64> {
+        Ok(self.chance.lock().unwrap().u64(..))
+    }
+
+    fn spawn(&self, task: Task) {
+        self.run(task);
+    }
+
+    fn connect(&self) -> Option<Connecting> {
+        let (world, name) = (self.world.clone(), self.name);
+        Some(Box::pin(async move {
+            let stream = world
+                .connect(name)
+                .ok_or(io::ErrorKind::ConnectionRefused)?;
+            Ok(Box::new(stream) as Box<dyn Duplex>)
+        }))
+    }
+}

@@ -1,0 +1,9 @@
+//! Leases, locks, elections and updates of whole clients against a whole front, on simulated time.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod election;
+mod lease;
+mod machine;
+mod renewal;
+mod update;
+mod waiting;
+mod world;

@@ -1,0 +1,313 @@
+//! What a guard knows of its lease.
+use crate::lease::{SECOND, lasting, take, try_take};
+use crate::machine::Machine;
+use crate::world::World;
+use statestore::{Client, ErrorKind, Guard, LeaseOptions, Outcome, Release, Renewal, SetOptions};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+async fn one_and_two(world: &World) -> (Client, Client) {
+    let one = Machine::new(world, "one", 1).connect().await;
+    let two = Machine::new(world, "two", 2).connect().await;
+    (one, two)
+}
+
+/// Waits until the guard is lost, and checks that it is lost before the store ended the lease.
+async fn assert_lost_before_the_store_ends_it(world: &World, guard: &Guard) {
+    guard.lost().await;
+    let lost_at = Instant::now();
+    assert!(!guard.is_valid());
+    assert!(world.value("lock").is_some(), "the store still has it");
+    sleep(60 * SECOND).await;
+    let end = world
+        .history()
+        .into_iter()
+        .find(|change| change.value.is_none());
+    assert!(end.expect("the lease ended").at >= lost_at);
+    assert!(!guard.is_valid(), "a lost guard stays lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_each_time_a_third_of_it_is_over() {
+    let world = World::start();
+    let (one, two) = one_and_two(&world).await;
+    let start = Instant::now();
+    let guard = take(&one, &lasting(3 * SECOND)).await;
+    sleep(Duration::from_millis(10_500)).await;
+    let at: Vec<_> = world
+        .history()
+        .iter()
+        .map(|change| (change.at - start).as_secs())
+        .collect();
+    assert_eq!(at, (0..=10).collect::<Vec<_>>());
+    assert!(guard.is_valid());
+    assert!(try_take(&two, &lasting(SECOND)).await.is_none());
+    let token = guard.token().clone();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert!(*take(&two, &lasting(SECOND)).await.token() > token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_renewal_a_guard_ends_just_before_its_lease() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    let options = LeaseOptions {
+        renewal: Renewal::Manual,
+        ..lasting(10 * SECOND)
+    };
+    let start = Instant::now();
+    let guard = take(&one, &options).await;
+    assert_eq!(guard.valid_until(), start + options.validity());
+    sleep(5 * SECOND).await;
+    let renewed = guard.renew().await.unwrap();
+    assert!(
+        renewed > *guard.token(),
+        "the key has a new version, the guard its old token"
+    );
+    assert_eq!(guard.valid_until(), start + 5 * SECOND + options.validity());
+    assert_lost_before_the_store_ends_it(&world, &guard).await;
+    assert_eq!(guard.renew().await.unwrap_err().kind(), ErrorKind::LockLost);
+    assert_eq!(guard.release().await.unwrap(), Release::NotHeld);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_without_a_connection_ends_before_its_lease() {
+    let world = World::start();
+    let (one, two) = one_and_two(&world).await;
+    let guard = take(&one, &lasting(3 * SECOND)).await;
+    sleep(SECOND / 2).await;
+    world.silence("one", true);
+    guard.lost().await;
+    assert!(try_take(&two, &lasting(SECOND)).await.is_none());
+    assert_lost_before_the_store_ends_it(&world, &guard).await;
+    assert_eq!(guard.reason().unwrap().kind(), ErrorKind::TimedOut);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_machine_finds_its_guard_lost() {
+    let world = World::start();
+    let machine = Machine::new(&world, "one", 1);
+    let one = machine.connect().await;
+    let two = Machine::new(&world, "two", 2).connect().await;
+    let guard = take(&one, &lasting(SECOND)).await;
+    let write = guard.set("protected", "first");
+    write.await.unwrap();
+    machine.stop();
+    assert_lost_before_the_store_ends_it(&world, &guard).await;
+    let next = take(&two, &lasting(SECOND)).await;
+    next.set("protected", "second").await.unwrap();
+    machine.go_on();
+
+    let sent = one.counters().sent;
+    let error = guard.set("protected", "late").await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::LockLost, Outcome::NotDone)
+    );
+    for error in [
+        guard.del("protected").await.unwrap_err(),
+        guard.check().unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::LockLost);
+    }
+    assert_eq!(one.counters().sent, sent, "nothing was sent");
+    // The same write past all checks, as if the machine had stopped after them.
+    let unchecked = SetOptions {
+        fencing_token: Some(guard.token().clone()),
+        ..SetOptions::default()
+    };
+    let error = one
+        .set_with("protected", "late", &unchecked)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FencingTokenLower);
+    assert_eq!(world.value("protected").unwrap(), "second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_is_answered_too_late_does_not_bring_the_guard_back() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    let guard = take(&one, &lasting(SECOND)).await;
+    // The renewal at 333 ms is carried out at 833 ms and answered at 1333 ms.
+    world.set_latency(SECOND / 2);
+    guard.lost().await;
+    let renewals = world.history().len();
+    assert_eq!(renewals, 2, "it was renewed, only nobody heard of it");
+    sleep(5 * SECOND).await;
+    assert!(!guard.is_valid());
+    assert_eq!(world.value("lock"), None, "it was given back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_over_before_the_answer_comes_is_not_taken() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    world.set_latency(SECOND * 6 / 10);
+    let lease = one.lease_with("lock", &lasting(SECOND)).unwrap();
+    let error = lease.acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    sleep(5 * SECOND).await;
+    assert_eq!(world.value("lock"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_survives_a_restart_of_the_server_and_renews_soon_after_it() {
+    let world = World::start();
+    let (one, two) = one_and_two(&world).await;
+    let guard = take(&one, &lasting(9 * SECOND)).await;
+    sleep(2 * SECOND).await;
+    world.shut_down();
+    sleep(3 * SECOND).await;
+    world.come_back(true);
+    let back = Instant::now();
+    sleep(3 * SECOND).await;
+    let renewed = world.history().last().unwrap().at;
+    assert!(
+        renewed > back && renewed < back + 2 * SECOND,
+        "{:?}",
+        renewed - back
+    );
+    sleep(60 * SECOND).await;
+    assert!(guard.is_valid());
+    assert!(try_take(&two, &lasting(SECOND)).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_is_lost_at_the_next_renewal_if_somebody_took_its_lease_away() {
+    let world = World::start();
+    let (one, two) = one_and_two(&world).await;
+    let guard = take(&one, &lasting(3 * SECOND)).await;
+    let start = Instant::now();
+    two.del("lock").await.unwrap();
+    let thief = take(&two, &lasting(30 * SECOND)).await;
+    guard.lost().await;
+    assert_eq!(start.elapsed().as_secs(), 1);
+    assert!(
+        guard
+            .reason()
+            .unwrap()
+            .to_string()
+            .contains("somebody else")
+    );
+    assert_eq!(guard.release().await.unwrap(), Release::NotHeld);
+    assert!(thief.is_valid());
+    assert_eq!(world.value("lock").unwrap(), thief.holder().name());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guarded_write_does_not_wait_longer_than_the_lease_was_certain() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    let guard = take(&one, &lasting(SECOND)).await;
+    world.silence("one", true);
+    let valid_until = guard.valid_until();
+    let error = guard.set("protected", "value").await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::LockLost, Outcome::Unknown)
+    );
+    let late = Instant::now().saturating_duration_since(valid_until);
+    assert!(late <= Duration::from_millis(2), "{late:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guarded_write_takes_no_token_but_its_guards() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    let guard = take(&one, &lasting(SECOND)).await;
+    let options = SetOptions {
+        fencing_token: Some(guard.token().clone()),
+        ..SetOptions::default()
+    };
+    let error = guard
+        .set_with("protected", "value", &options)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_writes_of_a_guard_have_one_token_across_renewals() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    let guard = take(&one, &lasting(SECOND)).await;
+    let early = SetOptions {
+        fencing_token: Some(guard.token().clone()),
+        ..SetOptions::default()
+    };
+    sleep(5 * SECOND).await;
+    guard.set("protected", "1").await.unwrap();
+    // Somebody to whom the token was handed before is not kept out by the renewals.
+    one.set_with("protected", "2", &early).await.unwrap();
+    guard.vdel("protected", "2").await.unwrap();
+    assert_eq!(world.value("protected"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_under_way_does_not_take_the_lease_again_after_its_release() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    world.set_latency(Duration::from_millis(100));
+    for milliseconds in [300, 340, 440, 530, 560] {
+        let guard = take(&one, &lasting(SECOND)).await;
+        let until =
+            guard.valid_until() - lasting(SECOND).validity() + Duration::from_millis(milliseconds);
+        sleep_until(until).await;
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        assert_eq!(world.value("lock"), None);
+        let changes = world.history().len();
+        sleep(5 * SECOND).await;
+        assert_eq!(world.history().len(), changes, "{milliseconds} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_goes_on_when_nobody_waits_for_it() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    let guard = take(&one, &lasting(10 * SECOND)).await;
+    world.set_latency(Duration::from_millis(100));
+    let given_up = timeout(Duration::from_millis(50), guard.release()).await;
+    assert!(given_up.is_err());
+    sleep(SECOND).await;
+    assert_eq!(world.value("lock"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_guard_is_released_and_nothing_goes_on_renewing() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    let guard = take(&one, &lasting(10 * SECOND)).await;
+    let lost = guard.lost();
+    let start = Instant::now();
+    drop(guard);
+    lost.await;
+    sleep(60 * SECOND).await;
+    let history = world.history();
+    let end = history.last().unwrap();
+    assert!(end.value.is_none() && end.at - start < SECOND);
+    assert_eq!(history.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn clocks_that_jump_change_nothing() {
+    let world = World::start();
+    let machine = Machine::new(&world, "one", 1);
+    let one = machine.connect().await;
+    let two = Machine::new(&world, "two", 2).connect().await;
+    let guard = take(&one, &lasting(3 * SECOND)).await;
+    for wrong_by_ms in [50_000, 120_000, 60_000] {
+        world.set_clock(wrong_by_ms);
+        sleep(10 * SECOND).await;
+        assert!(guard.is_valid(), "server {wrong_by_ms}");
+        assert!(try_take(&two, &lasting(SECOND)).await.is_none());
+    }
+    machine.set_clock(-120_000);
+    sleep(10 * SECOND).await;
+    assert!(guard.is_valid());
+    // A client whose clock is more than a minute ahead of the store's is refused, and loses its lease in time.
+    machine.set_clock(240_000);
+    assert_lost_before_the_store_ends_it(&world, &guard).await;
+    assert_eq!(guard.reason().unwrap().kind(), ErrorKind::TimestampSkew);
+}

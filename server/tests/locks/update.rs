@@ -1,0 +1,115 @@
+//! Updates by several clients at a time.
+use crate::lease::SECOND;
+use crate::machine::Machine;
+use crate::world::World;
+use statestore::{Client, Entry, ErrorKind, Outcome, UpdateOptions, UpdateOutcome};
+use std::time::Duration;
+use tokio::time::sleep;
+
+fn number(entry: Option<&Entry>) -> u64 {
+    entry.map_or(0, |entry| {
+        std::str::from_utf8(&entry.value).unwrap().parse().unwrap()
+    })
+}
+
+async fn increment(client: &Client, options: &UpdateOptions) -> UpdateOutcome {
+    let change = |old: Option<&Entry>| Some((number(old) + 1).to_string());
+    client.update_with("count", options, change).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_increment_is_lost_between_clients_and_tasks() {
+    let world = World::start();
+    let options = UpdateOptions {
+        timeout: Some(600 * SECOND),
+        ..UpdateOptions::default()
+    };
+    let mut tasks = Vec::new();
+    for (seed, name) in [(1, "one"), (2, "two"), (3, "three")] {
+        let client = Machine::new(&world, name, seed).connect().await;
+        for _ in 0..2 {
+            let (client, options) = (client.clone(), options.clone());
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..10 {
+                    let updated = increment(&client, &options).await;
+                    assert!(matches!(updated, UpdateOutcome::Applied { .. }));
+                }
+            }));
+        }
+    }
+    world.set_latency(Duration::from_millis(2));
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(world.value("count").unwrap(), "60");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_change_changes_nothing_and_a_plain_write_is_kept_out_afterwards() {
+    let world = World::start();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    let unchanged = client.update("count", |old| {
+        assert_eq!(old, None);
+        None::<&str>
+    });
+    assert_eq!(unchanged.await.unwrap(), UpdateOutcome::Unchanged);
+    assert!(world.history().is_empty());
+    for expected in ["1", "2"] {
+        let UpdateOutcome::Applied { version } =
+            increment(&client, &UpdateOptions::default()).await
+        else {
+            panic!("it is applied");
+        };
+        let entry = client.get("count").await.unwrap().unwrap();
+        assert_eq!((entry.value, entry.version), (expected.into(), version));
+        let error = client.set("count", "0").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FencingTokenRequired);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expiry_begins_anew_with_each_update_that_has_one() {
+    let world = World::start();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    let options = UpdateOptions {
+        expires_in: Some(SECOND),
+        ..UpdateOptions::default()
+    };
+    for _ in 0..3 {
+        increment(&client, &options).await;
+        sleep(SECOND * 3 / 4).await;
+    }
+    assert_eq!(world.value("count").unwrap(), "3");
+    sleep(SECOND).await;
+    assert_eq!(world.value("count"), None);
+    let too_short = UpdateOptions {
+        expires_in: Some(Duration::from_millis(10)),
+        ..UpdateOptions::default()
+    };
+    let error = client.update_with("count", &too_short, |_| Some("")).await;
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_is_not_answered_says_what_may_have_happened() {
+    let world = World::start();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    world.silence("one", true);
+    let error = client.update("count", |_| Some("1")).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::TimedOut, Outcome::NotDone)
+    );
+    world.silence("one", false);
+    sleep(30 * SECOND).await;
+
+    let silent = world.clone();
+    let error = client
+        .update("count", move |_| {
+            silent.silence("one", true);
+            Some("1")
+        })
+        .await
+        .unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown);
+}

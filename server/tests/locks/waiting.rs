@@ -1,0 +1,205 @@
+//! Waiting for a lock.
+use crate::lease::{SECOND, lasting, take};
+use crate::machine::Machine;
+use crate::world::World;
+use statestore::{Client, Error, ErrorKind, Guard, LockOptions, Outcome};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+/// How long after the end of a lease a waiter has it at most, without the network.
+const HANDOVER: Duration = Duration::from_millis(100);
+
+fn options(lease: Duration) -> LockOptions {
+    LockOptions {
+        lease: lasting(lease),
+        wait: None,
+    }
+}
+
+/// Begins to wait, and gives the guard with the time at which it was there.
+fn wait(client: &Client) -> JoinHandle<(Guard, Instant)> {
+    let client = client.clone();
+    tokio::spawn(async move {
+        let guard = client
+            .lock_with("lock", &options(30 * SECOND))
+            .await
+            .unwrap();
+        (guard, Instant::now())
+    })
+}
+
+async fn assert_handed_over(world: &World, waiter: JoinHandle<(Guard, Instant)>) {
+    let (guard, at) = waiter.await.unwrap();
+    let history = world.history();
+    let end = history
+        .iter()
+        .rev()
+        .find(|change| change.value.is_none())
+        .unwrap();
+    assert!(at >= end.at && at - end.at <= HANDOVER, "{:?}", at - end.at);
+    assert!(guard.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_has_the_lock_soon_after_its_release() {
+    let world = World::start();
+    let one = Machine::new(&world, "one", 1).connect().await;
+    let two = Machine::new(&world, "two", 2).connect().await;
+    let guard = take(&one, &lasting(10 * SECOND)).await;
+    let waiter = wait(&two);
+    sleep(25 * SECOND).await;
+    assert!(!waiter.is_finished());
+    guard.release().await.unwrap();
+    assert_handed_over(&world, waiter).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_has_the_lock_soon_after_a_lease_ended_by_itself() {
+    for loses_notifications in [false, true] {
+        let world = World::start();
+        let machine = Machine::new(&world, "one", 1);
+        let one = machine.connect().await;
+        let two = Machine::new(&world, "two", 2).connect().await;
+        let _guard = take(&one, &lasting(10 * SECOND)).await;
+        if loses_notifications {
+            world.lose_notifications("two");
+        }
+        let waiter = wait(&two);
+        // It dies just after a renewal.
+        sleep(Duration::from_millis(10_001)).await;
+        machine.stop();
+        if loses_notifications {
+            // The end is taken from the lease that the holder's name tells, counted from the last look.
+            let (guard, at) = waiter.await.unwrap();
+            let history = world.history();
+            let end = history
+                .iter()
+                .rev()
+                .find(|change| change.value.is_none())
+                .unwrap();
+            assert!(at - end.at <= 10 * SECOND + HANDOVER, "{:?}", at - end.at);
+            assert!(guard.is_valid());
+        } else {
+            assert_handed_over(&world, waiter).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_finds_the_end_of_a_lease_that_is_not_renewed_on_its_own_clock() {
+    let world = World::start();
+    let one = Machine::new(&world, "one", 1).connect().await;
+    let two = Machine::new(&world, "two", 2).connect().await;
+    let guard = take(&one, &lasting(10 * SECOND)).await;
+    guard.leave().await;
+    world.lose_notifications("two");
+    assert_handed_over(&world, wait(&two)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_keeps_waiting_through_a_lost_connection_and_a_restart() {
+    let world = World::start();
+    let one = Machine::new(&world, "one", 1).connect().await;
+    let two = Machine::new(&world, "two", 2).connect().await;
+    let guard = take(&one, &lasting(30 * SECOND)).await;
+    let waiter = wait(&two);
+    sleep(SECOND).await;
+    world.cut("two");
+    sleep(SECOND).await;
+    world.shut_down();
+    sleep(SECOND).await;
+    world.come_back(true);
+    sleep(20 * SECOND).await;
+    assert!(!waiter.is_finished());
+    guard.release().await.unwrap();
+    assert_handed_over(&world, waiter).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_to_wait_is_kept_and_nothing_is_left_behind() {
+    let world = World::start();
+    let one = Machine::new(&world, "one", 1).connect().await;
+    let two = Machine::new(&world, "two", 2).connect().await;
+    let guard = take(&one, &lasting(10 * SECOND)).await;
+    for wait in [Duration::ZERO, Duration::from_millis(4_321)] {
+        let start = Instant::now();
+        let options = LockOptions {
+            wait: Some(wait),
+            ..options(10 * SECOND)
+        };
+        let error = two.lock_with("lock", &options).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::LockHeld, Outcome::NotDone)
+        );
+        assert!(
+            error.to_string().contains(&guard.holder().to_string()),
+            "{error}"
+        );
+        assert!(
+            start.elapsed() <= wait + Duration::from_millis(2),
+            "{:?}",
+            start.elapsed()
+        );
+    }
+    guard.release().await.unwrap();
+    sleep(60 * SECOND).await;
+    assert_eq!(world.value("lock"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_gives_up_at_any_moment_leaves_nothing_behind() {
+    let world = World::start();
+    world.set_latency(Duration::from_millis(3));
+    let one = Machine::new(&world, "one", 1).connect().await;
+    let two = Machine::new(&world, "two", 2).connect().await;
+    for milliseconds in 0..60 {
+        let guard = take(&one, &lasting(10 * SECOND)).await;
+        let waiter = wait(&two);
+        sleep(SECOND).await;
+        tokio::spawn(guard.release());
+        sleep(Duration::from_millis(milliseconds)).await;
+        waiter.abort();
+        drop(waiter.await);
+        sleep(SECOND).await;
+        assert_eq!(world.value("lock"), None, "{milliseconds} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_under_a_lock_ends_with_it() {
+    let world = World::start();
+    let one = Machine::new(&world, "one", 1).connect().await;
+    let work = one.clone();
+    let result = tokio::spawn(async move {
+        let short = options(SECOND);
+        work.with_lock("lock", &short, async |guard| {
+            guard.set("protected", "value").await.unwrap();
+            guard.token().clone()
+        })
+        .await
+    });
+    let token = result.await.unwrap().unwrap();
+    assert_eq!(world.value("lock"), None);
+    assert_eq!(
+        world
+            .history()
+            .iter()
+            .find_map(|change| change.fence.clone()),
+        Some(token)
+    );
+
+    let world_of_work = world.clone();
+    let lost: Result<(), Error> = one
+        .with_lock("lock", &options(SECOND), async |_| {
+            world_of_work.silence("one", true);
+            std::future::pending::<()>().await;
+        })
+        .await;
+    let error = lost.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::LockLost, Outcome::Unknown)
+    );
+}

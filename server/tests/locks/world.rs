@@ -1,0 +1,420 @@
+//! A server with its network and its disk.
+use bytes::{Bytes, BytesMut};
+use statestore::Hlc;
+use statestore::mqtt::{Limits, Packet, decode};
+use statestore::protocol::topic;
+use statestored::engine::{Engine, EngineConfig, Now};
+use statestored::front::{Closing, ConnectionId, Front, FrontConfig};
+use statestored::storage::{Record, Write};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+const START_WALL_MS: u64 = 1_700_000_000_000;
+/// Bytes that one direction of a connection holds.
+const PIPE: usize = 64 * 1024;
+
+/// Shared by the server and its clients.
+#[derive(Debug, Clone)]
+pub(crate) struct World(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    inner: Mutex<Inner>,
+    /// The server may have to wake up earlier.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct Inner {
+    start: Instant,
+    /// By how much the server's wall clock is wrong.
+    clock_ms: i64,
+    front: Front,
+    /// Counts the server's restarts.
+    run: u64,
+    is_down: bool,
+    latency: Duration,
+    disk: BTreeMap<Bytes, Record>,
+    floor: Option<(u64, u64)>,
+    connections: Vec<Connection>,
+    /// Clients whose bytes go nowhere, in both directions.
+    silent: BTreeSet<&'static str>,
+    /// Clients that get no notifications.
+    unnotified: BTreeSet<&'static str>,
+    history: Vec<Change>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    client: &'static str,
+    id: ConnectionId,
+    run: u64,
+    /// It has output, or is over.
+    wake: Arc<Notify>,
+    is_cut: bool,
+}
+
+/// One direction of a connection: what is on its way, with the time of its arrival.
+#[derive(Debug, Default)]
+struct Way(VecDeque<(Instant, Bytes)>);
+
+impl Way {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn send(&mut self, bytes: Bytes, latency: Duration) {
+        if !bytes.is_empty() {
+            let at = Instant::now() + latency;
+            let at = self.0.back().map_or(at, |(last, _)| at.max(*last));
+            self.0.push_back((at, bytes));
+        }
+    }
+
+    /// The next arrival.
+    async fn arrival(&mut self) -> Bytes {
+        let Some((at, _)) = self.0.front() else {
+            return std::future::pending().await;
+        };
+        sleep_until(*at).await;
+        self.0.pop_front().unwrap().1
+    }
+}
+
+/// A change of the store, in its order.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    pub(crate) at: Instant,
+    /// `None` is a deletion.
+    pub(crate) value: Option<Bytes>,
+    pub(crate) fence: Option<Hlc>,
+}
+
+fn front(disk: &BTreeMap<Bytes, Record>, floor: Option<(u64, u64)>, now: Now) -> Front {
+    let mut engine = Engine::new(EngineConfig {
+        hash_key: [1, 2],
+        ..EngineConfig::default()
+    });
+    for record in disk.values() {
+        engine.restore(record.clone(), now);
+    }
+    if let Some((wall_ms, counter)) = floor {
+        engine.restore_clock(wall_ms, counter);
+    }
+    let config = FrontConfig {
+        // Only then are there batches of writes, which the world reads along.
+        is_durable: true,
+        ..FrontConfig::default()
+    };
+    Front::new(config, engine)
+}
+
+impl World {
+    /// A running server. To be called in a runtime whose clock is paused.
+    pub(crate) fn start() -> Self {
+        let now = Now {
+            wall_ms: START_WALL_MS,
+            mono_ms: 0,
+        };
+        let world = Self(Arc::new(Shared {
+            inner: Mutex::new(Inner {
+                start: Instant::now(),
+                clock_ms: 0,
+                front: front(&BTreeMap::new(), None, now),
+                run: 0,
+                is_down: false,
+                latency: Duration::ZERO,
+                disk: BTreeMap::new(),
+                floor: None,
+                connections: Vec::new(),
+                silent: BTreeSet::new(),
+                unnotified: BTreeSet::new(),
+                history: Vec::new(),
+            }),
+            changed: Notify::new(),
+        }));
+        tokio::spawn(world.clone().keep_time());
+        world
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.inner.lock().unwrap()
+    }
+
+    pub(crate) fn true_wall_ms(&self) -> u64 {
+        START_WALL_MS + self.inner().now().mono_ms
+    }
+
+    /// All bytes take so long from now on.
+    pub(crate) fn set_latency(&self, latency: Duration) {
+        self.inner().latency = latency;
+    }
+
+    /// Sets the server's wall clock.
+    pub(crate) fn set_clock(&self, wrong_by_ms: i64) {
+        self.inner().clock_ms = wrong_by_ms;
+    }
+
+    /// Ends the connection of a client.
+    pub(crate) fn cut(&self, client: &str) {
+        for connection in &mut self.inner().connections {
+            if connection.client == client {
+                connection.is_cut = true;
+                connection.wake.notify_one();
+            }
+        }
+    }
+
+    /// From now on, or no longer, all bytes from and to a client get lost, and nobody says so.
+    pub(crate) fn silence(&self, client: &'static str, is_silent: bool) {
+        let silent = &mut self.inner().silent;
+        if is_silent {
+            silent.insert(client);
+        } else {
+            silent.remove(client);
+        }
+    }
+
+    /// From now on a client gets no notifications.
+    pub(crate) fn lose_notifications(&self, client: &'static str) {
+        self.inner().unnotified.insert(client);
+    }
+
+    /// The server is gone.
+    pub(crate) fn shut_down(&self) {
+        let mut inner = self.inner();
+        inner.run += 1;
+        inner.is_down = true;
+        inner.wake_all();
+    }
+
+    /// The server comes back, with its disk or without it.
+    pub(crate) fn come_back(&self, keeps_disk: bool) {
+        let mut inner = self.inner();
+        if !keeps_disk {
+            inner.disk.clear();
+            inner.floor = None;
+        }
+        inner.run += 1;
+        inner.is_down = false;
+        inner.front = front(&inner.disk, inner.floor, inner.now());
+        inner.wake_all();
+        drop(inner);
+        self.0.changed.notify_one();
+    }
+
+    pub(crate) fn history(&self) -> Vec<Change> {
+        self.inner().history.clone()
+    }
+
+    /// What the store holds.
+    pub(crate) fn value(&self, key: &str) -> Option<Bytes> {
+        let inner = self.inner();
+        inner
+            .disk
+            .get(key.as_bytes())
+            .map(|record| record.value.clone())
+    }
+
+    /// Opens a connection; `None` if nobody listens.
+    pub(crate) fn connect(&self, client: &'static str) -> Option<DuplexStream> {
+        let mut inner = self.inner();
+        if inner.is_down {
+            return None;
+        }
+        let now = inner.now();
+        let id = inner.front.opened(now)?;
+        let wake = Arc::new(Notify::new());
+        let run = inner.run;
+        inner.connections.push(Connection {
+            client,
+            id,
+            run,
+            wake: wake.clone(),
+            is_cut: false,
+        });
+        drop(inner);
+        let (near, far) = tokio::io::duplex(PIPE);
+        tokio::spawn(self.clone().serve(client, id, run, wake, far));
+        Some(near)
+    }
+
+    async fn serve(
+        self,
+        client: &'static str,
+        id: ConnectionId,
+        run: u64,
+        wake: Arc<Notify>,
+        mut stream: DuplexStream,
+    ) {
+        let mut input = BytesMut::new();
+        let mut buffer = BytesMut::new();
+        let (mut up, mut down) = (Way::default(), Way::default());
+        loop {
+            let (output, is_over) = self.output(client, id, run);
+            let latency = self.inner().latency;
+            down.send(output.freeze(), latency);
+            if is_over && down.is_empty() {
+                break;
+            }
+            tokio::select! {
+                biased;
+                bytes = up.arrival() => {
+                    input.extend_from_slice(&bytes);
+                    self.receive(client, id, run, &mut input);
+                }
+                bytes = down.arrival() => if stream.write_all(&bytes).await.is_err() {
+                    break;
+                },
+                read = stream.read_buf(&mut buffer) => {
+                    if !matches!(read, Ok(1..)) {
+                        break;
+                    }
+                    up.send(buffer.split().freeze(), latency);
+                }
+                () = wake.notified() => {}
+            }
+        }
+        let mut inner = self.inner();
+        inner
+            .connections
+            .retain(|other| (other.id, other.run) != (id, run));
+        if inner.run == run {
+            let now = inner.now();
+            inner.front.closed(id, now);
+            inner.settle();
+        }
+    }
+
+    fn receive(&self, client: &str, id: ConnectionId, run: u64, input: &mut BytesMut) {
+        let mut inner = self.inner();
+        if inner.run != run || inner.silent.contains(client) {
+            return input.clear();
+        }
+        let now = inner.now();
+        inner.front.received(id, input, now);
+        inner.settle();
+        drop(inner);
+        self.0.changed.notify_one();
+    }
+
+    /// What is to be sent, and whether the connection is to be closed.
+    fn output(&self, client: &str, id: ConnectionId, run: u64) -> (BytesMut, bool) {
+        let mut inner = self.inner();
+        let is_cut = inner
+            .connections
+            .iter()
+            .any(|connection| (connection.id, connection.run) == (id, run) && connection.is_cut);
+        let mut output = BytesMut::new();
+        if inner.run != run || is_cut {
+            return (output, true);
+        }
+        let now = inner.now();
+        loop {
+            let before = output.len();
+            inner.front.take_output(id, &mut output, now);
+            if output.len() == before {
+                break;
+            }
+        }
+        if inner.silent.contains(client) {
+            output.clear();
+        }
+        if inner.unnotified.contains(client) {
+            output = without_notifications(output, client);
+        }
+        let is_over = inner.front.closing(id) != Closing::No;
+        (output, is_over)
+    }
+
+    /// Lets the server's time pass.
+    async fn keep_time(self) {
+        loop {
+            let due = {
+                let inner = self.inner();
+                let due_ms = inner.front.next_wakeup().filter(|_| !inner.is_down);
+                due_ms.map(|due_ms| inner.start + Duration::from_millis(due_ms))
+            };
+            let idle = Instant::now() + Duration::from_secs(3600);
+            tokio::select! {
+                () = self.0.changed.notified() => {}
+                () = sleep_until(due.unwrap_or(idle)) => {
+                    let mut inner = self.inner();
+                    if !inner.is_down {
+                        let now = inner.now();
+                        inner.front.tick(now);
+                        inner.settle();
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn now(&self) -> Now {
+        let mono_ms = u64::try_from(self.start.elapsed().as_millis()).unwrap();
+        Now {
+            wall_ms: (START_WALL_MS + mono_ms).saturating_add_signed(self.clock_ms),
+            mono_ms,
+        }
+    }
+
+    /// Makes writes durable and wakes the connections that have something to do.
+    fn settle(&mut self) {
+        while let Some((sequence, batch)) = self.front.take_batch() {
+            for write in batch.writes {
+                let (key, record) = match write {
+                    Write::Put(record) => (record.key.clone(), Some(record)),
+                    Write::Delete(key) => (key, None),
+                };
+                self.history.push(Change {
+                    at: Instant::now(),
+                    value: record.as_ref().map(|record| record.value.clone()),
+                    fence: record.as_ref().and_then(|record| record.fence.clone()),
+                });
+                match record {
+                    Some(record) => self.disk.insert(key, record),
+                    None => self.disk.remove(&key),
+                };
+            }
+            self.floor = batch.clock.or(self.floor);
+            self.front.durable(sequence);
+        }
+        while let Some(id) = self.front.next_dirty() {
+            for connection in &self.connections {
+                if (connection.id, connection.run) == (id, self.run) {
+                    connection.wake.notify_one();
+                }
+            }
+        }
+    }
+
+    fn wake_all(&self) {
+        for connection in &self.connections {
+            connection.wake.notify_one();
+        }
+    }
+}
+
+fn without_notifications(mut output: BytesMut, client: &str) -> BytesMut {
+    let prefix = topic::notification_filter(client);
+    let prefix = prefix.trim_end_matches('+');
+    let mut kept = BytesMut::new();
+    while !output.is_empty() {
+        let whole = output.clone();
+        let packet = decode(&mut output, Limits::MAX_PACKET_BYTES)
+            .unwrap()
+            .unwrap();
+        let is_notification =
+            matches!(&packet, Packet::Publish(publish) if publish.topic().starts_with(prefix));
+        if !is_notification {
+            kept.extend_from_slice(&whole[..whole.len() - output.len()]);
+        }
+    }
+    kept
+}
