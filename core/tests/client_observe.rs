@@ -386,3 +386,75 @@ async fn observers_end_with_the_client() {
         ErrorKind::Closed
     );
 }
+
+#[tokio::test]
+async fn what_changed_before_the_watch_began_is_not_observed() {
+    let broker = Broker::start().await;
+    let (client, peer) = broker.connect(broker.settings()).await;
+    let serve = async {
+        let mut peer = peer;
+        // The store watches, and a change follows; but the connection is lost before the client hears of it.
+        let watch = peer.request().await;
+        let mut peer = reconnect(&broker, peer).await;
+        peer.notify(b"k", &Event::Set("before".into()), &version(1))
+            .await;
+        let again = peer.request().await;
+        assert_eq!(again.command, watch.command);
+        peer.acknowledge(&again, ReasonCode::SUCCESS).await;
+        peer.respond(&again, &Reply::Ok, None).await;
+        let once_more = peer.request().await;
+        peer.acknowledge(&once_more, ReasonCode::SUCCESS).await;
+        peer.respond(&once_more, &Reply::Ok, None).await;
+        peer
+    };
+    let (observer, mut peer) = within(async { tokio::join!(client.observe("k"), serve) }).await;
+    let mut observer = observer.unwrap();
+    peer.notify(b"k", &Event::Set("after".into()), &version(3))
+        .await;
+    assert_eq!(next(&mut observer).await, set("after", 3));
+}
+
+#[tokio::test]
+async fn an_observer_that_was_told_nothing_yet_is_told_the_state_after_a_reconnect() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut early = observe(&client, &mut peer, "k").await;
+    peer.notify(b"k", &Event::Deleted, &version(1)).await;
+    assert_eq!(next(&mut early).await, deleted(1));
+    let mut late = within(client.observe("k")).await.unwrap();
+    // It was set and deleted again meanwhile, and the late one may have read what was set.
+    let mut peer = reconnect(&broker, peer).await;
+    peer.answer(&Reply::Ok, None).await;
+    peer.answer(&Reply::Nil, None).await;
+    assert_eq!(next(&mut early).await, Observation::Resync);
+    assert_eq!(next(&mut late).await, Observation::Resync);
+    assert_eq!(
+        next(&mut late).await,
+        Observation::Deleted { version: None }
+    );
+    peer.notify(b"k", &Event::Set("a".into()), &version(2))
+        .await;
+    assert_eq!(next(&mut early).await, set("a", 2));
+    assert_eq!(next(&mut late).await, set("a", 2));
+}
+
+#[tokio::test]
+async fn after_a_store_lost_its_keys_lower_versions_are_news() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    peer.notify(b"k", &Event::Set("a".into()), &version(9))
+        .await;
+    assert_eq!(next(&mut observer).await, set("a", 9));
+    let mut peer = reconnect(&broker, peer).await;
+    peer.answer(&Reply::Ok, None).await;
+    peer.answer(&Reply::Nil, None).await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(
+        next(&mut observer).await,
+        Observation::Deleted { version: None }
+    );
+    peer.notify(b"k", &Event::Set("b".into()), &version(1))
+        .await;
+    assert_eq!(next(&mut observer).await, set("b", 1));
+}

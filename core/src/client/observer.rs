@@ -25,7 +25,7 @@ pub enum Observation {
         version: Option<Hlc>,
     },
     /// The connection was lost, and changes may have been missed. The state of the key follows, unless it is the one
-    /// that was observed last.
+    /// that this observer was told last.
     Resync,
     /// The observer was too slow, and this many observations were dropped; the newest ones are kept.
     Lagged(u64),
@@ -74,6 +74,8 @@ pub(super) struct Queue {
     inner: Mutex<Inner>,
 }
 
+// Each flag is independent of the others.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug)]
 struct Inner {
     capacity: usize,
@@ -82,6 +84,8 @@ struct Inner {
     resync: bool,
     items: VecDeque<Observation>,
     lagged: u64,
+    /// No state was added yet, or the only one was dropped for a marker.
+    untold: bool,
     waker: Option<Waker>,
     ended: bool,
     error: Option<Error>,
@@ -100,6 +104,7 @@ impl Queue {
                 resync: false,
                 items: VecDeque::new(),
                 lagged: 0,
+                untold: true,
                 waker: None,
                 ended: false,
                 error: None,
@@ -116,9 +121,15 @@ impl Queue {
                 inner.lagged += u64::from(!inner.conflate);
             }
             inner.items.push_back(observation);
+            inner.untold = false;
             inner.waker.take()
         };
         waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether the newest state is to be told even if it did not change.
+    pub(super) fn is_untold(&self) -> bool {
+        self.inner().untold
     }
 
     /// Adds the marker that changes may have been missed.
@@ -127,7 +138,10 @@ impl Queue {
             let mut inner = self.inner();
             // It must stay in front of the state that follows and behind the ones before; a conflating queue tells
             // only the newest state, which is the one that follows.
-            if inner.conflate || inner.items.is_empty() {
+            if inner.conflate && inner.items.pop_front().is_some() {
+                inner.untold = true;
+            }
+            if inner.items.is_empty() {
                 inner.resync = true;
             } else if inner.items.back() != Some(&Observation::Resync) {
                 inner.items.push_back(Observation::Resync);
@@ -204,6 +218,11 @@ mod tests {
         assert_eq!(told(&queue), [Observation::Resync, deleted(3)]);
         queue.resync();
         assert_eq!(told(&queue), [Observation::Resync]);
+        assert!(!queue.is_untold());
+        queue.push(deleted(4));
+        queue.resync();
+        assert_eq!(told(&queue), [Observation::Resync]);
+        assert!(queue.is_untold(), "what was dropped is to be told again");
     }
 
     #[test]

@@ -168,8 +168,9 @@ impl Watches {
         let Some(watch) = registry
             .keys
             .get_mut(&key)
-            .filter(|watch| !watch.observers.is_empty())
+            .filter(|watch| !watch.observers.is_empty() && (watch.begun || watch.gap))
         else {
+            // Of a watch that is only about to begin, it tells of the time before.
             registry.stale += 1;
             return;
         };
@@ -242,8 +243,9 @@ impl Registry {
                     continue;
                 }
                 (true, true, _) => {
-                    // Whoever comes now waits until it is begun anew.
+                    // Whoever comes now waits until it is begun anew, and knows nothing of the time before.
                     watch.begun = false;
+                    (watch.version, watch.present) = (None, None);
                     Step::Stop
                 }
                 (false, false, _) => Step::Begin,
@@ -263,13 +265,8 @@ impl Watch {
     /// Tells all observers about a state.
     fn observe(&mut self, version: Option<Hlc>, value: Option<Bytes>) {
         self.present = Some(value.is_some());
-        if version.is_some() {
-            self.version.clone_from(&version);
-        }
-        let observation = match (value, version) {
-            (Some(value), Some(version)) => Observation::Set { value, version },
-            (_, version) => Observation::Deleted { version },
-        };
+        self.version.clone_from(&version);
+        let observation = observation(version, value);
         for queue in &self.observers {
             queue.push(observation.clone());
         }
@@ -278,22 +275,31 @@ impl Watch {
     /// Takes the state over that was read after a gap.
     fn read(&mut self, state: Option<(Bytes, Hlc)>, observed_before: u64) {
         self.gap = false;
-        match state {
+        let is_latest = self.observed == observed_before;
+        let (value, version) = state.unzip();
+        let is_news = match &version {
             // A version that differs is news even if it is lower: the store may have been set back.
-            Some((value, version))
-                if self.observed == observed_before && self.version.as_ref() != Some(&version) =>
-            {
-                self.observe(Some(version), Some(value));
-            }
-            Some((value, version))
-                if self.version.as_ref().is_none_or(|known| version > *known) =>
-            {
-                self.observe(Some(version), Some(value));
-            }
-            Some(_) => {}
-            // A notification that came since then knows better.
-            None if self.observed != observed_before || self.present == Some(false) => {}
-            None => self.observe(None, None),
+            Some(version) if is_latest => self.version.as_ref() != Some(version),
+            Some(version) => self.version.as_ref().is_none_or(|known| version > known),
+            None => is_latest && self.present != Some(false),
+        };
+        if is_news {
+            return self.observe(version, value);
         }
+        if is_latest {
+            // Later versions need not be higher than one from before the gap.
+            self.version.clone_from(&version);
+            // Others were told the same before this observer came.
+            for queue in self.observers.iter().filter(|queue| queue.is_untold()) {
+                queue.push(observation(version.clone(), value.clone()));
+            }
+        }
+    }
+}
+
+fn observation(version: Option<Hlc>, value: Option<Bytes>) -> Observation {
+    match (value, version) {
+        (Some(value), Some(version)) => Observation::Set { value, version },
+        (_, version) => Observation::Deleted { version },
     }
 }
