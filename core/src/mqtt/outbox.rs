@@ -9,6 +9,7 @@ pub(super) struct Outbox {
     /// The batch that grows.
     pending: BytesMut,
     pending_kept: u32,
+    pending_kept_bytes: usize,
     /// Number of the batch that grows.
     current: u64,
     /// The batches before it, without a gap. Those with nothing to keep are empty.
@@ -48,14 +49,16 @@ impl Outbox {
     pub(super) fn current(&self) -> u64 {
         self.current
     }
-    /// Bytes that wait to be taken or acknowledged.
+    /// Bytes that are kept. What only waits to be taken, such as an acknowledgement, does not count: it goes without
+    /// leaving a trace, and nobody would look again whether there is room.
     pub(super) fn buffered_bytes(&self) -> usize {
-        self.pending.len() + self.kept_bytes
+        self.pending_kept_bytes + self.kept_bytes
     }
 
     /// Keeps the packet that begins at `start` of the pending batch and ends it.
     pub(super) fn keep(&mut self, start: usize) -> Place {
         self.pending_kept += 1;
+        self.pending_kept_bytes += self.pending.len() - start;
         Place {
             batch: self.current,
             start,
@@ -70,6 +73,7 @@ impl Outbox {
         }
         let bytes = self.pending.split().freeze();
         let kept = std::mem::take(&mut self.pending_kept);
+        self.pending_kept_bytes = 0;
         if kept > 0 {
             self.kept_bytes += bytes.len();
             self.batches.push_back(Batch {
@@ -101,6 +105,7 @@ impl Outbox {
     pub(super) fn release(&mut self, place: Place) {
         if place.batch == self.current {
             self.pending_kept -= 1;
+            self.pending_kept_bytes -= place.end - place.start;
             return;
         }
         let Some(batch) = self

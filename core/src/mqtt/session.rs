@@ -12,8 +12,8 @@ use super::keep_alive::{Due, KeepAlive};
 use super::outbox::{Outbox, Place};
 use super::{
     Auth, ConnAck, Connect, DecodeError, Disconnect, EncodeError, Limits, Packet, PacketIds,
-    PubAck, Publish, PublishHeader, QoS, ReasonCode, SubAck, Subscribe, Subscription, Window,
-    decode, encode_pingreq,
+    PubAck, Publish, PublishHeader, QoS, ReasonCode, SubAck, Subscribe, Subscription, UnsubAck,
+    Unsubscribe, Window, decode, encode_pingreq,
 };
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
@@ -133,7 +133,13 @@ impl SessionError {
 enum Phase {
     Offline,
     Connecting,
-    Subscribing(super::PacketId),
+    /// Asks whether the session is the known one: only that one has the subscription which this UNSUBSCRIBE ends.
+    Recognizing(super::PacketId),
+    Subscribing {
+        id: super::PacketId,
+        /// The session is the known one nevertheless.
+        resumed: bool,
+    },
     Ready,
 }
 
@@ -159,6 +165,8 @@ pub struct Session<T> {
     known: bool,
     /// In that session the subscriptions are made.
     subscribed: bool,
+    /// A CONNECT since then was not answered, so that the session on the broker may be one which that CONNECT began.
+    unsure: bool,
     /// What the broker said to each subscription.
     granted: Vec<ReasonCode>,
     ids: PacketIds,
@@ -181,6 +189,7 @@ impl<T: Copy> Session<T> {
             authentication: Authentication::default(),
             known: false,
             subscribed: false,
+            unsure: false,
             granted: Vec::new(),
             ids: PacketIds::new(),
             window: Window::new(1),
@@ -221,7 +230,7 @@ impl<T: Copy> Session<T> {
     pub fn unacknowledged(&self) -> usize {
         self.window.len()
     }
-    /// Bytes that wait to be taken or acknowledged.
+    /// Bytes of PUBLISHes that are not acknowledged.
     pub fn buffered_bytes(&self) -> usize {
         self.outbox.buffered_bytes()
     }
@@ -253,7 +262,7 @@ impl<T: Copy> Session<T> {
         let is_connected = match self.phase {
             Phase::Offline => return Ok(()),
             Phase::Connecting => false,
-            Phase::Subscribing(_) | Phase::Ready => true,
+            Phase::Recognizing(_) | Phase::Subscribing { .. } | Phase::Ready => true,
         };
         match self.authentication.newer(data, is_connected) {
             Some(auth) => auth.encode(self.peer.max_packet_bytes, self.outbox.pending()),
@@ -281,6 +290,7 @@ impl<T: Copy> Session<T> {
         for entry in self.window.values_mut() {
             entry.maybe_delivered |= entry.place.batch != unsent;
         }
+        self.unsure |= matches!(self.phase, Phase::Connecting | Phase::Recognizing(_));
         self.phase = Phase::Offline;
     }
 
@@ -428,10 +438,15 @@ impl<T: Copy> Session<T> {
             }
             (_, Packet::Publish(publish)) => self.message(publish, handle),
             (_, Packet::PubAck(puback)) => self.puback(puback, now_ms, handle),
-            (Phase::Subscribing(id), Packet::SubAck(suback)) if suback.packet_id == id => {
-                self.suback(suback, now_ms, handle)
+            (Phase::Subscribing { id, resumed }, Packet::SubAck(suback))
+                if suback.packet_id == id =>
+            {
+                self.suback(suback, resumed, now_ms, handle)
             }
             (_, Packet::Auth(auth)) => self.auth(&auth, true, handle),
+            (Phase::Recognizing(id), Packet::UnsubAck(unsuback)) if unsuback.packet_id == id => {
+                self.unsuback(&unsuback, handle)
+            }
             (_, Packet::PingResp) => Ok(()),
             (_, Packet::Disconnect(disconnect)) => Err(SessionError::Disconnected(disconnect)),
             (_, Packet::SubAck(_) | Packet::UnsubAck(_)) => Err(SessionError::Protocol(
@@ -469,27 +484,80 @@ impl<T: Copy> Session<T> {
         self.inbound = InboundAliases::new(self.config.connect.limits.topic_alias_maximum);
         self.outbound.reconnected(self.peer.topic_alias_maximum);
 
-        if self.known && !connack.session_present {
-            for (_, entry) in self.window.drain() {
-                self.outbox.release(entry.place);
-                handle(Event::Lost {
-                    tag: entry.tag,
-                    maybe_delivered: entry.maybe_delivered,
-                });
-            }
-            self.ids = PacketIds::new();
-            self.subscribed = false;
-            handle(Event::SessionLost);
+        let known = std::mem::replace(&mut self.known, true);
+        let unsure = std::mem::take(&mut self.unsure);
+        if known && connack.session_present && unsure && self.subscribed {
+            return self.recognize(handle);
         }
-        self.known = true;
-        if self.subscribed {
+        if known && connack.session_present && self.subscribed {
             self.ready(true, now_ms, handle);
             return Ok(());
         }
-        let packet_id = self
-            .ids
+        // Without its subscriptions, a session that is there may be one that an unanswered CONNECT began.
+        if known && (!connack.session_present || unsure) {
+            self.session_lost(handle);
+        }
+        self.subscribe(false)
+    }
+
+    /// Asks whether the session is the known one.
+    fn recognize(&mut self, handle: &mut impl FnMut(Event<T>)) -> Result<(), SessionError> {
+        let subscriptions = (self.config.subscriptions)(&self.client_id);
+        // The last one, which is missed least while it is gone. Until it is back the subscriptions are not complete.
+        self.subscribed = false;
+        match (subscriptions.into_iter().next_back(), self.granted.last()) {
+            (Some(last), Some(reason)) if !reason.is_failure() => {
+                let packet_id = self.packet_id()?;
+                let unsubscribe = Unsubscribe {
+                    packet_id,
+                    filters: vec![last.filter],
+                };
+                unsubscribe.encode(self.peer.max_packet_bytes, self.outbox.pending())?;
+                self.phase = Phase::Recognizing(packet_id);
+                Ok(())
+            }
+            _ => {
+                self.session_lost(handle);
+                self.subscribe(false)
+            }
+        }
+    }
+
+    fn unsuback(
+        &mut self,
+        unsuback: &UnsubAck,
+        handle: &mut impl FnMut(Event<T>),
+    ) -> Result<(), SessionError> {
+        self.ids.release(unsuback.packet_id);
+        let resumed = unsuback.reasons == [ReasonCode::SUCCESS];
+        if !resumed {
+            self.session_lost(handle);
+        }
+        self.subscribe(resumed)
+    }
+
+    /// The session is another one than before.
+    fn session_lost(&mut self, handle: &mut impl FnMut(Event<T>)) {
+        for (_, entry) in self.window.drain() {
+            self.outbox.release(entry.place);
+            handle(Event::Lost {
+                tag: entry.tag,
+                maybe_delivered: entry.maybe_delivered,
+            });
+        }
+        self.ids = PacketIds::new();
+        self.subscribed = false;
+        handle(Event::SessionLost);
+    }
+
+    fn packet_id(&mut self) -> Result<super::PacketId, SessionError> {
+        self.ids
             .allocate()
-            .ok_or(SessionError::Protocol("no packet identifier is free"))?;
+            .ok_or(SessionError::Protocol("no packet identifier is free"))
+    }
+
+    fn subscribe(&mut self, resumed: bool) -> Result<(), SessionError> {
+        let packet_id = self.packet_id()?;
         let subscriptions = (self.config.subscriptions)(&self.client_id);
         let subscribe = Subscribe {
             packet_id,
@@ -497,7 +565,10 @@ impl<T: Copy> Session<T> {
             subscriptions,
         };
         subscribe.encode(self.peer.max_packet_bytes, self.outbox.pending())?;
-        self.phase = Phase::Subscribing(packet_id);
+        self.phase = Phase::Subscribing {
+            id: packet_id,
+            resumed,
+        };
         Ok(())
     }
 
@@ -524,6 +595,7 @@ impl<T: Copy> Session<T> {
     fn suback(
         &mut self,
         suback: SubAck,
+        resumed: bool,
         now_ms: u64,
         handle: &mut impl FnMut(Event<T>),
     ) -> Result<(), SessionError> {
@@ -545,7 +617,7 @@ impl<T: Copy> Session<T> {
             _ => {}
         }
         self.subscribed = true;
-        self.ready(false, now_ms, handle);
+        self.ready(resumed, now_ms, handle);
         Ok(())
     }
 
