@@ -1,0 +1,361 @@
+//! What must hold at the end of a run, and some of what must hold all the time.
+use crate::history::{Action, Answer, Version, operation_of};
+use crate::linearizability::{Interval, Verdict, check};
+use crate::observers::{Following, Told};
+use crate::register::{Register, Step};
+use crate::world::World;
+use bytes::Bytes;
+use statestore::ErrorKind;
+use statestore::mqtt::Packet;
+use statestore::protocol::{Command, glob::Glob};
+
+/// Configurations that are looked at before a history counts as undecided.
+const MAX_VISITS: usize = 50_000;
+
+impl World {
+    /// What a client sends must not be executed long after its caller has given up.
+    /// They were made at `made_ms` or later, whenever the connection took them.
+    pub(crate) fn check_requests(&mut self, packets: &[Packet], made_ms: u64) {
+        for packet in packets {
+            let Packet::Publish(publish) = packet else {
+                continue;
+            };
+            let Ok(Command::Set { value, .. }) = Command::decode(&publish.payload()) else {
+                continue;
+            };
+            let Some(operation) = operation_of(&value).and_then(|it| self.operations.get(it))
+            else {
+                continue;
+            };
+            let expires_ms =
+                made_ms + u64::from(publish.message_expiry().unwrap_or(u32::MAX)) * 1000;
+            // A whole second, since it is rounded up, and the millisecond of the deadline.
+            let latest_ms = operation.deadline_ms().max(made_ms) + 1_001;
+            if expires_ms > latest_ms {
+                let late_ms = expires_ms - operation.deadline_ms();
+                let text =
+                    format!("a request expires {late_ms} ms after its deadline: {publish:?}");
+                return self.violated(text);
+            }
+        }
+    }
+
+    /// All is well again: looks at what the clients hold, and at what they were told.
+    pub(crate) fn examine(&mut self) {
+        for client in 0..self.computers.len() {
+            let Some(made) = self.computers[client].client.clone() else {
+                self.violated(format!(
+                    "c{client} is not connected long after the faults ended"
+                ));
+                return;
+            };
+            let counters = made.counters();
+            if counters.in_flight > 0 || counters.queued > 0 {
+                self.violated(format!("c{client} still holds requests: {counters:?}"));
+            }
+            if counters.protocol_errors > 0 {
+                self.violated(format!("c{client} met a protocol error: {counters:?}"));
+            }
+        }
+        for operation in &self.operations {
+            if operation.ended.is_none() {
+                let text = format!("a call never ended: {operation:?}");
+                return self.violated(text);
+            }
+        }
+        let result = (0..self.followings.len()).try_for_each(|number| {
+            self.check_following(&self.followings[number])
+                .map_err(|why| format!("f{number}: {why}"))
+        });
+        self.expect(result);
+    }
+
+    /// Everything is over: looks at the whole history.
+    pub(crate) fn end(&mut self) {
+        self.is_over = true;
+        if self.running > 0 {
+            let text = format!("{} tasks of callers have not ended", self.running);
+            return self.violated(text);
+        }
+        for number in 0..self.operations.len() {
+            let result = self.check_operation(number);
+            self.expect(result);
+        }
+        for key in self.scenario.keys.clone() {
+            let result = self.check_key(&key);
+            self.expect(result);
+        }
+    }
+
+    /// What was not done did not happen, and nothing happened twice.
+    fn check_operation(&self, number: usize) -> Result<(), String> {
+        let operation = &self.operations[number];
+        match &operation.action {
+            Action::Set { key, value, .. } if operation_of(value).is_some() => {
+                let times = self
+                    .truth
+                    .changes
+                    .iter()
+                    .filter(|it| it.value.as_ref() == Some(value));
+                let times = times.count();
+                if times > 1 {
+                    return Err(format!("o{number} was executed {times} times on {key:?}"));
+                }
+                if times > 0 && operation.is_not_done() {
+                    return Err(format!("o{number} was executed: {operation:?}"));
+                }
+            }
+            Action::Scan { pattern } => self.check_scan(number, pattern)?,
+            _ => {}
+        }
+        let is_last = operation.called_ms >= self.scenario.heals_at_ms + 20_000;
+        match operation.answer() {
+            Some(Answer::Failed { kind, text, .. }) if is_last && *kind != ErrorKind::QueueFull => {
+                Err(format!(
+                    "o{number} failed long after all faults ended: {text}"
+                ))
+            }
+            Some(Answer::Failed {
+                kind: ErrorKind::InvalidResponse | ErrorKind::Rpc,
+                text,
+                ..
+            }) => Err(format!("o{number}: {text}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// A key that was there all the time of a scan is in it, and one that never was is not.
+    fn check_scan(&self, number: usize, pattern: &[u8]) -> Result<(), String> {
+        let operation = &self.operations[number];
+        let Some((ended_ms, Answer::Keys(found))) = &operation.ended else {
+            return Ok(());
+        };
+        for key in &self.scenario.keys {
+            let (always, ever) = self.was_present(key, operation.called_ms, *ended_ms);
+            let matches = Glob::new(pattern).matches(key);
+            let times = found.iter().filter(|it| *it == key).count();
+            if matches && always && times == 0 {
+                return Err(format!("o{number} missed {key:?}"));
+            }
+            if times > 0 && (!ever || !matches) || times > 1 {
+                return Err(format!("o{number} found {key:?} {times} times"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a key was there all the time, and at any time.
+    fn was_present(&self, key: &[u8], from_ms: u64, to_ms: u64) -> (bool, bool) {
+        let (mut always, mut ever) = (None, false);
+        let mut is_present = false;
+        let losses = self.truth.losses.iter().map(|(at_ms, _)| (*at_ms, false));
+        let changes = self.truth.of(key).map(|it| (it.at_ms, it.value.is_some()));
+        let mut events: Vec<_> = losses.chain(changes).collect();
+        events.sort_by_key(|(at_ms, _)| *at_ms);
+        for (at_ms, is_there) in events {
+            if at_ms > to_ms {
+                break;
+            }
+            if at_ms >= from_ms {
+                ever |= is_present;
+                always = Some(always.unwrap_or(true) && is_present && is_there);
+            }
+            is_present = is_there;
+        }
+        (always.unwrap_or(true) && is_present, ever || is_present)
+    }
+
+    /// The history of a key is that of one register.
+    fn check_key(&mut self, key: &Bytes) -> Result<(), String> {
+        let mut intervals: Vec<Interval<Step>> = Vec::new();
+        for operation in self
+            .operations
+            .iter()
+            .filter(|it| it.action.key() == Some(key))
+        {
+            let Some(answer) = operation.answer() else {
+                continue;
+            };
+            let fence = matches!(
+                answer,
+                Answer::Failed {
+                    kind: ErrorKind::FencingTokenRequired | ErrorKind::FencingTokenLower,
+                    ..
+                }
+            );
+            let is_unknown = !fence && matches!(answer, Answer::Failed { .. } | Answer::Cancelled);
+            if operation.is_not_done() && !fence
+                || is_unknown && matches!(operation.action, Action::Get { .. })
+                || is_unknown && self.never_happened(&operation.action)
+            {
+                continue;
+            }
+            let is_read = matches!(operation.action, Action::Get { .. });
+            let (called, ended) = operation.span;
+            let taken = operation.taken.first().zip(operation.taken.last());
+            let (from, to) = match taken {
+                // When it took effect is almost known, which leaves less to be searched.
+                Some((first, last)) => (*first, *last),
+                None if is_read => (called, ended),
+                None if is_unknown => continue,
+                None => return Err(format!("was answered and never executed: {operation:?}")),
+            };
+            if from < called || !is_unknown && from > ended {
+                return Err(format!("was executed at another time: {operation:?}"));
+            }
+            intervals.push(Interval {
+                from,
+                to: if is_unknown { to } else { to.min(ended) },
+                is_certain: !is_unknown,
+                step: Step::Call(
+                    operation.action.clone(),
+                    (!is_unknown).then(|| answer.clone()),
+                ),
+            });
+        }
+        for change in self.truth.of(key) {
+            if let Some(value) = &change.expired {
+                intervals.push(Interval {
+                    from: change.span.0,
+                    to: change.span.1,
+                    is_certain: true,
+                    step: Step::Expired {
+                        value: value.clone(),
+                    },
+                });
+            }
+        }
+        for (_, stamp) in &self.truth.losses {
+            intervals.push(Interval {
+                from: *stamp,
+                to: *stamp,
+                is_certain: true,
+                step: Step::Lost,
+            });
+        }
+        intervals.sort_by_key(|interval| interval.from);
+        match check(&Register, &intervals, MAX_VISITS) {
+            Verdict::Linearizable => Ok(()),
+            Verdict::Undecided => {
+                self.undecided += 1;
+                Ok(())
+            }
+            Verdict::Violated(order) => {
+                let taken = |index: &usize| format!("{:?}", intervals[*index]);
+                let best: Vec<_> = order.iter().rev().take(5).rev().map(taken).collect();
+                let mut left = (0..intervals.len()).filter(|index| !order.contains(index));
+                let left: Vec<_> = left.by_ref().take(8).map(|index| taken(&index)).collect();
+                Err(format!(
+                    "the history of {key:?} has no order; the best attempt ends with\n  {}\nand cannot go on with\n  {}",
+                    best.join("\n  "),
+                    left.join("\n  ")
+                ))
+            }
+        }
+    }
+
+    /// A SET of unknown outcome whose value the store never held, or lost before anybody could be told, had no effect.
+    fn never_happened(&self, action: &Action) -> bool {
+        let Action::Set { key, value, .. } = action else {
+            return false;
+        };
+        operation_of(value).is_some()
+            && !self
+                .truth
+                .of(key)
+                .any(|it| it.value.as_ref() == Some(value))
+    }
+
+    /// Whether the watch of an observer was only made, or made again, after a change at `changed_ms`.
+    fn renewed(&self, following: &Following, changed_ms: u64, told_ms: u64) -> bool {
+        let mut watches = self.watches.iter();
+        !self.truth.losses.is_empty()
+            || watches.any(|(at_ms, client, key)| {
+                (changed_ms..=told_ms).contains(at_ms)
+                    && *client == following.client
+                    && *key == following.key
+            })
+    }
+
+    /// An observer is told of versions in rising order, of nothing that did not happen, and in the end of the last state.
+    fn check_following(&self, following: &Following) -> Result<(), String> {
+        let Some(began_ms) = following.began_ms else {
+            return Ok(());
+        };
+        let mut last: Option<Version> = None;
+        // Since the last state that it was told of, without a marker in between.
+        let mut previous: Option<Version> = None;
+        let mut state: Option<Option<&Bytes>> = None;
+        for (at_ms, told) in &following.told {
+            let (value, version) = match told {
+                Told::Resync | Told::Lagged => {
+                    previous = None;
+                    if *told == Told::Resync {
+                        last = None;
+                    }
+                    continue;
+                }
+                Told::Set(value, version) => (Some(value), Some(*version)),
+                Told::Deleted(version) => (None, *version),
+            };
+            state = Some(value);
+            let Some(version) = version else {
+                continue;
+            };
+            if last.is_some_and(|last| version <= last) {
+                return Err(format!("at {at_ms} ms, version {version:?} after {last:?}"));
+            }
+            if let Some(value) = value
+                && !self
+                    .truth
+                    .of(&following.key)
+                    .any(|it| it.value.as_ref() == Some(value) && it.version == Some(version))
+            {
+                return Err(format!("at {at_ms} ms, {value:?} {version:?} never was"));
+            }
+            if following.wants_all
+                && let Some(previous) = previous
+                && let Some(missed) = self
+                    .truth
+                    .of(&following.key)
+                    .find(|it| it.version.is_some_and(|it| it > previous && it < version))
+                && !self.renewed(following, missed.at_ms, *at_ms)
+            {
+                return Err(format!(
+                    "at {at_ms} ms, {version:?}: {missed:?} was not told"
+                ));
+            }
+            last = Some(version);
+            previous = Some(version);
+        }
+        if following.has_ended {
+            return Ok(());
+        }
+        let held = self.truth.present.get(&following.key);
+        let held = held.map(|held| &held.value);
+        match state {
+            Some(state) if state != held => Err(format!(
+                "was told {state:?} at last, but the store holds {held:?}"
+            )),
+            None if self.truth.of(&following.key).any(|it| it.at_ms > began_ms) => {
+                Err(format!("was told nothing, but the store holds {held:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn count_unknown(&self) -> usize {
+        let unknown = |it: &&crate::history::Operation| {
+            matches!(
+                it.answer(),
+                Some(Answer::Failed {
+                    outcome: statestore::Outcome::Unknown,
+                    ..
+                })
+            )
+        };
+        self.operations.iter().filter(unknown).count()
+    }
+}

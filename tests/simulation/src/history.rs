@@ -1,0 +1,140 @@
+//! What the clients did, and what they were told.
+use bytes::Bytes;
+use statestore::{Condition, ErrorKind, Hlc, Outcome};
+
+/// Wall clock and counter of a version.
+pub(crate) type Version = (u64, u64);
+
+pub(crate) fn version(hlc: &Hlc) -> Version {
+    (hlc.wall_ms(), hlc.counter())
+}
+
+/// What a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Action {
+    Set {
+        key: Bytes,
+        value: Bytes,
+        condition: Condition,
+        px: Option<u64>,
+        token: Option<Hlc>,
+    },
+    Get {
+        key: Bytes,
+    },
+    Del {
+        key: Bytes,
+        token: Option<Hlc>,
+    },
+    Vdel {
+        key: Bytes,
+        value: Bytes,
+        token: Option<Hlc>,
+    },
+    Scan {
+        pattern: Bytes,
+    },
+}
+
+impl Action {
+    /// The key that it is about, if it is about one.
+    pub(crate) fn key(&self) -> Option<&Bytes> {
+        match self {
+            Self::Set { key, .. }
+            | Self::Get { key }
+            | Self::Del { key, .. }
+            | Self::Vdel { key, .. } => Some(key),
+            Self::Scan { .. } => None,
+        }
+    }
+}
+
+/// What a client was told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Set {
+        applied: bool,
+        version: Version,
+    },
+    Got(Option<(Bytes, Version)>),
+    Deleted(Option<Version>),
+    Absent,
+    Mismatch,
+    Keys(Vec<Bytes>),
+    Failed {
+        kind: ErrorKind,
+        outcome: Outcome,
+        text: String,
+    },
+    /// The caller did not wait for it.
+    Cancelled,
+}
+
+/// One call.
+#[derive(Debug, Clone)]
+pub(crate) struct Operation {
+    pub(crate) client: usize,
+    pub(crate) action: Action,
+    pub(crate) called_ms: u64,
+    /// How long it may take.
+    pub(crate) timeout_ms: u64,
+    pub(crate) ended: Option<(u64, Answer)>,
+    /// Where in the [order](crate::world::World::stamp) of all things it began and ended.
+    pub(crate) span: (u64, u64),
+    /// Where the server took its request from the connection, each time.
+    pub(crate) taken: Vec<u64>,
+}
+
+impl Operation {
+    pub(crate) fn deadline_ms(&self) -> u64 {
+        self.called_ms + self.timeout_ms
+    }
+    pub(crate) fn answer(&self) -> Option<&Answer> {
+        self.ended.as_ref().map(|(_, answer)| answer)
+    }
+    /// Whether it certainly had no effect, according to its client.
+    pub(crate) fn is_not_done(&self) -> bool {
+        matches!(
+            self.answer(),
+            Some(Answer::Failed {
+                outcome: Outcome::NotDone,
+                ..
+            })
+        )
+    }
+}
+
+/// A value that names the operation which writes it, and its time to live.
+pub(crate) fn value(operation: usize, px: Option<u64>, len: usize) -> Bytes {
+    let mut text = format!("o{operation} px{} ", px.unwrap_or(0)).into_bytes();
+    text.resize(text.len().max(len), b'.');
+    text.into()
+}
+
+/// The fencing token of an operation; it names it.
+pub(crate) fn token(operation: usize, wall_ms: u64) -> Option<Hlc> {
+    Hlc::new(wall_ms, 0, &format!("o{operation}")).ok()
+}
+
+/// The operation that the node id of a token names.
+pub(crate) fn operation_of_token(text: &str) -> Option<usize> {
+    text.rsplit(':').next()?.strip_prefix('o')?.parse().ok()
+}
+
+/// A value that all operations of one holder of a lease share.
+pub(crate) fn lease(client: usize, px: u64) -> Bytes {
+    format!("lease{client} px{px} ").into()
+}
+
+/// The operation that a value names, unless it is that of a lease.
+pub(crate) fn operation_of(value: &[u8]) -> Option<usize> {
+    let text = std::str::from_utf8(value).ok()?;
+    text.split(' ').next()?.strip_prefix('o')?.parse().ok()
+}
+
+/// The time to live that a value tells of.
+pub(crate) fn px_of(value: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(value).ok()?;
+    let px = text.split(' ').nth(1)?.strip_prefix("px")?.parse().ok()?;
+    (px > 0).then_some(px)
+}

@@ -1,0 +1,137 @@
+//! Whole clients and the whole server in one thread, on a simulated network, disk and clock.
+//!
+//! A [run](run) is made of one number, its seed: the same seed gives the same run, on every machine. Real are the client
+//! ([`statestore::Client`] with all its tasks), the server's front and engine, and every byte between them. Simulated are
+//! time, the wall clocks, the network, and the disk, each with its faults; `docs/testing.md` lists them and what is
+//! checked.
+// All of this is a test: where it panics, the test fails.
+#![allow(clippy::unwrap_used)]
+
+mod chance;
+mod checks;
+mod history;
+mod linearizability;
+mod machine;
+mod network;
+mod observers;
+mod register;
+mod scenario;
+mod server;
+mod trace;
+mod truth;
+mod wire;
+mod witness;
+mod workload;
+mod world;
+
+use std::fmt;
+use tokio::time::sleep_until;
+use world::World;
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Report {
+    /// Its seed.
+    pub seed: u64,
+    /// What was violated, if anything was.
+    pub violation: Option<String>,
+    /// What happened, if that was to be kept.
+    pub trace: Vec<String>,
+    /// How much happened.
+    pub counts: Counts,
+}
+
+/// How much happened in a run, so that nobody takes an idle simulation for a good one.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Calls of clients.
+    pub operations: usize,
+    /// Those whose outcome was not known.
+    pub unknown: usize,
+    /// Connections.
+    pub connections: usize,
+    /// Changes of keys.
+    pub changes: usize,
+    /// What observers were told.
+    pub observations: usize,
+    /// Histories of a key for which it would have taken too long to know whether they are linearizable.
+    pub undecided: usize,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.operations += other.operations;
+        self.unknown += other.unknown;
+        self.connections += other.connections;
+        self.changes += other.changes;
+        self.observations += other.observations;
+        self.undecided += other.undecided;
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.trace {
+            writeln!(f, "{line}")?;
+        }
+        match &self.violation {
+            None => write!(f, "seed {}: {:?}", self.seed, self.counts),
+            Some(violation) => write!(
+                f,
+                "seed {}: {violation}\nSee it happen: SIMULATION_SEED={} cargo test -p simulation --test seeds -- --nocapture",
+                self.seed, self.seed
+            ),
+        }
+    }
+}
+
+/// Runs one seed to its end, or to the first violation.
+pub fn run(seed: u64, is_traced: bool) -> Report {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime of one thread");
+    let world = runtime.block_on(async {
+        let world = World::new(seed, is_traced);
+        world.lock().unwrap().begin();
+        loop {
+            let (wakeup, changed) = {
+                let mut world = world.lock().unwrap();
+                world.proceed();
+                if world.is_over || world.violation().is_some() {
+                    break;
+                }
+                let next_ms = world.next_ms().unwrap_or(u64::MAX / 2);
+                (world.instant(next_ms), world.changed.clone())
+            };
+            tokio::select! {
+                biased;
+                () = changed.notified() => {}
+                () = sleep_until(wakeup) => {}
+            }
+        }
+        world
+    });
+    // The tasks that are left hang up, for which they need the world.
+    drop(runtime);
+    let mut world = world.lock().unwrap();
+    let told = world
+        .followings
+        .iter()
+        .map(|following| following.told.len());
+    let counts = Counts {
+        operations: world.operations.len(),
+        unknown: world.count_unknown(),
+        connections: world.links.len(),
+        changes: world.truth.changes.len(),
+        observations: told.sum(),
+        undecided: world.undecided,
+    };
+    Report {
+        seed,
+        violation: world.violation().cloned(),
+        trace: std::mem::take(&mut world.trace).into_lines(),
+        counts,
+    }
+}

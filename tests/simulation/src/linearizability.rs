@@ -1,0 +1,395 @@
+//! Whether a history of overlapping operations can be explained by some order of them.
+//!
+//! The search of Wing and Gong with Lowe's memory of visited configurations: operations are taken one after the other,
+//! each one only if no other one that is not taken yet ended before it began, and only if the model allows its result.
+use std::collections::HashSet;
+use std::hash::Hash;
+
+/// What the operations are on, one after the other.
+pub(crate) trait Model {
+    type State: Clone + Eq + Hash;
+    type Step;
+
+    fn initial(&self) -> Self::State;
+
+    /// The state after a step with the result that it has; `None` if it cannot have it in this state.
+    fn apply(&self, state: &Self::State, step: &Self::Step) -> Option<Self::State>;
+
+    /// Whether a step with this result only looks at the state, whatever it is.
+    fn is_read(&self, step: &Self::Step) -> bool;
+}
+
+/// An operation with the time in which it took effect.
+#[derive(Debug, Clone)]
+pub(crate) struct Interval<S> {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// Whether it certainly took effect.
+    pub(crate) is_certain: bool,
+    pub(crate) step: S,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Linearizable,
+    /// There is no order. In the best attempt these were taken, in this order, and no further one could be.
+    Violated(Vec<usize>),
+    /// It would take too long to know.
+    Undecided,
+}
+
+/// Which operations are taken.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Taken(Box<[u64]>);
+
+impl Taken {
+    fn has(&self, index: usize) -> bool {
+        self.0[index / 64] & (1 << (index % 64)) != 0
+    }
+    fn take(&mut self, index: usize) {
+        self.0[index / 64] |= 1 << (index % 64);
+    }
+    /// With one more; without those whose time is over then, which are as good as taken.
+    fn with<S>(&self, index: usize, intervals: &[Interval<S>]) -> Self {
+        let mut taken = self.clone();
+        taken.take(index);
+        let begun = intervals[index].from;
+        for (other, interval) in intervals.iter().enumerate() {
+            if !interval.is_certain && interval.to < begun {
+                taken.take(other);
+            }
+        }
+        taken
+    }
+}
+
+/// A configuration, with what can be taken next.
+struct Frame<S> {
+    taken: Taken,
+    next: std::vec::IntoIter<(usize, S)>,
+}
+
+/// Looks for an order, through `max_visits` configurations at most.
+pub(crate) fn check<M: Model>(
+    model: &M,
+    intervals: &[Interval<M::Step>],
+    max_visits: usize,
+) -> Verdict {
+    let nothing = Taken(vec![0; intervals.len().div_ceil(64)].into());
+    let Some(first) = options(model, intervals, &nothing, &model.initial()) else {
+        return Verdict::Linearizable;
+    };
+    let mut visited = HashSet::new();
+    let mut order = Vec::new();
+    let mut best = Vec::new();
+    let mut stack = vec![Frame {
+        taken: nothing,
+        next: first.into_iter(),
+    }];
+    while let Some(frame) = stack.last_mut() {
+        let Some((index, state)) = frame.next.next() else {
+            stack.pop();
+            order.pop();
+            continue;
+        };
+        let taken = frame.taken.with(index, intervals);
+        if !visited.insert((taken.clone(), state.clone())) {
+            continue;
+        }
+        if visited.len() > max_visits {
+            return Verdict::Undecided;
+        }
+        order.push(index);
+        if order.len() > best.len() {
+            best.clone_from(&order);
+        }
+        match options(model, intervals, &taken, &state) {
+            None => return Verdict::Linearizable,
+            Some(next) => stack.push(Frame {
+                taken,
+                next: next.into_iter(),
+            }),
+        }
+    }
+    Verdict::Violated(best)
+}
+
+/// What can be taken next, and the state after it; `None` if everything is taken that certainly took effect.
+fn options<M: Model>(
+    model: &M,
+    intervals: &[Interval<M::Step>],
+    taken: &Taken,
+    state: &M::State,
+) -> Option<Vec<(usize, M::State)>> {
+    let left = || (0..intervals.len()).filter(|index| !taken.has(*index));
+    let certain = left().filter(|index| intervals[*index].is_certain);
+    let first_end = certain.map(|index| intervals[index].to).min()?;
+    let uncertain = left().filter(|index| !intervals[*index].is_certain);
+    let first_missed = uncertain.map(|index| intervals[index].to).min();
+    let first_missed = first_missed.unwrap_or(u64::MAX);
+    let mut options = Vec::new();
+    for index in left() {
+        let interval = &intervals[index];
+        if interval.from > first_end {
+            continue;
+        }
+        let Some(next) = model.apply(state, &interval.step) else {
+            continue;
+        };
+        if next != *state {
+            options.push((index, next));
+        } else if interval.is_certain
+            && interval.from <= first_missed
+            && model.is_read(&interval.step)
+        {
+            // Taking it now makes nothing else impossible.
+            return Some(vec![(index, next)]);
+        } else if interval.is_certain {
+            options.push((index, next));
+        }
+    }
+    Some(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A register of numbers that begins with 0.
+    struct Register;
+
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Read(u32),
+        Write(u32),
+        /// Compare and set, and whether it did.
+        Swap(u32, u32, bool),
+    }
+    use Step::{Read, Swap, Write};
+
+    impl Model for Register {
+        type State = u32;
+        type Step = Step;
+
+        fn initial(&self) -> u32 {
+            0
+        }
+        fn apply(&self, state: &u32, step: &Step) -> Option<u32> {
+            match *step {
+                Read(value) => (value == *state).then_some(*state),
+                Write(value) => Some(value),
+                Swap(from, to, done) => {
+                    ((*state == from) == done).then_some(if done { to } else { *state })
+                }
+            }
+        }
+        fn is_read(&self, step: &Step) -> bool {
+            matches!(step, Read(_) | Swap(_, _, false))
+        }
+    }
+
+    fn verdict(history: &[(u64, u64, Step)]) -> Verdict {
+        let intervals: Vec<_> = history
+            .iter()
+            .map(|&(from, to, step)| Interval {
+                from,
+                to,
+                is_certain: to != UNKNOWN,
+                step,
+            })
+            .collect();
+        check(&Register, &intervals, 100_000)
+    }
+    fn holds(history: &[(u64, u64, Step)]) -> bool {
+        match verdict(history) {
+            Verdict::Linearizable => true,
+            Verdict::Violated(_) => false,
+            Verdict::Undecided => panic!("undecided"),
+        }
+    }
+    const UNKNOWN: u64 = u64::MAX;
+
+    #[test]
+    fn an_empty_history_is_linearizable() {
+        assert!(holds(&[]));
+    }
+
+    #[test]
+    fn a_read_sees_the_last_write() {
+        assert!(holds(&[(0, 1, Write(1)), (2, 3, Read(1))]));
+        assert!(!holds(&[(0, 1, Write(1)), (2, 3, Read(0))]));
+        assert!(!holds(&[(0, 1, Write(1)), (2, 3, Read(2))]));
+        assert!(!holds(&[
+            (0, 1, Write(1)),
+            (2, 3, Write(2)),
+            (4, 5, Read(1))
+        ]));
+    }
+
+    #[test]
+    fn a_read_that_overlaps_a_write_sees_the_old_value_or_the_new_one() {
+        assert!(holds(&[
+            (0, 10, Write(1)),
+            (2, 3, Read(0)),
+            (4, 5, Read(1))
+        ]));
+        assert!(!holds(&[
+            (0, 10, Write(1)),
+            (2, 3, Read(1)),
+            (4, 5, Read(0))
+        ]));
+    }
+
+    #[test]
+    fn all_readers_agree_on_the_order_of_concurrent_writes() {
+        let writes = [(0, 100, Write(1)), (0, 100, Write(2))];
+        let agreed = [
+            (1, 2, Read(1)),
+            (1, 2, Read(1)),
+            (5, 6, Read(2)),
+            (5, 6, Read(2)),
+        ];
+        let disagreed = [(1, 2, Read(1)), (5, 6, Read(2)), (7, 8, Read(1))];
+        assert!(holds(&[&writes[..], &agreed].concat()));
+        assert!(!holds(&[&writes[..], &disagreed].concat()));
+    }
+
+    #[test]
+    fn an_operation_of_unknown_outcome_may_take_effect_late_or_never_but_not_before_its_call() {
+        assert!(holds(&[
+            (5, UNKNOWN, Write(1)),
+            (6, 7, Read(0)),
+            (90, 91, Read(1))
+        ]));
+        assert!(holds(&[
+            (5, UNKNOWN, Write(1)),
+            (6, 7, Read(0)),
+            (90, 91, Read(0))
+        ]));
+        assert!(!holds(&[(5, UNKNOWN, Write(1)), (1, 2, Read(1))]));
+        let mut bounded =
+            [(0, UNKNOWN, Write(1)), (3, 4, Read(0)), (10, 11, Read(1))].map(|(from, to, step)| {
+                Interval {
+                    from,
+                    to,
+                    is_certain: to != UNKNOWN,
+                    step,
+                }
+            });
+        assert_eq!(check(&Register, &bounded, 1000), Verdict::Linearizable);
+        bounded[0].to = 2;
+        assert_eq!(check(&Register, &bounded, 1000), Verdict::Violated(vec![0]));
+        bounded[1].step = Read(1);
+        assert_eq!(check(&Register, &bounded, 1000), Verdict::Linearizable);
+        // ... and no more than once.
+        assert!(!holds(&[
+            (5, UNKNOWN, Write(1)),
+            (10, 11, Read(1)),
+            (12, 13, Write(2)),
+            (14, 15, Read(2)),
+            (16, 17, Read(1)),
+        ]));
+    }
+
+    #[test]
+    fn a_lost_update_is_found() {
+        assert!(holds(&[
+            (0, 9, Swap(0, 1, true)),
+            (0, 9, Swap(1, 2, true)),
+            (10, 11, Read(2))
+        ]));
+        assert!(!holds(&[
+            (0, 9, Swap(0, 1, true)),
+            (0, 9, Swap(0, 2, true)),
+            (10, 11, Read(2))
+        ]));
+        assert!(!holds(&[(0, 1, Swap(0, 1, false))]));
+    }
+
+    #[test]
+    fn equal_times_count_as_overlapping() {
+        assert!(holds(&[(0, 5, Write(1)), (5, 9, Read(0))]));
+        assert!(!holds(&[(0, 5, Write(1)), (6, 9, Read(0))]));
+    }
+
+    #[test]
+    fn the_best_attempt_is_reported() {
+        let history = [(0, 1, Write(7)), (2, 3, Read(7)), (4, 5, Read(8))];
+        assert_eq!(verdict(&history), Verdict::Violated(vec![0, 1]));
+    }
+
+    #[test]
+    fn a_search_that_is_too_long_is_not_decided() {
+        let mut history: Vec<_> = (1..=12).map(|value| (0, 100, Write(value))).collect();
+        history.push((200, 201, Read(99)));
+        let intervals: Vec<_> = history
+            .into_iter()
+            .map(|(from, to, step)| Interval {
+                from,
+                to,
+                is_certain: true,
+                step,
+            })
+            .collect();
+        assert_eq!(check(&Register, &intervals, 1000), Verdict::Undecided);
+    }
+
+    /// Against trying all orders, on small random histories, right ones and wrong ones.
+    #[test]
+    fn it_agrees_with_trying_all_orders() {
+        let mut chance = crate::chance::Chance::new(1);
+        let (mut good, mut bad) = (0, 0);
+        for _ in 0..6000 {
+            let history: Vec<_> = (0..chance.between(1, 6))
+                .map(|_| {
+                    let from = chance.below(12);
+                    let value = u32::try_from(chance.below(3)).unwrap();
+                    Interval {
+                        from,
+                        to: from + chance.below(6),
+                        is_certain: chance.percent(75),
+                        step: match chance.below(4) {
+                            0 | 1 => Read(value),
+                            2 => Write(value),
+                            _ => Swap(value, 2 - value, chance.percent(50)),
+                        },
+                    }
+                })
+                .collect();
+            let expected = some_order_holds(&history, 0, 0, &mut vec![false; history.len()]);
+            let verdict = check(&Register, &history, 100_000);
+            assert_eq!(verdict == Verdict::Linearizable, expected, "{history:?}");
+            if expected { good += 1 } else { bad += 1 }
+        }
+        assert!(good > 1000 && bad > 1000, "{good} {bad}");
+    }
+
+    fn some_order_holds(
+        history: &[Interval<Step>],
+        state: u32,
+        begun: u64,
+        taken: &mut [bool],
+    ) -> bool {
+        if (0..history.len()).all(|index| taken[index] || !history[index].is_certain) {
+            return true;
+        }
+        for index in 0..history.len() {
+            let this = &history[index];
+            let is_passed = |other: usize| {
+                !taken[other] && history[other].is_certain && history[other].to < this.from
+            };
+            if taken[index] || this.to < begun || (0..history.len()).any(is_passed) {
+                continue;
+            }
+            if let Some(next) = Register.apply(&state, &this.step) {
+                taken[index] = true;
+                let holds = some_order_holds(history, next, begun.max(this.from), taken);
+                taken[index] = false;
+                if holds {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}

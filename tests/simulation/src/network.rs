@@ -1,0 +1,496 @@
+//! Connections that delay, split, lose and end.
+use crate::server::ServerEnd;
+use crate::wire;
+use crate::world::{Event, Shared, World};
+use bytes::{Buf, Bytes, BytesMut};
+use statestore::mqtt::{Limits, Packet, decode};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// One of the two directions of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// From the client to the server.
+    Up,
+    Down,
+}
+
+/// How a connection is over for the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The server closed it.
+    Closed,
+    Reset,
+}
+
+/// One direction.
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    /// What is on its way, with the time of its arrival.
+    pieces: VecDeque<(u64, Bytes)>,
+    /// Bytes that were sent and not taken out at the other end.
+    held: usize,
+    capacity: usize,
+    last_arrival_ms: u64,
+    /// Bytes until the connection is cut.
+    until_cut: Option<usize>,
+    /// What is sent goes nowhere, and nobody says so.
+    is_silent: bool,
+}
+
+impl Pipe {
+    pub(crate) fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.held)
+    }
+    fn silence(&mut self, loses_what_is_on_its_way: bool) {
+        self.is_silent = true;
+        if loses_what_is_on_its_way {
+            self.pieces.clear();
+        }
+    }
+}
+
+/// The client's end.
+#[derive(Debug, Default)]
+struct Near {
+    is_accepted: bool,
+    is_open: bool,
+    inbox: BytesMut,
+    /// How the stream ends, once the inbox is empty.
+    ended: Option<Ending>,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    /// Since when the client had bytes that the connection did not take, and when it had taken them.
+    blocked: Option<(u64, Option<u64>)>,
+    wire: wire::End,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) client: usize,
+    up: Pipe,
+    pub(crate) down: Pipe,
+    near: Near,
+    pub(crate) far: ServerEnd,
+    /// What each end is told of the other's limits, if that is less than it says itself.
+    pub(crate) lowered: Lowered,
+}
+
+/// Limits that the network rewrites, so that they differ from connection to connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lowered {
+    pub(crate) of_client: Limits,
+    pub(crate) of_server: Limits,
+}
+
+impl Default for Lowered {
+    fn default() -> Self {
+        let unlimited = Limits {
+            topic_alias_maximum: u16::MAX,
+            ..Limits::default()
+        };
+        Self {
+            of_client: unlimited,
+            of_server: unlimited,
+        }
+    }
+}
+
+pub(crate) fn lower(limits: &mut Limits, to: Limits) {
+    limits.receive_maximum = limits.receive_maximum.min(to.receive_maximum);
+    limits.max_packet_bytes = limits.max_packet_bytes.min(to.max_packet_bytes);
+    limits.topic_alias_maximum = limits.topic_alias_maximum.min(to.topic_alias_maximum);
+}
+
+impl World {
+    /// A client tries to connect: the connection, unless it is refused, and how long the client waits for it.
+    pub(crate) fn dial(&mut self, client: usize) -> (Option<usize>, u64) {
+        let now_ms = self.now_ms();
+        let (there, back) = (self.latency_ms(), self.latency_ms());
+        if self.has_fault(self.scenario.refuse_percent) {
+            self.note(|| format!("c{client}: connect refused"));
+            return (None, there + back);
+        }
+        let is_silent = self.has_fault(self.scenario.refuse_percent / 2);
+        let up = self.pipe();
+        let down = self.pipe();
+        let lowered = self.lowered();
+        let link = self.links.len();
+        self.links.push(Link {
+            client,
+            up,
+            down,
+            near: Near {
+                is_open: true,
+                ..Near::default()
+            },
+            far: ServerEnd::default(),
+            lowered,
+        });
+        if is_silent {
+            self.note(|| format!("c{client} link {link}: connects into silence"));
+            return (Some(link), 1_000_000);
+        }
+        self.note(|| format!("c{client} link {link}: connects"));
+        self.at(now_ms + there, Event::Accept(link));
+        if self.scenario.cut_after_ms > 0 && !self.is_healed {
+            let after_ms = self.chance.spread(1, self.scenario.cut_after_ms * 4);
+            self.at(now_ms + after_ms, Event::Cut(link));
+        }
+        (Some(link), there + back)
+    }
+
+    fn pipe(&mut self) -> Pipe {
+        let scenario = &self.scenario;
+        let until_cut = (!self.is_healed && self.chance.percent(scenario.cut_percent))
+            .then(|| self.chance.spread(1, 20_000))
+            .and_then(|bytes| usize::try_from(bytes).ok());
+        Pipe {
+            pieces: VecDeque::new(),
+            held: 0,
+            capacity: self.chance.pick(&[600, 5_000, 64_000]),
+            last_arrival_ms: 0,
+            until_cut,
+            is_silent: false,
+        }
+    }
+
+    fn lowered(&mut self) -> Lowered {
+        let mut lowered = Lowered::default();
+        if self.is_healed || !self.scenario.lowers_limits {
+            return lowered;
+        }
+        for limits in [&mut lowered.of_client, &mut lowered.of_server] {
+            if self.chance.percent(60) {
+                limits.receive_maximum = u16::try_from(self.chance.spread(1, 30)).unwrap_or(1);
+            }
+            if self.chance.percent(30) {
+                limits.topic_alias_maximum = u16::try_from(self.chance.below(3)).unwrap_or(0);
+            }
+        }
+        // A notification that is too large for its client is dropped, so that only requests may be too large.
+        if self.chance.percent(30) {
+            let bytes = self.chance.spread(350, 5_000);
+            lowered.of_server.max_packet_bytes = u32::try_from(bytes).unwrap_or(5_000);
+        }
+        lowered
+    }
+
+    pub(crate) fn is_accepted(&self, link: usize) -> bool {
+        self.links[link].near.is_accepted
+    }
+
+    /// The connection attempt reaches the server.
+    pub(crate) fn accept(&mut self, link: usize) {
+        if !self.links[link].near.is_open {
+            return;
+        }
+        let is_accepted = self.server_accepts(link);
+        self.links[link].near.is_accepted = is_accepted;
+    }
+
+    /// Sends bytes from one end towards the other.
+    pub(crate) fn send(&mut self, link: usize, way: Way, mut bytes: Bytes) {
+        let now_ms = self.now_ms();
+        let pipe = self.pipe_mut(link, way);
+        pipe.held += bytes.len();
+        if pipe.is_silent {
+            return;
+        }
+        let mut is_cut = false;
+        if let Some(left) = &mut pipe.until_cut {
+            is_cut = bytes.len() >= *left;
+            bytes.truncate(*left);
+            *left -= bytes.len();
+        }
+        while !bytes.is_empty() {
+            let is_split = self.chance.percent(self.scenario.split_percent);
+            let len = if is_split {
+                1 + self.chance.index(bytes.len())
+            } else {
+                bytes.len()
+            };
+            let piece = bytes.split_to(len);
+            let arrival_ms = now_ms + self.latency_ms();
+            let pipe = self.pipe_mut(link, way);
+            let arrival_ms = arrival_ms.max(pipe.last_arrival_ms);
+            pipe.last_arrival_ms = arrival_ms;
+            pipe.pieces.push_back((arrival_ms, piece));
+            self.at(arrival_ms, Event::Arrive(link, way));
+        }
+        if is_cut {
+            self.cut(link);
+        }
+    }
+
+    /// Something reaches the other end.
+    pub(crate) fn arrive(&mut self, link: usize, way: Way) {
+        let now_ms = self.now_ms();
+        loop {
+            let pipe = self.pipe_mut(link, way);
+            if pipe.pieces.front().is_none_or(|(at_ms, _)| *at_ms > now_ms) {
+                return;
+            }
+            let Some((_, bytes)) = pipe.pieces.pop_front() else {
+                return;
+            };
+            match way {
+                Way::Up => {
+                    pipe.held -= bytes.len();
+                    if let Some(writer) = self.links[link].near.writer.take() {
+                        writer.wake();
+                    }
+                    self.server_receives(link, bytes);
+                }
+                Way::Down => {
+                    let near = &mut self.links[link].near;
+                    near.inbox.extend_from_slice(&bytes);
+                    if let Some(reader) = near.reader.take() {
+                        reader.wake();
+                    }
+                }
+            }
+        }
+    }
+
+    /// The connection breaks, in one of the ways in which connections break.
+    pub(crate) fn cut(&mut self, link: usize) {
+        let now_ms = self.now_ms();
+        let (up_is_lost, down_is_lost) = (self.chance.percent(70), self.chance.percent(70));
+        let (client_learns, server_learns) = match self.chance.below(10) {
+            0..5 => (true, true),
+            5..7 => (false, false),
+            7 => (true, false),
+            _ => (false, true),
+        };
+        self.note(|| {
+            format!(
+                "link {link}: cut; what is on its way is lost: up {up_is_lost}, down {down_is_lost}; \
+                 noticed: client {client_learns}, server {server_learns}"
+            )
+        });
+        let ends = &mut self.links[link];
+        ends.up.silence(up_is_lost);
+        ends.down.silence(down_is_lost);
+        let (up_ms, down_ms) = (ends.up.last_arrival_ms, ends.down.last_arrival_ms);
+        if client_learns {
+            let at_ms = down_ms.max(now_ms) + self.chance.below(30);
+            self.at(at_ms, Event::EndAtClient(link, Ending::Reset));
+        }
+        if server_learns {
+            let at_ms = up_ms.max(now_ms) + self.chance.below(30);
+            self.at(at_ms, Event::EndAtServer(link));
+        }
+    }
+
+    /// From now on the network is good: what is broken breaks for all to see.
+    pub(crate) fn reset_links(&mut self) {
+        let now_ms = self.now_ms();
+        for link in 0..self.links.len() {
+            if self.links[link].near.is_open {
+                self.links[link].up.silence(true);
+                self.links[link].down.silence(true);
+                self.at(now_ms + 1, Event::EndAtClient(link, Ending::Reset));
+                self.at(now_ms + 1, Event::EndAtServer(link));
+            }
+        }
+    }
+
+    /// The client's end learns that the connection is over.
+    pub(crate) fn end_at_client(&mut self, link: usize, how: Ending) {
+        let near = &mut self.links[link].near;
+        near.ended.get_or_insert(how);
+        for waker in [near.reader.take(), near.writer.take()]
+            .into_iter()
+            .flatten()
+        {
+            waker.wake();
+        }
+    }
+
+    /// The server hangs up; the client learns it after what is on its way.
+    pub(crate) fn server_hangs_up(&mut self, link: usize, how: Ending) {
+        let down = &self.links[link].down;
+        if down.is_silent {
+            return;
+        }
+        let at_ms = down.last_arrival_ms.max(self.now_ms() + 1);
+        self.at(at_ms, Event::EndAtClient(link, how));
+    }
+
+    fn client_hangs_up(&mut self, link: usize) {
+        let now_ms = self.now_ms();
+        let latency_ms = self.latency_ms();
+        let ends = &mut self.links[link];
+        ends.near.is_open = false;
+        ends.down.pieces.clear();
+        let is_silent = ends.up.is_silent;
+        let at_ms = ends.up.last_arrival_ms.max(now_ms + latency_ms);
+        self.note(|| format!("link {link}: the client hangs up"));
+        if !is_silent {
+            self.at(at_ms, Event::EndAtServer(link));
+        }
+    }
+
+    fn pipe_mut(&mut self, link: usize, way: Way) -> &mut Pipe {
+        let link = &mut self.links[link];
+        match way {
+            Way::Up => &mut link.up,
+            Way::Down => &mut link.down,
+        }
+    }
+
+    fn client_reads(&mut self, link: usize, buffer: &mut ReadBuf<'_>) {
+        let near = &mut self.links[link].near;
+        let len = near.inbox.len().min(buffer.remaining());
+        let read = near.inbox.copy_to_bytes(len);
+        buffer.put_slice(&read);
+        let result = near.wire.receives(&read);
+        self.links[link].down.held -= len;
+        self.inspect(link, "to the client", "<-", result);
+        let now_ms = self.now_ms();
+        self.at(now_ms, Event::Serve(link));
+    }
+
+    fn client_writes(&mut self, link: usize, bytes: &[u8]) {
+        let result = self.links[link].near.wire.sends(bytes);
+        let now_ms = self.now_ms();
+        // What gathered meanwhile is written at the same time as what had waited.
+        let blocked = &mut self.links[link].near.blocked;
+        if blocked.is_some_and(|(_, until_ms)| until_ms.is_some_and(|until_ms| until_ms < now_ms)) {
+            *blocked = None;
+        }
+        let made_ms = blocked.map_or(now_ms, |(since_ms, _)| since_ms);
+        if let Ok(packets) = &result {
+            self.check_requests(packets, made_ms);
+        }
+        self.inspect(link, "from the client", "->", result);
+        self.send(link, Way::Up, Bytes::copy_from_slice(bytes));
+        self.changed.notify_one();
+    }
+
+    /// Takes note of packets, or of what is wrong with them.
+    pub(crate) fn inspect(
+        &mut self,
+        link: usize,
+        way: &str,
+        arrow: &str,
+        result: Result<Vec<Packet>, String>,
+    ) {
+        let client = self.links[link].client;
+        match result {
+            Ok(packets) if self.trace.is_kept() => {
+                for packet in packets {
+                    self.note(|| {
+                        format!("c{client} link {link} {arrow} {}", wire::summary(&packet))
+                    });
+                }
+            }
+            Ok(_) => {}
+            Err(error) => self.violated(format!("c{client} link {link}, {way}: {error}")),
+        }
+    }
+}
+
+/// Takes the first packet out of a stream, once it is whole.
+pub(crate) fn first_packet(stream: &mut BytesMut) -> Option<Packet> {
+    decode(stream, Limits::MAX_PACKET_BYTES).ok().flatten()
+}
+
+/// What a client holds of a connection.
+pub(crate) struct Socket {
+    world: Shared,
+    link: usize,
+}
+
+impl Socket {
+    pub(crate) fn new(world: Shared, link: usize) -> Self {
+        Self { world, link }
+    }
+    pub(crate) fn link(&self) -> usize {
+        self.link
+    }
+}
+
+impl fmt::Debug for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Socket({})", self.link)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // At the end of a run the world may be gone.
+        if let Ok(mut world) = self.world.lock() {
+            world.client_hangs_up(self.link);
+            world.changed.notify_one();
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut world = self.world.lock().unwrap();
+        let near = &mut world.links[self.link].near;
+        if !near.inbox.is_empty() {
+            world.client_reads(self.link, buffer);
+            world.changed.notify_one();
+            return Poll::Ready(Ok(()));
+        }
+        match near.ended {
+            Some(Ending::Closed) => Poll::Ready(Ok(())),
+            Some(Ending::Reset) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            None => {
+                near.reader = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut world = self.world.lock().unwrap();
+        let room = world.links[self.link].up.room();
+        let now_ms = world.now_ms();
+        let near = &mut world.links[self.link].near;
+        if near.ended.is_some() {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        if room == 0 {
+            near.blocked.get_or_insert((now_ms, None)).1 = None;
+            near.writer = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        let len = bytes.len().min(room);
+        world.client_writes(self.link, &bytes[..len]);
+        let blocked = &mut world.links[self.link].near.blocked;
+        if len < bytes.len() {
+            blocked.get_or_insert((now_ms, None)).1 = None;
+        } else if let Some((_, until_ms)) = blocked {
+            *until_ms = Some(now_ms);
+        }
+        Poll::Ready(Ok(len))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

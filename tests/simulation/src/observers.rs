@@ -1,0 +1,133 @@
+//! What observers are told.
+use crate::history::{Version, version};
+use crate::machine;
+use crate::world::{Event, World};
+use bytes::Bytes;
+use statestore::{Observation, ObserveOptions, Overflow};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// One observer, and what it was told.
+#[derive(Debug)]
+pub(crate) struct Following {
+    pub(crate) client: usize,
+    pub(crate) key: Bytes,
+    /// It is to be told of every change, not only of the last one.
+    pub(crate) wants_all: bool,
+    /// When the watch had begun.
+    pub(crate) began_ms: Option<u64>,
+    pub(crate) told: Vec<(u64, Told)>,
+    /// It was dropped, or there was nothing more to be told.
+    pub(crate) has_ended: bool,
+    pub(crate) stop: Arc<Notify>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Told {
+    Set(Bytes, Version),
+    Deleted(Option<Version>),
+    Resync,
+    Lagged,
+}
+
+impl Told {
+    fn of(observation: Observation) -> Self {
+        match observation {
+            Observation::Set { value, version: it } => Self::Set(value, version(&it)),
+            Observation::Deleted { version: it } => Self::Deleted(it.as_ref().map(version)),
+            Observation::Lagged(_) => Self::Lagged,
+            _ => Self::Resync,
+        }
+    }
+}
+
+impl World {
+    /// A client begins to observe a key.
+    pub(crate) fn follow(&mut self, client: usize) {
+        let Some(made) = self.computers[client].client.clone() else {
+            return;
+        };
+        let key = self.chance.pick(&self.scenario.keys);
+        let overflow = match self.chance.below(3) {
+            0 => Overflow::Latest,
+            1 => Overflow::All(2),
+            _ => Overflow::All(1_000),
+        };
+        let is_slow = self.chance.percent(30);
+        let stop = Arc::new(Notify::new());
+        let number = self.followings.len();
+        self.note(|| {
+            format!("c{client} f{number}: observes {key:?}, {overflow:?}, slow: {is_slow}")
+        });
+        self.followings.push(Following {
+            client,
+            key: key.clone(),
+            wants_all: matches!(overflow, Overflow::All(_)),
+            began_ms: None,
+            told: Vec::new(),
+            has_ended: false,
+            stop: stop.clone(),
+        });
+        if self.chance.percent(40) {
+            let at_ms = self.now_ms() + self.chance.spread(1, 6_000);
+            self.at(at_ms, Event::Unfollow(number));
+        }
+        self.running += 1;
+        let world = self.shared();
+        let gate = self.computers[client].gate.clone();
+        machine::spawn(&gate, async move {
+            let options = ObserveOptions {
+                overflow,
+                ..ObserveOptions::default()
+            };
+            let following = made.observe_with(&key, &options).await;
+            drop(made);
+            match following {
+                Err(error) => {
+                    let mut world = world.lock().unwrap();
+                    world.note(|| format!("c{client} f{number}: {error}"));
+                }
+                Ok(mut observer) => {
+                    {
+                        let mut world = world.lock().unwrap();
+                        let now_ms = world.now_ms();
+                        world.note(|| format!("c{client} f{number}: the watch has begun"));
+                        world.followings[number].began_ms = Some(now_ms);
+                    }
+                    loop {
+                        let next = tokio::select! {
+                            biased;
+                            () = stop.notified() => None,
+                            next = observer.next() => next,
+                        };
+                        let Some(observation) = next else {
+                            break;
+                        };
+                        let pause_ms = {
+                            let mut world = world.lock().unwrap();
+                            let now_ms = world.now_ms();
+                            let told = Told::of(observation);
+                            world.note(|| format!("c{client} f{number}: told {told:?}"));
+                            world.followings[number].told.push((now_ms, told));
+                            if is_slow && !world.is_healed {
+                                world.chance.spread(1, 2_000)
+                            } else {
+                                0
+                            }
+                        };
+                        if pause_ms > 0 {
+                            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+                        }
+                    }
+                    drop(observer);
+                }
+            }
+            let mut world = world.lock().unwrap();
+            world.note(|| format!("c{client} f{number}: has ended"));
+            world.followings[number].has_ended = true;
+            world.running -= 1;
+            world.changed.notify_one();
+        });
+    }
+}

@@ -1,0 +1,93 @@
+//! What a run is like: how many clients, which faults, how often. Each seed has its own mix, so that a fault is also
+//! met without those that would hide its consequences.
+use crate::chance::Chance;
+use bytes::Bytes;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Scenario {
+    pub(crate) clients: usize,
+    pub(crate) keys: Vec<Bytes>,
+    /// When all faults end.
+    pub(crate) heals_at_ms: u64,
+    /// Between two calls of a client, at most.
+    pub(crate) work_every_ms: u64,
+    /// Calls that a client makes at a time, at most.
+    pub(crate) burst: u64,
+    /// The server has a disk.
+    pub(crate) is_durable: bool,
+    pub(crate) commit_ms: u64,
+    pub(crate) max_waiting_batches: usize,
+    pub(crate) latency_ms: (u64, u64),
+    /// Of all pieces that are sent, how many travel in more than one part.
+    pub(crate) split_percent: u64,
+    pub(crate) refuse_percent: u64,
+    /// Connections that are cut after some bytes, per direction.
+    pub(crate) cut_percent: u64,
+    /// Connections are cut after such a time; 0 is never.
+    pub(crate) cut_after_ms: u64,
+    pub(crate) lowers_limits: bool,
+    /// Between two crashes of the server; 0 is never.
+    pub(crate) crash_every_ms: u64,
+    /// Between two jumps of a wall clock.
+    pub(crate) jump_every_ms: u64,
+    /// Between two pauses of a client.
+    pub(crate) pause_every_ms: u64,
+    /// Between two restarts of a client.
+    pub(crate) restart_every_ms: u64,
+    pub(crate) cancel_percent: u64,
+    /// Calls that carry a fencing token.
+    pub(crate) fence_percent: u64,
+    /// Calls that begin to observe instead.
+    pub(crate) observe_percent: u64,
+    pub(crate) small_queues: bool,
+}
+
+impl Scenario {
+    pub(crate) fn new(chance: &mut Chance) -> Self {
+        let keys = chance.between(1, 4);
+        let mut sometimes = |percent, low, high| {
+            if chance.percent(percent) {
+                chance.spread(low, high)
+            } else {
+                0
+            }
+        };
+        let cut_after_ms = sometimes(50, 300, 6_000);
+        let crash_every_ms = sometimes(40, 800, 8_000);
+        let jump_every_ms = sometimes(40, 300, 5_000);
+        let pause_every_ms = sometimes(30, 1_000, 8_000);
+        let restart_every_ms = sometimes(25, 1_000, 8_000);
+        let cut_percent = sometimes(40, 5, 70);
+        let refuse_percent = sometimes(30, 5, 60);
+        let cancel_percent = sometimes(30, 1, 20);
+        let fence_percent = sometimes(40, 5, 60);
+        let observe_percent = sometimes(60, 2, 15);
+        let slowest_ms = chance.pick(&[3, 20, 20, 200, 1_500]);
+        Self {
+            clients: usize::try_from(chance.between(1, 4)).unwrap_or(1),
+            keys: (0..keys)
+                .map(|key| Bytes::from(format!("k{key}")))
+                .collect(),
+            heals_at_ms: chance.spread(1_500, 10_000),
+            work_every_ms: chance.spread(60, 1_500),
+            burst: chance.pick(&[1, 1, 3, 12]),
+            is_durable: chance.percent(50),
+            commit_ms: chance.pick(&[1, 10, 10, 100, 2_000]),
+            max_waiting_batches: chance.pick(&[1, 4, 1_000]),
+            latency_ms: (1, slowest_ms),
+            split_percent: chance.pick(&[0, 10, 80]),
+            refuse_percent,
+            cut_percent,
+            cut_after_ms,
+            lowers_limits: chance.percent(40),
+            crash_every_ms,
+            jump_every_ms,
+            pause_every_ms,
+            restart_every_ms,
+            cancel_percent,
+            fence_percent,
+            observe_percent,
+            small_queues: chance.percent(25),
+        }
+    }
+}

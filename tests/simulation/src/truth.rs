@@ -1,0 +1,141 @@
+//! What really happened in the store, in its order.
+use crate::history::Version;
+use bytes::Bytes;
+use statestored::storage::Record;
+use std::collections::BTreeMap;
+
+/// How late a key may expire: the simulation's own timers are not exact to the millisecond.
+const MAX_LATE_MS: u64 = 5;
+
+/// One change of a key.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    pub(crate) at_ms: u64,
+    pub(crate) key: Bytes,
+    /// The new value; `None` is a deletion.
+    pub(crate) value: Option<Bytes>,
+    /// Not known of a deletion that only the disk was told of.
+    pub(crate) version: Option<Version>,
+    /// Where in the order of all things it happened: not before the one, nor after the other.
+    pub(crate) span: (u64, u64),
+    /// The value that expired.
+    pub(crate) expired: Option<Bytes>,
+    /// The batch that it is in, and the run of the server; no batch without a disk.
+    batch: Option<(u64, u64)>,
+    /// A crash undid it.
+    pub(crate) is_lost: bool,
+}
+
+/// What a key holds.
+#[derive(Debug, Clone)]
+pub(crate) struct Holds {
+    pub(crate) value: Bytes,
+    /// When its time is over.
+    pub(crate) due_ms: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Truth {
+    pub(crate) changes: Vec<Change>,
+    pub(crate) present: BTreeMap<Bytes, Holds>,
+    /// When, and where in the order of all things, everything was lost.
+    pub(crate) losses: Vec<(u64, u64)>,
+    /// The span of changes that are told of now.
+    span: (u64, u64),
+}
+
+impl Truth {
+    /// What is told of from now on happened after all before, and not after `stamp`.
+    pub(crate) fn proceed(&mut self, stamp: u64) {
+        self.span = (self.span.1, stamp);
+    }
+
+    pub(crate) fn put(
+        &mut self,
+        at_ms: u64,
+        key: Bytes,
+        value: Bytes,
+        version: Version,
+        due_ms: Option<u64>,
+        batch: Option<(u64, u64)>,
+    ) {
+        let holds = Holds {
+            value: value.clone(),
+            due_ms,
+        };
+        self.present.insert(key.clone(), holds);
+        self.changes.push(Change {
+            at_ms,
+            key,
+            value: Some(value),
+            version: Some(version),
+            span: self.span,
+            expired: None,
+            batch,
+            is_lost: false,
+        });
+    }
+
+    /// The disk had this record when the server started.
+    pub(crate) fn restore(&mut self, record: &Record, due_ms: Option<u64>) {
+        let holds = Holds {
+            value: record.value.clone(),
+            due_ms,
+        };
+        self.present.insert(record.key.clone(), holds);
+    }
+
+    /// Deleted, by a client or since its time was over.
+    ///
+    /// # Errors
+    /// It was not there, or expired too late.
+    pub(crate) fn delete(
+        &mut self,
+        at_ms: u64,
+        key: Bytes,
+        version: Option<Version>,
+        batch: Option<(u64, u64)>,
+    ) -> Result<(), String> {
+        let Some(held) = self.present.remove(&key) else {
+            return Err(format!("{key:?} was deleted and was not there"));
+        };
+        let is_due = held.due_ms.is_some_and(|due_ms| due_ms <= at_ms);
+        if let Some(late) = held.due_ms.and_then(|due_ms| at_ms.checked_sub(due_ms))
+            && late > MAX_LATE_MS
+        {
+            return Err(format!("{key:?} expired {late} ms too late"));
+        }
+        self.changes.push(Change {
+            at_ms,
+            key,
+            value: None,
+            version,
+            span: self.span,
+            expired: is_due.then_some(held.value),
+            batch,
+            is_lost: false,
+        });
+        Ok(())
+    }
+
+    /// The server had no disk and is gone.
+    pub(crate) fn lose_everything(&mut self, at_ms: u64, stamp: u64) {
+        self.present.clear();
+        self.losses.push((at_ms, stamp));
+    }
+
+    /// The server is gone, and what stood in later batches of this run.
+    pub(crate) fn lose_tail(&mut self, run: u64, durable: u64) {
+        for change in &mut self.changes {
+            change.is_lost |= change
+                .batch
+                .is_some_and(|(of, batch)| of == run && batch > durable);
+        }
+    }
+
+    /// Changes of a key that stayed.
+    pub(crate) fn of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = &'a Change> {
+        let is_its = move |change: &&Change| change.key == key && !change.is_lost;
+        self.changes.iter().filter(is_its)
+    }
+}

@@ -1,0 +1,124 @@
+//! Reads along what the two ends of a connection send, and holds them to what MQTT allows.
+use bytes::BytesMut;
+use statestore::mqtt::{Limits, Packet, QoS, decode};
+use std::collections::HashSet;
+
+/// One end of a connection: what it sends, and what it has received so far.
+#[derive(Debug, Default)]
+pub(crate) struct End {
+    sent: BytesMut,
+    received: BytesMut,
+    /// What the other end allows, once it said so.
+    limits: Option<Limits>,
+    /// Packet identifiers of what it sent and has not seen acknowledged.
+    unacknowledged: HashSet<u16>,
+}
+
+impl End {
+    /// The end sends these bytes; the packets that are complete now.
+    pub(crate) fn sends(&mut self, bytes: &[u8]) -> Result<Vec<Packet>, String> {
+        self.sent.extend_from_slice(bytes);
+        let mut packets = Vec::new();
+        loop {
+            let before = self.sent.len();
+            let Some(packet) = next(&mut self.sent)? else {
+                return Ok(packets);
+            };
+            self.check(&packet, before - self.sent.len())?;
+            packets.push(packet);
+        }
+    }
+
+    fn check(&mut self, packet: &Packet, len: usize) -> Result<(), String> {
+        let limits = self.limits.unwrap_or_default();
+        if len > limits.max_packet_bytes as usize {
+            let max = limits.max_packet_bytes;
+            return Err(format!("a packet of {len} bytes where {max} are allowed"));
+        }
+        let Packet::Publish(publish) = packet else {
+            return Ok(());
+        };
+        if publish.qos() == QoS::AtMostOnce {
+            return Ok(());
+        }
+        let id = publish.packet_id().map_or(0, std::num::NonZeroU16::get);
+        if !self.unacknowledged.insert(id) {
+            return Err(format!("packet identifier {id} is in use already"));
+        }
+        let (unacknowledged, max) = (self.unacknowledged.len(), limits.receive_maximum);
+        if unacknowledged > usize::from(max) {
+            return Err(format!(
+                "{unacknowledged} unacknowledged PUBLISHes where the Receive Maximum is {max}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// These bytes reached the end; the packets that are complete now.
+    pub(crate) fn receives(&mut self, bytes: &[u8]) -> Result<Vec<Packet>, String> {
+        self.received.extend_from_slice(bytes);
+        let mut packets = Vec::new();
+        while let Some(packet) = next(&mut self.received)? {
+            match &packet {
+                Packet::Connect(connect) => self.limits = Some(connect.limits),
+                Packet::ConnAck(connack) => self.limits = Some(connack.limits),
+                Packet::PubAck(puback) => {
+                    let id = puback.packet_id.get();
+                    if !self.unacknowledged.remove(&id) {
+                        return Err(format!("PUBACK of {id}, which is not in flight"));
+                    }
+                }
+                _ => {}
+            }
+            packets.push(packet);
+        }
+        Ok(packets)
+    }
+}
+
+fn next(stream: &mut BytesMut) -> Result<Option<Packet>, String> {
+    decode(stream, Limits::MAX_PACKET_BYTES).map_err(|error| format!("not a packet: {error}"))
+}
+
+/// A packet in a few words.
+pub(crate) fn summary(packet: &Packet) -> String {
+    match packet {
+        Packet::Connect(connect) => format!(
+            "CONNECT clean_start={} expiry={}s receive_maximum={} max_packet={}",
+            connect.clean_start,
+            connect.session_expiry_s,
+            connect.limits.receive_maximum,
+            connect.limits.max_packet_bytes
+        ),
+        Packet::ConnAck(connack) => format!(
+            "CONNACK {} session_present={} receive_maximum={} max_packet={}",
+            connack.reason,
+            connack.session_present,
+            connack.limits.receive_maximum,
+            connack.limits.max_packet_bytes
+        ),
+        Packet::Publish(publish) => {
+            let payload = publish.payload();
+            let payload = payload.get(..120).unwrap_or(&payload).escape_ascii();
+            // The first eight bytes are those of the client.
+            let correlation = publish.correlation_data().and_then(|data| data.get(8..));
+            let correlation = correlation.unwrap_or_default();
+            let version = publish.user_properties().find(|(name, _)| *name == "__ts");
+            format!(
+                "PUBLISH {:?}{} expiry={:?} correlation={correlation:02x?} ts={} {payload}",
+                publish.packet_id().map(std::num::NonZeroU16::get),
+                if publish.dup() { " DUP" } else { "" },
+                publish.message_expiry(),
+                version.map_or("-", |(_, text)| text),
+            )
+        }
+        Packet::PubAck(puback) => format!("PUBACK {} {}", puback.packet_id, puback.reason),
+        Packet::Disconnect(disconnect) => {
+            format!(
+                "DISCONNECT {} {:?}",
+                disconnect.reason, disconnect.reason_string
+            )
+        }
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,400 @@
+//! What the clients do.
+use crate::history::{self, Action, Answer, Operation, version};
+use crate::machine::{self, Machine};
+use crate::world::{Event, World};
+use bytes::Bytes;
+use statestore::{
+    Client, Condition, DelOptions, DelOutcome, Error, GetOptions, Hlc, ScanOptions, SetOptions,
+    SetOutcome, Settings, VdelOutcome,
+};
+use std::time::Duration;
+
+/// How long a client may take to close.
+const CLOSING_MS: u64 = 1_100;
+
+impl World {
+    /// A client is made, and connects.
+    pub(crate) fn start_client(&mut self, client: usize) {
+        if self.computers[client].is_starting || self.computers[client].client.is_some() {
+            return;
+        }
+        let settings = self.settings(client);
+        let world = self.shared();
+        self.computers[client].is_starting = true;
+        let gate = self.computers[client].gate.clone();
+        machine::spawn(&gate, async move {
+            let result = Client::connect(settings).await;
+            let mut world = world.lock().unwrap();
+            world.started(client, result);
+            world.changed.notify_one();
+        });
+    }
+
+    fn started(&mut self, client: usize, result: Result<Client, Error>) {
+        self.computers[client].is_starting = false;
+        match result {
+            Ok(made) => {
+                self.note(|| format!("c{client}: is connected"));
+                self.computers[client].client = Some(made);
+            }
+            Err(error) => {
+                self.note(|| format!("c{client}: {error}"));
+                let at_ms = self.now_ms() + 50;
+                self.at(at_ms, Event::StartClient(client));
+            }
+        }
+    }
+
+    fn settings(&mut self, client: usize) -> Settings {
+        let ms = Duration::from_millis;
+        let chance = &mut self.chance;
+        let mut settings = Settings::new("simulated", 1883)
+            .client_id(format!("c{client}"))
+            .clean_start(chance.percent(50))
+            .session_expiry(Duration::from_secs(chance.pick(&[0, 3, 60, 3600])))
+            .keep_alive(Duration::from_secs(chance.between(1, 4)))
+            .ping_timeout(ms(chance.spread(200, 3_000)))
+            .connect_timeout(ms(chance.spread(400, 4_000)))
+            .request_timeout(ms(chance.spread(500, 6_000)))
+            .reconnect_delay(ms(chance.spread(1, 100)), ms(chance.spread(100, 1_500)));
+        let (mut max_queued, mut max_in_flight) = (65_536, 65_536);
+        if self.scenario.small_queues {
+            max_queued = chance.spread(2, 40);
+            max_in_flight = chance.spread(1, 40);
+            let bytes = usize::try_from(chance.spread(500, 100_000)).unwrap_or(500);
+            settings = settings
+                .max_queued(u32::try_from(max_queued).unwrap_or(2))
+                .max_in_flight(u32::try_from(max_in_flight).unwrap_or(1))
+                .max_buffered_bytes(bytes);
+        }
+        let computer = &mut self.computers[client];
+        (computer.max_queued, computer.max_in_flight) = (max_queued, max_in_flight);
+        settings.platform(Machine {
+            world: self.shared(),
+            client,
+            gate: self.computers[client].gate.clone(),
+        })
+    }
+
+    /// Some client is closed, and made anew a little later.
+    pub(crate) fn restart_client(&mut self) {
+        if self.is_healed {
+            return;
+        }
+        let client = self.chance.index(self.computers.len());
+        self.close_client(client);
+        let at_ms = self.now_ms() + self.chance.spread(1, 1_000);
+        self.at(at_ms, Event::StartClient(client));
+        let again_ms = self.now_ms() + 1 + self.chance.below(self.scenario.restart_every_ms * 2);
+        self.at(again_ms, Event::RestartClient);
+    }
+
+    fn close_client(&mut self, client: usize) {
+        let Some(made) = self.computers[client].client.take() else {
+            return;
+        };
+        self.note(|| format!("c{client}: closes"));
+        let world = self.shared();
+        let gate = self.computers[client].gate.clone();
+        let began_ms = self.now_ms();
+        self.running += 1;
+        machine::spawn(&gate, async move {
+            made.close().await;
+            drop(made);
+            let mut world = world.lock().unwrap();
+            world.running -= 1;
+            let took_ms = world.now_ms() - began_ms;
+            world.note(|| format!("c{client}: is closed"));
+            if took_ms > CLOSING_MS && !world.was_paused(client, began_ms) {
+                world.violated(format!("c{client}: took {took_ms} ms to close"));
+            }
+        });
+    }
+
+    /// Everybody is closed for good.
+    pub(crate) fn close_all(&mut self) {
+        for client in 0..self.computers.len() {
+            self.close_client(client);
+        }
+    }
+
+    /// Whether the machine of a client stood still at any time since `since_ms`.
+    pub(crate) fn was_paused(&self, client: usize, since_ms: u64) -> bool {
+        let mut pauses = self.computers[client].pauses.iter();
+        pauses.any(|(_, to_ms)| *to_ms >= since_ms)
+    }
+
+    /// A client does something, and will again.
+    pub(crate) fn work(&mut self, client: usize) {
+        if self.is_healed {
+            return;
+        }
+        self.replace_if_closed(client);
+        for _ in 0..self.chance.between(1, self.scenario.burst) {
+            if self.chance.percent(self.scenario.observe_percent) {
+                self.follow(client);
+            } else {
+                let action = self.action(client);
+                let timeout_ms = self.chance.spread(1, 12_000);
+                let cancel_ms = (self.chance.percent(self.scenario.cancel_percent))
+                    .then(|| self.chance.spread(1, 2_000));
+                self.call(client, action, timeout_ms, cancel_ms);
+            }
+        }
+        let at_ms = self.now_ms() + 1 + self.chance.below(self.scenario.work_every_ms);
+        self.at(at_ms, Event::Work(client));
+    }
+
+    /// A client whose session another one has taken over gives up for good.
+    fn replace_if_closed(&mut self, client: usize) {
+        let made = self.computers[client].client.as_ref();
+        if made.is_some_and(|made| made.state().borrow().is_closed()) {
+            self.note(|| format!("c{client}: gave up for good"));
+            self.close_client(client);
+            self.start_client(client);
+        }
+    }
+
+    fn action(&mut self, client: usize) -> Action {
+        let key = self.chance.pick(&self.scenario.keys);
+        let number = self.operations.len();
+        let token = self.token();
+        let own_token = self.own_token(number);
+        let chance = &mut self.chance;
+        let px = chance.percent(25).then(|| chance.spread(1, 6_000));
+        // Leases share their values, and the last key.
+        let is_lease = self.scenario.keys.len() > 1 && Some(&key) == self.scenario.keys.last();
+        let lease = history::lease(client, 1_000);
+        match chance.below(20) {
+            0..9 if is_lease => Action::Set {
+                key,
+                value: lease,
+                condition: Condition::IfAbsentOrEqual,
+                px: Some(1_000),
+                token: own_token,
+            },
+            0..9 => {
+                let len = chance.pick(&[0, 0, 0, 300, 3_000]);
+                Action::Set {
+                    key,
+                    value: history::value(number, px, len),
+                    condition: chance.pick(&[
+                        Condition::Always,
+                        Condition::Always,
+                        Condition::IfAbsent,
+                        Condition::IfAbsentOrEqual,
+                    ]),
+                    px,
+                    token,
+                }
+            }
+            9..15 => Action::Get { key },
+            15..17 => Action::Del {
+                key,
+                token: own_token,
+            },
+            17 | 18 => Action::Vdel {
+                value: if is_lease {
+                    lease
+                } else {
+                    self.truth
+                        .present
+                        .get(&key)
+                        .map_or_else(Bytes::new, |held| held.value.clone())
+                },
+                key,
+                token: own_token,
+            },
+            _ => Action::Scan {
+                pattern: chance.pick(&["*".into(), "k[0-1]".into(), key]),
+            },
+        }
+    }
+
+    /// A fencing token for a SET: that of an earlier one, or one made of the time.
+    fn token(&mut self) -> Option<Hlc> {
+        if !self.chance.percent(self.scenario.fence_percent) {
+            return None;
+        }
+        let applied = self
+            .operations
+            .iter()
+            .rev()
+            .filter_map(|it| match it.answer() {
+                Some(Answer::Set { version, .. }) => Some(*version),
+                _ => None,
+            });
+        let recent: Vec<_> = applied.take(4).collect();
+        if !recent.is_empty() && self.chance.percent(60) {
+            return Some(Hlc::store_version(self.chance.pick(&recent)));
+        }
+        let ahead_ms = self.chance.pick(&[0, 0, 5_000, 100_000]);
+        let wall_ms = self.wall_ms(self.server.wall_error_ms) + ahead_ms;
+        Hlc::new(wall_ms, self.chance.below(3), "token").ok()
+    }
+
+    /// A fencing token that says which call it is of, since nothing else does; it is high enough if the clocks are right.
+    fn own_token(&mut self, number: usize) -> Option<Hlc> {
+        let ahead_ms = self.chance.pick(&[0, 0, 0, 5_000]);
+        let wall_ms = self.wall_ms(self.server.wall_error_ms) + ahead_ms;
+        history::token(number, wall_ms)
+    }
+
+    /// A client calls the store.
+    pub(crate) fn call(
+        &mut self,
+        client: usize,
+        action: Action,
+        timeout_ms: u64,
+        cancel_ms: Option<u64>,
+    ) {
+        let Some(made) = self.computers[client].client.clone() else {
+            return;
+        };
+        let number = self.operations.len();
+        self.note(|| {
+            format!(
+                "c{client} o{number}: calls {action:?} within {timeout_ms} ms, cancel {cancel_ms:?}"
+            )
+        });
+        self.operations.push(Operation {
+            client,
+            action: action.clone(),
+            called_ms: self.now_ms(),
+            timeout_ms,
+            ended: None,
+            span: (0, 0),
+            taken: Vec::new(),
+        });
+        self.running += 1;
+        let world = self.shared();
+        let gate = self.computers[client].gate.clone();
+        machine::spawn(&gate, async move {
+            {
+                let mut world = world.lock().unwrap();
+                // The machine may have stood still in between.
+                world.operations[number].called_ms = world.now_ms();
+                world.operations[number].span.0 = world.stamp();
+            }
+            let calling = carry_out(&made, &action, timeout_ms);
+            let cancel = Duration::from_millis(cancel_ms.unwrap_or(u64::MAX / 2));
+            let answer = match tokio::time::timeout(cancel, calling).await {
+                Ok(answer) => answer,
+                Err(_) => Answer::Cancelled,
+            };
+            drop(made);
+            world.lock().unwrap().answered(number, answer);
+        });
+    }
+
+    fn answered(&mut self, number: usize, answer: Answer) {
+        let now_ms = self.now_ms();
+        let client = self.operations[number].client;
+        let stamp = self.stamp();
+        self.running -= 1;
+        self.note(|| format!("c{client} o{number}: {answer:?}"));
+        let operation = &mut self.operations[number];
+        if operation.ended.is_some() {
+            return self.violated(format!("o{number} ended twice"));
+        }
+        operation.ended = Some((now_ms, answer));
+        operation.span.1 = stamp;
+        let operation = &self.operations[number];
+        let (called_ms, deadline_ms) = (operation.called_ms, operation.deadline_ms());
+        let is_scan = matches!(operation.action, Action::Scan { .. });
+        // One more than the deadline, since it is never early, and one for the timer.
+        if now_ms > deadline_ms + 2 && !is_scan && !self.was_paused(client, called_ms) {
+            self.violated(format!(
+                "o{number} ended {} ms after its deadline",
+                now_ms - deadline_ms
+            ));
+        }
+        self.changed.notify_one();
+    }
+
+    /// Each client reads each key, now that nothing is in the way.
+    pub(crate) fn read_all(&mut self) {
+        for client in 0..self.computers.len() {
+            self.replace_if_closed(client);
+            for key in self.scenario.keys.clone() {
+                self.call(client, Action::Get { key }, 4_000, None);
+            }
+        }
+    }
+}
+
+async fn carry_out(client: &Client, action: &Action, timeout_ms: u64) -> Answer {
+    let timeout = Some(Duration::from_millis(timeout_ms));
+    let result = match action {
+        Action::Set {
+            key,
+            value,
+            condition,
+            px,
+            token,
+        } => {
+            let options = SetOptions {
+                condition: *condition,
+                expires_in: px.map(Duration::from_millis),
+                fencing_token: token.clone(),
+                timeout,
+                ..SetOptions::default()
+            };
+            let outcome = client.set_with(key, value, &options).await;
+            outcome.map(|outcome| Answer::Set {
+                applied: matches!(outcome, SetOutcome::Applied { .. }),
+                version: version(outcome.version()),
+            })
+        }
+        Action::Get { key } => {
+            let outcome = client.get_with(key, &GetOptions { timeout }).await;
+            outcome.map(|entry| Answer::Got(entry.map(|it| (it.value, version(&it.version)))))
+        }
+        Action::Del { key, token } => {
+            let options = DelOptions {
+                fencing_token: token.clone(),
+                timeout,
+            };
+            client
+                .del_with(key, &options)
+                .await
+                .map(|outcome| match outcome {
+                    DelOutcome::Deleted { version: it } => {
+                        Answer::Deleted(it.as_ref().map(version))
+                    }
+                    DelOutcome::Absent => Answer::Absent,
+                })
+        }
+        Action::Vdel { key, value, token } => {
+            let options = DelOptions {
+                fencing_token: token.clone(),
+                timeout,
+            };
+            let outcome = client.vdel_with(key, value, &options).await;
+            outcome.map(|outcome| match outcome {
+                VdelOutcome::Deleted { version: it } => Answer::Deleted(it.as_ref().map(version)),
+                VdelOutcome::Absent => Answer::Absent,
+                VdelOutcome::Mismatch => Answer::Mismatch,
+            })
+        }
+        Action::Scan { pattern } => scan(client, pattern, timeout).await,
+    };
+    result.unwrap_or_else(|error| Answer::Failed {
+        kind: error.kind(),
+        outcome: error.outcome(),
+        text: error.to_string(),
+    })
+}
+
+async fn scan(
+    client: &Client,
+    pattern: &Bytes,
+    timeout: Option<Duration>,
+) -> Result<Answer, Error> {
+    let mut scan = client.scan_with(pattern, ScanOptions { timeout });
+    let mut keys = Vec::new();
+    while let Some(page) = scan.next_page().await? {
+        keys.extend(page);
+    }
+    Ok(Answer::Keys(keys))
+}

@@ -1,0 +1,349 @@
+//! The whole world of a run, and what happens in it next.
+use crate::chance::Chance;
+use crate::history::Operation;
+use crate::machine::Gate;
+use crate::network::{Ending, Link, Way};
+use crate::observers::Following;
+use crate::scenario::Scenario;
+use crate::server::Server;
+use crate::trace::Trace;
+use crate::truth::Truth;
+use bytes::Bytes;
+use statestore::Client;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+pub(crate) type Shared = Arc<Mutex<World>>;
+
+/// The wall clock of somebody whose clock is right, at the beginning.
+const START_WALL_MS: u64 = 1_700_000_000_000;
+
+/// More of them mean that something goes round in circles.
+const MAX_EVENTS: u64 = 2_000_000;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Event {
+    Accept(usize),
+    Arrive(usize, Way),
+    Cut(usize),
+    EndAtClient(usize, Ending),
+    EndAtServer(usize),
+    Serve(usize),
+    Tick,
+    Committed(u64),
+    Crash,
+    StartServer,
+    Jump,
+    Pause,
+    Resume(usize),
+    StartClient(usize),
+    RestartClient,
+    Work(usize),
+    Unfollow(usize),
+    Heal,
+    /// Each client reads each key once more.
+    ReadAll,
+    Examine,
+    CloseAll,
+    End,
+}
+
+/// A client's machine.
+#[derive(Debug, Default)]
+pub(crate) struct Computer {
+    pub(crate) gate: Arc<Gate>,
+    /// By how much its wall clock is wrong, and how fast it runs away.
+    pub(crate) wall_error_ms: i64,
+    pub(crate) drift_ppm: i64,
+    /// Connected at least once.
+    pub(crate) client: Option<Client>,
+    pub(crate) is_starting: bool,
+    pub(crate) max_queued: u64,
+    pub(crate) max_in_flight: u64,
+    /// When it stood still, from and to.
+    pub(crate) pauses: Vec<(u64, u64)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct World {
+    me: Weak<Mutex<World>>,
+    epoch: Instant,
+    pub(crate) chance: Chance,
+    pub(crate) scenario: Scenario,
+    pub(crate) trace: Trace,
+    /// By their time, then in the order in which they were entered.
+    events: BTreeMap<(u64, u64), Event>,
+    entered: u64,
+    happened: u64,
+    stamps: u64,
+    pub(crate) changed: Arc<Notify>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) server: Server,
+    pub(crate) computers: Vec<Computer>,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) followings: Vec<Following>,
+    pub(crate) truth: Truth,
+    /// When which client's KEYNOTIFY for which key reached the server.
+    pub(crate) watches: Vec<(u64, usize, Bytes)>,
+    pub(crate) is_healed: bool,
+    pub(crate) is_over: bool,
+    /// Tasks of callers that have not ended.
+    pub(crate) running: usize,
+    /// Histories of which it is not known whether they are linearizable.
+    pub(crate) undecided: usize,
+    violation: Option<String>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, is_traced: bool) -> Shared {
+        let mut chance = Chance::new(seed);
+        let scenario = Scenario::new(&mut chance);
+        Arc::new_cyclic(|me| {
+            Mutex::new(Self {
+                me: me.clone(),
+                epoch: Instant::now(),
+                chance,
+                trace: Trace::new(is_traced),
+                events: BTreeMap::new(),
+                entered: 0,
+                happened: 0,
+                stamps: 0,
+                changed: Arc::default(),
+                links: Vec::new(),
+                server: Server::default(),
+                computers: (0..scenario.clients).map(|_| Computer::default()).collect(),
+                operations: Vec::new(),
+                followings: Vec::new(),
+                truth: Truth::default(),
+                watches: Vec::new(),
+                is_healed: false,
+                is_over: false,
+                running: 0,
+                undecided: 0,
+                violation: None,
+                scenario,
+            })
+        })
+    }
+
+    pub(crate) fn shared(&self) -> Shared {
+        self.me.upgrade().expect("the world exists")
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+    pub(crate) fn instant(&self, at_ms: u64) -> Instant {
+        self.epoch + std::time::Duration::from_millis(at_ms)
+    }
+    pub(crate) fn wall_ms(&self, error_ms: i64) -> u64 {
+        (START_WALL_MS + self.now_ms()).saturating_add_signed(error_ms)
+    }
+    pub(crate) fn client_wall_ms(&self, client: usize) -> u64 {
+        let computer = &self.computers[client];
+        let elapsed = i64::try_from(self.now_ms()).unwrap_or(i64::MAX);
+        self.wall_ms(computer.wall_error_ms + elapsed * computer.drift_ppm / 1_000_000)
+    }
+    pub(crate) fn latency_ms(&mut self) -> u64 {
+        let (low, high) = self.scenario.latency_ms;
+        let high = if self.is_healed { high.min(20) } else { high };
+        self.chance.spread(low, high)
+    }
+    pub(crate) fn has_fault(&mut self, percent: u64) -> bool {
+        !self.is_healed && self.chance.percent(percent)
+    }
+
+    pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
+        let now_ms = self.now_ms();
+        self.trace.line(now_ms, text);
+    }
+
+    /// Something happened that must not happen. The first one counts.
+    pub(crate) fn violated(&mut self, what: impl fmt::Display) {
+        self.note(|| format!("VIOLATION: {what}"));
+        if self.violation.is_none() {
+            self.violation = Some(format!("at {} ms: {what}", self.now_ms()));
+        }
+        self.changed.notify_one();
+    }
+    pub(crate) fn expect(&mut self, result: Result<(), String>) {
+        if let Err(what) = result {
+            self.violated(what);
+        }
+    }
+    pub(crate) fn violation(&self) -> Option<&String> {
+        self.violation.as_ref()
+    }
+
+    /// Enters something that is to happen.
+    pub(crate) fn at(&mut self, at_ms: u64, event: Event) {
+        self.events.insert((at_ms, self.entered), event);
+        self.entered += 1;
+        self.changed.notify_one();
+    }
+
+    /// A number that is higher than all before: times in milliseconds do not tell what came first.
+    pub(crate) fn stamp(&mut self) -> u64 {
+        self.stamps += 1;
+        self.stamps
+    }
+
+    pub(crate) fn next_ms(&self) -> Option<u64> {
+        self.events.keys().next().map(|(at_ms, _)| *at_ms)
+    }
+
+    /// Sets the run up.
+    pub(crate) fn begin(&mut self) {
+        let scenario = self.scenario.clone();
+        self.note(|| format!("{scenario:?}"));
+        if scenario.jump_every_ms > 0 {
+            for computer in &mut self.computers {
+                computer.drift_ppm = i64::try_from(self.chance.below(40_000)).unwrap_or(0) - 20_000;
+            }
+        }
+        self.at(0, Event::StartServer);
+        for client in 0..scenario.clients {
+            self.at(0, Event::StartClient(client));
+            self.at(1, Event::Work(client));
+        }
+        for (every_ms, event) in [
+            (scenario.crash_every_ms, Event::Crash),
+            (scenario.jump_every_ms, Event::Jump),
+            (scenario.pause_every_ms, Event::Pause),
+            (scenario.restart_every_ms, Event::RestartClient),
+        ] {
+            self.again(every_ms, event);
+        }
+        let heals_ms = scenario.heals_at_ms;
+        self.at(heals_ms, Event::Heal);
+        self.at(heals_ms + 20_000, Event::ReadAll);
+        self.at(heals_ms + 25_000, Event::Examine);
+        self.at(heals_ms + 25_000, Event::CloseAll);
+        self.at(heals_ms + 28_000, Event::End);
+    }
+
+    /// Enters a fault that comes again and again.
+    fn again(&mut self, every_ms: u64, event: Event) {
+        if every_ms > 0 && !self.is_healed {
+            let at_ms = self.now_ms() + 1 + self.chance.below(every_ms * 2);
+            self.at(at_ms, event);
+        }
+    }
+
+    /// Lets everything happen whose time has come.
+    pub(crate) fn proceed(&mut self) {
+        let now_ms = self.now_ms();
+        while self.violation.is_none()
+            && let Some(entry) = self.events.first_entry()
+            && entry.key().0 <= now_ms
+        {
+            let event = entry.remove();
+            self.happened += 1;
+            if self.happened > MAX_EVENTS {
+                return self.violated(format!("it never comes to rest: {event:?}"));
+            }
+            self.happen(event);
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        let now_ms = self.now_ms();
+        match event {
+            Event::Accept(link) => self.accept(link),
+            Event::Arrive(link, way) => self.arrive(link, way),
+            Event::Cut(_) | Event::Crash if self.is_healed => {}
+            Event::Cut(link) => self.cut(link),
+            Event::EndAtClient(link, how) => self.end_at_client(link, how),
+            Event::EndAtServer(link) => self.end_at_server(link),
+            Event::Serve(link) => {
+                self.serve(link);
+                self.settle();
+            }
+            Event::Tick => self.tick_server(),
+            Event::Committed(run) => self.committed(run),
+            Event::Crash => {
+                self.crash_server();
+                let down_ms = self.chance.spread(1, 3_000);
+                self.at(now_ms + down_ms, Event::StartServer);
+                self.again(self.scenario.crash_every_ms, Event::Crash);
+            }
+            Event::StartServer => self.start_server(),
+            Event::Jump => self.jump(),
+            Event::Pause => self.pause(),
+            Event::Resume(client) => self.resume(client),
+            Event::StartClient(client) => self.start_client(client),
+            Event::RestartClient => self.restart_client(),
+            Event::Work(client) => self.work(client),
+            Event::Unfollow(number) => self.followings[number].stop.notify_one(),
+            Event::Heal => self.heal(),
+            Event::ReadAll => self.read_all(),
+            Event::Examine => self.examine(),
+            Event::CloseAll => self.close_all(),
+            Event::End => self.end(),
+        }
+    }
+
+    /// A wall clock jumps by up to two minutes, or becomes right again.
+    fn jump(&mut self) {
+        if self.is_healed {
+            return;
+        }
+        let error_ms = match self.chance.below(4) {
+            0 => 0,
+            1 => 4_000,
+            _ => 240_000,
+        };
+        let error_ms = i64::try_from(self.chance.below(error_ms + 1)).unwrap_or(0)
+            - i64::try_from(error_ms / 2).unwrap_or(0);
+        let whose = self.chance.index(self.computers.len() + 1);
+        if let Some(computer) = self.computers.get_mut(whose) {
+            computer.wall_error_ms = error_ms;
+            self.note(|| format!("c{whose}: its wall clock is {error_ms} ms off"));
+        } else {
+            self.server.wall_error_ms = error_ms;
+            self.note(|| format!("server: its wall clock is {error_ms} ms off"));
+        }
+        self.again(self.scenario.jump_every_ms, Event::Jump);
+    }
+
+    fn pause(&mut self) {
+        if self.is_healed {
+            return;
+        }
+        let client = self.chance.index(self.computers.len());
+        let for_ms = self.chance.spread(10, 8_000);
+        let now_ms = self.now_ms();
+        self.note(|| format!("c{client}: stands still for {for_ms} ms"));
+        let computer = &mut self.computers[client];
+        computer.gate.close();
+        computer.pauses.push((now_ms, now_ms + for_ms));
+        self.at(now_ms + for_ms, Event::Resume(client));
+        self.again(self.scenario.pause_every_ms, Event::Pause);
+    }
+
+    fn resume(&mut self, client: usize) {
+        let now_ms = self.now_ms();
+        let computer = &self.computers[client];
+        if self.is_healed || computer.pauses.iter().all(|(_, to_ms)| *to_ms <= now_ms) {
+            computer.gate.open();
+        }
+    }
+
+    /// All faults end.
+    fn heal(&mut self) {
+        self.note(|| "all faults end".to_owned());
+        self.is_healed = true;
+        let now_ms = self.now_ms();
+        for computer in &mut self.computers {
+            for (_, to_ms) in &mut computer.pauses {
+                *to_ms = (*to_ms).min(now_ms);
+            }
+            computer.gate.open();
+        }
+        self.start_server();
+        self.reset_links();
+    }
+}
