@@ -1,0 +1,57 @@
+//! Why a connection is over.
+use super::super::alias::AliasError;
+use super::super::{ConnAck, DecodeError, Disconnect, EncodeError, ReasonCode};
+
+/// Why a connection is over.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The broker refused the CONNECT.
+    #[error("the broker refused the connection: {}{}", .0.reason, text(.0.reason_string.as_ref()))]
+    Refused(Box<ConnAck>),
+    /// The broker refused a subscription without which nothing works.
+    #[error("the broker refused the subscription of `{filter}`: {reason}")]
+    SubscriptionRefused {
+        /// The topic filter.
+        filter: String,
+        /// Why.
+        reason: ReasonCode,
+    },
+    /// The broker ended the connection.
+    #[error("the broker closed the connection: {}{}", .0.reason, text(.0.reason_string.as_ref()))]
+    Disconnected(Disconnect),
+    /// The broker sent what is not acceptable.
+    #[error("the broker sent an unacceptable packet: {0}")]
+    Decode(#[from] DecodeError),
+    /// The broker used a topic alias that it may not use.
+    #[error("the broker sent an unacceptable packet: {0}")]
+    Alias(#[from] AliasError),
+    /// The broker sent a packet that has no place here.
+    #[error("the broker broke the protocol: {0}")]
+    Protocol(&'static str),
+    /// What must be sent to set the session up cannot be sent to this broker.
+    #[error("the session cannot be set up: {0}")]
+    Encode(#[from] EncodeError),
+    /// A PINGREQ was not answered in time.
+    #[error("the broker does not answer any more")]
+    PeerDead,
+}
+
+fn text(reason_string: Option<&String>) -> String {
+    reason_string
+        .map(|text| format!(", \"{}\"", text.escape_debug()))
+        .unwrap_or_default()
+}
+
+impl SessionError {
+    /// The reason code to tell the broker, if it should be told.
+    pub fn reason(&self) -> Option<ReasonCode> {
+        match self {
+            Self::Refused(_) | Self::Disconnected(_) | Self::PeerDead => None,
+            Self::SubscriptionRefused { .. } | Self::Encode(_) => Some(ReasonCode::SUCCESS),
+            Self::Decode(error) => Some(error.reason()),
+            Self::Alias(error) => Some(error.reason()),
+            Self::Protocol(_) => Some(ReasonCode::PROTOCOL_ERROR),
+        }
+    }
+}

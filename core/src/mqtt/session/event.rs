@@ -1,0 +1,49 @@
+//! What a session tells its owner.
+use super::super::{Publish, ReasonCode};
+use std::sync::Arc;
+
+/// What happened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<T> {
+    /// The session is new: what was subscribed, sent or on its way in the old one is gone. Follows the
+    /// [`Lost`](Self::Lost) events.
+    SessionLost,
+    /// A PUBLISH of the lost session was not acknowledged and is not sent again. These come in the order of sending.
+    Lost {
+        /// What its sender gave.
+        tag: T,
+        /// Whether it may have reached the broker.
+        maybe_delivered: bool,
+    },
+    /// A PUBLISH was not acknowledged and cannot be sent again: the broker now takes only smaller packets.
+    TooLarge {
+        /// What its sender gave.
+        tag: T,
+        /// Whether it may have reached the broker.
+        maybe_delivered: bool,
+    },
+    /// The session is there with its subscriptions: PUBLISHes can be sent.
+    Ready {
+        /// It is the one from before the connection was lost.
+        resumed: bool,
+    },
+    /// The broker has accepted newer authentication data.
+    Reauthenticated,
+    /// A message arrived. It is acknowledged after the handler returned.
+    Message {
+        /// The message.
+        publish: Publish,
+        /// Its topic, if a topic alias stands for it.
+        alias_topic: Option<Arc<str>>,
+    },
+    /// The broker acknowledged, or refused, a PUBLISH.
+    Acknowledged {
+        /// What its sender gave.
+        tag: T,
+        /// How it went.
+        reason: ReasonCode,
+        /// Text for people.
+        reason_string: Option<Box<str>>,
+    },
+}

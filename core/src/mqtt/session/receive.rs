@@ -1,0 +1,263 @@
+//! What a session makes of each packet of the broker.
+use super::super::alias::InboundAliases;
+use super::super::keep_alive::KeepAlive;
+use super::super::{
+    Auth, ConnAck, Packet, PacketId, PacketIds, PubAck, Publish, QoS, ReasonCode, SubAck,
+    Subscribe, UnsubAck, Unsubscribe,
+};
+use super::{Event, Phase, Session, SessionError};
+
+impl<T: Copy> Session<T> {
+    pub(super) fn packet(
+        &mut self,
+        packet: Packet,
+        now_ms: u64,
+        handle: &mut impl FnMut(Event<T>),
+    ) -> Result<(), SessionError> {
+        match (self.phase, packet) {
+            (Phase::Connecting, Packet::ConnAck(connack)) => self.connack(*connack, now_ms, handle),
+            (Phase::Connecting, Packet::Disconnect(disconnect)) => {
+                Err(SessionError::Disconnected(disconnect))
+            }
+            (Phase::Connecting, Packet::Auth(auth)) => self.auth(&auth, false, handle),
+            (Phase::Connecting | Phase::Offline, _) => {
+                Err(SessionError::Protocol("the first packet is not CONNACK"))
+            }
+            (_, Packet::Publish(publish)) => self.message(publish, handle),
+            (_, Packet::PubAck(puback)) => self.puback(puback, now_ms, handle),
+            (Phase::Subscribing { id, resumed }, Packet::SubAck(suback))
+                if suback.packet_id == id =>
+            {
+                self.suback(suback, resumed, now_ms, handle)
+            }
+            (_, Packet::Auth(auth)) => self.auth(&auth, true, handle),
+            (Phase::Recognizing(id), Packet::UnsubAck(unsuback)) if unsuback.packet_id == id => {
+                self.unsuback(&unsuback, handle)
+            }
+            (_, Packet::PingResp) => Ok(()),
+            (_, Packet::Disconnect(disconnect)) => Err(SessionError::Disconnected(disconnect)),
+            (_, Packet::SubAck(_) | Packet::UnsubAck(_)) => Err(SessionError::Protocol(
+                "an acknowledgement of a subscription that was not asked for",
+            )),
+            (_, Packet::ConnAck(_)) => Err(SessionError::Protocol("a second CONNACK")),
+            (_, _) => Err(SessionError::Protocol("a packet that only a client sends")),
+        }
+    }
+
+    fn connack(
+        &mut self,
+        connack: ConnAck,
+        now_ms: u64,
+        handle: &mut impl FnMut(Event<T>),
+    ) -> Result<(), SessionError> {
+        if connack.reason != ReasonCode::SUCCESS {
+            return Err(SessionError::Refused(Box::new(connack)));
+        }
+        if connack.maximum_qos == QoS::AtMostOnce {
+            return Err(SessionError::Protocol(
+                "it accepts QoS 0 only, and the state store needs QoS 1",
+            ));
+        }
+        if let Some(id) = connack.assigned_client_id {
+            self.client_id = id;
+        }
+        self.peer = connack.limits;
+        let newer = self.authentication.connected();
+        self.send_auth(newer)?;
+        let seconds = connack
+            .server_keep_alive_s
+            .unwrap_or(self.config.connect.keep_alive_s);
+        self.keep_alive = KeepAlive::client(seconds, self.config.ping_timeout_ms, now_ms);
+        self.inbound = InboundAliases::new(self.config.connect.limits.topic_alias_maximum);
+        self.outbound.reconnected(self.peer.topic_alias_maximum);
+
+        let known = std::mem::replace(&mut self.known, true);
+        let unsure = std::mem::take(&mut self.unsure);
+        if known && connack.session_present && unsure && self.subscribed {
+            return self.recognize(handle);
+        }
+        if known && connack.session_present && self.subscribed {
+            self.ready(true, now_ms, handle);
+            return Ok(());
+        }
+        // Without its subscriptions, a session that is there may be one that an unanswered CONNECT began.
+        if known && (!connack.session_present || unsure) {
+            self.session_lost(handle);
+        }
+        self.subscribe(false)
+    }
+
+    /// Asks whether the session is the known one.
+    fn recognize(&mut self, handle: &mut impl FnMut(Event<T>)) -> Result<(), SessionError> {
+        let subscriptions = (self.config.subscriptions)(&self.client_id);
+        // The last one, which is missed least while it is gone. Until it is back the subscriptions are not complete.
+        self.subscribed = false;
+        match (subscriptions.into_iter().next_back(), self.granted.last()) {
+            (Some(last), Some(reason)) if !reason.is_failure() => {
+                let packet_id = self.packet_id()?;
+                let unsubscribe = Unsubscribe {
+                    packet_id,
+                    filters: vec![last.filter],
+                };
+                unsubscribe.encode(self.peer.max_packet_bytes, self.outbox.pending())?;
+                self.phase = Phase::Recognizing(packet_id);
+                Ok(())
+            }
+            _ => {
+                self.session_lost(handle);
+                self.subscribe(false)
+            }
+        }
+    }
+
+    fn unsuback(
+        &mut self,
+        unsuback: &UnsubAck,
+        handle: &mut impl FnMut(Event<T>),
+    ) -> Result<(), SessionError> {
+        self.ids.release(unsuback.packet_id);
+        let resumed = unsuback.reasons == [ReasonCode::SUCCESS];
+        if !resumed {
+            self.session_lost(handle);
+        }
+        self.subscribe(resumed)
+    }
+
+    /// The session is another one than before.
+    fn session_lost(&mut self, handle: &mut impl FnMut(Event<T>)) {
+        for (_, entry) in self.window.drain() {
+            self.outbox.release(entry.place);
+            handle(Event::Lost {
+                tag: entry.tag,
+                maybe_delivered: entry.maybe_delivered,
+            });
+        }
+        self.ids = PacketIds::new();
+        self.subscribed = false;
+        handle(Event::SessionLost);
+    }
+
+    fn packet_id(&mut self) -> Result<PacketId, SessionError> {
+        self.ids
+            .allocate()
+            .ok_or(SessionError::Protocol("no packet identifier is free"))
+    }
+
+    fn subscribe(&mut self, resumed: bool) -> Result<(), SessionError> {
+        let packet_id = self.packet_id()?;
+        let subscriptions = (self.config.subscriptions)(&self.client_id);
+        let subscribe = Subscribe {
+            packet_id,
+            subscription_id: None,
+            subscriptions,
+        };
+        subscribe.encode(self.peer.max_packet_bytes, self.outbox.pending())?;
+        self.phase = Phase::Subscribing {
+            id: packet_id,
+            resumed,
+        };
+        Ok(())
+    }
+
+    fn auth(
+        &mut self,
+        auth: &Auth,
+        is_connected: bool,
+        handle: &mut impl FnMut(Event<T>),
+    ) -> Result<(), SessionError> {
+        let (answer, done) = self.authentication.receive(auth, is_connected)?;
+        if done {
+            handle(Event::Reauthenticated);
+        }
+        self.send_auth(answer)
+    }
+
+    fn send_auth(&mut self, auth: Option<Auth>) -> Result<(), SessionError> {
+        if let Some(auth) = auth {
+            auth.encode(self.peer.max_packet_bytes, self.outbox.pending())?;
+        }
+        Ok(())
+    }
+
+    fn suback(
+        &mut self,
+        suback: SubAck,
+        resumed: bool,
+        now_ms: u64,
+        handle: &mut impl FnMut(Event<T>),
+    ) -> Result<(), SessionError> {
+        self.ids.release(suback.packet_id);
+        let subscriptions = (self.config.subscriptions)(&self.client_id);
+        if suback.reasons.len() != subscriptions.len() {
+            return Err(SessionError::Protocol(
+                "a SUBACK with another number of reason codes than asked for",
+            ));
+        }
+        self.granted = suback.reasons;
+        match (subscriptions.into_iter().next(), self.granted.first()) {
+            (Some(needed), Some(reason)) if reason.is_failure() => {
+                return Err(SessionError::SubscriptionRefused {
+                    filter: needed.filter,
+                    reason: *reason,
+                });
+            }
+            _ => {}
+        }
+        self.subscribed = true;
+        self.ready(resumed, now_ms, handle);
+        Ok(())
+    }
+
+    fn ready(&mut self, resumed: bool, now_ms: u64, handle: &mut impl FnMut(Event<T>)) {
+        self.phase = Phase::Ready;
+        self.window.reconnected(self.peer.receive_maximum);
+        handle(Event::Ready { resumed });
+        self.resend(now_ms, handle);
+    }
+
+    fn puback(
+        &mut self,
+        puback: PubAck,
+        now_ms: u64,
+        handle: &mut impl FnMut(Event<T>),
+    ) -> Result<(), SessionError> {
+        let Some(entry) = self.window.acknowledge(puback.packet_id) else {
+            return Err(SessionError::Protocol(
+                "a PUBACK of a packet identifier that is not in use",
+            ));
+        };
+        self.ids.release(puback.packet_id);
+        self.outbox.release(entry.place);
+        handle(Event::Acknowledged {
+            tag: entry.tag,
+            reason: puback.reason,
+            reason_string: puback.reason_string,
+        });
+        self.resend(now_ms, handle);
+        Ok(())
+    }
+
+    fn message(
+        &mut self,
+        publish: Publish,
+        handle: &mut impl FnMut(Event<T>),
+    ) -> Result<(), SessionError> {
+        let packet_id = publish.packet_id();
+        if publish.qos() == QoS::ExactlyOnce {
+            return Err(SessionError::Protocol(
+                "a message with QoS 2, which was not subscribed",
+            ));
+        }
+        let alias_topic = self
+            .inbound
+            .resolve(publish.topic(), publish.topic_alias())?;
+        handle(Event::Message {
+            publish,
+            alias_topic,
+        });
+        if let Some(packet_id) = packet_id {
+            PubAck::success(packet_id).encode(self.peer.max_packet_bytes, self.outbox.pending())?;
+        }
+        Ok(())
+    }
+}

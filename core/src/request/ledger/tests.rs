@@ -1,0 +1,295 @@
+//! The ledger against a simple model, under simulated time.
+use super::{Completion, Failure, Ledger, RequestId, Room, Turn};
+use crate::error::{ErrorKind, Outcome};
+use crate::mqtt::{Limits, Packet, Publish, PublishHeader, decode};
+use bytes::BytesMut;
+use proptest::prelude::*;
+use std::task::{Poll, Waker};
+
+const ORIGIN: [u8; 8] = *b"originXY";
+
+fn response() -> Publish {
+    let mut bytes = BytesMut::new();
+    let header = PublishHeader {
+        topic: "t",
+        ..PublishHeader::default()
+    };
+    header
+        .encode(Limits::MAX_PACKET_BYTES, &mut bytes, 0, |_| {})
+        .unwrap();
+    match decode(&mut bytes, Limits::MAX_PACKET_BYTES) {
+        Ok(Some(Packet::Publish(publish))) => publish,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn room(publishes: usize) -> Room {
+    Room {
+        publishes,
+        buffered_bytes: 0,
+        max_buffered_bytes: 1000,
+    }
+}
+
+fn submit(
+    ledger: &mut Ledger,
+    publishes: usize,
+    deadline_ms: u64,
+) -> Result<(RequestId, Turn), Failure> {
+    ledger.submit(10, false, deadline_ms, room(publishes), Waker::noop())
+}
+
+/// The end of a request, if it has one.
+fn end(ledger: &mut Ledger, id: RequestId) -> Option<Completion> {
+    match ledger.poll(id, Waker::noop()) {
+        Poll::Ready(Err(completion)) => Some(completion),
+        _ => None,
+    }
+}
+
+fn failure(completion: Option<Completion>) -> Option<(ErrorKind, Outcome)> {
+    match completion {
+        Some(Completion::Failed(failure)) => Some((failure.kind, failure.outcome)),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_response_finds_its_request_and_no_other() {
+    let mut ledger = Ledger::new(ORIGIN, 10, 10);
+    let (id, turn) = submit(&mut ledger, 1, 100).unwrap();
+    assert_eq!(turn, Turn::Now);
+    ledger.sent(id);
+    let correlation = ledger.correlation(id);
+    let mut wakers = Vec::new();
+    for index in 0..16 {
+        let mut other = correlation;
+        other[index] ^= 0x80;
+        assert!(
+            !ledger.respond(&other, response(), &mut wakers),
+            "byte {index}"
+        );
+    }
+    assert!(!ledger.respond(&correlation[..15], response(), &mut wakers));
+    assert!(ledger.respond(&correlation, response(), &mut wakers));
+    assert_eq!(wakers.len(), 1);
+    assert!(
+        !ledger.respond(&correlation, response(), &mut wakers),
+        "it ends once"
+    );
+    assert!(matches!(
+        end(&mut ledger, id),
+        Some(Completion::Response(_))
+    ));
+    // The slot is used again, under another name.
+    let (next, _) = submit(&mut ledger, 1, 100).unwrap();
+    ledger.sent(next);
+    assert_ne!(ledger.correlation(next), correlation);
+    assert!(!ledger.respond(&correlation, response(), &mut wakers));
+}
+
+#[test]
+fn deadlines_are_met_to_the_millisecond_and_say_whether_it_was_sent() {
+    let mut ledger = Ledger::new(ORIGIN, 10, 10);
+    let mut wakers = Vec::new();
+    assert_eq!(ledger.wake_at_ms(), None);
+    let (sent, _) = submit(&mut ledger, 1, 50).unwrap();
+    ledger.sent(sent);
+    let (queued, turn) = submit(&mut ledger, 0, 40).unwrap();
+    assert_eq!((turn, ledger.wake_at_ms()), (Turn::Later, Some(40)));
+    assert_eq!(ledger.expire(39, true, &mut wakers), 0);
+    assert_eq!(ledger.expire(40, true, &mut wakers), 1);
+    assert_eq!(
+        failure(end(&mut ledger, queued)),
+        Some((ErrorKind::TimedOut, Outcome::NotDone))
+    );
+    assert_eq!(ledger.wake_at_ms(), Some(50));
+    assert_eq!(ledger.expire(50, true, &mut wakers), 1);
+    assert_eq!(
+        failure(end(&mut ledger, sent)),
+        Some((ErrorKind::TimedOut, Outcome::Unknown))
+    );
+    assert_eq!(
+        (ledger.wake_at_ms(), ledger.in_flight(), ledger.queued()),
+        (None, 0, 0)
+    );
+}
+
+#[test]
+fn turns_are_given_in_order_and_a_newcomer_waits_behind() {
+    let mut ledger = Ledger::new(ORIGIN, 10, 10);
+    let mut wakers = Vec::new();
+    let first = submit(&mut ledger, 0, 100).unwrap().0;
+    let second = submit(&mut ledger, 0, 100).unwrap().0;
+    // There is room now, but others came first.
+    let third = submit(&mut ledger, 5, 100).unwrap();
+    assert_eq!(third.1, Turn::Later);
+    ledger.grant(room(2), &mut wakers);
+    let may_go = |ledger: &mut Ledger, id| ledger.poll(id, Waker::noop()).is_ready();
+    assert!(
+        may_go(&mut ledger, first) && may_go(&mut ledger, second) && !may_go(&mut ledger, third.0)
+    );
+    // One goes away without using its turn: it is the next one's.
+    ledger.forget(first);
+    ledger.grant(room(2), &mut wakers);
+    assert!(may_go(&mut ledger, third.0));
+    // The connection is lost: unused turns are taken back.
+    ledger.revoke();
+    assert!(!may_go(&mut ledger, second) && !may_go(&mut ledger, third.0));
+    assert_eq!(ledger.queued(), 2);
+}
+
+#[test]
+fn bytes_are_limited_except_for_a_single_request() {
+    let mut ledger = Ledger::new(ORIGIN, 10, 10);
+    let mut submit = |bytes, buffered_bytes| {
+        let room = Room {
+            publishes: 5,
+            buffered_bytes,
+            max_buffered_bytes: 1000,
+        };
+        let (id, turn) = ledger
+            .submit(bytes, false, 100, room, Waker::noop())
+            .unwrap();
+        ledger.forget(id);
+        turn
+    };
+    assert_eq!(submit(1000, 0), Turn::Now);
+    assert_eq!(submit(5000, 0), Turn::Now);
+    assert_eq!(submit(1000, 1), Turn::Later);
+    assert_eq!(submit(999, 1), Turn::Now);
+}
+
+#[test]
+fn requests_that_come_and_go_while_nothing_can_be_sent_take_no_memory() {
+    let mut ledger = Ledger::new(ORIGIN, 10, 10);
+    let waiting = submit(&mut ledger, 0, 100).unwrap().0;
+    for _ in 0..10_000 {
+        let (id, _) = submit(&mut ledger, 0, 100).unwrap();
+        ledger.forget(id);
+    }
+    assert_eq!(ledger.queued(), 1);
+    assert!(ledger.slots.len() <= 2 && ledger.queue.len() < 100);
+    ledger.grant(room(1), &mut Vec::new());
+    assert!(ledger.poll(waiting, Waker::noop()).is_ready());
+}
+
+#[test]
+fn a_closed_ledger_ends_everything_for_its_first_reason() {
+    let mut ledger = Ledger::new(ORIGIN, 10, 10);
+    let mut wakers = Vec::new();
+    let (sent, _) = submit(&mut ledger, 1, 100).unwrap();
+    ledger.sent(sent);
+    let (queued, _) = submit(&mut ledger, 0, 100).unwrap();
+    ledger.close(ErrorKind::Closed, "enough", &mut wakers);
+    ledger.close(ErrorKind::Closed, "again", &mut wakers);
+    assert_eq!(
+        failure(end(&mut ledger, sent)),
+        Some((ErrorKind::Closed, Outcome::Unknown))
+    );
+    assert_eq!(
+        failure(end(&mut ledger, queued)),
+        Some((ErrorKind::Closed, Outcome::NotDone))
+    );
+    let refused = submit(&mut ledger, 1, 100).unwrap_err();
+    assert_eq!(
+        (refused.outcome, &*refused.reason),
+        (Outcome::NotDone, "enough")
+    );
+}
+
+/// One thing that happens; numbers choose among the requests.
+#[derive(Debug, Clone)]
+enum Step {
+    Submit { repeatable: bool, for_ms: u64 },
+    Send(usize),
+    Respond(usize),
+    Forget(usize),
+    Pass(u64),
+    Grant(usize),
+    LoseConnection,
+    LoseSession { unsent: Vec<usize> },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (any::<bool>(), 1u64..50).prop_map(|(repeatable, for_ms)| Step::Submit { repeatable, for_ms }),
+        4 => (0usize..20).prop_map(Step::Send),
+        3 => (0usize..20).prop_map(Step::Respond),
+        1 => (0usize..20).prop_map(Step::Forget),
+        2 => (0u64..20).prop_map(Step::Pass),
+        3 => (0usize..4).prop_map(Step::Grant),
+        1 => Just(Step::LoseConnection),
+        1 => proptest::collection::vec(0usize..20, 0..5).prop_map(|unsent| Step::LoseSession { unsent }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn each_request_ends_once_whatever_happens(steps in proptest::collection::vec(step(), 0..200)) {
+        let mut ledger = Ledger::new(ORIGIN, 4, 6);
+        let mut wakers = Vec::new();
+        let mut now_ms = 0;
+        // What callers wait for.
+        let mut waiting: Vec<RequestId> = Vec::new();
+        let (mut begun, mut ended) = (0, 0);
+        let pick = |waiting: &[RequestId], number: usize| waiting.get(number % waiting.len().max(1)).copied();
+        for step in steps {
+            match step {
+                Step::Submit { repeatable, for_ms } => {
+                    let result = ledger.submit(10, repeatable, now_ms + for_ms, room(2), Waker::noop());
+                    if let Ok((id, turn)) = result {
+                        begun += 1;
+                        waiting.push(id);
+                        if turn == Turn::Now {
+                            ledger.sent(id);
+                        }
+                    }
+                }
+                Step::Send(number) => {
+                    if let Some(id) = pick(&waiting, number)
+                        && let Poll::Ready(Ok(Turn::Now)) = ledger.poll(id, Waker::noop())
+                    {
+                        ledger.sent(id);
+                    }
+                }
+                Step::Respond(number) => {
+                    if let Some(id) = pick(&waiting, number) {
+                        let correlation = ledger.correlation(id);
+                        ledger.respond(&correlation, response(), &mut wakers);
+                    }
+                }
+                Step::Forget(number) => {
+                    if let Some(id) = pick(&waiting, number) {
+                        ledger.forget(id);
+                        waiting.retain(|other| *other != id);
+                        ended += 1;
+                    }
+                }
+                Step::Pass(ms) => {
+                    now_ms += ms;
+                    ledger.expire(now_ms, true, &mut wakers);
+                }
+                Step::Grant(publishes) => ledger.grant(room(publishes), &mut wakers),
+                Step::LoseConnection => ledger.revoke(),
+                Step::LoseSession { unsent } => {
+                    let unsent: Vec<_> = unsent.iter().filter_map(|number| pick(&waiting, *number)).collect();
+                    ledger.session_lost(&unsent, &mut wakers);
+                }
+            }
+            waiting.retain(|id| {
+                let over = end(&mut ledger, *id).is_some();
+                ended += usize::from(over);
+                !over
+            });
+            prop_assert_eq!(begun, ended + waiting.len());
+            prop_assert!(ledger.in_flight() <= 4, "{}", ledger.in_flight());
+            prop_assert!(ledger.wake_at_ms().is_none_or(|at| at > now_ms || waiting.is_empty()));
+        }
+        ledger.expire(now_ms + 100, true, &mut wakers);
+        for id in waiting {
+            prop_assert!(end(&mut ledger, id).is_some(), "its time is up");
+        }
+        prop_assert_eq!((ledger.in_flight(), ledger.queued(), ledger.wake_at_ms()), (0, 0, None));
+    }
+}

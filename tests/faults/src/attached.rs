@@ -1,0 +1,204 @@
+//! A state store behind a broker that knows nothing of state stores.
+use bytes::{Bytes, BytesMut};
+use statestore::mqtt::session::{Event, Session, SessionConfig};
+use statestore::mqtt::{Connect, Publish, PublishHeader, Subscription};
+use statestore::protocol::property::{self, RequestProperties};
+use statestore::protocol::topic;
+use statestored::engine::{Effects, Engine, EngineConfig, Now, Request};
+use statestored::storage::Write;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::History;
+
+/// The service: it subscribes to the request topic and answers with the engine of `statestored`. It ends when it is
+/// dropped.
+#[derive(Debug)]
+pub struct AttachedStore {
+    histories: Arc<Mutex<BTreeMap<String, History>>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for AttachedStore {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl AttachedStore {
+    /// Connects to the broker, and waits until it is subscribed.
+    pub async fn start(broker: SocketAddr) -> Self {
+        let histories = Arc::new(Mutex::new(BTreeMap::new()));
+        let (ready, subscribed) = oneshot::channel();
+        let service = Service {
+            stream: TcpStream::connect(broker).await.unwrap(),
+            session: Session::new(SessionConfig {
+                connect: Connect {
+                    client_id: "store".into(),
+                    clean_start: true,
+                    ..Connect::default()
+                },
+                subscriptions: |_| vec![Subscription::at_least_once(topic::REQUEST)],
+                ping_timeout_ms: 10_000,
+            }),
+            engine: Engine::new(EngineConfig::default()),
+            started: Instant::now(),
+            waiting: VecDeque::new(),
+            histories: histories.clone(),
+        };
+        let task = tokio::spawn(service.run(ready));
+        super::within(subscribed).await.unwrap();
+        Self { histories, task }
+    }
+
+    /// What the store did to each key so far.
+    pub fn histories(&self) -> BTreeMap<String, History> {
+        self.histories.lock().unwrap().clone()
+    }
+}
+
+/// A message to a client.
+struct Outgoing {
+    topic: String,
+    correlation: Option<Bytes>,
+    users: Vec<(String, String)>,
+    payload: BytesMut,
+}
+
+struct Service {
+    stream: TcpStream,
+    session: Session<()>,
+    engine: Engine,
+    started: Instant,
+    /// What the broker's Receive Maximum holds back.
+    waiting: VecDeque<Outgoing>,
+    histories: Arc<Mutex<BTreeMap<String, History>>>,
+}
+
+impl Service {
+    async fn run(mut self, ready: oneshot::Sender<()>) {
+        let mut ready = Some(ready);
+        let mut input = BytesMut::new();
+        self.session.connect(self.now().mono_ms).unwrap();
+        loop {
+            self.publish();
+            let output = self.session.take_output(self.now().mono_ms);
+            self.stream.write_all(&output).await.unwrap();
+            if self.session.is_ready()
+                && let Some(ready) = ready.take()
+            {
+                // The test may have failed and be gone.
+                let _ = ready.send(());
+            }
+            if self.stream.read_buf(&mut input).await.unwrap() == 0 {
+                return;
+            }
+            let mut requests = Vec::new();
+            let now_ms = self.now().mono_ms;
+            self.session
+                .receive(&mut input, now_ms, usize::MAX, |event| {
+                    if let Event::Message { publish, .. } = event {
+                        requests.push(publish);
+                    }
+                })
+                .unwrap();
+            for request in requests {
+                self.execute(&request);
+            }
+        }
+    }
+
+    fn execute(&mut self, publish: &Publish) {
+        let users: Vec<_> = publish.user_properties().collect();
+        let client = users
+            .iter()
+            .find(|(name, _)| *name == property::SOURCE_ID)
+            .map(|(_, value)| Arc::from(*value))
+            .expect("a client says who it is");
+        let payload = publish.payload();
+        let request = Request {
+            client: &client,
+            correlation: publish.correlation_data().unwrap(),
+            payload: &payload,
+            properties: RequestProperties::parse(users),
+        };
+        let mut effects = Effects::default();
+        let response = self.engine.execute(&request, self.now(), &mut effects);
+        self.note(&effects.writes.writes);
+        let version = response.version.map(|version| version.to_string());
+        let mut payload = BytesMut::new();
+        response.reply.encode(&mut payload);
+        self.waiting.push_back(Outgoing {
+            topic: publish.response_topic().unwrap().into(),
+            correlation: publish.correlation_data().map(Bytes::copy_from_slice),
+            users: property::response_pairs(version.as_deref())
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+            payload,
+        });
+        for notify in effects.notifications {
+            for client in &notify.clients {
+                let mut payload = BytesMut::new();
+                notify.event.encode(&mut payload);
+                self.waiting.push_back(Outgoing {
+                    topic: topic::notification(client, &notify.key),
+                    correlation: None,
+                    users: vec![(property::TIMESTAMP.to_owned(), notify.version.to_string())],
+                    payload,
+                });
+            }
+        }
+    }
+
+    fn note(&self, writes: &[Write]) {
+        let mut histories = self.histories.lock().unwrap();
+        for write in writes {
+            if let Write::Put(record) = write {
+                let key = String::from_utf8(record.key.to_vec()).unwrap();
+                let version = statestored::engine::rules::store_hlc(record.version);
+                histories
+                    .entry(key)
+                    .or_default()
+                    .push((Some(record.value.to_vec()), version));
+            }
+        }
+    }
+
+    /// Sends what there is room for.
+    fn publish(&mut self) {
+        while self.session.room() > 0
+            && let Some(message) = self.waiting.pop_front()
+        {
+            let users: Vec<_> = message
+                .users
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_str()))
+                .collect();
+            let header = PublishHeader {
+                topic: &message.topic,
+                correlation_data: message.correlation.as_deref(),
+                user_properties: &users,
+                ..PublishHeader::default()
+            };
+            let payload = &message.payload;
+            let write = |out: &mut BytesMut| out.extend_from_slice(payload);
+            self.session
+                .publish(&header, payload.len(), write, (), u64::MAX)
+                .unwrap();
+        }
+    }
+
+    fn now(&self) -> Now {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        Now {
+            wall_ms: u64::try_from(wall.as_millis()).unwrap(),
+            mono_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap(),
+        }
+    }
+}

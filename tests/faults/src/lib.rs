@@ -1,0 +1,68 @@
+//! Real faults on real sockets: a [`Proxy`] between the client and `statestored`, or between the client and
+//! [`Mosquitto`] with an [`AttachedStore`] behind it.
+//!
+//! What the machine decides by chance, such as the order in which sockets become ready, differs from run to run; the
+//! checks hold for every order. What must repeat itself is in the simulation.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used)]
+
+pub mod attached;
+pub mod load;
+pub mod mosquitto;
+pub mod proxy;
+pub mod witness;
+
+pub use attached::AttachedStore;
+pub use load::{Attempt, Load};
+pub use mosquitto::Mosquitto;
+pub use proxy::{Admission, Cut, Direction, Proxy};
+pub use witness::{History, Witness};
+
+use statestore::{Client, ConnectionState, Settings};
+use statestored::RunningServer;
+use statestored::config::Config;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How long anything may take before a test fails.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits for what must happen.
+pub async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, future)
+        .await
+        .expect("nothing happened for too long")
+}
+
+/// Lets everything else run until a condition holds.
+pub async fn until(mut condition: impl FnMut() -> bool) {
+    within(async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// Waits until a client has noticed that its connection is gone.
+pub async fn reconnecting(client: &Client) -> ConnectionState {
+    let mut state = client.state();
+    let is_reconnecting =
+        |state: &ConnectionState| matches!(state, ConnectionState::Reconnecting(_));
+    within(state.wait_for(is_reconnecting))
+        .await
+        .unwrap()
+        .clone()
+}
+
+/// Settings of a client that connects to this address.
+pub fn direct(address: SocketAddr) -> Settings {
+    Settings::new(address.ip().to_string(), address.port())
+}
+
+/// A store in memory, and its address.
+pub fn store() -> (RunningServer, SocketAddr) {
+    let server = RunningServer::start(Config::in_memory()).unwrap();
+    let address = server.addresses()[0];
+    (server, address)
+}

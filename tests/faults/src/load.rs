@@ -1,0 +1,116 @@
+//! Many SETs at a time, each with a value of its own, and what became of each.
+use super::{History, within};
+use statestore::{Client, Error, Outcome, SetOutcome};
+use std::collections::{BTreeMap, HashMap};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// One SET that ended.
+#[derive(Debug)]
+pub struct Attempt {
+    /// Its number, which is also its value.
+    pub number: usize,
+    /// The key.
+    pub key: String,
+    /// How it ended.
+    pub result: Result<SetOutcome, Error>,
+}
+
+/// SETs under way: `workers` tasks share the numbers `0..total` and spread them over the keys.
+#[derive(Debug)]
+pub struct Load {
+    attempts: Vec<Attempt>,
+    ended: mpsc::UnboundedReceiver<Attempt>,
+    workers: JoinSet<()>,
+    total: usize,
+}
+
+/// The keys of a load.
+pub fn keys(count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(|number| format!("key-{number:03}"))
+}
+
+impl Load {
+    /// Starts it.
+    pub fn start(client: &Client, total: usize, workers: usize, key_count: usize) -> Self {
+        let (sender, ended) = mpsc::unbounded_channel();
+        let mut tasks = JoinSet::new();
+        let keys: Vec<_> = keys(key_count).collect();
+        for worker in 0..workers {
+            let (client, sender, keys) = (client.clone(), sender.clone(), keys.clone());
+            tasks.spawn(async move {
+                for number in (worker..total).step_by(workers) {
+                    let key = keys[number % keys.len()].clone();
+                    let result = client.set(&key, number.to_string()).await;
+                    let attempt = Attempt {
+                        number,
+                        key,
+                        result,
+                    };
+                    // The test may have failed and be gone.
+                    let _ = sender.send(attempt);
+                }
+            });
+        }
+        Self {
+            attempts: Vec::new(),
+            ended,
+            workers: tasks,
+            total,
+        }
+    }
+
+    /// Waits until so many have ended.
+    pub async fn ended(&mut self, count: usize) {
+        while self.attempts.len() < count {
+            let attempt = within(self.ended.recv()).await;
+            self.attempts.push(attempt.expect("more ended than began"));
+        }
+    }
+
+    /// Waits for the rest. Checks that each ended exactly once.
+    pub async fn finish(mut self) -> Vec<Attempt> {
+        self.ended(self.total).await;
+        assert!(within(self.ended.recv()).await.is_none());
+        while let Some(worker) = self.workers.join_next().await {
+            worker.unwrap();
+        }
+        let mut numbers: Vec<_> = self.attempts.iter().map(|attempt| attempt.number).collect();
+        numbers.sort_unstable();
+        assert!(numbers.into_iter().eq(0..self.total), "each SET ends once");
+        self.attempts
+    }
+}
+
+/// Checks what was told about each SET against what the store did, in order, to each key:
+/// - versions rise, and no value is stored twice;
+/// - each SET that succeeded is there with the version that it returned;
+/// - none that failed as *not done* is there.
+pub fn check(attempts: &[Attempt], histories: &BTreeMap<String, History>) {
+    let mut stored = HashMap::new();
+    for (key, history) in histories {
+        assert!(
+            history.windows(2).all(|pair| pair[0].1 < pair[1].1),
+            "the versions of {key} do not rise"
+        );
+        for (value, version) in history {
+            let value = value.as_ref().expect("nobody deletes");
+            let before = stored.insert((key.as_str(), value.as_slice()), version);
+            assert!(before.is_none(), "{key}: {value:?} was stored twice");
+        }
+    }
+    for attempt in attempts {
+        let value = attempt.number.to_string();
+        let found = stored.get(&(attempt.key.as_str(), value.as_bytes()));
+        match &attempt.result {
+            Ok(SetOutcome::Applied { version }) => {
+                assert_eq!(found, Some(&version), "SET {value} succeeded");
+            }
+            Ok(other) => panic!("an unconditional SET applies: {other:?}"),
+            Err(error) if error.outcome() == Outcome::NotDone => {
+                assert_eq!(found, None, "{error}, and yet it is stored");
+            }
+            Err(_) => {}
+        }
+    }
+}

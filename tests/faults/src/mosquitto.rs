@@ -1,0 +1,95 @@
+//! A Mosquitto of our own, with its default limits.
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// A running broker; it ends when it is dropped.
+#[derive(Debug)]
+pub struct Mosquitto {
+    process: Child,
+    address: SocketAddr,
+    _folder: TempDir,
+}
+
+impl Mosquitto {
+    /// Starts one on a free port of the loopback interface, and waits until it listens.
+    ///
+    /// # Panics
+    /// Mosquitto is not installed.
+    pub fn start() -> Self {
+        // Somebody else may take a port between its choice and its use.
+        let attempt = || {
+            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
+            Self::start_on(port.unwrap())
+        };
+        std::iter::repeat_with(attempt)
+            .take(5)
+            .find_map(|broker| broker)
+            .expect("Mosquitto starts on one of five free ports")
+    }
+
+    fn start_on(address: SocketAddr) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("mosquitto.conf");
+        let lines = format!(
+            "listener {} 127.0.0.1\nallow_anonymous true\npersistence false\nlog_dest stderr\n",
+            address.port()
+        );
+        std::fs::write(&config, lines).unwrap();
+        let mut process = spawn(&["-c", config.to_str().unwrap()]);
+        let mut log = BufReader::new(process.stderr.take().unwrap()).lines();
+        let listens = log
+            .by_ref()
+            .map_while(Result::ok)
+            .any(|line| line.ends_with(" running"));
+        if !listens {
+            process.wait().unwrap();
+            return None;
+        }
+        // It would stop if nobody read its log.
+        std::thread::spawn(move || log.map_while(Result::ok).for_each(drop));
+        Some(Self {
+            process,
+            address,
+            _folder: folder,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// Debian installs it where only administrators look.
+fn spawn(arguments: &[&str]) -> Child {
+    for program in [
+        "mosquitto",
+        "/usr/sbin/mosquitto",
+        "/usr/local/sbin/mosquitto",
+    ] {
+        let spawned = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn();
+        match spawned {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            spawned => return spawned.unwrap(),
+        }
+    }
+    panic!(
+        "this test needs the broker Mosquitto. Debian and Ubuntu: `scripts/test packages`, or \
+         `apt-get install mosquitto`; its system service need not run"
+    );
+}
+
+impl Drop for Mosquitto {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

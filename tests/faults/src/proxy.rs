@@ -1,0 +1,327 @@
+//! A TCP proxy that breaks connections on command.
+use bytes::BytesMut;
+use statestore::Settings;
+use statestore::mqtt::{Limits, Packet, decode};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// Which way bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the client to the server.
+    ToServer,
+    /// From the server to the client.
+    ToClient,
+}
+
+/// How a connection ends, towards both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// RST: what is on the way may be lost.
+    Reset,
+    /// FIN: what is on the way arrives, then the stream ends.
+    Finish,
+}
+
+/// What becomes of new connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// They reach the server.
+    Forward,
+    /// They are reset at once.
+    Refuse,
+    /// They are accepted, and then nothing is heard on them, as behind a firewall that drops packets.
+    Silence,
+}
+
+/// What is to become of a connection. Directions in the order of [`Direction`].
+#[derive(Debug, Clone, Copy, Default)]
+struct Fate {
+    cut: Option<Cut>,
+    stalled: [bool; 2],
+    finished: [bool; 2],
+}
+
+#[derive(Debug)]
+struct Connection {
+    fate: watch::Sender<Fate>,
+    /// What the client sent, while it is recorded.
+    sent: BytesMut,
+}
+
+#[derive(Debug)]
+struct State {
+    upstream: SocketAddr,
+    admission: Admission,
+    delay: Duration,
+    is_recording: bool,
+    /// Cut a connection in this way after so many more bytes in this direction.
+    fuse: Option<(Direction, usize, Cut)>,
+    /// All that were ever accepted, in their order.
+    connections: Vec<Connection>,
+}
+
+/// The proxy. It ends, and all its connections with it, when it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+    acceptor: JoinHandle<()>,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.acceptor.abort();
+    }
+}
+
+impl Proxy {
+    /// Listens on a free port of the loopback interface and forwards to `upstream`.
+    pub async fn start(upstream: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(Mutex::new(State {
+            upstream,
+            admission: Admission::Forward,
+            delay: Duration::ZERO,
+            is_recording: false,
+            fuse: None,
+            connections: Vec::new(),
+        }));
+        let acceptor = tokio::spawn(accept(listener, state.clone()));
+        Self {
+            address,
+            state,
+            acceptor,
+        }
+    }
+
+    /// Settings of a client that connects through the proxy and reconnects without delay.
+    pub fn settings(&self) -> Settings {
+        Settings::new(self.address.ip().to_string(), self.address.port())
+            .reconnect_delay(Duration::from_millis(1), Duration::from_millis(1))
+            .request_timeout(super::PATIENCE)
+    }
+
+    /// Where new connections go from now on.
+    pub fn set_upstream(&self, upstream: SocketAddr) {
+        self.state().upstream = upstream;
+    }
+
+    /// What becomes of new connections.
+    pub fn admit(&self, admission: Admission) {
+        self.state().admission = admission;
+    }
+
+    /// How long each piece of data waits, in both directions.
+    pub fn set_delay(&self, delay: Duration) {
+        self.state().delay = delay;
+    }
+
+    /// Cuts all connections.
+    pub fn cut(&self, how: Cut) {
+        self.change(|fate| fate.cut = Some(how));
+    }
+
+    /// Cuts a connection when `bytes` more have passed in this direction on any connections; a packet may be torn.
+    pub fn cut_after(&self, direction: Direction, bytes: usize, how: Cut) {
+        self.state().fuse = Some((direction, bytes, how));
+    }
+
+    /// Lets nothing pass any more in this direction on the connections that there are now.
+    pub fn stall(&self, direction: Direction) {
+        self.change(|fate| fate.stalled[direction as usize] = true);
+    }
+
+    /// Lets bytes pass again, those included that waited.
+    pub fn resume(&self, direction: Direction) {
+        self.change(|fate| fate.stalled[direction as usize] = false);
+    }
+
+    /// Ends the stream in this direction only (FIN); the other one goes on.
+    pub fn close_half(&self, direction: Direction) {
+        self.change(|fate| fate.finished[direction as usize] = true);
+    }
+
+    /// Connections accepted so far.
+    pub fn connections(&self) -> usize {
+        self.state().connections.len()
+    }
+
+    /// Records what clients send on connections made from now on.
+    pub fn record(&self) {
+        self.state().is_recording = true;
+    }
+
+    /// The whole packets that the client sent on the connection of this number, recording provided.
+    pub fn sent(&self, connection: usize) -> Vec<Packet> {
+        let mut bytes = self.state().connections[connection].sent.clone();
+        std::iter::from_fn(|| decode(&mut bytes, Limits::MAX_PACKET_BYTES).unwrap()).collect()
+    }
+
+    fn change(&self, change: impl Fn(&mut Fate)) {
+        for connection in &self.state().connections {
+            connection.fate.send_modify(&change);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let (client, _) = listener.accept().await.unwrap();
+        while connections.try_join_next().is_some() {}
+        let (fate, fates) = watch::channel(Fate::default());
+        let (number, admission, upstream) = {
+            let mut state = state.lock().unwrap();
+            let sent = BytesMut::new();
+            state.connections.push(Connection { fate, sent });
+            (state.connections.len() - 1, state.admission, state.upstream)
+        };
+        let state = state.clone();
+        connections.spawn(async move {
+            match admission {
+                Admission::Refuse => client.set_zero_linger().unwrap(),
+                Admission::Silence => {
+                    fated(fates).await;
+                    client.set_zero_linger().unwrap();
+                }
+                Admission::Forward => match TcpStream::connect(upstream).await {
+                    Err(_) => client.set_zero_linger().unwrap(),
+                    Ok(server) => forward(number, client, server, &fates, &state).await,
+                },
+            }
+        });
+    }
+}
+
+/// Waits until the connection is to be cut.
+async fn fated(mut fates: watch::Receiver<Fate>) -> Option<Cut> {
+    match fates.wait_for(|fate| fate.cut.is_some()).await {
+        Ok(fate) => fate.cut,
+        Err(_) => Some(Cut::Reset),
+    }
+}
+
+async fn forward(
+    number: usize,
+    mut client: TcpStream,
+    mut server: TcpStream,
+    fates: &watch::Receiver<Fate>,
+    state: &Mutex<State>,
+) {
+    client.set_nodelay(true).unwrap();
+    server.set_nodelay(true).unwrap();
+    let cut = {
+        let (from_client, to_client) = client.split();
+        let (from_server, to_server) = server.split();
+        let pump = |direction| Pump {
+            number,
+            direction,
+            fates: fates.clone(),
+            state,
+        };
+        let up = pump(Direction::ToServer).run(from_client, to_server);
+        let down = pump(Direction::ToClient).run(from_server, to_client);
+        tokio::select! {
+            cut = fated(fates.clone()) => cut,
+            result = async { tokio::try_join!(up, down) } => result.err(),
+        }
+    };
+    match cut {
+        // Both sides are at their ends.
+        None => {}
+        Some(Cut::Reset) => {
+            client.set_zero_linger().unwrap();
+            server.set_zero_linger().unwrap();
+        }
+        Some(Cut::Finish) => {
+            // Closing with unread data would reset: read until the other side has closed as well.
+            let (one, other) = (finish(client), finish(server));
+            tokio::join!(one, other);
+        }
+    }
+}
+
+async fn finish(mut stream: TcpStream) {
+    // A side that is gone already needs no farewell.
+    let _ = stream.shutdown().await;
+    let mut scrap = [0; 4096];
+    while let Ok(1..) = stream.read(&mut scrap).await {}
+}
+
+/// Moves bytes one way.
+struct Pump<'a> {
+    number: usize,
+    direction: Direction,
+    fates: watch::Receiver<Fate>,
+    state: &'a Mutex<State>,
+}
+
+impl Pump<'_> {
+    /// Until the source ends, which the destination is told. An error says how both ways are to be cut.
+    async fn run(mut self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> Result<(), Cut> {
+        let reset = |_: io::Error| Cut::Reset;
+        let mut buffer = vec![0; 16 * 1024];
+        loop {
+            let read = tokio::select! {
+                read = from.read(&mut buffer) => read.map_err(reset)?,
+                () = half_closed(self.direction, &mut self.fates) => 0,
+            };
+            let flows = |fate: &Fate| !fate.stalled[self.direction as usize];
+            // The sender lives as long as the proxy.
+            let _ = self.fates.wait_for(flows).await;
+            if read == 0 {
+                to.shutdown().await.map_err(reset)?;
+                return Ok(());
+            }
+            let (delay, passing, cut) = self.pass(&buffer[..read]);
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+            to.write_all(&buffer[..passing]).await.map_err(reset)?;
+            if let Some(cut) = cut {
+                return Err(cut);
+            }
+        }
+    }
+
+    /// How long these bytes wait, how many of them pass, and whether that was the end.
+    fn pass(&self, bytes: &[u8]) -> (Duration, usize, Option<Cut>) {
+        let mut state = self.state.lock().unwrap();
+        let (mut passing, mut end) = (bytes.len(), None);
+        match &mut state.fuse {
+            Some((direction, left, _)) if *direction != self.direction => _ = left,
+            Some((_, left, cut)) if *left <= bytes.len() => {
+                (passing, end) = (*left, Some(*cut));
+                state.fuse = None;
+            }
+            Some((_, left, _)) => *left -= bytes.len(),
+            None => {}
+        }
+        if state.is_recording && self.direction == Direction::ToServer {
+            state.connections[self.number]
+                .sent
+                .extend_from_slice(&bytes[..passing]);
+        }
+        (state.delay, passing, end)
+    }
+}
+
+async fn half_closed(direction: Direction, fates: &mut watch::Receiver<Fate>) {
+    // The sender lives as long as the proxy.
+    let _ = fates
+        .wait_for(|fate| fate.finished[direction as usize])
+        .await;
+}

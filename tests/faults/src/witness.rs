@@ -1,0 +1,62 @@
+//! Somebody who sees everything that the store does to some keys.
+use super::within;
+use statestore::{Client, Hlc, Observation, ObserveOptions, Overflow};
+use std::collections::BTreeMap;
+use tokio::task::JoinHandle;
+
+/// What happened to one key, in order: each value with its version; `None` for a deletion.
+pub type History = Vec<(Option<Vec<u8>>, Hlc)>;
+
+/// The value that says that nothing more is to come.
+const END: &[u8] = b"the end";
+
+/// A client, connected without a proxy, that notes every change of its keys.
+#[derive(Debug)]
+pub struct Witness {
+    client: Client,
+    keys: BTreeMap<String, JoinHandle<History>>,
+}
+
+impl Witness {
+    /// Watches the keys from now on.
+    pub async fn start(client: Client, keys: impl IntoIterator<Item = String>) -> Self {
+        let options = ObserveOptions {
+            overflow: Overflow::All(1 << 20),
+            ..ObserveOptions::default()
+        };
+        let mut watched = BTreeMap::new();
+        for key in keys {
+            let mut observer = client.observe_with(&key, &options).await.unwrap();
+            let noting = tokio::spawn(async move {
+                let mut history = History::new();
+                loop {
+                    match observer.next().await {
+                        Some(Observation::Set { value, .. }) if value == END => return history,
+                        Some(Observation::Set { value, version }) => {
+                            history.push((Some(value.to_vec()), version));
+                        }
+                        Some(Observation::Deleted {
+                            version: Some(version),
+                        }) => history.push((None, version)),
+                        other => panic!("a witness may not miss anything: {other:?}"),
+                    }
+                }
+            });
+            watched.insert(key, noting);
+        }
+        Self {
+            client,
+            keys: watched,
+        }
+    }
+
+    /// Everything up to now.
+    pub async fn histories(self) -> BTreeMap<String, History> {
+        let mut histories = BTreeMap::new();
+        for (key, noting) in self.keys {
+            self.client.set(&key, END).await.unwrap();
+            histories.insert(key, within(noting).await.unwrap());
+        }
+        histories
+    }
+}

@@ -1,0 +1,93 @@
+//! What Mosquitto does by default, and what the client makes of it.
+#![allow(clippy::unwrap_used)]
+
+use faults::{AttachedStore, Direction, Mosquitto, Proxy, direct, until, within};
+use statestore::mqtt::{Packet, ReasonCode};
+use statestore::{Client, ErrorKind, GetOptions, Observation, Outcome, Settings};
+use std::time::Duration;
+
+fn settings(broker: &Mosquitto) -> Settings {
+    direct(broker.address())
+}
+
+#[tokio::test]
+async fn verbs_and_notifications_pass() {
+    let broker = Mosquitto::start();
+    let _store = AttachedStore::start(broker.address()).await;
+    let reader = Client::connect(settings(&broker)).await.unwrap();
+    let mut observer = reader.observe("k").await.unwrap();
+    let writer = Client::connect(settings(&broker)).await.unwrap();
+    let set = writer.set("k", "v").await.unwrap();
+    let entry = reader.get("k").await.unwrap().unwrap();
+    assert_eq!(
+        (&entry.value[..], &entry.version),
+        (&b"v"[..], set.version())
+    );
+    assert_eq!(
+        within(observer.next()).await,
+        Some(Observation::Set {
+            value: "v".into(),
+            version: set.version().clone()
+        })
+    );
+    assert_eq!(reader.get("other").await.unwrap(), None);
+}
+
+/// Mosquitto answers a request that nobody gets with PUBACK 0x10 (no matching subscribers), a success by MQTT.
+#[tokio::test]
+async fn a_broker_without_a_store_is_a_clear_error_and_nothing_was_done() {
+    let broker = Mosquitto::start();
+    let client = Client::connect(settings(&broker)).await.unwrap();
+    let patient = GetOptions {
+        timeout: Some(Duration::from_secs(600)),
+    };
+    let error = within(client.get_with("k", &patient)).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome(), error.mqtt_reason()),
+        (
+            ErrorKind::NoStore,
+            Outcome::NotDone,
+            Some(ReasonCode::NO_MATCHING_SUBSCRIBERS)
+        )
+    );
+    assert!(error.is_retryable());
+    let error = within(client.set("k", "v")).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::NotDone);
+    assert!(
+        error.to_string().contains("no state store listens"),
+        "{error}"
+    );
+    // A store that comes later is found.
+    let store = AttachedStore::start(broker.address()).await;
+    assert!(store.histories().is_empty());
+    assert_eq!(within(client.get("k")).await.unwrap(), None);
+}
+
+/// Mosquitto announces a Receive Maximum of 20.
+#[tokio::test]
+async fn no_more_than_its_receive_maximum_is_unacknowledged() {
+    const ALL: usize = 100;
+    const MAXIMUM: usize = 20;
+    let broker = Mosquitto::start();
+    let _store = AttachedStore::start(broker.address()).await;
+    let proxy = Proxy::start(broker.address()).await;
+    proxy.record();
+    let client = Client::connect(proxy.settings()).await.unwrap();
+    proxy.stall(Direction::ToClient);
+    let keys: Vec<_> = (0..ALL).map(|number| number.to_string()).collect();
+    let reader = client.clone();
+    let gets = tokio::spawn(async move { reader.get_many(&keys).await });
+    until(|| client.counters().queued + client.counters().in_flight == ALL as u64).await;
+    let publishes = || {
+        let is_publish = |packet: &Packet| matches!(packet, Packet::Publish(_));
+        proxy.sent(0).iter().filter(|it| is_publish(it)).count()
+    };
+    until(|| publishes() == MAXIMUM).await;
+    assert_eq!(
+        (client.counters().in_flight, client.counters().queued),
+        (MAXIMUM as u64, (ALL - MAXIMUM) as u64)
+    );
+    proxy.resume(Direction::ToClient);
+    assert_eq!(within(gets).await.unwrap().unwrap(), vec![None; ALL]);
+    assert_eq!(publishes(), ALL);
+}
