@@ -224,6 +224,36 @@ fn messages_are_acknowledged_in_their_order_after_they_were_handed_over() {
 }
 
 #[test]
+fn acknowledgements_do_not_pile_up_for_a_broker_that_reads_nothing() {
+    let mut bench = Bench::ready();
+    let message = |id| {
+        let header = PublishHeader {
+            topic: "t",
+            packet_id: PacketId::new(id),
+            ..PublishHeader::default()
+        };
+        let mut bytes = BytesMut::new();
+        header.encode(MAX, &mut bytes, 0, |_| {}).unwrap();
+        bytes
+    };
+    for _ in 0..2 {
+        for id in 1..=65_535 {
+            bench.send(&message(id)).unwrap();
+        }
+        assert_eq!(bench.sent().len(), 65_535);
+    }
+    for id in 1..=65_535 {
+        bench.send(&message(id)).unwrap();
+    }
+    let error = bench.send(&message(1)).unwrap_err();
+    assert_eq!(error, SessionError::TooManyMessages);
+    assert_eq!(error.reason(), Some(ReasonCode::RECEIVE_MAXIMUM_EXCEEDED));
+    bench.session.connection_lost();
+    bench.connect(&resumed(|_| {}));
+    bench.send(&message(1)).unwrap();
+}
+
+#[test]
 fn what_was_never_handed_to_the_transport_is_not_marked_as_a_duplicate() {
     let mut bench = Bench::ready();
     bench.publish(1, 10_000);

@@ -19,8 +19,11 @@ pub(super) enum Lost {
 
 impl Lost {
     pub(super) fn is_protocol_error(&self) -> bool {
-        use SessionError::{Alias, Decode, Protocol};
-        matches!(self, Self::Session(Alias(_) | Decode(_) | Protocol(_)))
+        use SessionError::{Alias, Decode, Protocol, TooManyMessages};
+        matches!(
+            self,
+            Self::Session(Alias(_) | Decode(_) | Protocol(_) | TooManyMessages)
+        )
     }
 
     /// Whether connecting again would do harm: another client with this client id took the session over, and would lose

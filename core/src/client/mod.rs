@@ -35,6 +35,7 @@ use crate::mqtt::session::SessionConfig;
 use crate::mqtt::{Connect, Limits, Subscription};
 use crate::protocol::topic;
 use crate::request::{Exchange, Ledger};
+use crate::settings::check_client_id;
 use bytes::Bytes;
 use shared::Shared;
 use std::sync::{Arc, Weak};
@@ -201,8 +202,12 @@ fn exchange(settings: &Settings) -> Result<Exchange, Error> {
     Ok(Exchange::new(config, ledger, settings.max_buffered_bytes))
 }
 
-/// Responses, without which nothing works, and notifications, without which only observing does not.
+/// Responses, without which nothing works, and notifications, without which only observing does not. None for a client id
+/// that the broker should not have assigned.
 fn subscriptions(client_id: &str) -> Vec<Subscription> {
+    if check_client_id(client_id).is_err() {
+        return Vec::new();
+    }
     vec![
         Subscription::at_least_once(topic::response(client_id)),
         Subscription::at_least_once(topic::notification_filter(client_id)),

@@ -53,7 +53,7 @@ pub(crate) struct Received {
     pub(crate) wakers: Vec<Waker>,
     /// Messages that are not responses.
     pub(crate) messages: Vec<Message>,
-    /// The session became ready; whether it is the one from before.
+    /// The session became ready on this connection; whether it is the one from before.
     pub(crate) ready: Option<bool>,
 }
 
@@ -239,6 +239,10 @@ impl Exchange {
                     None => publish.topic_bytes() == response_topic.as_bytes(),
                 };
                 if !is_response {
+                    if received.ready.is_none() {
+                        // Nobody asked a new session for it before its subscriptions were made.
+                        return;
+                    }
                     received.messages.push(Message {
                         publish,
                         alias_topic,

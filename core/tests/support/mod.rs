@@ -178,6 +178,11 @@ impl Peer {
         within(self.stream.flush()).await.unwrap();
     }
 
+    /// For a client that may be gone.
+    pub async fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        within(self.stream.write_all(bytes)).await
+    }
+
     pub async fn connect(&mut self) -> Connect {
         match self.packet().await {
             Packet::Connect(connect) => *connect,

@@ -29,6 +29,9 @@ pub enum SessionError {
     /// The broker sent a packet that has no place here.
     #[error("the broker broke the protocol: {0}")]
     Protocol(&'static str),
+    /// The broker sent more messages without waiting for their acknowledgements than it may.
+    #[error("the broker broke the protocol: it sent more messages than the Receive Maximum allows")]
+    TooManyMessages,
     /// What must be sent to set the session up cannot be sent to this broker.
     #[error("the session cannot be set up: {0}")]
     Encode(#[from] EncodeError),
@@ -52,6 +55,7 @@ impl SessionError {
             Self::Decode(error) => Some(error.reason()),
             Self::Alias(error) => Some(error.reason()),
             Self::Protocol(_) => Some(ReasonCode::PROTOCOL_ERROR),
+            Self::TooManyMessages => Some(ReasonCode::RECEIVE_MAXIMUM_EXCEEDED),
         }
     }
 }

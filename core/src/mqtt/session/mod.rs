@@ -30,7 +30,8 @@ use bytes::{Bytes, BytesMut};
 pub struct SessionConfig {
     /// Sent on the first connection; later ones differ in that they continue the session.
     pub connect: Connect,
-    /// Made anew whenever the session is new, from the client id. The first one must be granted.
+    /// Made anew whenever the session is new, from the client id. The first one must be granted. There are none for a
+    /// client id that cannot be used.
     pub subscriptions: fn(&str) -> Vec<Subscription>,
     /// Milliseconds within which a PINGREQ must be answered.
     pub ping_timeout_ms: u64,
@@ -79,6 +80,8 @@ pub struct Session<T> {
     ids: PacketIds,
     window: Window<Unacknowledged<T>>,
     outbox: Outbox,
+    /// PUBACKs in the output that was not taken yet.
+    untaken_pubacks: u16,
     peer: Limits,
     keep_alive: KeepAlive,
     inbound: InboundAliases,
@@ -101,6 +104,7 @@ impl<T: Copy> Session<T> {
             ids: PacketIds::new(),
             window: Window::new(1),
             outbox: Outbox::default(),
+            untaken_pubacks: 0,
             peer: Limits::default(),
             keep_alive: KeepAlive::client(0, 0, 0),
             inbound: InboundAliases::default(),
@@ -194,6 +198,7 @@ impl<T: Copy> Session<T> {
         let unsent = self.outbox.current();
         // What was not handed to the transport is kept, but as packets, not as a stream.
         drop(self.outbox.take());
+        self.untaken_pubacks = 0;
         for entry in self.window.values_mut() {
             entry.maybe_delivered |= entry.place.batch != unsent;
         }
@@ -220,6 +225,7 @@ impl<T: Copy> Session<T> {
             return Bytes::new();
         }
         self.keep_alive.sent(now_ms);
+        self.untaken_pubacks = 0;
         self.outbox.take()
     }
     /// Whether [`take_output`](Self::take_output) has something to give.

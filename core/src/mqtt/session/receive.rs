@@ -59,6 +59,11 @@ impl<T: Copy> Session<T> {
             ));
         }
         if let Some(id) = connack.assigned_client_id {
+            if (self.config.subscriptions)(&id).is_empty() {
+                return Err(SessionError::Protocol(
+                    "it assigned a client id that cannot stand in topics",
+                ));
+            }
             self.client_id = id;
         }
         self.peer = connack.limits;
@@ -247,6 +252,13 @@ impl<T: Copy> Session<T> {
             return Err(SessionError::Protocol(
                 "a message with QoS 2, which was not subscribed",
             ));
+        }
+        // A broker that takes nothing may not make our answers to it pile up.
+        if packet_id.is_some() {
+            if self.untaken_pubacks == self.config.connect.limits.receive_maximum {
+                return Err(SessionError::TooManyMessages);
+            }
+            self.untaken_pubacks += 1;
         }
         let alias_topic = self
             .inbound
