@@ -18,8 +18,8 @@ use tokio::time::timeout;
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Room for one read, in bytes.
 const READ: usize = 64 * 1024;
-/// Packets handled under one lock.
-const BUDGET: usize = 64;
+/// Packets handled at a time.
+const BUDGET: usize = 128;
 
 /// One transport with the bytes on their way.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(super) struct Connection<'a, S> {
     ticker: &'a mut Ticker,
     pub(super) io: S,
     input: BytesMut,
+    /// There may be whole packets in `input`.
+    more: bool,
     output: Bytes,
     /// The transport may hold back what it took.
     unflushed: bool,
@@ -43,6 +45,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             ticker,
             io,
             input: BytesMut::with_capacity(READ),
+            more: false,
             output: Bytes::new(),
             unflushed: false,
             broken: false,
@@ -69,8 +72,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 if until_ready && self.received.ready.is_some() {
                     return Poll::Ready(Ok(()));
                 }
-                let read = self.poll_read(context)?;
-                self.exchange(read)?;
+                let read = !self.more && self.poll_read(context)?;
+                self.more |= read;
+                self.exchange()?;
                 if !until_ready {
                     self.deliver();
                 }
@@ -83,6 +87,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                         true
                     }
                 };
+                if self.more {
+                    // The tasks that were woken send again before the rest is handled, so that the broker has work
+                    // meanwhile.
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 if read || written {
                     continue;
                 }
@@ -115,30 +125,25 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         }
     }
 
-    /// Handles what was read, and takes what is to be written.
-    fn exchange(&mut self, read: bool) -> Result<(), Lost> {
+    /// Handles some of what was read, and takes what is to be written.
+    fn exchange(&mut self) -> Result<(), Lost> {
         let now_ms = self.shared.now_ms();
-        let mut more = read;
-        loop {
-            let result = {
-                let mut core = self.shared.core();
-                let result = if more {
-                    core.exchange
-                        .receive(&mut self.input, now_ms, BUDGET, &mut self.received)
-                } else {
-                    Ok(false)
-                };
-                if self.output.is_empty() && !matches!(result, Ok(true)) {
-                    self.output = core.exchange.session_mut().take_output(now_ms);
-                }
-                result
+        let result = {
+            let mut core = self.shared.core();
+            let result = if self.more {
+                core.exchange
+                    .receive(&mut self.input, now_ms, BUDGET, &mut self.received)
+            } else {
+                Ok(false)
             };
-            self.received.wakers.drain(..).for_each(Waker::wake);
-            more = result.map_err(Lost::Session)?;
-            if !more {
-                return Ok(());
+            if self.output.is_empty() {
+                self.output = core.exchange.session_mut().take_output(now_ms);
             }
-        }
+            result
+        };
+        self.received.wakers.drain(..).for_each(Waker::wake);
+        self.more = result.map_err(Lost::Session)?;
+        Ok(())
     }
 
     /// Hands messages over that are not responses.
