@@ -211,6 +211,11 @@ impl Error {
         self
     }
 
+    pub(crate) fn with_outcome(mut self, outcome: Outcome) -> Self {
+        Arc::make_mut(&mut self.0).outcome = outcome;
+        self
+    }
+
     /// The store refused with `-ERR`.
     pub(crate) fn refused(action: impl Into<String>, error: ServiceError) -> Self {
         let mut this = Self::new(

@@ -32,7 +32,8 @@ mod transport;
 
 pub use client::{
     Client, ConnectionState, Counters, DelOptions, DelOutcome, Entry, GetOptions, Observation,
-    ObserveOptions, Observer, Overflow, Scan, ScanOptions, SetOptions, SetOutcome, VdelOutcome,
+    ObserveOptions, Observer, Overflow, Retry, Scan, ScanOptions, SetOptions, SetOutcome,
+    VdelOutcome,
 };
 pub use error::{Error, ErrorKind, Outcome};
 pub use lock::{

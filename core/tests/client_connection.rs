@@ -7,10 +7,10 @@ use bytes::BytesMut;
 use statestore::mqtt::{
     ConnAck, Connect, Packet, PacketId, PubAck, PublishHeader, QoS, ReasonCode,
 };
-use statestore::protocol::{Reply, topic};
+use statestore::protocol::{Reply, ServiceError, topic};
 use statestore::{
-    Client, ConnectionState, Error, ErrorKind, GetOptions, Outcome, SetOptions, SetOutcome,
-    Settings,
+    Client, ConnectionState, DelOptions, Error, ErrorKind, GetOptions, Outcome, Retry, SetOptions,
+    SetOutcome, Settings,
 };
 use std::time::Duration;
 use support::{Broker, CLIENT_ID, Peer, Request, session_present, value, version, within};
@@ -237,6 +237,30 @@ async fn a_full_queue_refuses() {
         (ErrorKind::QueueFull, Outcome::NotDone)
     );
     assert!(error.is_retryable());
+    // Whoever does not want to wait is refused even earlier.
+    for error in [
+        client
+            .try_get("4", &GetOptions::default())
+            .await
+            .unwrap_err(),
+        client
+            .try_set("4", "v", &SetOptions::default())
+            .await
+            .unwrap_err(),
+        client
+            .try_del("4", &DelOptions::default())
+            .await
+            .unwrap_err(),
+        client
+            .try_vdel("4", "v", &DelOptions::default())
+            .await
+            .unwrap_err(),
+    ] {
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::QueueFull, Outcome::NotDone)
+        );
+    }
     peer.acknowledge(&request, ReasonCode::SUCCESS).await;
     peer.respond(&request, &Reply::Nil, None).await;
     ended(first).await.unwrap();
@@ -265,6 +289,56 @@ async fn buffered_bytes_are_limited_but_a_single_large_request_passes() {
     ended(first).await.unwrap();
     peer.answer(&Reply::Ok, Some(&version(2))).await;
     ended(second).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_must_not_wait_is_sent_at_once_or_not_at_all() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings().max_in_flight(1)).await;
+    let (options, version) = (SetOptions::default(), version(1));
+    let set = client.try_set("k", "v", &options);
+    let answer = peer.answer(&Reply::Ok, Some(&version));
+    let (set, _) = within(async { tokio::join!(set, answer) }).await;
+    assert!(set.unwrap().is_applied());
+    // The queue is empty, but the only place is taken.
+    let first = spawn_get(&client, "1");
+    let request = peer.request().await;
+    let no_wait = GetOptions::default();
+    let error = client.try_get("2", &no_wait).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::QueueFull);
+    peer.acknowledge(&request, ReasonCode::SUCCESS).await;
+    peer.respond(&request, &Reply::Nil, None).await;
+    ended(first).await.unwrap();
+    // Without a connection nothing can be sent at once.
+    let mut state = client.state();
+    drop(peer);
+    within(state.wait_for(|state| !state.is_connected()))
+        .await
+        .unwrap();
+    let error = client.try_get("3", &no_wait).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::QueueFull, Outcome::NotDone)
+    );
+}
+
+#[tokio::test]
+async fn values_over_the_own_limit_are_not_sent() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings().max_value_bytes(3)).await;
+    for error in [
+        client.set("k", "long").await.unwrap_err(),
+        client.vdel("k", "long").await.unwrap_err(),
+    ] {
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::TooLarge, Outcome::NotDone)
+        );
+    }
+    let set = spawn_set(&client, "fits");
+    let request = peer.answer(&Reply::Ok, Some(&version(1))).await;
+    assert_eq!(request.key(), b"fits");
+    ended(set).await.unwrap();
 }
 
 #[tokio::test]
@@ -501,6 +575,96 @@ async fn a_lost_session_repeats_what_is_safe_and_says_unknown_of_the_rest() {
     assert_eq!(ended(acknowledged_get).await.unwrap(), None);
     assert_eq!(ended(get).await.unwrap(), None);
     assert_eq!(client.counters().sessions_lost, 1);
+}
+
+/// Loses the session while a SET with this rule is unacknowledged, and returns the next connection.
+async fn lose_session_during_set(
+    retry: Retry,
+) -> (
+    Client,
+    Broker,
+    Peer,
+    tokio::task::JoinHandle<Result<SetOutcome, Error>>,
+) {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let set = {
+        let client = client.clone();
+        let options = SetOptions {
+            retry,
+            ..SetOptions::default()
+        };
+        tokio::spawn(async move { client.set_with("k", "v", &options).await })
+    };
+    assert_eq!(peer.request().await.key(), b"k");
+    drop(peer);
+    let (peer, _) = again(&broker, ConnAck::new(ReasonCode::SUCCESS)).await;
+    (client, broker, peer, set)
+}
+
+#[tokio::test]
+async fn a_write_is_sent_again_only_if_its_caller_says_so() {
+    for retry in [Retry::Safe, Retry::Never] {
+        let (client, _broker, mut peer, set) = lose_session_during_set(retry).await;
+        let error = ended(set).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::SessionLost, Outcome::Unknown)
+        );
+        let get = spawn_get(&client, "next");
+        assert_eq!(peer.answer(&Reply::Nil, None).await.key(), b"next");
+        ended(get).await.unwrap();
+    }
+    let (client, _broker, mut peer, set) = lose_session_during_set(Retry::Always).await;
+    let request = peer.answer(&Reply::Ok, Some(&version(2))).await;
+    assert_eq!(request.key(), b"k");
+    assert!(!request.publish.dup(), "it is a new message");
+    assert_eq!(ended(set).await.unwrap().version(), &version(2));
+    assert_eq!(client.counters().resent, 1);
+}
+
+#[tokio::test]
+async fn a_failure_of_the_second_time_says_nothing_about_the_first() {
+    // The store refuses.
+    let (_client, _broker, mut peer, set) = lose_session_during_set(Retry::Always).await;
+    let refusal = Reply::Error(ServiceError::QuotaExceeded);
+    peer.answer(&refusal, None).await;
+    let error = ended(set).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::QuotaExceeded, Outcome::Unknown)
+    );
+    // The broker refuses.
+    let (_client, _broker, mut peer, set) = lose_session_during_set(Retry::Always).await;
+    let request = peer.request().await;
+    peer.acknowledge(&request, ReasonCode::NO_MATCHING_SUBSCRIBERS)
+        .await;
+    let error = ended(set).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::NoStore, Outcome::Unknown)
+    );
+    // The client is closed before it is sent again.
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let options = SetOptions {
+        retry: Retry::Always,
+        ..SetOptions::default()
+    };
+    let set = {
+        let client = client.clone();
+        tokio::spawn(async move { client.set_with("k", "v", &options).await })
+    };
+    peer.request().await;
+    drop(peer);
+    let mut peer = broker.accept().await;
+    peer.connect().await;
+    within(client.close()).await;
+    let error = ended(set).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::Closed, Outcome::Unknown)
+    );
 }
 
 #[tokio::test]

@@ -36,6 +36,7 @@ async fn a_request_carries_what_the_protocol_demands() {
         fencing_token: Some(token.clone()),
         persist: true,
         timeout: Some(Duration::from_millis(2_001)),
+        ..SetOptions::default()
     };
     let set = client.set_with("key", b"\0\xFF", &options);
     let (result, request) = call(&client, &mut peer, set, &Reply::Ok, Some(9)).await;

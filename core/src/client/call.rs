@@ -80,7 +80,15 @@ impl<'a> Call<'a> {
     fn finish(&self, completion: Completion) -> Result<Response, Error> {
         match completion {
             Completion::Failed(failure) => Err(self.failed(failure)),
-            Completion::Response(publish) => self.read(&publish),
+            Completion::Response { publish, repeated } => {
+                let response = self.read(&publish);
+                if repeated {
+                    // An earlier execution may have gone another way.
+                    response.map_err(|error| error.with_outcome(Outcome::Unknown))
+                } else {
+                    response
+                }
+            }
         }
     }
 
@@ -143,6 +151,25 @@ pub(crate) fn invalid_argument(command: CommandRef<'_>, reason: impl Into<String
         action(command),
         reason,
     )
+}
+
+/// Refuses a value that is longer than the settings allow.
+pub(crate) fn check_value(
+    shared: &Shared,
+    command: CommandRef<'_>,
+    value: &[u8],
+) -> Result<(), Error> {
+    let most = shared.settings.max_value_bytes;
+    if value.len() <= most {
+        return Ok(());
+    }
+    let reason = format!("a value of {} bytes; {most} are allowed", value.len());
+    Err(Error::new(
+        ErrorKind::TooLarge,
+        Outcome::NotDone,
+        action(command),
+        reason,
+    ))
 }
 
 /// The command as people read it, a long key shortened.

@@ -1,6 +1,6 @@
 //! DEL.
-use super::Client;
 use super::call::{Call, invalid_argument};
+use super::{Client, Retry};
 use crate::error::Error;
 use crate::protocol::{CommandRef, Hlc, Reply};
 use crate::request::Outgoing;
@@ -13,6 +13,8 @@ pub struct DelOptions {
     pub fencing_token: Option<Hlc>,
     /// How long the request may take; [`Settings::request_timeout`](crate::Settings::request_timeout) unless given.
     pub timeout: Option<Duration>,
+    /// Whether it is sent again if the session is lost before its response comes.
+    pub retry: Retry,
 }
 
 /// What a DEL did.
@@ -39,15 +41,37 @@ impl Client {
         key: impl AsRef<[u8]>,
         options: &DelOptions,
     ) -> Result<DelOutcome, Error> {
-        let command = CommandRef::Del { key: key.as_ref() };
-        if key.as_ref().is_empty() {
+        self.run_del(key.as_ref(), options, true).await
+    }
+
+    /// Deletes a key if that can be sent at once; waits for the response, but not for a turn.
+    ///
+    /// # Errors
+    /// [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it had to wait.
+    pub async fn try_del(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &DelOptions,
+    ) -> Result<DelOutcome, Error> {
+        self.run_del(key.as_ref(), options, false).await
+    }
+
+    async fn run_del(
+        &self,
+        key: &[u8],
+        options: &DelOptions,
+        waits: bool,
+    ) -> Result<DelOutcome, Error> {
+        let command = CommandRef::Del { key };
+        if key.is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }
         let token = options.fencing_token.as_ref().map(Hlc::to_string);
         let request = Outgoing {
-            command,
             fencing_token: token.as_deref(),
-            persist: false,
+            retry: options.retry,
+            waits,
+            ..Outgoing::new(command)
         };
         let mut del = Call::new(self.shared(), request, options.timeout);
         let response = (&mut del).await?;

@@ -35,7 +35,21 @@ impl Client {
         key: impl AsRef<[u8]>,
         options: &GetOptions,
     ) -> Result<Option<Entry>, Error> {
-        let mut get = self.start_get(key.as_ref(), options)?;
+        let mut get = self.start_get(key.as_ref(), options, true)?;
+        let response = (&mut get).await?;
+        entry(&get, response)
+    }
+
+    /// Reads a key if that can be sent at once; waits for the response, but not for a turn.
+    ///
+    /// # Errors
+    /// [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it had to wait.
+    pub async fn try_get(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &GetOptions,
+    ) -> Result<Option<Entry>, Error> {
+        let mut get = self.start_get(key.as_ref(), options, false)?;
         let response = (&mut get).await?;
         entry(&get, response)
     }
@@ -44,15 +58,15 @@ impl Client {
         &'a self,
         key: &'a [u8],
         options: &GetOptions,
+        waits: bool,
     ) -> Result<Call<'a>, Error> {
         let command = CommandRef::Get { key };
         if key.is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }
         let request = Outgoing {
-            command,
-            fencing_token: None,
-            persist: false,
+            waits,
+            ..Outgoing::new(command)
         };
         Ok(Call::new(self.shared(), request, options.timeout))
     }

@@ -43,7 +43,11 @@ impl Client {
                 }
                 let started = under_way.len();
                 for key in keys.by_ref().take(AT_A_TIME - started) {
-                    under_way.push_back(Fetch::Running(self.start_get(key.as_ref(), options)?));
+                    under_way.push_back(Fetch::Running(self.start_get(
+                        key.as_ref(),
+                        options,
+                        true,
+                    )?));
                 }
                 if under_way.is_empty() {
                     return Poll::Ready(Ok(()));

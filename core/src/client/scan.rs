@@ -71,11 +71,7 @@ impl Scan {
             pattern: &self.pattern,
             token,
         };
-        let request = Outgoing {
-            command,
-            fencing_token: None,
-            persist: false,
-        };
+        let request = Outgoing::new(command);
         let mut page = Call::new(self.client.shared(), request, self.options.timeout);
         let response = (&mut page).await?;
         let Reply::Page { keys, token: after } = response.reply else {

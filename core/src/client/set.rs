@@ -1,6 +1,6 @@
 //! SET.
-use super::Client;
-use super::call::{Call, invalid_argument};
+use super::call::{Call, check_value, invalid_argument};
+use super::{Client, Retry};
 use crate::error::Error;
 use crate::protocol::{self, CommandRef, Condition, Hlc, Reply};
 use crate::request::Outgoing;
@@ -33,6 +33,8 @@ pub struct SetOptions {
     pub persist: bool,
     /// How long the request may take; [`Settings::request_timeout`](crate::Settings::request_timeout) unless given.
     pub timeout: Option<Duration>,
+    /// Whether it is sent again if the session is lost before its response comes.
+    pub retry: Retry,
 }
 
 /// What a SET did.
@@ -80,7 +82,32 @@ impl Client {
         value: impl AsRef<[u8]>,
         options: &SetOptions,
     ) -> Result<SetOutcome, Error> {
-        let (key, value) = (key.as_ref(), value.as_ref());
+        self.run_set(key.as_ref(), value.as_ref(), options, true)
+            .await
+    }
+
+    /// Stores a value if it can be sent at once; waits for the response, but not for a turn.
+    ///
+    /// # Errors
+    /// [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it had to wait: for a connection, for requests before it,
+    /// or for room in the send window or the buffer.
+    pub async fn try_set(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &SetOptions,
+    ) -> Result<SetOutcome, Error> {
+        self.run_set(key.as_ref(), value.as_ref(), options, false)
+            .await
+    }
+
+    async fn run_set(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: &SetOptions,
+        waits: bool,
+    ) -> Result<SetOutcome, Error> {
         let command = |expires_in_ms| CommandRef::Set {
             key,
             value,
@@ -92,6 +119,7 @@ impl Client {
         if key.is_empty() {
             return Err(invalid_argument(command(None), "the key is empty"));
         }
+        check_value(self.shared(), command(None), value)?;
         let expires_in_ms = match options.expires_in {
             None => None,
             Some(after) => {
@@ -104,9 +132,11 @@ impl Client {
         };
         let token = options.fencing_token.as_ref().map(Hlc::to_string);
         let request = Outgoing {
-            command: command(expires_in_ms),
             fencing_token: token.as_deref(),
             persist: options.persist,
+            retry: options.retry,
+            waits,
+            ..Outgoing::new(command(expires_in_ms))
         };
         let mut set = Call::new(self.shared(), request, options.timeout);
         let response = (&mut set).await?;

@@ -1,5 +1,5 @@
 //! VDEL.
-use super::call::{Call, invalid_argument};
+use super::call::{Call, check_value, invalid_argument};
 use super::{Client, DelOptions};
 use crate::error::Error;
 use crate::protocol::{CommandRef, Hlc, Reply};
@@ -36,18 +36,42 @@ impl Client {
         value: impl AsRef<[u8]>,
         options: &DelOptions,
     ) -> Result<VdelOutcome, Error> {
-        let command = CommandRef::Vdel {
-            key: key.as_ref(),
-            value: value.as_ref(),
-        };
-        if key.as_ref().is_empty() {
+        self.run_vdel(key.as_ref(), value.as_ref(), options, true)
+            .await
+    }
+
+    /// Deletes a key if it holds this value and if that can be sent at once; waits for the response, but not for a turn.
+    ///
+    /// # Errors
+    /// [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it had to wait.
+    pub async fn try_vdel(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &DelOptions,
+    ) -> Result<VdelOutcome, Error> {
+        self.run_vdel(key.as_ref(), value.as_ref(), options, false)
+            .await
+    }
+
+    async fn run_vdel(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: &DelOptions,
+        waits: bool,
+    ) -> Result<VdelOutcome, Error> {
+        let command = CommandRef::Vdel { key, value };
+        if key.is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }
+        check_value(self.shared(), command, value)?;
         let token = options.fencing_token.as_ref().map(Hlc::to_string);
         let request = Outgoing {
-            command,
             fencing_token: token.as_deref(),
-            persist: false,
+            retry: options.retry,
+            waits,
+            ..Outgoing::new(command)
         };
         let mut vdel = Call::new(self.shared(), request, options.timeout);
         let response = (&mut vdel).await?;

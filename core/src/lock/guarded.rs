@@ -82,6 +82,7 @@ impl Guard {
         Ok(DelOptions {
             fencing_token: Some(token),
             timeout: Some(timeout),
+            ..options.clone()
         })
     }
 

@@ -121,6 +121,7 @@ impl Update<'_> {
                         fencing_token: Some(step.token),
                         persist: self.options.persist,
                         timeout: Some(timeout),
+                        ..SetOptions::default()
                     };
                     self.client.set_with(self.key, &step.value, &options).await
                 }

@@ -1,6 +1,6 @@
 //! Requests over a session: bytes, requests and times in; bytes, responses and messages out.
-use super::{Completion, Failure, Ledger, RequestId, Room, Turn};
-use crate::client::Counters;
+use super::{Again, Completion, Failure, Ledger, RequestId, Room, Submission, Turn};
+use crate::client::{Counters, Retry};
 use crate::error::{ErrorKind, Outcome};
 use crate::mqtt::session::{Event, Session, SessionConfig, SessionError, seconds_left};
 use crate::mqtt::{EncodedProperties, Publish, PublishHeader};
@@ -17,18 +17,37 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) fencing_token: Option<&'a str>,
     /// `aio-persistence`
     pub(crate) persist: bool,
+    pub(crate) retry: Retry,
+    /// It may wait for its turn to be sent.
+    pub(crate) waits: bool,
 }
 
-impl Outgoing<'_> {
-    /// Whether it may be sent twice, as two requests, without changing what it means.
-    fn is_repeatable(&self) -> bool {
-        matches!(
-            self.command,
-            CommandRef::Get { .. }
+impl<'a> Outgoing<'a> {
+    /// A command without any options.
+    pub(crate) fn new(command: CommandRef<'a>) -> Self {
+        Self {
+            command,
+            fencing_token: None,
+            persist: false,
+            retry: Retry::default(),
+            waits: true,
+        }
+    }
+
+    /// Whether it is sent a second time, as another request; see [`Retry`].
+    fn again(&self) -> Again {
+        match (self.command, self.retry) {
+            (_, Retry::Never) => Again::No,
+            (
+                CommandRef::Get { .. }
                 | CommandRef::Scan { .. }
                 | CommandRef::Watch { .. }
-                | CommandRef::Unwatch { .. }
-        )
+                | CommandRef::Unwatch { .. },
+                _,
+            ) => Again::Harmless,
+            (_, Retry::Safe) => Again::No,
+            (_, Retry::Always) => Again::Risky,
+        }
     }
 }
 
@@ -112,11 +131,14 @@ impl Exchange {
         deadline_ms: u64,
         waker: &Waker,
     ) -> Result<RequestId, Failure> {
-        let bytes = request.command.encoded_len() + OVERHEAD;
+        let submission = Submission {
+            bytes: request.command.encoded_len() + OVERHEAD,
+            again: request.again(),
+            waits: request.waits,
+            deadline_ms,
+        };
         let room = self.room();
-        let (id, turn) =
-            self.ledger
-                .submit(bytes, request.is_repeatable(), deadline_ms, room, waker)?;
+        let (id, turn) = self.ledger.submit(submission, room, waker)?;
         if turn == Turn::Now {
             self.send(id, request, timestamp, now_ms, deadline_ms)?;
         }
@@ -165,10 +187,11 @@ impl Exchange {
     ) -> Result<(), Failure> {
         // Its turn came while nobody looked: what nobody waits for any more must not be carried out either.
         if now_ms >= deadline_ms {
+            let outcome = self.ledger.unsent_outcome(id);
             self.ledger.forget(id);
             self.counters.timed_out += 1;
             let reason = "its turn to be sent came too late";
-            return Err(Failure::new(ErrorKind::TimedOut, Outcome::NotDone, reason));
+            return Err(Failure::new(ErrorKind::TimedOut, outcome, reason));
         }
         let mut users = [("", ""); 3];
         let mut count = 0;
@@ -201,11 +224,12 @@ impl Exchange {
                 Ok(())
             }
             Err(error) => {
+                let outcome = self.ledger.unsent_outcome(id);
                 self.ledger.forget(id);
                 self.counters.failed += 1;
                 Err(Failure::new(
                     ErrorKind::TooLarge,
-                    Outcome::NotDone,
+                    outcome,
                     error.to_string(),
                 ))
             }

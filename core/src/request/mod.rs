@@ -7,7 +7,7 @@ mod exchange;
 mod ledger;
 
 pub(crate) use exchange::{Exchange, Message, Outgoing, Received};
-pub(crate) use ledger::{Completion, Ledger, RequestId, Room, Turn};
+pub(crate) use ledger::{Again, Completion, Ledger, RequestId, Room, Submission, Turn};
 
 use crate::error::{ErrorKind, Outcome};
 use crate::mqtt::ReasonCode;

@@ -48,6 +48,7 @@ pub struct Settings {
     pub(crate) max_queued: u32,
     pub(crate) max_buffered_bytes: usize,
     pub(crate) max_packet_bytes: u32,
+    pub(crate) max_value_bytes: usize,
     pub(crate) reconnect_delay_min: Duration,
     pub(crate) reconnect_delay_max: Duration,
     pub(crate) platform: Arc<dyn Platform>,
@@ -77,6 +78,7 @@ impl Settings {
             max_queued: 65_536,
             max_buffered_bytes: 64 << 20,
             max_packet_bytes: Limits::MAX_PACKET_BYTES,
+            max_value_bytes: Limits::MAX_PACKET_BYTES as usize,
             reconnect_delay_min: Duration::from_millis(100),
             reconnect_delay_max: Duration::from_secs(30),
             platform: Arc::new(System),
@@ -187,6 +189,14 @@ impl Settings {
     #[must_use]
     pub fn max_packet_bytes(mut self, bytes: u32) -> Self {
         self.max_packet_bytes = bytes.clamp(1024, Limits::MAX_PACKET_BYTES);
+        self
+    }
+
+    /// The longest value that is sent, in bytes; a longer one fails with [`ErrorKind::TooLarge`] before it waits for
+    /// anything (default: what MQTT can express, 256 MiB). Besides, the broker's Maximum Packet Size counts.
+    #[must_use]
+    pub fn max_value_bytes(mut self, bytes: usize) -> Self {
+        self.max_value_bytes = bytes;
         self
     }
 

@@ -354,6 +354,7 @@ async fn carry_out(client: &Client, action: &Action, timeout_ms: u64) -> Answer 
             let options = DelOptions {
                 fencing_token: token.clone(),
                 timeout,
+                ..DelOptions::default()
             };
             client
                 .del_with(key, &options)
@@ -369,6 +370,7 @@ async fn carry_out(client: &Client, action: &Action, timeout_ms: u64) -> Answer 
             let options = DelOptions {
                 fencing_token: token.clone(),
                 timeout,
+                ..DelOptions::default()
             };
             let outcome = client.vdel_with(key, value, &options).await;
             outcome.map(|outcome| match outcome {

@@ -49,15 +49,7 @@ impl Shared {
             Step::Read { .. } => CommandRef::Get { key },
             Step::Stop => CommandRef::Unwatch { key },
         };
-        let mut call = Call::new(
-            self,
-            Outgoing {
-                command,
-                fencing_token: None,
-                persist: false,
-            },
-            None,
-        );
+        let mut call = Call::new(self, Outgoing::new(command), None);
         let response = (&mut call).await?;
         match (step, response.reply, response.version) {
             (Step::Read { .. }, Reply::Value(value), Some(version)) => {

@@ -19,8 +19,33 @@ pub(crate) struct RequestId {
 /// How a request ended.
 #[derive(Debug)]
 pub(crate) enum Completion {
-    Response(Publish),
+    Response {
+        publish: Publish,
+        /// An earlier session may have executed the request as well.
+        repeated: bool,
+    },
     Failed(Failure),
+}
+
+/// Whether a request is sent a second time, to another session, if what became of the first time is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Again {
+    No,
+    /// Twice is as good as once.
+    Harmless,
+    /// Even though it may be executed twice.
+    Risky,
+}
+
+/// A request to be entered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Submission {
+    /// About how many bytes it has.
+    pub(crate) bytes: usize,
+    pub(crate) again: Again,
+    /// It may wait for its turn.
+    pub(crate) waits: bool,
+    pub(crate) deadline_ms: u64,
 }
 
 /// Whether a request may be sent.
@@ -61,8 +86,9 @@ enum State {
 struct Slot {
     generation: u32,
     state: State,
-    /// May be sent a second time, to another session, without changing what it means.
-    repeatable: bool,
+    again: Again,
+    /// A lost session may have executed it.
+    repeated: bool,
     waker: Option<Waker>,
 }
 
@@ -112,15 +138,19 @@ impl Ledger {
         }
     }
 
-    /// Enters a request of about `bytes` bytes. With [`Turn::Now`] the caller must send it or forget it at once.
+    /// Enters a request. With [`Turn::Now`] the caller must send it or forget it at once.
     pub(crate) fn submit(
         &mut self,
-        bytes: usize,
-        repeatable: bool,
-        deadline_ms: u64,
+        submission: Submission,
         room: Room,
         waker: &Waker,
     ) -> Result<(RequestId, Turn), Failure> {
+        let Submission {
+            bytes,
+            again,
+            waits,
+            deadline_ms,
+        } = submission;
         if let Some(failure) = &self.closed {
             return Err(failure.clone());
         }
@@ -133,6 +163,10 @@ impl Ledger {
             let reason = "as many requests wait as may wait";
             return Err(Failure::new(ErrorKind::QueueFull, Outcome::NotDone, reason));
         }
+        if turn == Turn::Later && !waits {
+            let reason = "it cannot be sent at once";
+            return Err(Failure::new(ErrorKind::QueueFull, Outcome::NotDone, reason));
+        }
         let state = match turn {
             Turn::Now => self.grant_one(bytes),
             Turn::Later => State::Queued { bytes },
@@ -141,7 +175,8 @@ impl Ledger {
             self.slots.push(Slot {
                 generation: 0,
                 state: State::Free,
-                repeatable,
+                again,
+                repeated: false,
                 waker: None,
             });
             self.deadlines.push(NEVER);
@@ -150,7 +185,8 @@ impl Ledger {
         });
         let slot = &mut self.slots[index as usize];
         slot.state = state;
-        slot.repeatable = repeatable;
+        slot.again = again;
+        slot.repeated = false;
         slot.waker = Some(waker.clone());
         let id = RequestId {
             index,
@@ -245,7 +281,12 @@ impl Ledger {
             generation: u32::from_be_bytes([g0, g1, g2, g3]),
             index: u32::from_be_bytes([i0, i1, i2, i3]),
         };
-        self.complete(id, Completion::Response(response), wakers)
+        let repeated = self.slot(id).is_some_and(|slot| slot.repeated);
+        let completion = Completion::Response {
+            publish: response,
+            repeated,
+        };
+        self.complete(id, completion, wakers)
     }
 
     /// The broker answered a PUBLISH that carried a request.
@@ -274,16 +315,29 @@ impl Ledger {
         self.complete(id, Completion::Failed(failure), wakers)
     }
 
+    /// What is known about a request that ends without having been sent this time.
+    pub(crate) fn unsent_outcome(&mut self, id: RequestId) -> Outcome {
+        match self.slot(id) {
+            Some(slot) if slot.repeated => Outcome::Unknown,
+            _ => Outcome::NotDone,
+        }
+    }
+
     /// Ends a request; `false` if it has ended.
     pub(crate) fn complete(
         &mut self,
         id: RequestId,
-        completion: Completion,
+        mut completion: Completion,
         wakers: &mut Vec<Waker>,
     ) -> bool {
         let Some(slot) = self.slot(id) else {
             return false;
         };
+        if let Completion::Failed(failure) = &mut completion
+            && slot.repeated
+        {
+            failure.outcome = Outcome::Unknown;
+        }
         match slot.state {
             State::Free | State::Done(_) => return false,
             State::Abandoned => {

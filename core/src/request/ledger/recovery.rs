@@ -1,6 +1,6 @@
 //! What becomes of requests when their connection or their session is lost.
 use super::super::Failure;
-use super::{Completion, Ledger, RequestId, State};
+use super::{Again, Completion, Ledger, RequestId, State};
 use crate::error::{ErrorKind, Outcome};
 use std::task::Waker;
 
@@ -21,11 +21,14 @@ impl Ledger {
             if !matches!(slot.state, State::Sent | State::Abandoned) {
                 continue;
             }
-            if !slot.repeatable {
+            if slot.again == Again::No {
                 let reason = "the session was lost before the response came";
                 let failure = Failure::new(ErrorKind::SessionLost, Outcome::Unknown, reason);
                 self.complete(id, Completion::Failed(failure), wakers);
-            } else if self.requeue(id) {
+                continue;
+            }
+            self.slots[index].repeated |= slot.again == Again::Risky;
+            if self.requeue(id) {
                 again.push(id);
             }
         }

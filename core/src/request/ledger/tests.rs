@@ -1,5 +1,5 @@
 //! The ledger against a simple model, under simulated time.
-use super::{Completion, Failure, Ledger, RequestId, Room, Turn};
+use super::{Again, Completion, Failure, Ledger, RequestId, Room, Submission, Turn};
 use crate::error::{ErrorKind, Outcome};
 use crate::mqtt::{Limits, Packet, Publish, PublishHeader, decode};
 use bytes::BytesMut;
@@ -31,12 +31,25 @@ fn room(publishes: usize) -> Room {
     }
 }
 
+fn submission(bytes: usize, again: Again, deadline_ms: u64) -> Submission {
+    Submission {
+        bytes,
+        again,
+        waits: true,
+        deadline_ms,
+    }
+}
+
 fn submit(
     ledger: &mut Ledger,
     publishes: usize,
     deadline_ms: u64,
 ) -> Result<(RequestId, Turn), Failure> {
-    ledger.submit(10, false, deadline_ms, room(publishes), Waker::noop())
+    ledger.submit(
+        submission(10, Again::No, deadline_ms),
+        room(publishes),
+        Waker::noop(),
+    )
 }
 
 /// The end of a request, if it has one.
@@ -79,7 +92,7 @@ fn a_response_finds_its_request_and_no_other() {
     );
     assert!(matches!(
         end(&mut ledger, id),
-        Some(Completion::Response(_))
+        Some(Completion::Response { .. })
     ));
     // The slot is used again, under another name.
     let (next, _) = submit(&mut ledger, 1, 100).unwrap();
@@ -149,7 +162,7 @@ fn bytes_are_limited_except_for_a_single_request() {
             max_buffered_bytes: 1000,
         };
         let (id, turn) = ledger
-            .submit(bytes, false, 100, room, Waker::noop())
+            .submit(submission(bytes, Again::No, 100), room, Waker::noop())
             .unwrap();
         ledger.forget(id);
         turn
@@ -237,7 +250,10 @@ proptest! {
         for step in steps {
             match step {
                 Step::Submit { repeatable, for_ms } => {
-                    let result = ledger.submit(10, repeatable, now_ms + for_ms, room(2), Waker::noop());
+                    let result = {
+                        let again = if repeatable { Again::Harmless } else { Again::No };
+                        ledger.submit(submission(10, again, now_ms + for_ms), room(2), Waker::noop())
+                    };
                     if let Ok((id, turn)) = result {
                         begun += 1;
                         waiting.push(id);

@@ -1,0 +1,40 @@
+//! Which requests are sent a second time.
+
+/// What becomes of a write whose response was lost together with the MQTT session, as after a restart of the broker: it may
+/// have been executed or not.
+///
+/// | request | executed twice | sent again |
+/// |---|---|---|
+/// | GET, SCAN, KEYNOTIFY | as once | always |
+/// | SET | overwrites what others stored in between | [`Retry::Always`] |
+/// | SET with a condition | its own first execution can make the condition fail, so that it seems not applied | [`Retry::Always`] |
+/// | SET with NEX, as for leases | takes a lease again that ended in between | [`Retry::Always`] |
+/// | DEL, VDEL | deletes what others stored in between, or finds nothing left to delete | [`Retry::Always`] |
+///
+/// A fencing token does not change that: the key, and its protection with it, can be gone by the second time.
+///
+/// This is not about lost connections. While the session lives, an unacknowledged request is *delivered* again, with the
+/// same correlation data, and the store answers it again without executing it again. And a request that certainly did not
+/// reach the broker is sent in any case, since that is its first time.
+///
+/// ```
+/// use statestore::{Retry, SetOptions};
+///
+/// // Only this client writes the key, and each value makes the one before obsolete.
+/// let telemetry = SetOptions { retry: Retry::Always, ..SetOptions::default() };
+/// # assert_ne!(telemetry.retry, Retry::default());
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Retry {
+    /// It is sent again only if that changes nothing: no write is. It ends with
+    /// [`ErrorKind::SessionLost`](crate::ErrorKind::SessionLost) and
+    /// [`Outcome::Unknown`](crate::Outcome::Unknown) instead.
+    #[default]
+    Safe,
+    /// It is sent again, in its turn before new requests. Its result is that of the last execution; if it fails, the
+    /// outcome is [`Unknown`](crate::Outcome::Unknown), because an earlier execution may have succeeded.
+    Always,
+    /// It is not sent again.
+    Never,
+}
