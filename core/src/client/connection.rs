@@ -72,8 +72,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 if until_ready && self.received.ready.is_some() {
                     return Poll::Ready(Ok(()));
                 }
-                let read = !self.more && self.poll_read(context)?;
-                self.more |= read;
+                if !self.more {
+                    self.more = self.poll_read(context)?;
+                }
+                let had_input = self.more;
                 self.exchange()?;
                 if !until_ready {
                     self.deliver();
@@ -93,7 +95,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                if read || written {
+                // Sleeping is safe only after the transport said that it has nothing to read.
+                if had_input || written {
                     continue;
                 }
                 let is_idle = self.output.is_empty() && !self.broken;
