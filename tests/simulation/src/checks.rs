@@ -9,6 +9,9 @@ use statestore::ErrorKind;
 use statestore::mqtt::Packet;
 use statestore::protocol::{Command, glob::Glob};
 
+/// After the faults, a client may wait for the end of an attempt to connect, and then before the next one.
+const RECOVERED_MS: u64 = 8_000;
+
 /// Configurations that are looked at before a history counts as undecided.
 const MAX_VISITS: usize = 50_000;
 
@@ -115,6 +118,13 @@ impl World {
                     "o{number} failed long after all faults ended: {text}"
                 ))
             }
+            Some(Answer::Failed {
+                kind: ErrorKind::TimedOut,
+                text,
+                ..
+            }) if operation.deadline_ms() > self.scenario.heals_at_ms + RECOVERED_MS => Err(
+                format!("o{number} was not answered although all faults had ended: {text}"),
+            ),
             Some(Answer::Failed {
                 kind: ErrorKind::InvalidResponse | ErrorKind::Rpc,
                 text,

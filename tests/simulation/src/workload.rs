@@ -135,7 +135,7 @@ impl World {
                 self.follow(client);
             } else {
                 let action = self.action(client);
-                let timeout_ms = self.chance.spread(1, 12_000);
+                let timeout_ms = self.chance.spread(1, 20_000);
                 let cancel_ms = (self.chance.percent(self.scenario.cancel_percent))
                     .then(|| self.chance.spread(1, 2_000));
                 self.call(client, action, timeout_ms, cancel_ms);
