@@ -967,3 +967,35 @@ async fn values_pass_whatever_their_size() {
         assert_eq!(ended(get).await.unwrap().unwrap().value, bytes);
     }
 }
+
+#[tokio::test]
+async fn a_refusal_is_certain_only_if_nothing_was_delivered_before() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    for (reason, outcome) in [
+        (ReasonCode::QUOTA_EXCEEDED, Outcome::NotDone),
+        (ReasonCode::NO_MATCHING_SUBSCRIBERS, Outcome::NotDone),
+        (ReasonCode::UNSPECIFIED_ERROR, Outcome::Unknown),
+        (ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR, Outcome::Unknown),
+    ] {
+        let refuse = async {
+            let request = peer.request().await;
+            peer.acknowledge(&request, reason).await;
+        };
+        let (result, ()) = within(async { tokio::join!(client.set("k", "v"), refuse) }).await;
+        assert_eq!(result.unwrap_err().outcome(), outcome, "{reason}");
+    }
+    // The first delivery may have been executed, so the refusal of the second says nothing about it.
+    let refuse = async {
+        peer.request().await;
+        drop(peer);
+        let mut peer = broker.accept().await;
+        peer.connect().await;
+        peer.send_connack(session_present()).await;
+        let again = peer.request().await;
+        peer.acknowledge(&again, ReasonCode::QUOTA_EXCEEDED).await;
+        peer
+    };
+    let (result, _peer) = within(async { tokio::join!(client.set("k", "v"), refuse) }).await;
+    assert_eq!(result.unwrap_err().outcome(), Outcome::Unknown);
+}

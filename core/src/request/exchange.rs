@@ -294,9 +294,10 @@ impl Exchange {
                 tag,
                 reason,
                 reason_string,
+                resent,
             } => {
-                if ledger.acknowledged(tag, reason, reason_string.as_deref(), &mut received.wakers)
-                {
+                let text = reason_string.as_deref();
+                if ledger.acknowledged(tag, reason, text, resent, &mut received.wakers) {
                     counters.failed += 1;
                 }
             }

@@ -45,5 +45,7 @@ pub enum Event<T> {
         reason: ReasonCode,
         /// Text for people.
         reason_string: Option<Box<str>>,
+        /// It was sent on an earlier connection as well, and may have been taken there, whatever the reason says.
+        resent: bool,
     },
 }

@@ -237,6 +237,7 @@ impl<T: Copy> Session<T> {
             tag: entry.tag,
             reason: puback.reason,
             reason_string: puback.reason_string,
+            resent: entry.maybe_delivered,
         });
         self.resend(now_ms, handle);
         Ok(())

@@ -289,12 +289,13 @@ impl Ledger {
         self.complete(id, completion, wakers)
     }
 
-    /// The broker answered a PUBLISH that carried a request.
+    /// The broker answered a PUBLISH that carried a request; `resent` if an earlier connection carried it as well.
     pub(crate) fn acknowledged(
         &mut self,
         id: RequestId,
         reason: ReasonCode,
         text: Option<&str>,
+        resent: bool,
         wakers: &mut Vec<Waker>,
     ) -> bool {
         let (kind, what) = if reason == ReasonCode::NO_MATCHING_SUBSCRIBERS {
@@ -310,7 +311,15 @@ impl Ledger {
         let text = text
             .map(|text| format!(", \"{}\"", text.escape_debug()))
             .unwrap_or_default();
-        let mut failure = Failure::new(kind, Outcome::NotDone, format!("{what}: {reason}{text}"));
+        // The refusal is of this delivery, not of one before it; and these two codes do not say that nothing was done.
+        let outcome = match reason {
+            _ if resent => Outcome::Unknown,
+            ReasonCode::UNSPECIFIED_ERROR | ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR => {
+                Outcome::Unknown
+            }
+            _ => Outcome::NotDone,
+        };
+        let mut failure = Failure::new(kind, outcome, format!("{what}: {reason}{text}"));
         failure.mqtt_reason = Some(reason);
         self.complete(id, Completion::Failed(failure), wakers)
     }
