@@ -784,6 +784,29 @@ async fn an_oversized_packet_is_refused() {
 }
 
 #[tokio::test]
+async fn batches_of_any_size_are_followed_by_the_next() {
+    let broker = Broker::start().await;
+    let (_client, mut peer) = broker.connect(broker.settings()).await;
+    let response_topic = topic::response(CLIENT_ID);
+    let header = |id| PublishHeader {
+        topic: &response_topic,
+        packet_id: PacketId::new(id),
+        ..PublishHeader::default()
+    };
+    // Around the numbers of packets that are handled at a time.
+    for count in [1, 63, 64, 65, 127, 128, 129, 256, 384] {
+        let mut batch = BytesMut::new();
+        for id in 1..=count {
+            header(id).encode(u32::MAX, &mut batch, 0, |_| {}).unwrap();
+        }
+        peer.send_bytes(&batch).await;
+        for _ in 0..count {
+            assert!(matches!(peer.packet().await, Packet::PubAck(_)));
+        }
+    }
+}
+
+#[tokio::test]
 async fn foreign_responses_are_counted_and_acknowledged() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
