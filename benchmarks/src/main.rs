@@ -1,6 +1,6 @@
 //! Measures what `docs/performance.md` states, each figure with its peer in the same run.
 //!
-//! `cargo build --release` first, then `cargo run --release -- all` in this folder.
+//! `scripts/bench system` builds the server and runs it.
 
 mod load;
 mod own;
