@@ -13,6 +13,7 @@ use load::{Figures, Mix};
 use own::Own;
 use process::Server;
 use std::{sync::Arc, time::Instant};
+use tokio::runtime::Builder;
 use vendor::Vendor;
 
 #[derive(Parser)]
@@ -43,22 +44,30 @@ enum What {
     Flat,
 }
 
-#[tokio::main]
-async fn main() {
+fn main() {
     let arguments = Arguments::parse();
     let wants = |what| arguments.what == What::All || arguments.what == what;
+    let one_thread = &mut Builder::new_current_thread();
+    let many_threads = &mut Builder::new_multi_thread();
     if wants(What::Clients) {
-        clients(&arguments).await;
+        run(one_thread, clients(&arguments, "one thread"));
+        run(many_threads, clients(&arguments, "a thread per core"));
     }
     if wants(What::Durable) {
-        durable(&arguments).await;
+        run(many_threads, durable(&arguments));
     }
     if wants(What::Flat) {
-        flat(&arguments).await;
+        run(many_threads, flat(&arguments));
     }
     if wants(What::Million) {
-        million().await;
+        run(many_threads, million());
     }
+}
+
+/// Runs one measurement on a runtime of its own.
+fn run(runtime: &mut Builder, measurement: impl Future<Output = ()>) {
+    let runtime = runtime.enable_all().build().expect("a runtime");
+    runtime.block_on(measurement);
 }
 
 /// The run with the median throughput.
@@ -87,8 +96,10 @@ fn heading(title: &str) {
     );
 }
 
-async fn clients(arguments: &Arguments) {
-    heading("Clients against `statestored --storage memory`, half GET, half SET, 100-byte values");
+async fn clients(arguments: &Arguments, threads: &str) {
+    heading(&format!(
+        "Clients with {threads} against `statestored --storage memory`, half GET, half SET, 100-byte values"
+    ));
     let server = Server::statestored(&process::statestored_binary(), None, &[]);
     let own = Arc::new(Own::connect(server.port, "bench-own").await);
     let vendor = Arc::new(Vendor::connect(server.port, "bench-vendor"));
