@@ -122,18 +122,16 @@ impl Contender<'_> {
         if asks_first && !is_observed {
             return Ok(None);
         }
-        match lease::holding(self.client, self.name, lease).await? {
-            Some(holding) => {
-                self.saw(holding);
-                if !self.wait(changes).await? {
-                    *observer = None;
-                }
-            }
-            None if asks_first => return Ok(None),
-            None => {}
+        let holding = lease::holding(self.client, self.name, lease).await?;
+        let is_held = holding.is_some();
+        if let Some(holding) = holding {
+            self.saw(holding);
+        } else if asks_first {
+            return Ok(None);
         }
-        let hold_back = self.hold_back();
-        sleep(hold_back).await;
+        if !self.wait(changes, is_held).await? {
+            *observer = None;
+        }
         Ok(None)
     }
 
@@ -146,23 +144,27 @@ impl Contender<'_> {
         self.holding = Some(holding);
     }
 
-    /// Waits until the lock may be free: it was deleted or expired, or its time is over on our clock, since the
-    /// notification of that can be lost. Whether the key is still observed.
-    async fn wait(&mut self, changes: &mut Observer) -> Result<bool, Error> {
+    /// Waits until it is time to ask again: the lock was free, be it deleted or expired, for as long as this waiter holds
+    /// back; or its lease must be over on our clock, since the notification of that can be lost. Whether the key is still
+    /// observed.
+    async fn wait(&mut self, changes: &mut Observer, is_held: bool) -> Result<bool, Error> {
+        let mut ask_at = (!is_held).then(|| Instant::now() + self.hold_back());
         loop {
-            let end = Instant::now() + self.until_end();
+            let end = ask_at.unwrap_or_else(|| Instant::now() + self.until_end());
             let observation = tokio::select! {
+                biased;
                 observation = changes.next() => observation,
                 () = sleep_until(end) => return Ok(true),
             };
             match observation {
-                // Renewed, or taken over by somebody else.
+                // Renewed, or somebody else was faster.
                 Some(Observation::Set { value, version }) => {
                     let entry = Entry { value, version };
                     let lease = &self.options.lease;
                     self.saw(lease::understand(self.client, self.name, lease, entry)?);
+                    ask_at = None;
                 }
-                Some(_) => return Ok(true),
+                Some(_) => ask_at = ask_at.or(Some(Instant::now() + self.hold_back())),
                 None => {
                     let reason = changes.error();
                     return reason.map_or(Ok(false), Err);

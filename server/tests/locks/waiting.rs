@@ -3,6 +3,7 @@ use crate::lease::{SECOND, lasting, take};
 use crate::machine::Machine;
 use crate::world::World;
 use statestore::{Client, Error, ErrorKind, Guard, LockOptions, Outcome};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -166,6 +167,70 @@ async fn a_waiter_that_gives_up_at_any_moment_leaves_nothing_behind() {
         assert_eq!(world.value("lock"), None, "{milliseconds} ms");
     }
 }
+
+/// Every client takes the lock again as soon as it gave it back. Gives the order in which they had it.
+async fn contend(clients: Vec<Client>, rounds: usize) -> Vec<usize> {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut contenders = Vec::new();
+    for (number, client) in clients.into_iter().enumerate() {
+        let order = order.clone();
+        contenders.push(tokio::spawn(async move {
+            for _ in 0..rounds {
+                let guard = client.lock("lock").await.unwrap();
+                order.lock().unwrap().push(number);
+                sleep(Duration::from_millis(5)).await;
+                assert!(guard.is_valid());
+                guard.release().await.unwrap();
+            }
+        }));
+    }
+    for contender in contenders {
+        contender.await.unwrap();
+    }
+    Arc::into_inner(order).unwrap().into_inner().unwrap()
+}
+
+/// The most that others had the lock while one waited for it.
+fn longest_wait(order: &[usize], contenders: usize) -> usize {
+    let waits = (0..contenders).flat_map(|number| {
+        let turns = order.iter().enumerate().filter(|(_, who)| **who == number);
+        let mut last = 0;
+        turns
+            .map(|(at, _)| at - std::mem::replace(&mut last, at))
+            .collect::<Vec<_>>()
+    });
+    waits.max().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn none_of_twenty_clients_starves() {
+    let world = World::start();
+    world.spread_latency(Duration::from_millis(1), Duration::from_millis(4));
+    let mut clients = Vec::new();
+    for (seed, name) in (0..).zip(NAMES) {
+        clients.push(Machine::new(&world, name, seed).connect().await);
+    }
+    let order = contend(clients, 6).await;
+    assert_eq!(order.len(), 120);
+    let longest = longest_wait(&order, 20);
+    assert!(longest <= 40, "{longest}: {order:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn none_of_twenty_tasks_of_one_client_starves() {
+    let world = World::start();
+    world.spread_latency(Duration::from_millis(1), Duration::from_millis(4));
+    let client = Machine::new(&world, "one", 1).connect().await;
+    let order = contend(vec![client; 20], 6).await;
+    assert_eq!(order.len(), 120);
+    let longest = longest_wait(&order, 20);
+    assert!(longest <= 40, "{longest}: {order:?}");
+}
+
+const NAMES: [&str; 20] = [
+    "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s",
+    "t",
+];
 
 #[tokio::test(start_paused = true)]
 async fn work_under_a_lock_ends_with_it() {

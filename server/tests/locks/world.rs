@@ -37,7 +37,9 @@ struct Inner {
     /// Counts the server's restarts.
     run: u64,
     is_down: bool,
-    latency: Duration,
+    /// The least and the most.
+    latency: (Duration, Duration),
+    chance: fastrand::Rng,
     disk: BTreeMap<Bytes, Record>,
     floor: Option<(u64, u64)>,
     connections: Vec<Connection>,
@@ -127,7 +129,8 @@ impl World {
                 front: front(&BTreeMap::new(), None, now),
                 run: 0,
                 is_down: false,
-                latency: Duration::ZERO,
+                latency: (Duration::ZERO, Duration::ZERO),
+                chance: fastrand::Rng::with_seed(7),
                 disk: BTreeMap::new(),
                 floor: None,
                 connections: Vec::new(),
@@ -151,7 +154,12 @@ impl World {
 
     /// All bytes take so long from now on.
     pub(crate) fn set_latency(&self, latency: Duration) {
-        self.inner().latency = latency;
+        self.spread_latency(latency, latency);
+    }
+
+    /// From now on bytes take a random time between these.
+    pub(crate) fn spread_latency(&self, least: Duration, most: Duration) {
+        self.inner().latency = (least, most);
     }
 
     /// Sets the server's wall clock.
@@ -256,8 +264,7 @@ impl World {
         let (mut up, mut down) = (Way::default(), Way::default());
         loop {
             let (output, is_over) = self.output(client, id, run);
-            let latency = self.inner().latency;
-            down.send(output.freeze(), latency);
+            down.send(output.freeze(), self.inner().latency());
             if is_over && down.is_empty() {
                 break;
             }
@@ -274,7 +281,7 @@ impl World {
                     if !matches!(read, Ok(1..)) {
                         break;
                     }
-                    up.send(buffer.split().freeze(), latency);
+                    up.send(buffer.split().freeze(), self.inner().latency());
                 }
                 () = wake.notified() => {}
             }
@@ -362,6 +369,11 @@ impl Inner {
             wall_ms: (START_WALL_MS + mono_ms).saturating_add_signed(self.clock_ms),
             mono_ms,
         }
+    }
+
+    fn latency(&mut self) -> Duration {
+        let (least, most) = self.latency;
+        least + (most - least).mul_f64(self.chance.f64())
     }
 
     /// Makes writes durable and wakes the connections that have something to do.
