@@ -1,7 +1,7 @@
 //! The command line as a whole.
 use crate::{
-    bench::Bench, del::Del, duration, exit::Exit, get::Get, message, scan::Scan, set::Set,
-    vdel::Vdel, watch::Watch,
+    bench::Bench, del::Del, duration, elect::Elect, exit::Exit, get::Get, lease::Lease, lock::Lock,
+    message, scan::Scan, set::Set, vdel::Vdel, watch::Watch,
 };
 use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 use std::time::Duration;
@@ -52,6 +52,9 @@ pub(crate) enum Verb {
     Vdel(Vdel),
     Scan(Scan),
     Watch(Watch),
+    Lock(Lock),
+    Elect(Elect),
+    Lease(Lease),
     Bench(Bench),
 }
 
@@ -61,15 +64,16 @@ Examples:
   statestore get greeting                print the value
   statestore watch greeting              print every change until Ctrl-C
   statestore scan 'sensor/*'             list the keys that match
+  statestore lock nightly -- ./report    run a command while holding a lock
   statestore --url mqtt://edge:1883 get greeting
 
 'statestore SUBCOMMAND --help' shows examples of each.
 
 Exit codes:
   0  done
-  1  the key is absent, the condition was not met, or the value did not match
+  1  the key is absent, the condition was not met, the value did not match, or somebody else holds it
   2  the arguments, or a local file, cannot be used
-  3  no answer: could not connect, timed out, or connection lost
+  3  no answer: could not connect, timed out, or connection lost; or a lock was lost
   4  the store refused";
 
 /// Prints the help that was asked for, or one line about what is wrong with the arguments.

@@ -54,6 +54,7 @@ pub(crate) fn exit(kind: ErrorKind) -> Exit {
         }
         ErrorKind::Rejected
         | ErrorKind::Rpc
+        | ErrorKind::NotALock
         | ErrorKind::TimestampSkew
         | ErrorKind::FencingTokenRequired
         | ErrorKind::FencingTokenSkew
@@ -87,6 +88,7 @@ fn advice(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::TooLarge => "store it in parts, or raise the limit of the broker",
         ErrorKind::FencingTokenRequired => "give it with --fence TOKEN",
         ErrorKind::FencingTokenLower => "take the lease again and use its new token",
+        ErrorKind::NotALock => "choose another name",
         ErrorKind::QuotaExceeded => "delete keys, or raise the quota of the store",
         ErrorKind::NotAuthorized => "ask the operator of the store for the right",
         ErrorKind::UnknownCommand => "the store is too old for this subcommand",

@@ -3,24 +3,33 @@ use std::process::ExitCode;
 
 /// How the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub(crate) enum Exit {
     /// Done.
-    Done = 0,
-    /// Absent, condition not met, or value mismatch: an answer, not an error.
-    Negative = 1,
+    Done,
+    /// Absent, condition not met, value mismatch, or held by somebody else: an answer, not an error.
+    Negative,
     /// The arguments, or a local file, cannot be used.
-    Usage = 2,
-    /// No answer: could not connect, timed out, connection lost.
-    NoAnswer = 3,
+    Usage,
+    /// No answer: could not connect, timed out, connection lost; or the lock was lost.
+    NoAnswer,
     /// The store refused.
-    Refused = 4,
+    Refused,
     /// Ctrl-C: 128 + SIGINT, as a shell reports it.
-    Interrupted = 130,
+    Interrupted,
+    /// What a command that was run says.
+    Command(u8),
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Negative => 1,
+            Exit::Usage => 2,
+            Exit::NoAnswer => 3,
+            Exit::Refused => 4,
+            Exit::Interrupted => 130,
+            Exit::Command(code) => code,
+        })
     }
 }

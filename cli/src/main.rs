@@ -3,14 +3,18 @@
 
 mod arguments;
 mod bench;
+mod child;
 mod connection;
 mod del;
 mod duration;
+mod elect;
 mod escape;
 mod exit;
 mod failure;
 mod get;
 mod key;
+mod lease;
+mod lock;
 mod message;
 mod output;
 mod record;
@@ -51,6 +55,7 @@ fn main() -> ExitCode {
 }
 
 async fn run(Arguments { verb, global }: Arguments) -> Result<Exit, Failure> {
+    let handles_signals = matches!(verb, Verb::Lock(_) | Verb::Elect(_));
     let interrupted = if matches!(verb, Verb::Watch(_)) {
         Exit::Done
     } else {
@@ -64,9 +69,15 @@ async fn run(Arguments { verb, global }: Arguments) -> Result<Exit, Failure> {
             Verb::Vdel(vdel) => vdel.run(&global).await,
             Verb::Scan(scan) => scan.run(&global).await,
             Verb::Watch(watch) => watch.run(&global).await,
+            Verb::Lock(lock) => lock.run(&global).await,
+            Verb::Elect(elect) => elect.run(&global).await,
+            Verb::Lease(lease) => lease.run(&global).await,
             Verb::Bench(bench) => bench.run(&global).await,
         }
     };
+    if handles_signals {
+        return work.await;
+    }
     tokio::select! {
         // listen for Ctrl-C before anything is begun
         biased;

@@ -20,6 +20,8 @@ pub(crate) struct Record<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     encoding: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     missed: Option<u64>,
@@ -58,6 +60,14 @@ impl<'a> Record<'a> {
         Self {
             value: Some(value),
             encoding,
+            ..self
+        }
+    }
+
+    /// With the holder of a lease, whose name is text.
+    pub(crate) fn holder(self, name: &'a [u8]) -> Self {
+        Self {
+            holder: Some(String::from_utf8_lossy(name)),
             ..self
         }
     }

@@ -144,6 +144,15 @@ pub(crate) fn run(mut command: Command, input: &[u8]) -> Run {
 
 /// Sends Ctrl-C.
 pub(crate) fn interrupt(child: &Child) {
+    signal(child, rustix::process::Signal::INT);
+}
+
+/// Sends SIGTERM.
+pub(crate) fn terminate(child: &Child) {
+    signal(child, rustix::process::Signal::TERM);
+}
+
+fn signal(child: &Child, signal: rustix::process::Signal) {
     let process = rustix::process::Pid::from_child(child);
-    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    rustix::process::kill_process(process, signal).unwrap();
 }

@@ -5,6 +5,7 @@ mod bench;
 mod broken;
 mod harness;
 mod keys;
+mod locks;
 mod terminal;
 mod usage;
 mod values;

@@ -7,7 +7,9 @@ fn refused(arguments: &[&str], words: &str) {
 
 #[test]
 fn help_teaches_every_subcommand_with_examples() {
-    for verb in ["get", "set", "del", "vdel", "scan", "watch", "bench"] {
+    for verb in [
+        "get", "set", "del", "vdel", "scan", "watch", "lock", "elect", "lease", "bench",
+    ] {
         let run = run(statestore([verb, "--help"]), b"");
         let help = String::from_utf8(run.stdout).unwrap();
         assert_eq!(run.code, Some(0));

@@ -1,7 +1,7 @@
 //! Compare-and-set by a fence, as a sequence of requests without I/O.
-use crate::error::{Error, ErrorKind, Outcome};
+use crate::error::Outcome;
 use crate::protocol::hlc;
-use crate::{Condition, Entry, Hlc, SetOutcome};
+use crate::{Condition, Entry, Hlc};
 use bytes::Bytes;
 
 /// Replaces a value that was read by one that was computed from it, unless somebody else did that first.
@@ -13,7 +13,7 @@ use bytes::Bytes;
 /// A value that is there is replaced in two steps. The first sets *the same value* with NEX and a fencing token just above
 /// the version that was read: it applies only while the value is unchanged, and from then on keeps everybody out who has
 /// read before. The second sets the new value with the same token: it is refused if somebody raised the fence higher in
-/// between. A value that is not there is created with NX, which is a compare-and-set by itself; then its fence is raised.
+/// between. A value that is not there is created with NX, which is a compare-and-set by itself.
 #[derive(Debug, Clone)]
 pub struct CompareAndSet {
     stage: Stage,
@@ -29,10 +29,6 @@ enum Stage {
     },
     Write,
     Create,
-    /// The new value was created with this version; keep out who read before the key was last deleted.
-    Protect {
-        version: Hlc,
-    },
     Done,
 }
 
@@ -49,8 +45,26 @@ pub struct Step {
     pub is_write: bool,
 }
 
+/// What came of a SET.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It was applied, and the value has this version.
+    Applied(Hlc),
+    /// Its condition was not met.
+    NotApplied,
+    /// The key is protected by a higher token.
+    Refused,
+    /// There was no such answer.
+    Failed {
+        /// Whether the SET may have been applied nevertheless.
+        outcome: Outcome,
+        /// Whether another attempt may have more luck.
+        may_pass: bool,
+    },
+}
+
 /// What is known after an answer.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// There is a next step.
     Continue,
@@ -58,8 +72,9 @@ pub enum Progress {
     Applied(Hlc),
     /// Nothing was stored; read again.
     Conflict,
-    /// It cannot go on; whether the new value was stored is as the error says.
-    Failed(Error),
+    /// It cannot go on. If the outcome of the failed SET is unknown and it was [the one that
+    /// writes](Step::is_write), the new value may have been stored.
+    Failed,
 }
 
 impl CompareAndSet {
@@ -82,7 +97,6 @@ impl CompareAndSet {
             Stage::Raise { old } => (old, Condition::IfAbsentOrEqual, false),
             Stage::Write => (&self.new, Condition::Always, true),
             Stage::Create => (&self.new, Condition::IfAbsent, true),
-            Stage::Protect { .. } => (&self.new, Condition::IfAbsentOrEqual, false),
             Stage::Done => return None,
         };
         Some(Step {
@@ -93,35 +107,24 @@ impl CompareAndSet {
         })
     }
 
-    /// Takes the result of the SET that [`request`](Self::request) gave.
-    pub fn answered(&mut self, result: Result<SetOutcome, Error>) -> Progress {
+    /// Takes the answer to the SET that [`request`](Self::request) gave.
+    pub fn answered(&mut self, answer: Answer) -> Progress {
         let stage = std::mem::replace(&mut self.stage, Stage::Done);
-        match (stage, result) {
-            (Stage::Raise { .. }, Ok(SetOutcome::Applied { .. })) => {
+        match (stage, answer) {
+            (Stage::Raise { .. }, Answer::Applied(_)) => {
                 self.stage = Stage::Write;
                 Progress::Continue
             }
-            (Stage::Create, Ok(SetOutcome::Applied { version })) => {
-                self.token = above(&version, &self.token);
-                self.stage = Stage::Protect { version };
-                Progress::Continue
-            }
-            (
-                Stage::Write | Stage::Protect { .. } | Stage::Done,
-                Ok(SetOutcome::Applied { version }),
-            )
-            // The new value was stored, whatever became of it since then.
-            | (Stage::Protect { version }, _) => Progress::Applied(version),
-            (_, Ok(SetOutcome::NotApplied { .. })) => Progress::Conflict,
-            (_, Err(error)) if error.kind() == ErrorKind::FencingTokenLower => Progress::Conflict,
+            (_, Answer::Applied(version)) => Progress::Applied(version),
+            (_, Answer::NotApplied | Answer::Refused) => Progress::Conflict,
             // Raising a fence twice does no harm, storing a value twice may.
-            (Stage::Raise { .. }, Err(error)) if super::is_passing(&error) => Progress::Conflict,
-            (_, Err(error))
-                if super::is_passing(&error) && error.outcome() == Outcome::NotDone =>
+            (stage, Answer::Failed { outcome, may_pass })
+                if may_pass
+                    && (outcome == Outcome::NotDone || matches!(stage, Stage::Raise { .. })) =>
             {
                 Progress::Conflict
             }
-            (_, Err(error)) => Progress::Failed(error),
+            (_, Answer::Failed { .. }) => Progress::Failed,
         }
     }
 }

@@ -43,7 +43,7 @@ mod turns;
 mod update;
 mod validity;
 
-pub use cas::{CompareAndSet, Progress, Step};
+pub use cas::{Answer, CompareAndSet, Progress, Step};
 pub use election::{Election, Leader, LeaderObserver, Leadership};
 pub use guard::{Guard, Release};
 pub use holder::Holder;

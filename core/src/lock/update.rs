@@ -1,10 +1,10 @@
 //! Changing a key by what it holds, without a lock.
-use super::cas::{CompareAndSet, Progress};
+use super::cas::{Answer, CompareAndSet, Progress};
 use super::options::certain;
 use super::{action, invalid, is_passing};
 use crate::client::backoff::Backoff;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::{Client, Entry, GetOptions, Hlc, SetOptions};
+use crate::{Client, Entry, GetOptions, Hlc, SetOptions, SetOutcome};
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -127,13 +127,13 @@ impl Update<'_> {
                 }
                 Err(error) => Err(error),
             };
-            match steps.answered(result) {
+            match steps.answered(answer(&result)) {
                 Progress::Continue => {
                     fence_ends = self.options.expires_in.map(|after| sent + certain(after));
                 }
                 Progress::Applied(version) => return Ok(Some(version)),
                 Progress::Conflict => return Ok(None),
-                Progress::Failed(error) => return Err(error),
+                Progress::Failed => return result.map(|_| None),
             }
         }
         Ok(None)
@@ -176,5 +176,17 @@ impl Update<'_> {
             Some(cause) => error.with_source(cause),
             None => error,
         }
+    }
+}
+
+fn answer(result: &Result<SetOutcome, Error>) -> Answer {
+    match result {
+        Ok(SetOutcome::Applied { version }) => Answer::Applied(version.clone()),
+        Ok(SetOutcome::NotApplied { .. }) => Answer::NotApplied,
+        Err(error) if error.kind() == ErrorKind::FencingTokenLower => Answer::Refused,
+        Err(error) => Answer::Failed {
+            outcome: error.outcome(),
+            may_pass: is_passing(error),
+        },
     }
 }

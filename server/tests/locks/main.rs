@@ -1,8 +1,10 @@
 //! Leases, locks, elections and updates of whole clients against a whole front, on simulated time.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod election;
+mod exclusion;
 mod lease;
 mod machine;
+mod model;
 mod renewal;
 mod update;
 mod waiting;

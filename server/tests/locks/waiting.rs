@@ -213,7 +213,7 @@ async fn none_of_twenty_clients_starves() {
     let order = contend(clients, 6).await;
     assert_eq!(order.len(), 120);
     let longest = longest_wait(&order, 20);
-    assert!(longest <= 40, "{longest}: {order:?}");
+    assert!(longest <= 60, "{longest}: {order:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,7 +224,7 @@ async fn none_of_twenty_tasks_of_one_client_starves() {
     let order = contend(vec![client; 20], 6).await;
     assert_eq!(order.len(), 120);
     let longest = longest_wait(&order, 20);
-    assert!(longest <= 40, "{longest}: {order:?}");
+    assert!(longest <= 60, "{longest}: {order:?}");
 }
 
 const NAMES: [&str; 20] = [

@@ -1,0 +1,237 @@
+//! `statestore lease`.
+use crate::{
+    arguments::Global,
+    connection::{Connection, failure},
+    duration,
+    escape::escape,
+    exit::Exit,
+    failure::Failure,
+    key, message,
+    output::Output,
+    record::Record,
+};
+use bytes::Bytes;
+use clap::{Args, Subcommand};
+use statestore::{Acquisition, Hlc, Holding, Lease as Handle, LeaseOptions, Release, Renewal};
+use std::{ffi::OsString, time::Duration};
+
+/// Take, renew and release leases step by step, and see who holds one
+///
+/// Nothing renews the lease between the steps; 'statestore lock' does. The holder is a name that only one script uses at a
+/// time: whoever acquires under the same name has the lease, too.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Lease {
+    #[command(subcommand)]
+    step: Step,
+}
+
+/// The steps.
+#[derive(Debug, Subcommand)]
+enum Step {
+    /// Make one attempt to take a lease, and print its fencing token
+    Acquire(Term),
+    /// Renew a lease that is still held, and print its new version
+    Renew(Term),
+    /// Give a lease back
+    Release(Held),
+    /// Print who holds a lease
+    Holder(Named),
+}
+
+#[derive(Debug, Args)]
+struct Named {
+    /// The name of the lease, which is a key of the store
+    name: OsString,
+}
+
+#[derive(Debug, Args)]
+struct Held {
+    #[command(flatten)]
+    named: Named,
+    /// The name of the holder
+    #[arg(long, value_name = "HOLDER")]
+    holder: OsString,
+}
+
+#[derive(Debug, Args)]
+struct Term {
+    #[command(flatten)]
+    held: Held,
+    /// How long the lease lasts
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_wait)]
+    lease: Duration,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  statestore lease acquire nightly --holder node-7 --lease 1m    exit code 1 if somebody else has it
+  statestore lease renew nightly --holder node-7 --lease 1m
+  statestore lease release nightly --holder node-7
+  statestore lease holder nightly                                exit code 1 if nobody has it";
+
+/// What is printed of a step, and the exit code.
+struct Report<'a> {
+    exit: Exit,
+    result: &'static str,
+    holder: Option<&'a Bytes>,
+    version: Option<&'a Hlc>,
+    /// The line without --json.
+    text: String,
+}
+
+impl Lease {
+    /// Runs it; Ctrl-C is the caller's.
+    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let (named, options) = match &self.step {
+            Step::Acquire(term) | Step::Renew(term) => {
+                (&term.held.named, options(&term.held, Some(term.lease)))
+            }
+            Step::Release(held) => (&held.named, options(held, None)),
+            Step::Holder(named) => (named, LeaseOptions::default()),
+        };
+        let name = key::from_argument(&named.name, global.escaped)?;
+        let connection = Connection::open(global).await?;
+        let lease = connection
+            .client
+            .lease_with(&name, &options)
+            .map_err(|error| failure(&error))?;
+        let exit = match self.step {
+            Step::Acquire(_) => acquire(&lease, &name, global, "acquired").await,
+            Step::Renew(_) => renew(&lease, &name, &options, global).await,
+            Step::Release(_) => release(&lease, &name, global).await,
+            Step::Holder(_) => holder(&lease, &name, global).await,
+        }?;
+        connection.close().await;
+        Ok(exit)
+    }
+}
+
+fn options(held: &Held, lease: Option<Duration>) -> LeaseOptions {
+    let defaults = LeaseOptions::default();
+    LeaseOptions {
+        duration: lease.unwrap_or(defaults.duration),
+        holder: Some(held.holder.as_encoded_bytes().to_vec().into()),
+        renewal: Renewal::Manual,
+        ..defaults
+    }
+}
+
+async fn acquire(
+    lease: &Handle,
+    name: &[u8],
+    global: &Global,
+    result: &'static str,
+) -> Result<Exit, Failure> {
+    match lease.acquire().await.map_err(|error| failure(&error))? {
+        Acquisition::Acquired(guard) => {
+            let (holder, token) = (guard.holder().clone(), guard.token().clone());
+            guard.leave().await;
+            let report = Report {
+                exit: Exit::Done,
+                result,
+                holder: Some(holder.name()),
+                version: Some(&token),
+                text: token.to_string(),
+            };
+            report.print(name, global).await
+        }
+        Acquisition::Held(holding) => held_by_another(name, holding.as_ref(), global).await,
+    }
+}
+
+async fn held_by_another(
+    name: &[u8],
+    holding: Option<&Holding>,
+    global: &Global,
+) -> Result<Exit, Failure> {
+    let who = holding.map_or("somebody else".to_owned(), |holding| {
+        format!("'{}'", escape(holding.holder.name()))
+    });
+    let report = Report {
+        exit: Exit::Negative,
+        result: "held",
+        holder: holding.map(|holding| holding.holder.name()),
+        version: holding.map(|holding| &holding.version),
+        text: format!("{who} holds the lease '{}'", escape(name)),
+    };
+    report.print(name, global).await
+}
+
+/// Renews what is held. The protocol can only renew or take, so a lease that ends between the look and the renewal is
+/// taken anew; its new version is a new token in any case.
+async fn renew(
+    lease: &Handle,
+    name: &[u8],
+    options: &LeaseOptions,
+    global: &Global,
+) -> Result<Exit, Failure> {
+    let holding = lease.holder().await.map_err(|error| failure(&error))?;
+    match holding {
+        Some(holding) if Some(holding.holder.name()) == options.holder.as_ref() => {
+            acquire(lease, name, global, "renewed").await
+        }
+        Some(holding) => held_by_another(name, Some(&holding), global).await,
+        None => not_held(name, global).await,
+    }
+}
+
+async fn release(lease: &Handle, name: &[u8], global: &Global) -> Result<Exit, Failure> {
+    match lease.release().await.map_err(|error| failure(&error))? {
+        Release::Released => {
+            let report = Report {
+                exit: Exit::Done,
+                result: "released",
+                holder: None,
+                version: None,
+                text: String::new(),
+            };
+            report.print(name, global).await
+        }
+        Release::NotHeld => not_held(name, global).await,
+    }
+}
+
+async fn not_held(name: &[u8], global: &Global) -> Result<Exit, Failure> {
+    let report = Report {
+        exit: Exit::Negative,
+        result: "not_held",
+        holder: None,
+        version: None,
+        text: format!("the lease '{}' is not held", escape(name)),
+    };
+    report.print(name, global).await
+}
+
+async fn holder(lease: &Handle, name: &[u8], global: &Global) -> Result<Exit, Failure> {
+    let Some(holding) = lease.holder().await.map_err(|error| failure(&error))? else {
+        return not_held(name, global).await;
+    };
+    let report = Report {
+        exit: Exit::Done,
+        result: "held",
+        holder: Some(holding.holder.name()),
+        version: Some(&holding.version),
+        text: escape(holding.holder.name()),
+    };
+    report.print(name, global).await
+}
+
+impl Report<'_> {
+    async fn print(&self, name: &[u8], global: &Global) -> Result<Exit, Failure> {
+        let mut stdout = Output::stdout();
+        if global.json {
+            let mut record = Record::of_key(name).result(self.result);
+            if let Some(holder) = self.holder {
+                record = record.holder(holder);
+            }
+            stdout.print(&record.version(self.version).line()).await?;
+        } else if self.exit == Exit::Done && !self.text.is_empty() {
+            stdout.print(format!("{}\n", self.text).as_bytes()).await?;
+        }
+        if self.exit != Exit::Done {
+            message::complain(&self.text);
+        }
+        Ok(self.exit)
+    }
+}

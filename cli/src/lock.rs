@@ -1,0 +1,139 @@
+//! `statestore lock`.
+use crate::{
+    arguments::Global,
+    child::{Child, signals},
+    connection::{Connection, failure},
+    duration,
+    escape::escape,
+    exit::Exit,
+    failure::Failure,
+    key, message,
+};
+use clap::Args;
+use statestore::{ErrorKind, Guard, LeaseOptions, LockOptions};
+use std::{ffi::OsString, time::Duration};
+
+/// Run a command while a lock is held
+///
+/// Waits for the lock, runs the command with the fencing token in STATESTORE_FENCING_TOKEN, and gives the lock back when
+/// the command ends. When the lock is lost, the command gets SIGTERM, and SIGKILL after the time of grace.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[allow(clippy::doc_markdown, reason = "help is plain text")]
+pub(crate) struct Lock {
+    /// The name of the lock, which is a key of the store
+    name: OsString,
+    #[command(flatten)]
+    contest: Contest,
+    /// How long the command may take to end after SIGTERM, when the lock is lost
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse_wait)]
+    grace: Duration,
+    /// The command with its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// How a lock is taken.
+#[derive(Debug, Args)]
+pub(crate) struct Contest {
+    /// How long the lock outlives a holder that is cut off or dies
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_wait)]
+    lease: Duration,
+    /// How long to wait for the lock [default: for ever]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_wait)]
+    wait: Option<Duration>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  statestore lock nightly --wait 30s -- ./report     exit code 1 if somebody else has it for 30 seconds
+  statestore lock pump -- sh -c 'statestore set pump/state on --fence \"$STATESTORE_FENCING_TOKEN\"'";
+
+/// The environment variable in which a command finds its fencing token.
+const TOKEN: &str = "STATESTORE_FENCING_TOKEN";
+
+impl Contest {
+    /// As the library takes it.
+    pub(crate) fn options(&self) -> LockOptions {
+        LockOptions {
+            lease: LeaseOptions {
+                duration: self.lease,
+                ..LeaseOptions::default()
+            },
+            wait: self.wait,
+        }
+    }
+}
+
+impl Lock {
+    /// Runs it; signals are its own.
+    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let mut signals = signals()?;
+        let name = key::from_argument(&self.name, global.escaped)?;
+        let connection = tokio::select! {
+            biased;
+            signal = signals.recv() => return Ok(signal.exit()),
+            connection = Connection::open(global) => connection?,
+        };
+        let options = self.contest.options();
+        let locking = tokio::select! {
+            biased;
+            signal = signals.recv() => Err(signal.exit()),
+            guard = connection.client.lock_with(&name, &options) => Ok(guard),
+        };
+        let guard = match locking {
+            Ok(guard) => guard,
+            Err(exit) => {
+                connection.close().await;
+                return Ok(exit);
+            }
+        };
+        let guard = match guard {
+            Ok(guard) => guard,
+            Err(error) if error.kind() == ErrorKind::LockHeld => {
+                message::complain(&error.to_string());
+                return Ok(Exit::Negative);
+            }
+            Err(error) => return Err(failure(&error)),
+        };
+        let child = Child::start(&self.command, TOKEN, &guard.token().to_string());
+        let exit = match child {
+            Ok(mut child) => self.attend(&guard, &mut child, &mut signals).await,
+            Err(exit) => exit,
+        };
+        // What the command did is done, whether the lock is given back or ends by itself.
+        match tokio::time::timeout(global.timeout, guard.release()).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) | Err(_) => message::note(&format!(
+                "the lock '{}' could not be given back; it ends by itself",
+                escape(&name)
+            )),
+        }
+        connection.close().await;
+        Ok(exit)
+    }
+
+    /// Waits until the command ends, and makes it end when the lock is lost.
+    async fn attend(
+        &self,
+        guard: &Guard,
+        child: &mut Child,
+        signals: &mut crate::child::Signals,
+    ) -> Exit {
+        loop {
+            tokio::select! {
+                biased;
+                exit = child.wait() => return exit,
+                () = guard.lost() => break,
+                signal = signals.recv() => child.pass_on(signal),
+            }
+        }
+        let reason = guard.reason().map(|reason| format!(": {reason}"));
+        message::complain(&format!(
+            "the lock is lost{}; ending the command",
+            reason.unwrap_or_default()
+        ));
+        child.end(self.grace).await;
+        Exit::NoAnswer
+    }
+}

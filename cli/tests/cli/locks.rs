@@ -1,0 +1,187 @@
+//! lock, elect, lease.
+use crate::harness::{Run, Store, interrupt, terminate};
+use serde_json::json;
+use std::{
+    io::{BufRead as _, BufReader, Read as _},
+    process::{Child, ChildStdout},
+};
+
+/// A running `statestore`, of which lines are read one by one.
+struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(store: &Store, arguments: &[&str]) -> Self {
+        let mut child = store.command(arguments).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdout }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end_matches('\n').to_owned()
+    }
+
+    fn end(mut self) -> Run {
+        let mut stdout = Vec::new();
+        self.stdout.read_to_end(&mut stdout).unwrap();
+        let run = Run::from(self.child.wait_with_output().unwrap());
+        Run { stdout, ..run }
+    }
+}
+
+/// Says that it runs, and ends with this code when it gets SIGTERM.
+const UNTIL_TERM: &str =
+    "trap 'echo term; exit 5' TERM; echo started; while :; do sleep 0.02; done";
+/// Says that it runs, and does not care for SIGTERM.
+const STUBBORN: &str = "trap '' TERM; echo started; while :; do sleep 0.02; done";
+
+#[test]
+fn a_command_runs_under_the_lock_with_its_token() {
+    let store = Store::start();
+    let script = "echo \"$STATESTORE_FENCING_TOKEN\"; exit 7";
+    let run = store.run(["lock", "nightly", "--", "sh", "-c", script]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(7), ""));
+    let token = String::from_utf8(run.stdout).unwrap();
+    store.ok(["set", "state", "new", "--fence", token.trim_end()]);
+    store
+        .run(["lease", "holder", "nightly"])
+        .assert_error(1, "not held");
+    let next = store.ok([
+        "lock",
+        "nightly",
+        "--",
+        "printenv",
+        "STATESTORE_FENCING_TOKEN",
+    ]);
+    assert!(next > token);
+}
+
+#[test]
+fn a_command_does_not_run_if_somebody_else_has_the_lock() {
+    let store = Store::start();
+    store.ok([
+        "lease", "acquire", "nightly", "--holder", "node-7", "--lease", "1h",
+    ]);
+    let run = store.run(["lock", "nightly", "--wait", "50ms", "--", "echo", "ran"]);
+    run.assert_error(1, "node-7");
+    store.ok(["set", "data", "--", "a\nb"]);
+    let run = store.run(["lock", "data", "--", "echo", "ran"]);
+    run.assert_error(4, "not the name of a holder");
+    assert_eq!(store.ok(["get", "data"]), "a\nb");
+    let run = store.run(["lock", "nightly", "--lease", "99ms", "--", "echo", "ran"]);
+    run.assert_error(2, "too short");
+}
+
+#[test]
+fn a_command_that_cannot_run_leaves_the_lock_free() {
+    let store = Store::start();
+    let run = store.run(["lock", "nightly", "--", "/nonexistent/program"]);
+    run.assert_error(127, "cannot run '/nonexistent/program'");
+    store
+        .run(["lease", "holder", "nightly"])
+        .assert_error(1, "not held");
+}
+
+#[test]
+fn a_command_is_asked_to_end_when_the_lock_is_lost() {
+    let store = Store::start();
+    let arguments = [
+        "lock", "nightly", "--lease", "500ms", "--", "sh", "-c", UNTIL_TERM,
+    ];
+    let mut running = Running::start(&store, &arguments);
+    assert_eq!(running.line(), "started");
+    store.stop();
+    assert_eq!(running.line(), "term");
+    let run = running.end();
+    assert_eq!(run.code, Some(3));
+    assert!(run.stderr.contains("the lock is lost"), "{run:?}");
+}
+
+#[test]
+fn a_command_that_does_not_end_in_time_is_killed() {
+    let store = Store::start();
+    let arguments = [
+        "lock", "nightly", "--lease", "500ms", "--grace", "50ms", "--", "sh", "-c", STUBBORN,
+    ];
+    let mut running = Running::start(&store, &arguments);
+    assert_eq!(running.line(), "started");
+    store.stop();
+    let run = running.end();
+    assert_eq!(run.code, Some(3));
+    assert!(run.stderr.contains("killing it"), "{run:?}");
+}
+
+#[test]
+fn sigterm_is_passed_on_and_the_lock_given_back() {
+    let store = Store::start();
+    let mut running = Running::start(&store, &["lock", "nightly", "--", "sh", "-c", UNTIL_TERM]);
+    assert_eq!(running.line(), "started");
+    terminate(&running.child);
+    assert_eq!(running.end().code, Some(5));
+    store
+        .run(["lease", "holder", "nightly"])
+        .assert_error(1, "not held");
+}
+
+#[test]
+fn a_lease_goes_through_its_steps() {
+    let store = Store::start();
+    let named = |step| ["lease", step, "nightly", "--holder", "node-7"];
+    let token = store.ok(named("acquire"));
+    assert_eq!(store.ok(["lease", "holder", "nightly"]), "node-7\n");
+    let other = store.run(["lease", "acquire", "nightly", "--holder", "node-8"]);
+    other.assert_error(1, "'node-7' holds the lease");
+    let other = store.run(["lease", "renew", "nightly", "--holder", "node-8"]);
+    other.assert_error(1, "'node-7' holds the lease");
+    let other = store.run(["lease", "release", "nightly", "--holder", "node-8"]);
+    other.assert_error(1, "not held");
+    assert!(store.ok(named("renew")) > token);
+    assert_eq!(store.ok(named("release")), "");
+    store.run(named("release")).assert_error(1, "not held");
+    store.run(named("renew")).assert_error(1, "not held");
+
+    let acquired = store
+        .run([&named("acquire")[..], &["--json"]].concat())
+        .json();
+    let version = acquired["version"].as_str().unwrap().to_owned();
+    let expected =
+        json!({"result": "acquired", "key": "nightly", "holder": "node-7", "version": version});
+    assert_eq!(acquired, expected);
+    let held = store.run(["lease", "holder", "nightly", "--json"]).json();
+    let expected =
+        json!({"result": "held", "key": "nightly", "holder": "node-7", "version": version});
+    assert_eq!(held, expected);
+}
+
+#[test]
+fn a_leader_is_seen_until_it_resigns() {
+    let store = Store::start();
+    let mut watch = Running::start(&store, &["elect", "gateway", "--watch"]);
+    assert_eq!(watch.line(), "NONE");
+    let mut leader = Running::start(&store, &["elect", "gateway", "--value", "10.0.0.7"]);
+    let elected = leader.line();
+    let token = elected.strip_prefix("ELECTED\tgateway\t").unwrap();
+    store.ok(["set", "state", "new", "--fence", token]);
+    let seen = loop {
+        let line = watch.line();
+        // Before the value is proclaimed, the leader is seen without it.
+        if !line.ends_with('\t') {
+            break line;
+        }
+    };
+    assert!(
+        seen.starts_with("LEADER\tstatestore-") && seen.ends_with("\t10.0.0.7"),
+        "{seen}"
+    );
+    let second = store.run(["elect", "gateway", "--wait", "50ms"]);
+    second.assert_error(1, "holds it");
+    terminate(&leader.child);
+    assert_eq!(leader.end().code, Some(0));
+    while watch.line() != "NONE" {}
+    interrupt(&watch.child);
+    assert_eq!(watch.end().code, Some(0));
+}
