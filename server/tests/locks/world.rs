@@ -91,6 +91,7 @@ impl Way {
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     pub(crate) at: Instant,
+    pub(crate) key: Bytes,
     /// `None` is a deletion.
     pub(crate) value: Option<Bytes>,
     pub(crate) fence: Option<Hlc>,
@@ -386,6 +387,7 @@ impl Inner {
                 };
                 self.history.push(Change {
                     at: Instant::now(),
+                    key: key.clone(),
                     value: record.as_ref().map(|record| record.value.clone()),
                     fence: record.as_ref().and_then(|record| record.fence.clone()),
                 });
