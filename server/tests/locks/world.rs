@@ -374,7 +374,7 @@ impl Inner {
 
     fn latency(&mut self) -> Duration {
         let (least, most) = self.latency;
-        least + (most - least).mul_f64(self.chance.f64())
+        least + most.saturating_sub(least).mul_f64(self.chance.f64())
     }
 
     /// Makes writes durable and wakes the connections that have something to do.
