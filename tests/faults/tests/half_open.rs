@@ -25,10 +25,11 @@ async fn an_unanswered_pingreq_reveals_it_and_requests_in_flight_survive() {
         .settings()
         .keep_alive(Duration::from_secs(1))
         .ping_timeout(Duration::from_millis(200));
+    // The silence begins after the last packet of this.
+    let began = Instant::now();
     let client = Client::connect(settings).await.unwrap();
     let direct = Client::connect(direct(address)).await.unwrap();
     stall(&proxy);
-    let began = Instant::now();
     let (set, state) =
         within(async { tokio::join!(client.set("k", "v"), reconnecting(&client)) }).await;
     took(began, Duration::from_millis(1_200));
