@@ -116,6 +116,28 @@ fn a_command_that_does_not_end_in_time_is_killed() {
 }
 
 #[test]
+fn a_waiting_command_runs_after_the_holder_was_killed() {
+    let store = Store::start();
+    // It ends with its input, which this test holds.
+    let held = [
+        "lock",
+        "nightly",
+        "--lease",
+        "500ms",
+        "--",
+        "sh",
+        "-c",
+        "echo started; cat",
+    ];
+    let mut holder = Running::start(&store, &held);
+    assert_eq!(holder.line(), "started");
+    let mut waiter = Running::start(&store, &["lock", "nightly", "--", "echo", "ran"]);
+    holder.child.kill().unwrap();
+    assert_eq!(waiter.line(), "ran");
+    assert_eq!(waiter.end().code, Some(0));
+}
+
+#[test]
 fn sigterm_is_passed_on_and_the_lock_given_back() {
     let store = Store::start();
     let mut running = Running::start(&store, &["lock", "nightly", "--", "sh", "-c", UNTIL_TERM]);
