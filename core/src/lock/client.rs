@@ -5,6 +5,8 @@ use super::lease::Lease;
 use super::lock;
 use super::options::{LeaseOptions, LockOptions};
 use super::update::{self, UpdateOptions, UpdateOutcome};
+#[cfg(doc)]
+use crate::error::ErrorKind;
 use crate::error::{Error, Outcome};
 use crate::{Client, Entry};
 use bytes::Bytes;
