@@ -60,6 +60,10 @@ impl World {
                 self.violated(format!("c{client} met a protocol error: {counters:?}"));
             }
         }
+        for link in 0..self.links.len() {
+            let result = self.check_acknowledged(link);
+            self.expect(result);
+        }
         for operation in &self.operations {
             if operation.ended.is_none() {
                 let text = format!("a call never ended: {operation:?}");
@@ -300,7 +304,8 @@ impl World {
             let (value, version) = match told {
                 Told::Resync | Told::Lagged => {
                     previous = None;
-                    if *told == Told::Resync {
+                    // Only a store that lost everything gives lower versions again.
+                    if *told == Told::Resync && !self.truth.losses.is_empty() {
                         last = None;
                     }
                     continue;

@@ -301,6 +301,23 @@ impl World {
         }
     }
 
+    /// On a connection on which nothing is going on, everything is acknowledged.
+    pub(crate) fn check_acknowledged(&self, link: usize) -> Result<(), String> {
+        let Link { near, far, .. } = &self.links[link];
+        if !near.is_open || !far.is_connected() {
+            return Ok(());
+        }
+        for (who, end) in [("client", &near.wire), ("server", &far.wire)] {
+            let left = end.unacknowledged();
+            if left > 0 {
+                return Err(format!(
+                    "link {link}: {left} PUBLISHes of the {who} are not acknowledged"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// The client's end learns that the connection is over.
     pub(crate) fn end_at_client(&mut self, link: usize, how: Ending) {
         let near = &mut self.links[link].near;

@@ -27,7 +27,13 @@ pub(crate) struct ServerEnd {
     output: BytesMut,
     /// Everything was sent, and the client was told that nothing more comes.
     is_lingering: bool,
-    wire: wire::End,
+    pub(crate) wire: wire::End,
+}
+
+impl ServerEnd {
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connection.is_some()
+    }
 }
 
 /// Batches that the server handed over, with their numbers.

@@ -54,6 +54,11 @@ impl End {
         Ok(())
     }
 
+    /// How many PUBLISHes it has not seen acknowledged.
+    pub(crate) fn unacknowledged(&self) -> usize {
+        self.unacknowledged.len()
+    }
+
     /// These bytes reached the end; the packets that are complete now.
     pub(crate) fn receives(&mut self, bytes: &[u8]) -> Result<Vec<Packet>, String> {
         self.received.extend_from_slice(bytes);

@@ -34,6 +34,17 @@ fn setting(name: &str) -> Option<u64> {
     )
 }
 
+/// Names the seed in which something panicked.
+struct Running(u64);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("seed {}: a panic", self.0);
+        }
+    }
+}
+
 #[test]
 fn every_seed_holds() {
     if let Some(seed) = setting("SIMULATION_SEED") {
@@ -58,6 +69,7 @@ fn every_seed_holds() {
                     {
                         return;
                     }
+                    let _guard = Running(first + number);
                     let report = simulation::run(first + number, false);
                     total.lock().unwrap().add(&report);
                 }
