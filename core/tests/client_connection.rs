@@ -722,6 +722,26 @@ async fn a_session_taken_over_by_another_client_is_left_to_it() {
 }
 
 #[tokio::test]
+async fn a_session_that_a_late_connect_of_the_client_s_own_took_over_is_taken_back() {
+    let broker = Broker::start().await;
+    let (client, peer) = broker.connect(broker.settings()).await;
+    drop(peer);
+    // The connection ends without an answer to its CONNECT.
+    broker.accept().await.connect().await;
+    let (mut peer, _) = again(&broker, ConnAck::new(ReasonCode::SUCCESS)).await;
+    peer.disconnect(ReasonCode::SESSION_TAKEN_OVER).await;
+    let (mut peer, _) = again(&broker, ConnAck::new(ReasonCode::SUCCESS)).await;
+    let get = spawn_get(&client, "k");
+    peer.answer(&Reply::Nil, None).await;
+    ended(get).await.unwrap();
+    peer.disconnect(ReasonCode::SESSION_TAKEN_OVER).await;
+    let mut state = client.state();
+    within(state.wait_for(ConnectionState::is_closed))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
 async fn any_other_disconnect_is_followed_by_a_reconnect() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;

@@ -4,8 +4,8 @@
 use bytes::BytesMut;
 use statestore::mqtt::session::{Event, Session, SessionConfig, SessionError};
 use statestore::mqtt::{
-    ConnAck, Connect, EncodeError, Limits, Packet, PubAck, PublishHeader, ReasonCode, SubAck,
-    Subscription, UnsubAck, decode,
+    ConnAck, Connect, Disconnect, EncodeError, Limits, Packet, PubAck, PublishHeader, ReasonCode,
+    SubAck, Subscription, UnsubAck, decode,
 };
 
 const MAX: u32 = Limits::MAX_PACKET_BYTES;
@@ -190,4 +190,85 @@ fn acknowledgements_that_wait_to_be_written_take_no_room() {
     ));
     assert!(session.has_output());
     assert_eq!(session.buffered_bytes(), 0);
+}
+
+/// A connection that was ready is taken over by another one; whether that may have been the session's own.
+fn taken_over(session: &mut Session<u32>, now_ms: u64) -> bool {
+    let mut bytes = BytesMut::new();
+    let disconnect = Disconnect::new(ReasonCode::SESSION_TAKEN_OVER);
+    disconnect.encode(MAX, &mut bytes).unwrap();
+    let end = session.receive(&mut bytes, now_ms, 10, |_| {}).unwrap_err();
+    assert_eq!(end, SessionError::Disconnected(disconnect));
+    session.connection_lost();
+    session.excuses_takeover(now_ms)
+}
+
+#[test]
+fn a_takeover_is_another_client_s_if_every_connect_was_answered() {
+    let mut session = session();
+    assert!(!taken_over(&mut session, 0));
+    // A refusal is an answer.
+    session.connect(0).unwrap();
+    let mut refused = BytesMut::new();
+    ConnAck::new(ReasonCode::SERVER_BUSY)
+        .encode(MAX, &mut refused)
+        .unwrap();
+    session.receive(&mut refused, 0, 10, |_| {}).unwrap_err();
+    session.connection_lost();
+    present(&mut session);
+    assert!(!taken_over(&mut session, 0));
+}
+
+#[test]
+fn a_takeover_may_be_by_an_unanswered_connect_once_for_each() {
+    let mut session = session();
+    unanswered_then_present(&mut session);
+    asked(&mut session, ReasonCode::SUCCESS);
+    subscribed(&mut session);
+    assert!(taken_over(&mut session, 0));
+    // The session that is there now may be one that the late CONNECT began.
+    present(&mut session);
+    let events = asked(&mut session, ReasonCode::NO_SUBSCRIPTION_EXISTED);
+    assert!(matches!(
+        events[..],
+        [Event::Lost { tag: 7, .. }, Event::SessionLost]
+    ));
+    subscribed(&mut session);
+    assert!(!taken_over(&mut session, 0));
+}
+
+#[test]
+fn an_unanswered_connect_may_still_begin_a_session_while_others_are_answered() {
+    let mut session = session();
+    unanswered_then_present(&mut session);
+    asked(&mut session, ReasonCode::SUCCESS);
+    subscribed(&mut session);
+    session.connection_lost();
+    present(&mut session);
+    let events = asked(&mut session, ReasonCode::NO_SUBSCRIPTION_EXISTED);
+    assert!(matches!(
+        events[..],
+        [Event::Lost { tag: 7, .. }, Event::SessionLost]
+    ));
+}
+
+#[test]
+fn an_unanswered_connect_excuses_no_takeover_much_later() {
+    let mut session = session();
+    unanswered_then_present(&mut session);
+    assert!(!taken_over(&mut session, 600_001));
+}
+
+#[test]
+fn many_unanswered_connects_excuse_few_takeovers() {
+    let mut session = session();
+    for _ in 0..100 {
+        session.connection_lost();
+        session.connect(0).unwrap();
+    }
+    let excused = (0..100).take_while(|_| {
+        present(&mut session);
+        taken_over(&mut session, 0)
+    });
+    assert_eq!(excused.count(), 3);
 }

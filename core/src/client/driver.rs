@@ -59,16 +59,17 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> Er
     let mut ticker = Ticker::new(shared);
     loop {
         let (lost, held) = connect_and_run(shared, &mut ticker, &mut first).await;
-        {
+        let for_good = {
             let mut core = shared.core();
             core.exchange.connection_lost();
             let counters = &mut core.exchange.counters;
             counters.protocol_errors += u64::from(lost.is_protocol_error());
-        }
+            let session = core.exchange.session_mut();
+            lost.is_takeover() && !session.excuses_takeover(shared.now_ms())
+        };
         if let Lost::Closing = lost {
             return closed("it was closed");
         }
-        let for_good = lost.is_for_good();
         let error = lost.into_error(&shared.settings.address());
         if let Some(first) = first.take() {
             // Nobody waits if the caller gave up connecting.

@@ -26,9 +26,9 @@ impl Lost {
         )
     }
 
-    /// Whether connecting again would do harm: another client with this client id took the session over, and would lose
-    /// it to this one.
-    pub(super) fn is_for_good(&self) -> bool {
+    /// Whether another connection with this client id took the session over. If that is another client's, connecting
+    /// again would do harm: it would lose the session to this one.
+    pub(super) fn is_takeover(&self) -> bool {
         matches!(
             self,
             Self::Session(SessionError::Disconnected(disconnect))

@@ -21,6 +21,7 @@ impl World {
         let settings = self.settings(client);
         let world = self.shared();
         self.computers[client].is_starting = true;
+        self.computers[client].made += 1;
         let gate = self.computers[client].gate.clone();
         machine::spawn(&gate, async move {
             let result = Client::connect(settings).await;
@@ -145,10 +146,14 @@ impl World {
         self.at(at_ms, Event::Work(client));
     }
 
-    /// A client whose session another one has taken over gives up for good.
+    /// A client gives up for good if another one with its name has taken its session over: one that was closed or could
+    /// not connect, and whose CONNECT comes late.
     fn replace_if_closed(&mut self, client: usize) {
         let made = self.computers[client].client.as_ref();
         if made.is_some_and(|made| made.state().borrow().is_closed()) {
+            if self.computers[client].made == 1 {
+                return self.violated(format!("c{client} gave up for good"));
+            }
             self.note(|| format!("c{client}: gave up for good"));
             self.close_client(client);
             self.start_client(client);

@@ -61,6 +61,8 @@ pub(crate) struct Computer {
     /// Connected at least once.
     pub(crate) client: Option<Client>,
     pub(crate) is_starting: bool,
+    /// How many clients it has had, one after the other, all with its name.
+    pub(crate) made: u32,
     pub(crate) max_queued: u64,
     pub(crate) max_in_flight: u64,
     /// When it stood still, from and to.

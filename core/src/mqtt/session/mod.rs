@@ -62,6 +62,11 @@ struct Unacknowledged<T> {
     maybe_delivered: bool,
 }
 
+/// How many unanswered CONNECTs count at most, so that two clients with one client id do not fight for long.
+const MAX_UNANSWERED: u32 = 3;
+/// A CONNECT that was not answered counts for so long after the last one: nothing is under way for longer.
+const UNANSWERED_MS: u64 = 600_000;
+
 /// The state machine. A `T` names each PUBLISH towards its sender.
 #[derive(Debug)]
 pub struct Session<T> {
@@ -73,8 +78,13 @@ pub struct Session<T> {
     known: bool,
     /// In that session the subscriptions are made.
     subscribed: bool,
-    /// A CONNECT since then was not answered, so that the session on the broker may be one which that CONNECT began.
+    /// The next session on the broker may be another one than the known one.
     unsure: bool,
+    /// CONNECTs that were not answered. Each may reach the broker later than those after it: it then takes the session
+    /// over from their connection, or begins another one if there is none.
+    unanswered: u32,
+    /// When the last CONNECT was sent.
+    connect_ms: u64,
     /// What the broker said to each subscription.
     granted: Vec<ReasonCode>,
     ids: PacketIds,
@@ -100,6 +110,8 @@ impl<T: Copy> Session<T> {
             known: false,
             subscribed: false,
             unsure: false,
+            unanswered: 0,
+            connect_ms: 0,
             granted: Vec::new(),
             ids: PacketIds::new(),
             window: Window::new(1),
@@ -183,11 +195,14 @@ impl<T: Copy> Session<T> {
 
     /// A transport is there: sends CONNECT.
     pub fn connect(&mut self, now_ms: u64) -> Result<(), SessionError> {
+        self.forget_unanswered(now_ms);
         let mut connect = self.config.connect.clone();
         connect.client_id.clone_from(&self.client_id);
         connect.clean_start = connect.clean_start && !self.known;
         connect.encode(Limits::MAX_PACKET_BYTES, self.outbox.pending())?;
         self.authentication.connecting(connect.authentication);
+        self.unanswered += 1;
+        self.connect_ms = now_ms;
         self.phase = Phase::Connecting;
         self.keep_alive = KeepAlive::client(0, 0, now_ms);
         Ok(())
@@ -202,8 +217,26 @@ impl<T: Copy> Session<T> {
         for entry in self.window.values_mut() {
             entry.maybe_delivered |= entry.place.batch != unsent;
         }
-        self.unsure |= matches!(self.phase, Phase::Connecting | Phase::Recognizing(_));
+        self.unanswered = self.unanswered.min(MAX_UNANSWERED);
+        self.unsure |= matches!(self.phase, Phase::Recognizing(_));
         self.phase = Phase::Offline;
+    }
+
+    /// Whether the broker's word that another connection took the session over may be about a CONNECT of this session's
+    /// own, one that was not answered and came late. Each such CONNECT is an excuse for one takeover, so that another
+    /// client which really took the session over is left in peace.
+    pub fn excuses_takeover(&mut self, now_ms: u64) -> bool {
+        self.forget_unanswered(now_ms);
+        let excuses = self.unanswered > 0;
+        self.unsure |= excuses;
+        self.unanswered = self.unanswered.saturating_sub(1);
+        excuses
+    }
+
+    fn forget_unanswered(&mut self, now_ms: u64) {
+        if now_ms.saturating_sub(self.connect_ms) > UNANSWERED_MS {
+            self.unanswered = 0;
+        }
     }
 
     /// Ends the connection: sends DISCONNECT. A `session_expiry_s` replaces the one of the CONNECT.

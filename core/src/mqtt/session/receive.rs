@@ -50,6 +50,7 @@ impl<T: Copy> Session<T> {
         now_ms: u64,
         handle: &mut impl FnMut(Event<T>),
     ) -> Result<(), SessionError> {
+        self.unanswered = self.unanswered.saturating_sub(1);
         if connack.reason != ReasonCode::SUCCESS {
             return Err(SessionError::Refused(Box::new(connack)));
         }
@@ -77,7 +78,7 @@ impl<T: Copy> Session<T> {
         self.outbound.reconnected(self.peer.topic_alias_maximum);
 
         let known = std::mem::replace(&mut self.known, true);
-        let unsure = std::mem::take(&mut self.unsure);
+        let unsure = std::mem::take(&mut self.unsure) || self.unanswered > 0;
         if known && connack.session_present && unsure && self.subscribed {
             return self.recognize(handle);
         }
