@@ -69,9 +69,10 @@ impl Client {
         match tokio::time::timeout(timeout, begun).await {
             Ok(Ok(Ok(()))) => Ok(observer),
             Ok(Ok(Err(error))) => Err(error),
+            // A watch ends with its connection: nothing of it is left.
             Ok(Err(_)) => Err(Error::new(
                 ErrorKind::Closed,
-                Outcome::Unknown,
+                Outcome::NotDone,
                 super::call::action(CommandRef::Watch { key: &key }),
                 "the client was closed",
             )),

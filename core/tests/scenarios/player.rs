@@ -1,0 +1,470 @@
+//! Plays the steps of one scenario.
+use crate::step::{Step, bytes, text};
+use serde_json::{Map, Value, json};
+use statestore::{
+    Acquisition, Client, Condition, DelOptions, DelOutcome, Election, Entry, Error, GetOptions,
+    Guard, Hlc, Leadership, Lease, LeaseOptions, LockOptions, Observation, ObserveOptions,
+    Observer, Outcome, Overflow, Release, Renewal, Retry, SetOptions, SetOutcome, Settings,
+    UpdateOptions, UpdateOutcome, VdelOutcome,
+};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// How long an observation may take that must come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a call returns that has calls of its own.
+enum Thing {
+    Observer(Box<Observer>),
+    Lease(Lease),
+    Guard(Box<Guard>),
+    Election(Election),
+    Leadership(Box<Leadership>),
+    /// Taken by a call that ends it. The language allows no further call.
+    Ended,
+}
+
+pub(crate) struct Player {
+    url: String,
+    clients: HashMap<String, Client>,
+    things: HashMap<String, Thing>,
+    versions: HashMap<String, Hlc>,
+}
+
+/// A result as JSON, and what can be saved of it.
+type Answer = (Value, Option<Thing>);
+
+impl Player {
+    pub(crate) fn new(url: String) -> Self {
+        Self {
+            url,
+            clients: HashMap::new(),
+            things: HashMap::new(),
+            versions: HashMap::new(),
+        }
+    }
+
+    /// Guards give their locks back, and the server need not wait for clients when it stops.
+    pub(crate) async fn end(self) {
+        drop(self.things);
+        for client in self.clients.values() {
+            client.close().await;
+        }
+    }
+
+    pub(crate) async fn play(&mut self, step: &Step) -> Result<(), String> {
+        if let Some(Thing::Ended) = step.on.as_ref().and_then(|name| self.things.get(name)) {
+            return Ok(());
+        }
+        let options = Options {
+            given: &step.options,
+            versions: &self.versions,
+        };
+        let answer = if let Some(name) = &step.on {
+            let thing = self.things.get_mut(name).ok_or("nothing has this name")?;
+            on_thing(thing, step, &options).await
+        } else {
+            if !self.clients.contains_key(&step.client) {
+                let settings = Settings::from_url(&self.url).expect("the server's own URL");
+                let client = Client::connect(settings).await.expect("the server runs");
+                self.clients.insert(step.client.clone(), client);
+            }
+            on_client(&self.clients[&step.client], step, &options).await
+        };
+        match (answer, &step.error) {
+            (Ok((result, thing)), None) => {
+                if let Some(expected) = &step.result {
+                    self.compare(expected, &result)?;
+                }
+                if let Some(name) = &step.save {
+                    let thing = thing.ok_or("the result has no calls of its own")?;
+                    self.things.insert(name.clone(), thing);
+                }
+                Ok(())
+            }
+            (Ok((result, _)), Some(_)) => Err(format!("it succeeded: {result}")),
+            (Err(error), None) => Err(error.to_string()),
+            (Err(error), Some(expected)) => {
+                let outcome = match error.outcome() {
+                    Outcome::NotDone => "not_done",
+                    Outcome::Unknown => "unknown",
+                };
+                let is_expected = format!("{:?}", error.kind()) == expected.kind
+                    && expected.outcome.as_deref().is_none_or(|is| is == outcome);
+                is_expected
+                    .then_some(())
+                    .ok_or_else(|| format!("{:?}, {outcome}: {error}", error.kind()))
+            }
+        }
+    }
+
+    fn compare(&mut self, expected: &Value, found: &Value) -> Result<(), String> {
+        let differ = || Err(format!("expected {expected}, found {found}"));
+        match (expected, found) {
+            (Value::Object(wanted), _) if wanted.len() == 1 => {
+                let (word, argument) = wanted.iter().next().expect("there is one");
+                match (word.as_str(), argument.as_str(), found.as_str()) {
+                    ("save", Some(name), Some(found)) => {
+                        let version = found.parse().map_err(|error| format!("{error}"))?;
+                        self.versions.insert(name.into(), version);
+                        Ok(())
+                    }
+                    ("same" | "newer", Some(name), Some(found)) => {
+                        let version: Hlc = found.parse().map_err(|error| format!("{error}"))?;
+                        let known = self.versions.get(name).ok_or("no such version")?;
+                        let matches = match word.as_str() {
+                            "same" => version == *known,
+                            _ => version > *known,
+                        };
+                        matches.then_some(()).map_or_else(differ, Ok)
+                    }
+                    ("absent", ..) if found.is_null() => Ok(()),
+                    _ => self.compare_members(wanted, found),
+                }
+            }
+            (Value::Object(wanted), _) => self.compare_members(wanted, found),
+            (Value::Array(wanted), Value::Array(items)) => {
+                if wanted.len() != items.len() {
+                    return differ();
+                }
+                wanted
+                    .iter()
+                    .zip(items)
+                    .try_for_each(|(wanted, item)| self.compare(wanted, item))
+            }
+            _ if expected == found => Ok(()),
+            _ => differ(),
+        }
+    }
+
+    fn compare_members(
+        &mut self,
+        wanted: &Map<String, Value>,
+        found: &Value,
+    ) -> Result<(), String> {
+        let Value::Object(found) = found else {
+            return Err(format!("expected an object with {wanted:?}, found {found}"));
+        };
+        for (name, wanted) in wanted {
+            let member = found.get(name).unwrap_or(&Value::Null);
+            self.compare(wanted, member)
+                .map_err(|problem| format!("`{name}`: {problem}"))?;
+        }
+        Ok(())
+    }
+}
+
+struct Options<'a> {
+    given: &'a Map<String, Value>,
+    versions: &'a HashMap<String, Hlc>,
+}
+
+impl Options<'_> {
+    fn word(&self, name: &str) -> Option<&str> {
+        self.given.get(name).and_then(Value::as_str)
+    }
+    fn time(&self, name: &str) -> Option<Duration> {
+        let value = self.given.get(name).and_then(Value::as_u64);
+        value.map(Duration::from_millis)
+    }
+    fn token(&self) -> Option<Hlc> {
+        let value = self.given.get("fencing_token")?;
+        let name = value["ref"].as_str().expect("a reference");
+        Some(self.versions[name].clone())
+    }
+    fn retry(&self) -> Retry {
+        match self.word("retry") {
+            None | Some("safe") => Retry::Safe,
+            Some("always") => Retry::Always,
+            Some("never") => Retry::Never,
+            Some(other) => panic!("no such retry: {other}"),
+        }
+    }
+    fn get(&self) -> GetOptions {
+        GetOptions {
+            timeout: self.time("timeout"),
+        }
+    }
+    fn set(&self) -> SetOptions {
+        SetOptions {
+            condition: match self.word("condition") {
+                None | Some("always") => Condition::Always,
+                Some("if_absent") => Condition::IfAbsent,
+                Some("if_absent_or_equal") => Condition::IfAbsentOrEqual,
+                Some(other) => panic!("no such condition: {other}"),
+            },
+            expires_in: self.time("expires_in"),
+            fencing_token: self.token(),
+            persist: self.given.get("persist") == Some(&Value::Bool(true)),
+            timeout: self.time("timeout"),
+            retry: self.retry(),
+        }
+    }
+    fn del(&self) -> DelOptions {
+        DelOptions {
+            fencing_token: self.token(),
+            timeout: self.time("timeout"),
+            retry: self.retry(),
+        }
+    }
+    fn observe(&self) -> ObserveOptions {
+        let overflow = match self.given.get("overflow") {
+            None => Overflow::Latest,
+            Some(Value::String(word)) if word == "latest" => Overflow::Latest,
+            Some(Value::String(word)) if word == "all" => Overflow::All(1024),
+            Some(kept) => {
+                let kept = kept["all"].as_u64().expect("a number");
+                Overflow::All(usize::try_from(kept).expect("a small number"))
+            }
+        };
+        ObserveOptions {
+            overflow,
+            timeout: self.time("timeout"),
+        }
+    }
+    fn lease(&self) -> LeaseOptions {
+        let default = LeaseOptions::default();
+        LeaseOptions {
+            duration: self.time("duration").unwrap_or(default.duration),
+            renewal: match self.given.get("renewal") {
+                None => Renewal::Third,
+                Some(Value::String(word)) if word == "third" => Renewal::Third,
+                Some(Value::String(word)) if word == "manual" => Renewal::Manual,
+                Some(_) => Renewal::Every(self.time("renewal").expect("a time")),
+            },
+            holder: self.word("holder").map(|name| bytes(name).into()),
+            timeout: self.time("timeout"),
+            foreign_lease_max: self
+                .time("foreign_lease_max")
+                .unwrap_or(default.foreign_lease_max),
+        }
+    }
+    fn lock(&self) -> LockOptions {
+        LockOptions {
+            lease: self.lease(),
+            wait: self.time("wait"),
+        }
+    }
+}
+
+fn argument(step: &Step, index: usize) -> Vec<u8> {
+    bytes(step.args[index].as_str().expect("bytes"))
+}
+
+fn version(version: Option<&Hlc>) -> Value {
+    version.map_or(Value::Null, |version| version.to_string().into())
+}
+
+fn entry(entry: Option<&Entry>) -> Value {
+    entry.map_or(
+        Value::Null,
+        |entry| json!({"value": text(&entry.value), "version": version(Some(&entry.version))}),
+    )
+}
+
+fn set(outcome: &SetOutcome) -> Value {
+    json!({"applied": outcome.is_applied(), "version": version(Some(outcome.version()))})
+}
+
+fn del(outcome: &DelOutcome) -> Value {
+    match outcome {
+        DelOutcome::Deleted { version: at } => {
+            json!({"is": "deleted", "version": version(at.as_ref())})
+        }
+        DelOutcome::Absent => json!({"is": "absent"}),
+    }
+}
+
+fn vdel(outcome: &VdelOutcome) -> Value {
+    match outcome {
+        VdelOutcome::Deleted { version: at } => {
+            json!({"is": "deleted", "version": version(at.as_ref())})
+        }
+        VdelOutcome::Absent => json!({"is": "absent"}),
+        VdelOutcome::Mismatch => json!({"is": "mismatch"}),
+    }
+}
+
+fn release(outcome: Release) -> Value {
+    match outcome {
+        Release::Released => json!({"is": "released"}),
+        Release::NotHeld => json!({"is": "not_held"}),
+    }
+}
+
+fn holding(holding: Option<&statestore::Holding>) -> Value {
+    holding.map_or(Value::Null, |holding| {
+        json!({"holder": text(holding.holder.name()), "version": version(Some(&holding.version))})
+    })
+}
+
+fn observation(observation: Option<&Observation>) -> Value {
+    match observation {
+        None => Value::Null,
+        Some(Observation::Set { value, version: at }) => {
+            json!({"is": "set", "value": text(value), "version": version(Some(at))})
+        }
+        Some(Observation::Deleted { version: at }) => {
+            json!({"is": "deleted", "version": version(at.as_ref())})
+        }
+        Some(Observation::Resync) => json!({"is": "resync"}),
+        Some(Observation::Lagged(count)) => json!({"is": "lagged", "count": count}),
+        Some(other) => panic!("{other:?}"),
+    }
+}
+
+async fn on_client(client: &Client, step: &Step, options: &Options<'_>) -> Result<Answer, Error> {
+    let key = || argument(step, 0);
+    Ok(match step.call.as_str() {
+        "get" => {
+            let found = client.get_with(key(), &options.get()).await?;
+            (entry(found.as_ref()), None)
+        }
+        "get_many" => {
+            let keys = step.args[0].as_array().expect("keys");
+            let keys: Vec<_> = keys
+                .iter()
+                .map(|key| bytes(key.as_str().expect("bytes")))
+                .collect();
+            let found = client.get_many_with(&keys, &options.get()).await?;
+            (
+                found.iter().map(|found| entry(found.as_ref())).collect(),
+                None,
+            )
+        }
+        "set" => {
+            let outcome = client
+                .set_with(key(), argument(step, 1), &options.set())
+                .await?;
+            (set(&outcome), None)
+        }
+        "del" => (del(&client.del_with(key(), &options.del()).await?), None),
+        "vdel" => {
+            let outcome = client
+                .vdel_with(key(), argument(step, 1), &options.del())
+                .await?;
+            (vdel(&outcome), None)
+        }
+        "scan" => {
+            let mut scan = client.scan(key());
+            let mut keys = Vec::new();
+            while let Some(key) = scan.next().await? {
+                keys.push(key);
+            }
+            keys.sort();
+            (
+                keys.iter().map(|key| Value::from(text(key))).collect(),
+                None,
+            )
+        }
+        "observe" => {
+            let observer = client.observe_with(key(), &options.observe()).await?;
+            (Value::Null, Some(Thing::Observer(Box::new(observer))))
+        }
+        "update" => {
+            let change = &step.args[1];
+            let update = UpdateOptions {
+                expires_in: options.time("expires_in"),
+                persist: options.given.get("persist") == Some(&Value::Bool(true)),
+                timeout: options.time("timeout"),
+            };
+            let change = |old: Option<&Entry>| {
+                let tail = change["append"].as_str()?;
+                let old = old.map_or(&b""[..], |old| &old.value);
+                Some([old, &bytes(tail)].concat())
+            };
+            let outcome = client.update_with(key(), &update, change).await?;
+            match outcome {
+                UpdateOutcome::Applied { version: at } => (
+                    json!({"is": "applied", "version": version(Some(&at))}),
+                    None,
+                ),
+                UpdateOutcome::Unchanged => (json!({"is": "unchanged"}), None),
+            }
+        }
+        "lease" => {
+            let lease = client.lease_with(key(), &options.lease())?;
+            (Value::Null, Some(Thing::Lease(lease)))
+        }
+        "lock" => {
+            let guard = client.lock_with(key(), &options.lock()).await?;
+            (Value::Null, Some(Thing::Guard(Box::new(guard))))
+        }
+        "election" => {
+            let election = client.election_with(key(), &options.lock())?;
+            (Value::Null, Some(Thing::Election(election)))
+        }
+        "close" => {
+            client.close().await;
+            (Value::Null, None)
+        }
+        other => panic!("a client has no call `{other}`"),
+    })
+}
+
+async fn on_thing(thing: &mut Thing, step: &Step, options: &Options<'_>) -> Result<Answer, Error> {
+    let call = step.call.as_str();
+    let ends = matches!(
+        (&*thing, call),
+        (Thing::Observer(_), "close")
+            | (Thing::Guard(_), "release")
+            | (Thing::Leadership(_), "resign")
+    );
+    if ends {
+        return Ok(match std::mem::replace(thing, Thing::Ended) {
+            Thing::Guard(guard) => (release(guard.release().await?), None),
+            Thing::Leadership(leadership) => (release(leadership.resign().await?), None),
+            _ => (Value::Null, None),
+        });
+    }
+    Ok(match (thing, call) {
+        (Thing::Observer(observer), "next") => {
+            let next = tokio::time::timeout(PATIENCE, observer.next()).await;
+            (observation(next.expect("it comes").as_ref()), None)
+        }
+        (Thing::Lease(lease), "acquire") => match lease.acquire().await? {
+            Acquisition::Acquired(guard) => (
+                json!({"is": "acquired"}),
+                Some(Thing::Guard(Box::new(guard))),
+            ),
+            Acquisition::Held(by) => (json!({"is": "held", "holding": holding(by.as_ref())}), None),
+        },
+        (Thing::Lease(lease), "holder") => (holding(lease.holder().await?.as_ref()), None),
+        (Thing::Guard(guard), "is_valid") => (guard.is_valid().into(), None),
+        (Thing::Guard(guard), "renew") => (version(Some(&guard.renew().await?)), None),
+        (Thing::Guard(guard), "set") => {
+            let outcome = guard
+                .set_with(argument(step, 0), argument(step, 1), &options.set())
+                .await?;
+            (set(&outcome), None)
+        }
+        (Thing::Guard(guard), "del") => {
+            let outcome = guard.del_with(argument(step, 0), &options.del()).await?;
+            (del(&outcome), None)
+        }
+        (Thing::Guard(guard), "vdel") => {
+            let outcome = guard
+                .vdel_with(argument(step, 0), argument(step, 1), &options.del())
+                .await?;
+            (vdel(&outcome), None)
+        }
+        (Thing::Election(election), "leader") => {
+            let leader = election.leader().await?;
+            let leader = leader.map(|leader| {
+                json!({
+                    "holder": text(leader.holder.name()),
+                    "value": leader.value.as_ref().map(|value| text(value)),
+                })
+            });
+            (leader.unwrap_or(Value::Null), None)
+        }
+        (Thing::Election(election), "campaign") => {
+            let leadership = election.campaign(argument(step, 0)).await?;
+            (Value::Null, Some(Thing::Leadership(Box::new(leadership))))
+        }
+        (Thing::Leadership(leadership), "proclaim") => {
+            (set(&leadership.proclaim(argument(step, 0)).await?), None)
+        }
+        (_, other) => panic!("it has no call `{other}`"),
+    })
+}
