@@ -272,7 +272,7 @@ impl Engine {
             version,
             change,
         } = outcome;
-        let version = version.map(rules::store_hlc);
+        let version = version.map(Hlc::store_version);
         match change {
             Change::Keep => {}
             Change::Put {
@@ -340,7 +340,7 @@ impl Engine {
                 clients: clients.to_vec(),
                 key: key.clone(),
                 event: event(),
-                version: rules::store_hlc(version),
+                version: Hlc::store_version(version),
             });
         }
     }

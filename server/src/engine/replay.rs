@@ -16,7 +16,7 @@
 //!   does not happen after all when its sender no longer expects it.
 //!
 //! What is remembered is lost with the process.
-use super::rules::{self, Version};
+use super::rules::Version;
 use super::{EngineConfig, Request, Response};
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
@@ -115,7 +115,7 @@ impl Replay {
         }
         let response = Response {
             reply: answer.reply.to_reply(),
-            version: answer.version.map(rules::store_hlc),
+            version: answer.version.map(Hlc::store_version),
         };
         ring.is_used = true;
         Some(response)

@@ -5,7 +5,7 @@
 //! entry, call `apply`, and commit the [`Change`] by compare-and-swap on what it read, calling `apply` again on a
 //! conflict. The order of the checks is written down in [the module above](super#order-of-checks).
 use bytes::Bytes;
-use statestore::protocol::hlc::{self, MAX_SKEW_MS, STORE_NODE_ID};
+use statestore::protocol::hlc::{self, MAX_SKEW_MS};
 use statestore::protocol::property::RequestProperties;
 use statestore::protocol::{Command, Condition, Hlc, Reply, ServiceError, SetOptions};
 use std::num::NonZeroU64;
@@ -297,12 +297,7 @@ fn check_fence(entry: Option<&Entry<'_>>, token: Option<&Hlc>) -> Result<(), Ser
 /// The version of a deletion, whatever its cause: greater than that of the deleted entry. A `__ts` plays no part in
 /// it, since it is not checked on the commands that delete.
 pub fn deletion_version(deleted: Version, wall_ms: u64) -> Version {
-    hlc::next_version(wall_ms, &store_hlc((0, 0)), Some(deleted))
-}
-
-/// A version as it is sent.
-pub fn store_hlc((wall_ms, counter): Version) -> Hlc {
-    Hlc::new(wall_ms, counter, STORE_NODE_ID).expect("the store's node id is a valid one")
+    hlc::next_version(wall_ms, &Hlc::store_version((0, 0)), Some(deleted))
 }
 
 impl Outcome<'_> {

@@ -188,7 +188,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use statestore::protocol::{Reply, SetOptions};
+    use statestore::protocol::{Hlc, Reply, SetOptions};
     use std::num::NonZeroU64;
 
     const NOW: Now = Now {
@@ -197,7 +197,7 @@ mod tests {
     };
 
     fn set(store: &mut Store, key: &'static str, ttl_ms: u64) {
-        let timestamp = rules::store_hlc((1_000, 0));
+        let timestamp = Hlc::store_version((1_000, 0));
         let options = SetOptions {
             expires_in_ms: NonZeroU64::new(ttl_ms),
             ..SetOptions::default()

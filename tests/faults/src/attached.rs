@@ -161,7 +161,7 @@ impl Service {
         for write in writes {
             if let Write::Put(record) = write {
                 let key = String::from_utf8(record.key.to_vec()).unwrap();
-                let version = statestored::engine::rules::store_hlc(record.version);
+                let version = statestore::Hlc::store_version(record.version);
                 histories
                     .entry(key)
                     .or_default()
