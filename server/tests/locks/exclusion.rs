@@ -1,10 +1,13 @@
 //! Mutual exclusion under stopped machines, jumping clocks, cut and silent connections and restarts.
 //!
-//! Two guards are never valid at once, and no write under an old token is applied after one under a newer token.
+//! A guard that is valid is the one whose lease the store holds, so two are never valid at once; and no write under an old
+//! token is applied after one under a newer token.
+//!
+//! `LOCK_SEEDS=1000 cargo test -p statestored --test locks exclusion` runs more seeds than CI does.
 use crate::lease::{SECOND, lasting};
 use crate::machine::Machine;
-use crate::world::World;
-use statestore::{Client, Guard, LockOptions};
+use crate::world::{Change, World};
+use statestore::{Client, ErrorKind, Guard, LockOptions, SetOptions};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -15,6 +18,10 @@ const LEASE: Duration = Duration::from_secs(2);
 const TROUBLE: Duration = Duration::from_secs(120);
 /// Clocks jump by so much.
 const JUMP_MS: i64 = 120_000;
+/// How many milliseconds the server counts in a thousand: nearly a hundredth too many, or too few.
+const SPEEDS: [u64; 3] = [992, 1_000, 1_008];
+/// How many seeds each test runs, unless `LOCK_SEEDS` says otherwise.
+const SEEDS: u64 = 8;
 
 /// What happens besides stopped machines, cuts, silence and slow networks.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +39,37 @@ impl Faults {
     }
 }
 
+/// How often something happened.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    /// The lock was taken.
+    taken: u32,
+    /// A holder found its guard lost.
+    lost: u32,
+    /// A holder looked at its guard, was stopped, wrote nevertheless, and was refused by the fence.
+    refused: u32,
+    stops: u32,
+    cuts: u32,
+    silences: u32,
+    client_jumps: u32,
+    server_jumps: u32,
+    restarts: u32,
+}
+
+impl Counts {
+    fn add(&mut self, other: Self) {
+        self.taken += other.taken;
+        self.lost += other.lost;
+        self.refused += other.refused;
+        self.stops += other.stops;
+        self.cuts += other.cuts;
+        self.silences += other.silences;
+        self.client_jumps += other.client_jumps;
+        self.server_jumps += other.server_jumps;
+        self.restarts += other.restarts;
+    }
+}
+
 /// All guards that anybody has.
 #[derive(Debug, Clone, Default)]
 struct Guards(Arc<Mutex<Vec<Weak<Guard>>>>);
@@ -41,13 +79,14 @@ impl Guards {
         self.0.lock().unwrap().push(Arc::downgrade(guard));
     }
 
-    /// Who believes to have the lock.
-    fn valid(&self) -> Vec<String> {
+    /// Who believes to have the lock, although the store holds something else.
+    fn mistaken(&self, stored: Option<&[u8]>) -> Vec<String> {
         let mut guards = self.0.lock().unwrap();
         guards.retain(|guard| guard.strong_count() > 0);
         let guards = guards.iter().filter_map(Weak::upgrade);
         let valid = guards.filter(|guard| guard.is_valid());
-        valid.map(|guard| guard.holder().to_string()).collect()
+        let mistaken = valid.filter(|guard| stored != Some(guard.holder().name()));
+        mistaken.map(|guard| guard.holder().to_string()).collect()
     }
 }
 
@@ -59,32 +98,60 @@ fn options() -> LockOptions {
 }
 
 /// Takes the lock again and again, and writes under it.
-async fn act(client: Client, guards: Guards, mut chance: fastrand::Rng, end: Instant) -> usize {
-    let mut taken = 0;
+async fn act(
+    machine: Machine,
+    client: Client,
+    guards: Guards,
+    mut chance: fastrand::Rng,
+    end: Instant,
+    counts: Arc<Mutex<Counts>>,
+) {
     while Instant::now() < end {
         let Ok(guard) = client.lock_with("lock", &options()).await else {
             sleep(SECOND / 10).await;
             continue;
         };
-        taken += 1;
+        counts.lock().unwrap().taken += 1;
         let guard = Arc::new(guard);
         guards.add(&guard);
         for _ in 0..chance.u32(1..8) {
-            // Whatever comes of it: what was applied stands in the history of the store.
-            let _ = guard.set("protected", guard.token().to_string()).await;
-            sleep(Duration::from_millis(chance.u64(0..700))).await;
+            let pause = Duration::from_millis(chance.u64(0..700));
+            // Whatever comes of a write: what was applied stands in the history of the store.
+            if chance.u32(..4) > 0 {
+                let _ = guard.set("protected", guard.token().to_string()).await;
+                sleep(pause).await;
+            } else if guard.is_valid() {
+                counts.lock().unwrap().stops += 1;
+                machine.stop_for(pause * 8);
+                tokio::task::yield_now().await;
+                let unchecked = SetOptions {
+                    fencing_token: Some(guard.token().clone()),
+                    ..SetOptions::default()
+                };
+                let value = guard.token().to_string();
+                let written = client.set_with("protected", value, &unchecked).await;
+                if written.is_err_and(|error| error.kind() == ErrorKind::FencingTokenLower) {
+                    counts.lock().unwrap().refused += 1;
+                }
+            }
         }
+        counts.lock().unwrap().lost += u32::from(!guard.is_valid());
         let guard = Arc::into_inner(guard).unwrap();
         if chance.bool() {
             // An error says that it could not be given back in time.
             let _ = guard.release().await;
         }
     }
-    taken
 }
 
 /// One fault after the other.
-async fn trouble(world: World, machines: Vec<Machine>, faults: Faults, mut chance: fastrand::Rng) {
+async fn trouble(
+    world: World,
+    machines: Vec<Machine>,
+    faults: Faults,
+    mut chance: fastrand::Rng,
+) -> Counts {
+    let mut counts = Counts::default();
     let end = Instant::now() + TROUBLE;
     while Instant::now() < end {
         sleep(Duration::from_millis(chance.u64(50..1_500))).await;
@@ -94,14 +161,15 @@ async fn trouble(world: World, machines: Vec<Machine>, faults: Faults, mut chanc
         let jump_ms = [-JUMP_MS, 0, JUMP_MS][chance.usize(..3)];
         match chance.u32(..8) {
             0 | 1 => {
-                machine.stop();
-                tokio::spawn(async move {
-                    sleep(lasts).await;
-                    machine.go_on();
-                });
+                counts.stops += 1;
+                machine.stop_for(lasts);
             }
-            2 => world.cut(name),
+            2 => {
+                counts.cuts += 1;
+                world.cut(name);
+            }
             3 => {
+                counts.silences += 1;
                 world.silence(name, true);
                 tokio::spawn(async move {
                     sleep(lasts).await;
@@ -112,9 +180,16 @@ async fn trouble(world: World, machines: Vec<Machine>, faults: Faults, mut chanc
                 let most = Duration::from_millis(chance.u64(0..400));
                 world.spread_latency(most / 8, most);
             }
-            5 if faults.client_clocks => machine.set_clock(jump_ms),
-            6 if faults.server_clock => world.set_clock(jump_ms),
+            5 if faults.client_clocks => {
+                counts.client_jumps += 1;
+                machine.set_clock(jump_ms);
+            }
+            6 if faults.server_clock => {
+                counts.server_jumps += 1;
+                world.set_clock(jump_ms);
+            }
             7 if faults.restarts => {
+                counts.restarts += 1;
                 world.shut_down();
                 sleep(lasts / 4).await;
                 world.come_back(true);
@@ -129,12 +204,15 @@ async fn trouble(world: World, machines: Vec<Machine>, faults: Faults, mut chanc
     }
     world.set_clock(0);
     world.set_latency(Duration::from_millis(1));
+    counts
 }
 
-async fn exclude(seed: u64, faults: Faults) {
+/// Runs one seed; gives what happened in it.
+async fn exclude(seed: u64, faults: Faults) -> Counts {
     let mut chance = fastrand::Rng::with_seed(seed);
-    let world = World::start();
+    let world = World::start_at_speed(SPEEDS[chance.usize(..SPEEDS.len())]);
     let guards = Guards::default();
+    let counts = Arc::new(Mutex::new(Counts::default()));
     let end = Instant::now() + TROUBLE + 10 * SECOND;
     let mut machines = Vec::new();
     let mut actors = Vec::new();
@@ -143,28 +221,61 @@ async fn exclude(seed: u64, faults: Faults) {
         let machine = Machine::new(&world, name, chance.u64(..));
         let client = machine.connect().await;
         clients.push(client.clone());
-        actors.push(machine.run(act(client, guards.clone(), chance.fork(), end)));
+        let act = act(
+            machine.clone(),
+            client,
+            guards.clone(),
+            chance.fork(),
+            end,
+            counts.clone(),
+        );
+        actors.push(machine.run(act));
         machines.push(machine);
+    }
+    let mistakes = Arc::new(Mutex::new(Vec::new()));
+    if faults.spare_leases() {
+        let (guards, mistakes) = (guards.clone(), mistakes.clone());
+        world.witness(move |change: &Change| {
+            if change.key == "lock" {
+                let mut mistakes = mistakes.lock().unwrap();
+                mistakes.extend(guards.mistaken(change.value.as_deref()));
+            }
+        });
     }
     let trouble = tokio::spawn(trouble(world.clone(), machines, faults, chance.fork()));
     while Instant::now() < end {
-        let valid = guards.valid();
-        assert!(
-            valid.len() <= 1 || !faults.spare_leases(),
-            "seed {seed}: {valid:?}"
-        );
+        if faults.spare_leases() {
+            let stored = world.value("lock");
+            let mistaken = guards.mistaken(stored.as_deref());
+            assert!(mistaken.is_empty(), "seed {seed}: {mistaken:?} {stored:?}");
+        }
         sleep(Duration::from_millis(5)).await;
     }
-    trouble.await.unwrap();
-    let mut taken = 0;
+    let troubles = trouble.await.unwrap();
     for actor in actors {
-        taken += actor.await.unwrap();
+        actor.await.unwrap();
     }
-    assert!(taken > 10, "seed {seed}: the lock was taken {taken} times");
+    let mistakes = std::mem::take(&mut *mistakes.lock().unwrap());
+    assert!(mistakes.is_empty(), "seed {seed}: {mistakes:?}");
+    assert_fenced_in_order(seed, &world.history());
+    let mut counts = *counts.lock().unwrap();
+    counts.add(troubles);
+    assert!(counts.taken > 10, "seed {seed}: {counts:?}");
 
+    // Clocks that were two minutes ahead are caught up with.
+    sleep(300 * SECOND).await;
+    for client in clients {
+        let guard = client.lock_with("lock", &options()).await.unwrap();
+        guard.release().await.unwrap();
+    }
+    counts
+}
+
+/// No write under an old token comes after one under a newer token.
+fn assert_fenced_in_order(seed: u64, history: &[Change]) {
     let mut newest = None;
     let mut writes = 0;
-    for change in world.history() {
+    for change in history {
         if change.key != "protected" || change.value.is_none() {
             continue;
         }
@@ -172,16 +283,10 @@ async fn exclude(seed: u64, faults: Faults) {
             change.fence >= newest,
             "seed {seed}: {change:?} after {newest:?}"
         );
-        newest = change.fence;
+        newest.clone_from(&change.fence);
         writes += 1;
     }
     assert!(writes > 10, "seed {seed}: {writes} writes");
-    // Clocks that were two minutes ahead are caught up with.
-    sleep(300 * SECOND).await;
-    for client in clients {
-        let guard = client.lock_with("lock", &options()).await.unwrap();
-        guard.release().await.unwrap();
-    }
 }
 
 const CALM: Faults = Faults {
@@ -190,54 +295,66 @@ const CALM: Faults = Faults {
     restarts: false,
 };
 
-/// Runs one seed on a runtime of its own, whose clock jumps to the next timer when nothing else is to be done.
-fn simulate(seed: u64, faults: Faults) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build();
-    runtime.unwrap().block_on(exclude(seed, faults));
+/// Runs seeds, each on a runtime of its own, whose clock jumps to the next timer when nothing else is to be done. All that
+/// the guards have to withstand must have happened.
+fn simulate(first_seed: u64, faults: Faults) {
+    let seeds = match std::env::var("LOCK_SEEDS") {
+        Ok(seeds) => seeds.parse().expect("LOCK_SEEDS is a number"),
+        Err(_) => SEEDS,
+    };
+    let mut counts = Counts::default();
+    for seed in first_seed..first_seed + seeds {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build();
+        counts.add(runtime.unwrap().block_on(exclude(seed, faults)));
+    }
+    println!("{seeds} seeds: {counts:?}");
+    for often in [counts.lost, counts.stops, counts.cuts, counts.silences] {
+        assert!(u64::from(often) >= seeds, "{counts:?}");
+    }
+    assert!(counts.refused > 0, "{counts:?}");
+    for (may_happen, often) in [
+        (faults.client_clocks, counts.client_jumps),
+        (faults.server_clock, counts.server_jumps),
+        (faults.restarts, counts.restarts),
+    ] {
+        assert_eq!(may_happen, u64::from(often) >= seeds, "{counts:?}");
+    }
 }
 
 #[test]
 fn under_stopped_machines_and_bad_networks() {
-    for seed in 0..8 {
-        simulate(seed, CALM);
-    }
+    simulate(0, CALM);
 }
 
 #[test]
 fn under_clocks_that_jump_on_all_sides() {
-    for seed in 100..108 {
-        let faults = Faults {
-            server_clock: true,
-            client_clocks: true,
-            ..CALM
-        };
-        simulate(seed, faults);
-    }
+    let faults = Faults {
+        server_clock: true,
+        client_clocks: true,
+        ..CALM
+    };
+    simulate(1 << 32, faults);
 }
 
 #[test]
 fn under_restarts_of_the_server() {
-    for seed in 200..208 {
-        let faults = Faults {
-            client_clocks: true,
-            restarts: true,
-            ..CALM
-        };
-        simulate(seed, faults);
-    }
+    let faults = Faults {
+        client_clocks: true,
+        restarts: true,
+        ..CALM
+    };
+    simulate(2 << 32, faults);
 }
 
 #[test]
 fn the_fence_holds_when_clocks_jump_between_restarts() {
-    for seed in 300..308 {
-        let faults = Faults {
-            server_clock: true,
-            client_clocks: true,
-            restarts: true,
-        };
-        simulate(seed, faults);
-    }
+    let faults = Faults {
+        server_clock: true,
+        client_clocks: true,
+        restarts: true,
+    };
+    simulate(3 << 32, faults);
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 /// One machine with one client at a time.
 #[derive(Debug, Clone)]
@@ -70,6 +71,16 @@ impl Machine {
     /// From now on nothing runs.
     pub(crate) fn stop(&self) {
         self.gate.0.lock().unwrap().is_closed = true;
+    }
+
+    /// From now on nothing runs, for so long.
+    pub(crate) fn stop_for(&self, time: Duration) {
+        self.stop();
+        let machine = self.clone();
+        tokio::spawn(async move {
+            sleep(time).await;
+            machine.go_on();
+        });
     }
 
     pub(crate) fn go_on(&self) {

@@ -7,6 +7,7 @@ use statestored::engine::{Engine, EngineConfig, Now};
 use statestored::front::{Closing, ConnectionId, Front, FrontConfig};
 use statestored::storage::{Record, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -33,6 +34,8 @@ struct Inner {
     start: Instant,
     /// By how much the server's wall clock is wrong.
     clock_ms: i64,
+    /// How many milliseconds all clocks of the server count in a thousand.
+    speed: u64,
     front: Front,
     /// Counts the server's restarts.
     run: u64,
@@ -48,6 +51,16 @@ struct Inner {
     /// Clients that get no notifications.
     unnotified: BTreeSet<&'static str>,
     history: Vec<Change>,
+    witness: Witness,
+}
+
+/// Sees each change at the moment at which the store makes it.
+struct Witness(Box<dyn Fn(&Change) + Send>);
+
+impl fmt::Debug for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Witness")
+    }
 }
 
 #[derive(Debug)]
@@ -119,6 +132,11 @@ fn front(disk: &BTreeMap<Bytes, Record>, floor: Option<(u64, u64)>, now: Now) ->
 impl World {
     /// A running server. To be called in a runtime whose clock is paused.
     pub(crate) fn start() -> Self {
+        Self::start_at_speed(1_000)
+    }
+
+    /// A running server whose clocks count so many milliseconds in a thousand.
+    pub(crate) fn start_at_speed(speed: u64) -> Self {
         let now = Now {
             wall_ms: START_WALL_MS,
             mono_ms: 0,
@@ -127,6 +145,7 @@ impl World {
             inner: Mutex::new(Inner {
                 start: Instant::now(),
                 clock_ms: 0,
+                speed,
                 front: front(&BTreeMap::new(), None, now),
                 run: 0,
                 is_down: false,
@@ -138,6 +157,7 @@ impl World {
                 silent: BTreeSet::new(),
                 unnotified: BTreeSet::new(),
                 history: Vec::new(),
+                witness: Witness(Box::new(|_| {})),
             }),
             changed: Notify::new(),
         }));
@@ -150,7 +170,7 @@ impl World {
     }
 
     pub(crate) fn true_wall_ms(&self) -> u64 {
-        START_WALL_MS + self.inner().now().mono_ms
+        START_WALL_MS + self.inner().elapsed_ms()
     }
 
     /// All bytes take so long from now on.
@@ -214,6 +234,11 @@ impl World {
         inner.wake_all();
         drop(inner);
         self.0.changed.notify_one();
+    }
+
+    /// From now on this sees each change. It must not use the world.
+    pub(crate) fn witness(&self, witness: impl Fn(&Change) + Send + 'static) {
+        self.inner().witness = Witness(Box::new(witness));
     }
 
     pub(crate) fn history(&self) -> Vec<Change> {
@@ -345,7 +370,9 @@ impl World {
             let due = {
                 let inner = self.inner();
                 let due_ms = inner.front.next_wakeup().filter(|_| !inner.is_down);
-                due_ms.map(|due_ms| inner.start + Duration::from_millis(due_ms))
+                // Never a moment too early.
+                let elapsed_ms = |due_ms: u64| (due_ms * 1_000).div_ceil(inner.speed);
+                due_ms.map(|due_ms| inner.start + Duration::from_millis(elapsed_ms(due_ms)))
             };
             let idle = Instant::now() + Duration::from_secs(3600);
             tokio::select! {
@@ -364,8 +391,12 @@ impl World {
 }
 
 impl Inner {
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap()
+    }
+
     fn now(&self) -> Now {
-        let mono_ms = u64::try_from(self.start.elapsed().as_millis()).unwrap();
+        let mono_ms = self.elapsed_ms() * self.speed / 1_000;
         Now {
             wall_ms: (START_WALL_MS + mono_ms).saturating_add_signed(self.clock_ms),
             mono_ms,
@@ -385,12 +416,14 @@ impl Inner {
                     Write::Put(record) => (record.key.clone(), Some(record)),
                     Write::Delete(key) => (key, None),
                 };
-                self.history.push(Change {
+                let change = Change {
                     at: Instant::now(),
                     key: key.clone(),
                     value: record.as_ref().map(|record| record.value.clone()),
                     fence: record.as_ref().and_then(|record| record.fence.clone()),
-                });
+                };
+                self.witness.0(&change);
+                self.history.push(change);
                 match record {
                     Some(record) => self.disk.insert(key, record),
                     None => self.disk.remove(&key),
