@@ -63,18 +63,20 @@ impl Ending {
 }
 
 impl Child {
-    /// Starts a command with one more variable in its environment. If that is not possible: the exit code that shells use
-    /// for that.
+    /// Starts a command with one more variable in its environment. On Linux it is killed when this program is killed. If it
+    /// cannot be started: the exit code that shells use for that.
     pub(crate) fn start(command: &[OsString], variable: &str, value: &str) -> Result<Self, Exit> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(Exit::Usage);
         };
-        let started = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(arguments)
             .env(variable, value)
-            .kill_on_drop(true)
-            .spawn();
-        match started {
+            .kill_on_drop(true);
+        #[cfg(target_os = "linux")]
+        end_with_this_process(&mut command);
+        match command.spawn() {
             Ok(inner) => Ok(Self { inner }),
             Err(error) => {
                 message::complain(&format!("cannot run '{}': {error}", program.display()));
@@ -127,4 +129,22 @@ impl Child {
             let _ = kill_process(process, signal);
         }
     }
+}
+
+/// Lets the kernel kill a command when this program, which cannot end it any more then, was killed.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "only the new process itself can ask for this")]
+fn end_with_this_process(command: &mut Command) {
+    use rustix::process::{getpid, getppid, set_parent_process_death_signal};
+    let parent = getpid();
+    let ask = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // It may have been killed before the kernel was asked.
+        match getppid() {
+            Some(id) if id == parent => Ok(()),
+            _ => Err(io::ErrorKind::Interrupted.into()),
+        }
+    };
+    // SAFETY: between fork and exec, the closure makes system calls and nothing else; it takes no lock and no memory.
+    unsafe { command.pre_exec(ask) };
 }

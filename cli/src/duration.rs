@@ -4,16 +4,32 @@ use std::time::Duration;
 /// The longest expiry that the protocol can express.
 const LONGEST: Duration = Duration::from_millis(u64::MAX);
 
+/// How a duration is written.
+const FORM: &str = "write 1500 (milliseconds), 1500ms, 10s or 2m";
+
 /// Reads `1500` (milliseconds), `1500ms`, `10s`, `2m`, `1h30m`: whole milliseconds, at least one.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    const FORM: &str = "write 1500 (milliseconds), 1500ms, 10s or 2m";
+    match parse_any(text)? {
+        Duration::ZERO => Err(format!("at least 1 ms is needed; {FORM}")),
+        duration => Ok(duration),
+    }
+}
+
+/// Reads a time that somebody waits: as [`parse`] does, at most a day.
+pub(crate) fn parse_wait(text: &str) -> Result<Duration, String> {
+    parse(text).and_then(at_most_a_day)
+}
+
+/// Reads a time that somebody may wait or not: as [`parse_wait`] does, or zero.
+pub(crate) fn parse_wait_or_zero(text: &str) -> Result<Duration, String> {
+    parse_any(text).and_then(at_most_a_day)
+}
+
+fn parse_any(text: &str) -> Result<Duration, String> {
     let duration = match text.parse::<u64>() {
         Ok(milliseconds) => Duration::from_millis(milliseconds),
         Err(_) => humantime::parse_duration(text).map_err(|_| format!("not a duration; {FORM}"))?,
     };
-    if duration.is_zero() {
-        return Err(format!("at least 1 ms is needed; {FORM}"));
-    }
     if duration.subsec_nanos() % 1_000_000 != 0 {
         return Err(format!("only whole milliseconds are possible; {FORM}"));
     }
@@ -23,18 +39,17 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// Reads a time that somebody waits: as [`parse`] does, at most a day.
-pub(crate) fn parse_wait(text: &str) -> Result<Duration, String> {
+fn at_most_a_day(duration: Duration) -> Result<Duration, String> {
     const DAY: Duration = Duration::from_secs(24 * 3600);
-    match parse(text)? {
-        wait if wait > DAY => Err("too long; at most 24h is possible".to_owned()),
-        wait => Ok(wait),
+    if duration > DAY {
+        return Err("too long; at most 24h is possible".to_owned());
     }
+    Ok(duration)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{parse, parse_wait};
+    use super::{parse, parse_wait, parse_wait_or_zero};
     use std::time::Duration;
 
     #[test]
@@ -79,5 +94,8 @@ mod tests {
         assert!(parse(&format!("{most}s")).is_err());
         assert_eq!(parse_wait("24h"), Ok(Duration::from_secs(86_400)));
         assert!(parse_wait(&most).is_err());
+        assert!(parse_wait("0").is_err());
+        assert_eq!(parse_wait_or_zero("0s"), Ok(Duration::ZERO));
+        assert!(parse_wait_or_zero("25h").is_err());
     }
 }

@@ -17,6 +17,8 @@ use std::{ffi::OsString, time::Duration};
 ///
 /// Waits for the lock, runs the command with the fencing token in STATESTORE_FENCING_TOKEN, and gives the lock back when
 /// the command ends. When the lock is lost, the command gets SIGTERM, and SIGKILL after the time of grace.
+///
+/// The exit code is the command's; 1 if somebody else has the lock when the time to wait is over, 3 if the lock is lost.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[allow(clippy::doc_markdown, reason = "help is plain text")]
@@ -25,8 +27,9 @@ pub(crate) struct Lock {
     name: OsString,
     #[command(flatten)]
     contest: Contest,
-    /// How long the command may take to end after SIGTERM, when the lock is lost
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse_wait)]
+    /// How long the command may take to end after SIGTERM, when the lock is lost and somebody else may have it; 0 kills it
+    /// at once
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse_wait_or_zero)]
     grace: Duration,
     /// The command with its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
@@ -36,11 +39,11 @@ pub(crate) struct Lock {
 /// How a lock is taken.
 #[derive(Debug, Args)]
 pub(crate) struct Contest {
-    /// How long the lock outlives a holder that is cut off or dies
+    /// How long it outlives a holder that is cut off or dies
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_wait)]
     lease: Duration,
-    /// How long to wait for the lock [default: for ever]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_wait)]
+    /// How long to wait for it; 0 makes one attempt [default: for ever]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_wait_or_zero)]
     wait: Option<Duration>,
 }
 

@@ -1,5 +1,5 @@
 //! `statestore`: get, set and watch keys from the shell.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod arguments;
 mod bench;

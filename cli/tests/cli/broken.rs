@@ -1,5 +1,5 @@
 //! No store, a store that does not answer, one that refuses the connection, and Ctrl-C.
-use crate::harness::{Store, interrupt, run, statestore};
+use crate::harness::{SilentBroker, Store, interrupt, run, statestore};
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
@@ -61,37 +61,11 @@ fn a_refused_connection_is_exit_code_3() {
 
 #[test]
 fn a_write_without_an_answer_says_that_it_may_have_happened() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("mqtt://{}", listener.local_addr().unwrap());
-    let broker = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut packet = [0; 4096];
-        assert_eq!(
-            (stream.read(&mut packet).unwrap() > 0, packet[0]),
-            (true, 0x10)
-        );
-        // CONNACK, success
-        stream.write_all(&[0x20, 3, 0, 0, 0]).unwrap();
-        assert_eq!(
-            (stream.read(&mut packet).unwrap() > 0, packet[0]),
-            (true, 0x82)
-        );
-        // the packet id follows the length, of one byte or of two
-        let id = if packet[1] < 0x80 {
-            &packet[2..4]
-        } else {
-            &packet[3..5]
-        };
-        // SUBACK, QoS 1 twice
-        stream.write_all(&[0x90, 5, id[0], id[1], 0, 1, 1]).unwrap();
-        // everything else is read and not answered
-        while stream.read(&mut packet).unwrap_or(0) > 0 {}
-    });
-    let arguments = ["set", "k", "v", "--timeout", "100ms", "--url", &url];
+    let broker = SilentBroker::start();
+    let arguments = ["set", "k", "v", "--timeout", "100ms", "--url", &broker.url];
     let run = run(statestore(arguments), b"");
     run.assert_error(3, "it may have been carried out nevertheless");
     run.assert_error(3, "--timeout");
-    broker.join().unwrap();
 }
 
 #[test]

@@ -3,8 +3,11 @@ use serde_json::Value;
 use statestored::{RunningServer, config::Config};
 use std::{
     ffi::OsStr,
-    io::Write as _,
+    io::{Read as _, Write as _},
+    net::TcpListener,
     process::{Child, Command, Output, Stdio},
+    sync::mpsc::{self, Receiver},
+    thread,
 };
 
 /// A store in memory, on a port of its own, for one test.
@@ -65,6 +68,53 @@ impl Store {
         let mut command = statestore(arguments);
         command.env("STATESTORE_URL", self.server.url());
         command
+    }
+}
+
+/// A broker that lets one client connect and subscribe, and answers nothing else.
+pub(crate) struct SilentBroker {
+    pub(crate) url: String,
+    /// Ready when a request came; at an end when the client is gone.
+    requests: Receiver<()>,
+}
+
+impl SilentBroker {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("mqtt://{}", listener.local_addr().unwrap());
+        let (came, requests) = mpsc::channel();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut packet = [0; 4096];
+            assert_eq!(
+                (stream.read(&mut packet).unwrap() > 0, packet[0]),
+                (true, 0x10)
+            );
+            // CONNACK, success
+            stream.write_all(&[0x20, 3, 0, 0, 0]).unwrap();
+            assert_eq!(
+                (stream.read(&mut packet).unwrap() > 0, packet[0]),
+                (true, 0x82)
+            );
+            // the packet id follows the length, of one byte or of two
+            let id = if packet[1] < 0x80 {
+                &packet[2..4]
+            } else {
+                &packet[3..5]
+            };
+            // SUBACK, QoS 1 twice
+            stream.write_all(&[0x90, 5, id[0], id[1], 0, 1, 1]).unwrap();
+            while stream.read(&mut packet).unwrap_or(0) > 0 {
+                // the test may not care any more
+                let _ = came.send(());
+            }
+        });
+        Self { url, requests }
+    }
+
+    /// Waits until the client has sent something after it subscribed.
+    pub(crate) fn await_request(&self) {
+        self.requests.recv().unwrap();
     }
 }
 
@@ -133,7 +183,7 @@ pub(crate) fn run(mut command: Command, input: &[u8]) -> Run {
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
     // written by a thread: the child may print more than a pipe holds before it has read everything
-    let writer = std::thread::spawn(move || {
+    let writer = thread::spawn(move || {
         // a child that does not want its input closes it
         let _ = stdin.write_all(&input);
     });

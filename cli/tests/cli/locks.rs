@@ -1,9 +1,9 @@
 //! lock, elect, lease.
-use crate::harness::{Run, Store, interrupt, terminate};
+use crate::harness::{Run, SilentBroker, Store, interrupt, statestore, terminate};
 use serde_json::json;
 use std::{
     io::{BufRead as _, BufReader, Read as _},
-    process::{Child, ChildStdout},
+    process::{Child, ChildStdout, Command},
 };
 
 /// A running `statestore`, of which lines are read one by one.
@@ -14,7 +14,11 @@ struct Running {
 
 impl Running {
     fn start(store: &Store, arguments: &[&str]) -> Self {
-        let mut child = store.command(arguments).spawn().unwrap();
+        Self::spawn(store.command(arguments))
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Self { child, stdout }
     }
@@ -72,6 +76,17 @@ fn a_command_does_not_run_if_somebody_else_has_the_lock() {
     let run = store.run(["lock", "data", "--", "echo", "ran"]);
     run.assert_error(4, "not the name of a holder");
     assert_eq!(store.ok(["get", "data"]), "a\nb");
+    let run = store.run(["lock", "nightly", "--wait", "0", "--", "echo", "ran"]);
+    run.assert_error(1, "node-7");
+    store.ok([
+        "set",
+        "fenced",
+        "pump",
+        "--fence",
+        "000000000000001:00000:token",
+    ]);
+    let run = store.run(["lock", "fenced", "--", "echo", "ran"]);
+    run.assert_error(4, "protected by a fencing token");
     let run = store.run(["lock", "nightly", "--lease", "99ms", "--", "echo", "ran"]);
     run.assert_error(2, "too short");
 }
@@ -135,6 +150,61 @@ fn a_waiting_command_runs_after_the_holder_was_killed() {
     holder.child.kill().unwrap();
     assert_eq!(waiter.line(), "ran");
     assert_eq!(waiter.end().code, Some(0));
+}
+
+/// Other systems let it go on without its lock.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_is_killed_with_the_program_that_holds_its_lock() {
+    let store = Store::start();
+    let mut running = Running::start(&store, &["lock", "nightly", "--", "sh", "-c", STUBBORN]);
+    assert_eq!(running.line(), "started");
+    running.child.kill().unwrap();
+    // The end of its output is reached when nobody can write there any more.
+    assert_eq!(running.line(), "");
+}
+
+#[test]
+fn a_command_that_ended_by_a_signal_is_told_as_shells_do() {
+    let store = Store::start();
+    let run = store.run(["lock", "nightly", "--", "sh", "-c", "kill -KILL $$"]);
+    assert_eq!(run.code, Some(128 + 9));
+    let run = store.run(["lock", "nightly", "--", "/dev/null"]);
+    run.assert_error(126, "cannot run '/dev/null'");
+}
+
+#[test]
+fn a_command_has_the_input_and_output_of_this_program() {
+    let store = Store::start();
+    let run = store.run_with_input(["lock", "nightly", "--", "cat"], b"in\0out");
+    assert_eq!((run.code, &run.stdout[..]), (Some(0), &b"in\0out"[..]));
+}
+
+#[test]
+fn whoever_waits_ends_by_a_signal() {
+    for verb in [
+        &["lock", "nightly", "--", "echo", "ran"][..],
+        &["elect", "nightly"],
+    ] {
+        for (signal, code) in [(terminate as fn(&Child), 143), (interrupt, 130)] {
+            let broker = SilentBroker::start();
+            let arguments = [&["--url", &broker.url], verb].concat();
+            let waiter = Running::spawn(statestore(arguments));
+            broker.await_request();
+            signal(&waiter.child);
+            let run = waiter.end();
+            assert_eq!((run.code, &run.stdout[..]), (Some(code), &b""[..]));
+        }
+    }
+}
+
+#[test]
+fn a_leader_that_is_cut_off_ends() {
+    let store = Store::start();
+    let mut leader = Running::start(&store, &["elect", "gateway", "--lease", "500ms"]);
+    assert!(leader.line().starts_with("ELECTED\t"));
+    store.stop();
+    leader.end().assert_error(3, "the lead is lost");
 }
 
 #[test]

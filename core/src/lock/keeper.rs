@@ -6,7 +6,7 @@ use super::guard::{Guard, Release};
 use super::holder::Holder;
 use super::options::LeaseOptions;
 use super::validity::Validity;
-use super::{action, is_passing};
+use super::{action, is_passing, not_a_lock};
 use crate::client::backoff::Backoff;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::{Client, Condition, DelOptions, Hlc, SetOptions, SetOutcome, VdelOutcome};
@@ -58,14 +58,21 @@ pub(super) async fn acquire(
         .shared()
         .platform()
         .spawn(Box::pin(keeper.run(result)));
-    taken.await.unwrap_or_else(|_| {
-        Err(Error::new(
+    match taken.await {
+        // Nobody takes a lease with a token.
+        Ok(Err(error)) if error.kind() == ErrorKind::FencingTokenRequired => {
+            let reason =
+                "its key is protected by a fencing token, as only data is; it is left alone";
+            Err(not_a_lock(name, reason).with_source(error))
+        }
+        Ok(result) => result,
+        Err(_) => Err(Error::new(
             ErrorKind::Closed,
             Outcome::Unknown,
             action("taking the lease", name),
             "the runtime is shutting down",
-        ))
-    })
+        )),
+    }
 }
 
 #[derive(Debug)]

@@ -3,9 +3,11 @@ use super::guard::Guard;
 use super::holder::{self, Holder};
 use super::keeper;
 use super::options::LeaseOptions;
-use super::{action, invalid};
+use super::{invalid, not_a_lock};
 use crate::client::Client;
-use crate::error::{Error, ErrorKind, Outcome};
+use crate::error::Error;
+#[cfg(doc)]
+use crate::error::ErrorKind;
 use crate::{Entry, Hlc, Observation, Observer};
 use bytes::Bytes;
 use std::time::Duration;
@@ -130,19 +132,13 @@ pub(super) fn understand(
     entry: Entry,
 ) -> Result<Holding, Error> {
     let Entry { value, version } = entry;
-    let no_lease = |reason: String| {
-        let action = action("the lease", name);
-        Err(Error::new(
-            ErrorKind::NotALock,
-            Outcome::NotDone,
-            action,
-            reason,
-        ))
-    };
     if !holder::is_possible(&value) {
         let bytes = value.len();
-        return no_lease(format!(
-            "its key holds {bytes} bytes of data that are not the name of a holder; they are left alone"
+        return Err(not_a_lock(
+            name,
+            format!(
+                "its key holds {bytes} bytes of data that are not the name of a holder; they are left alone"
+            ),
         ));
     }
     let holder = Holder::new(value);
@@ -153,9 +149,12 @@ pub(super) fn understand(
         .saturating_sub(version.wall_ms());
     let age = Duration::from_secs(age / 1000);
     if holder.lease().is_none() && age > options.foreign_lease_max {
-        return no_lease(format!(
-            "its key holds data that was last written {age:?} ago, which no lease lasts without being renewed; \
-             it is left alone"
+        return Err(not_a_lock(
+            name,
+            format!(
+                "its key holds data that was last written {age:?} ago, which no lease lasts without being renewed; \
+                 it is left alone"
+            ),
         ));
     }
     Ok(Holding { holder, version })

@@ -71,6 +71,16 @@ fn invalid(verb: &str, name: &[u8], reason: impl Into<String>) -> Error {
     )
 }
 
+/// The key of a lease holds ordinary data.
+fn not_a_lock(name: &[u8], reason: impl Into<String>) -> Error {
+    Error::new(
+        ErrorKind::NotALock,
+        Outcome::NotDone,
+        action("the lease", name),
+        reason,
+    )
+}
+
 /// Whether the same request may succeed later, so that somebody who waits goes on waiting.
 fn is_passing(error: &Error) -> bool {
     error.is_retryable()

@@ -3,7 +3,7 @@ use crate::machine::Machine;
 use crate::world::World;
 use bytes::Bytes;
 use statestore::{
-    Acquisition, Client, ConnectionState, Error, ErrorKind, Guard, LeaseOptions, LockOptions,
+    Acquisition, Client, ConnectionState, Error, ErrorKind, Guard, Hlc, LeaseOptions, LockOptions,
     Outcome, Release, Renewal, SetOptions,
 };
 use std::time::Duration;
@@ -135,6 +135,18 @@ async fn ordinary_data_is_told_from_a_lease_and_left_alone() {
         );
         assert_eq!(world.value("lock").unwrap(), data);
     }
+
+    // What is fenced is data, whatever it looks like.
+    let fenced = SetOptions {
+        fencing_token: Some(Hlc::new(1, 0, "token").unwrap()),
+        ..SetOptions::default()
+    };
+    client.set_with("fenced", "pump", &fenced).await.unwrap();
+    let error = client.lease("fenced").unwrap().acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotALock, "{error}");
+    let error = client.lock("fenced").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotALock, "{error}");
+    assert_eq!(world.value("fenced").unwrap(), "pump");
 
     // It could be a client id, so somebody may hold it; but nobody holds a lease for so long without renewing it.
     client.set("lock", "21.5").await.unwrap();

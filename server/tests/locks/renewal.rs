@@ -3,6 +3,8 @@ use crate::lease::{SECOND, lasting, take, try_take};
 use crate::machine::Machine;
 use crate::world::World;
 use statestore::{Client, ErrorKind, Guard, LeaseOptions, Outcome, Release, Renewal, SetOptions};
+use std::io;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -55,19 +57,34 @@ async fn without_renewal_a_guard_ends_just_before_its_lease() {
         renewal: Renewal::Manual,
         ..lasting(10 * SECOND)
     };
-    let start = Instant::now();
+    // Its time counts from before a request is sent, however late the answer comes.
+    world.set_latency(SECOND / 2);
+    let sent = Instant::now();
     let guard = take(&one, &options).await;
-    assert_eq!(guard.valid_until(), start + options.validity());
+    assert_eq!(guard.valid_until(), sent + options.validity());
     sleep(5 * SECOND).await;
+    let sent = Instant::now();
     let renewed = guard.renew().await.unwrap();
     assert!(
         renewed > *guard.token(),
         "the key has a new version, the guard its old token"
     );
-    assert_eq!(guard.valid_until(), start + 5 * SECOND + options.validity());
+    assert_eq!(guard.valid_until(), sent + options.validity());
     assert_lost_before_the_store_ends_it(&world, &guard).await;
     assert_eq!(guard.renew().await.unwrap_err().kind(), ErrorKind::LockLost);
     assert_eq!(guard.release().await.unwrap(), Release::NotHeld);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_ends_before_its_lease_at_a_store_whose_clock_runs_fast() {
+    let world = World::start_at_speed(1_010);
+    let (one, _) = one_and_two(&world).await;
+    let options = LeaseOptions {
+        renewal: Renewal::Manual,
+        ..lasting(100 * SECOND)
+    };
+    let guard = take(&one, &options).await;
+    assert_lost_before_the_store_ends_it(&world, &guard).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,6 +188,23 @@ async fn a_guard_survives_a_restart_of_the_server_and_renews_soon_after_it() {
     sleep(60 * SECOND).await;
     assert!(guard.is_valid());
     assert!(try_take(&two, &lasting(SECOND)).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_failed_is_tried_again_sooner_than_the_next_one_is_due() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    let start = Instant::now();
+    let guard = take(&one, &lasting(30 * SECOND)).await;
+    // Whoever is so far ahead of the store is refused.
+    world.set_clock(-240_000);
+    sleep_until(start + 11 * SECOND).await;
+    assert_eq!(guard.reason().unwrap().kind(), ErrorKind::TimestampSkew);
+    world.set_clock(0);
+    sleep_until(start + 15 * SECOND).await;
+    let history = world.history();
+    assert_eq!(history.len(), 2, "renewed once, before 20 s have passed");
+    assert!(guard.is_valid() && guard.reason().is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -288,6 +322,49 @@ async fn a_dropped_guard_is_released_and_nothing_goes_on_renewing() {
     let end = history.last().unwrap();
     assert!(end.value.is_none() && end.at - start < SECOND);
     assert_eq!(history.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_is_told_if_a_dropped_guard_could_not_be_released() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone());
+    let _subscriber = tracing::subscriber::set_default(subscriber.finish());
+    let guard = take(&one, &lasting(SECOND)).await;
+    drop(guard);
+    sleep(60 * SECOND).await;
+    assert_eq!(log.text(), "");
+    let guard = take(&one, &lasting(SECOND)).await;
+    world.silence("one", true);
+    drop(guard);
+    sleep(60 * SECOND).await;
+    let text = log.text();
+    assert!(
+        text.contains("WARN") && text.contains("could not be given back"),
+        "{text}"
+    );
+}
+
+/// What was written to the log.
+#[derive(Debug, Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[tokio::test(start_paused = true)]
