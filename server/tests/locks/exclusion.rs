@@ -221,7 +221,7 @@ async fn exclude(seed: u64, faults: Faults) -> Counts {
         let machine = Machine::new(&world, name, chance.u64(..));
         let client = machine.connect().await;
         clients.push(client.clone());
-        let act = act(
+        let actor = act(
             machine.clone(),
             client,
             guards.clone(),
@@ -229,7 +229,7 @@ async fn exclude(seed: u64, faults: Faults) -> Counts {
             end,
             counts.clone(),
         );
-        actors.push(machine.run(act));
+        actors.push(machine.run(actor));
         machines.push(machine);
     }
     let mistakes = Arc::new(Mutex::new(Vec::new()));
@@ -246,8 +246,8 @@ async fn exclude(seed: u64, faults: Faults) -> Counts {
     while Instant::now() < end {
         if faults.spare_leases() {
             let stored = world.value("lock");
-            let mistaken = guards.mistaken(stored.as_deref());
-            assert!(mistaken.is_empty(), "seed {seed}: {mistaken:?} {stored:?}");
+            let wrong = guards.mistaken(stored.as_deref());
+            assert!(wrong.is_empty(), "seed {seed}: {wrong:?} {stored:?}");
         }
         sleep(Duration::from_millis(5)).await;
     }

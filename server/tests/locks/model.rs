@@ -16,6 +16,7 @@ const TTL_MS: u64 = 1_000;
 
 /// What is varied.
 #[derive(Debug, Clone, Copy)]
+#[allow(clippy::struct_excessive_bools, reason = "each is varied by itself")]
 struct Setup {
     /// The key is there at the beginning.
     exists: bool,
@@ -97,11 +98,12 @@ impl Run<'_> {
     }
 
     fn key_of(&self, writer: usize) -> Bytes {
-        match self.setup.is_apart {
-            true => [&self.key[..], &[self.writers[writer].letter]]
+        if self.setup.is_apart {
+            [&self.key[..], &[self.writers[writer].letter]]
                 .concat()
-                .into(),
-            false => self.key.clone(),
+                .into()
+        } else {
+            self.key.clone()
         }
     }
 

@@ -6,7 +6,7 @@ use statestore::{Client, Error, ErrorKind, Guard, LockOptions, Outcome};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 /// How long after the end of a lease a waiter has it at most, without the network.
 const HANDOVER: Duration = Duration::from_millis(100);
@@ -18,14 +18,16 @@ fn options(lease: Duration) -> LockOptions {
     }
 }
 
+/// Longer than anything takes here.
+const LONG: Duration = Duration::from_secs(3600);
+
 /// Begins to wait, and gives the guard with the time at which it was there.
 fn wait(client: &Client) -> JoinHandle<(Guard, Instant)> {
     let client = client.clone();
     tokio::spawn(async move {
-        let guard = client
-            .lock_with("lock", &options(30 * SECOND))
-            .await
-            .unwrap();
+        let options = options(30 * SECOND);
+        let guard = timeout(LONG, client.lock_with("lock", &options)).await;
+        let guard = guard.expect("it becomes free").unwrap();
         (guard, Instant::now())
     })
 }
@@ -256,12 +258,12 @@ async fn work_under_a_lock_ends_with_it() {
     );
 
     let world_of_work = world.clone();
-    let lost: Result<(), Error> = one
-        .with_lock("lock", &options(SECOND), async |_| {
-            world_of_work.silence("one", true);
-            std::future::pending::<()>().await;
-        })
-        .await;
+    let short = options(SECOND);
+    let endless = one.with_lock("lock", &short, async |_| {
+        world_of_work.silence("one", true);
+        std::future::pending::<()>().await;
+    });
+    let lost: Result<(), Error> = timeout(LONG, endless).await.expect("it is ended");
     let error = lost.unwrap_err();
     assert_eq!(
         (error.kind(), error.outcome()),
