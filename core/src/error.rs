@@ -16,6 +16,12 @@ pub enum ErrorKind {
     InvalidArgument = 1,
     /// The connection settings contradict each other, cannot be parsed, or name a file that cannot be used.
     InvalidSettings = 2,
+    /// A handle of a foreign language that was freed, or is one of something else.
+    InvalidHandle = 3,
+    /// The call cannot be made on this thread, because it would wait for itself.
+    WrongThread = 4,
+    /// A bug of this library was met; the client cannot be used any more.
+    Internal = 5,
     /// The broker could not be reached: name not found, connection refused, no answer in time.
     Unreachable = 10,
     /// The broker answered the CONNECT or the SUBSCRIBE with a refusal.
@@ -28,6 +34,8 @@ pub enum ErrorKind {
     Closed = 14,
     /// The broker's TLS certificate is not acceptable: signed by somebody unknown, expired, or made out to another name.
     Untrusted = 15,
+    /// The client was made before this process was forked from another one, which still has it.
+    Forked = 16,
     /// No response came in time.
     TimedOut = 20,
     /// As many requests wait as may wait.
@@ -38,6 +46,8 @@ pub enum ErrorKind {
     Rejected = 23,
     /// No state store listens behind the broker.
     NoStore = 24,
+    /// The caller cancelled the operation.
+    Cancelled = 25,
     /// The response is not what the protocol defines.
     InvalidResponse = 30,
     /// The response says that the remote procedure call itself failed.
@@ -83,20 +93,25 @@ impl ErrorKind {
     }
 
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 36] = [
         Self::InvalidArgument,
         Self::InvalidSettings,
+        Self::InvalidHandle,
+        Self::WrongThread,
+        Self::Internal,
         Self::Unreachable,
         Self::ConnectionRefused,
         Self::NotAuthenticated,
         Self::SessionLost,
         Self::Closed,
         Self::Untrusted,
+        Self::Forked,
         Self::TimedOut,
         Self::QueueFull,
         Self::TooLarge,
         Self::Rejected,
         Self::NoStore,
+        Self::Cancelled,
         Self::InvalidResponse,
         Self::Rpc,
         Self::LockHeld,
@@ -184,7 +199,10 @@ struct Inner {
 }
 
 impl Error {
-    pub(crate) fn new(
+    /// An error of what is built on this client: of a binding to another language, or of a test's double.
+    ///
+    /// `action` is what was tried and on what, `reason` why it failed.
+    pub fn new(
         kind: ErrorKind,
         outcome: Outcome,
         action: impl Into<String>,

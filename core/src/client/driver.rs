@@ -117,6 +117,8 @@ async fn connect_and_run(
             Ok(Err(lost)) => lost,
             Ok(Ok(())) => {
                 held = Some(Instant::now());
+                // Whoever learns that the connection is there also sees it.
+                shared.state.send_replace(ConnectionState::Connected);
                 if let Some(first) = first.take() {
                     // Nobody waits if the caller gave up connecting.
                     let _ = first.send(Ok(()));
@@ -124,7 +126,6 @@ async fn connect_and_run(
                     shared.core().exchange.counters.reconnects += 1;
                     shared.watches.resync();
                 }
-                shared.state.send_replace(ConnectionState::Connected);
                 connection.deliver();
                 match connection.run(false).await {
                     Err(lost) => lost,

@@ -155,7 +155,21 @@ impl Client {
         &self,
         key: impl AsRef<[u8]>,
         options: &UpdateOptions,
-        change: impl FnMut(Option<&Entry>) -> Option<V>,
+        mut change: impl FnMut(Option<&Entry>) -> Option<V>,
+    ) -> Result<UpdateOutcome, Error> {
+        let change = |old: Option<Entry>| std::future::ready(change(old.as_ref()));
+        update::update(self, key.as_ref(), options, change).await
+    }
+
+    /// Changes a key by what it holds, where the new value takes its time, as when another thread computes it.
+    ///
+    /// The time that `change` takes counts as time of the update, and the longer it is, the likelier somebody else is
+    /// faster.
+    pub async fn update_async<V: AsRef<[u8]>, F: Future<Output = Option<V>>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &UpdateOptions,
+        change: impl FnMut(Option<Entry>) -> F,
     ) -> Result<UpdateOutcome, Error> {
         update::update(self, key.as_ref(), options, change).await
     }

@@ -37,11 +37,11 @@ pub enum UpdateOutcome {
     Unchanged,
 }
 
-pub(super) async fn update<V: AsRef<[u8]>>(
+pub(super) async fn update<V: AsRef<[u8]>, F: Future<Output = Option<V>>>(
     client: &Client,
     key: &[u8],
     options: &UpdateOptions,
-    change: impl FnMut(Option<&Entry>) -> Option<V>,
+    change: impl FnMut(Option<Entry>) -> F,
 ) -> Result<UpdateOutcome, Error> {
     if key.is_empty() {
         return Err(invalid("updating", key, "the key is empty"));
@@ -74,9 +74,9 @@ struct Update<'a> {
 }
 
 impl Update<'_> {
-    async fn run<V: AsRef<[u8]>>(
+    async fn run<V: AsRef<[u8]>, F: Future<Output = Option<V>>>(
         &self,
-        mut change: impl FnMut(Option<&Entry>) -> Option<V>,
+        mut change: impl FnMut(Option<Entry>) -> F,
     ) -> Result<UpdateOutcome, Error> {
         let mut backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
         let mut failed = None;
@@ -84,7 +84,7 @@ impl Update<'_> {
             let timeout = self.left(failed.take())?;
             match self.get(timeout).await {
                 Ok(old) => {
-                    let Some(new) = change(old.as_ref()) else {
+                    let Some(new) = change(old.clone()).await else {
                         return Ok(UpdateOutcome::Unchanged);
                     };
                     let new = Bytes::copy_from_slice(new.as_ref());

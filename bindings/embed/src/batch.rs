@@ -1,0 +1,52 @@
+//! Wake-ups that wait for the end of a batch, so that a consumer is woken once for all that the batch brought.
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Tells a consumer that there is something for it.
+pub(crate) type Hook = Arc<dyn Fn() + Send + Sync>;
+
+thread_local! {
+    /// Present during a batch.
+    static DUE: RefCell<Option<Vec<Hook>>> = const { RefCell::new(None) };
+}
+
+/// Runs `work`, then calls the hooks that became due meanwhile.
+pub(crate) fn run(work: impl FnOnce()) {
+    DUE.with_borrow_mut(|due| *due = Some(Vec::new()));
+    // Even if `work` panics, nobody sleeps on.
+    let _end = End;
+    work();
+}
+
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let due = DUE.with_borrow_mut(Option::take);
+        for hook in due.into_iter().flatten() {
+            ring(&hook);
+        }
+    }
+}
+
+/// Calls the hook: now, or at the end of the batch that runs on this thread.
+pub(crate) fn call(hook: &Hook) {
+    let is_deferred = DUE.with_borrow_mut(|due| match due {
+        Some(due) => {
+            due.push(Arc::clone(hook));
+            true
+        }
+        None => false,
+    });
+    if !is_deferred {
+        ring(hook);
+    }
+}
+
+/// Calls a hook, whose panic is nobody else's business.
+fn ring(hook: &Hook) {
+    if catch_unwind(AssertUnwindSafe(|| hook())).is_err() {
+        tracing::error!("the hook of a mailbox panicked");
+    }
+}

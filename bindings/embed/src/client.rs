@@ -1,0 +1,380 @@
+//! One client, as a foreign language has it.
+use crate::blocking::{self, Stopped, Wait};
+use crate::dispatcher::{Dispatcher, Job};
+use crate::feed::Feed;
+use crate::held::Held;
+use crate::home::Home;
+use crate::mailbox::Mailbox;
+use crate::operation::{self, Operation};
+use crate::registry::Permit;
+use crate::runtime::{Lease, Runtime};
+use crate::subscription::Subscription;
+use crate::task::{Cause, Task};
+use statestore::{Error, ErrorKind, Outcome, Settings};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+/// A client of the state store that brings its own runtime.
+///
+/// Clones share one connection. It ends with [`close`](Self::close), or in the background when the last clone is dropped,
+/// and with it everything that was made from it.
+#[derive(Debug, Clone)]
+pub struct Client {
+    handle: Arc<Handle>,
+}
+
+/// Closes the client when the last of its users is gone.
+#[derive(Debug)]
+struct Handle {
+    inner: Held<Arc<Inner>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    settings: Mutex<Option<Settings>>,
+    /// Present from when it is connected.
+    core: OnceLock<statestore::Client>,
+    home: Arc<Home>,
+    /// Present until it is closed.
+    lease: Mutex<Option<Lease>>,
+    /// Made when the first callback is to be called.
+    dispatcher: Mutex<Option<Arc<Dispatcher>>>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let Ok(inner) = self.inner.get() else { return };
+        if !inner.home.is_closed() {
+            let inner = Arc::clone(inner);
+            let runtime = inner.home.runtime.clone();
+            runtime.spawn(async move {
+                inner.close().await;
+            });
+        }
+    }
+}
+
+impl Client {
+    /// A client that is not connected yet, but whose operations can be submitted: the first one is
+    /// [`connect`](Self::connect).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`]: the system gives no thread or no event queue.
+    pub fn new(settings: Settings) -> Result<Self, Error> {
+        let lease = Lease::take()?;
+        let runtime = &lease.runtime;
+        let home = Arc::new(Home::new(
+            Arc::clone(&runtime.executor),
+            runtime.handle.clone(),
+        ));
+        Ok(Self {
+            handle: Arc::new(Handle {
+                inner: Held::new(Arc::new(Inner {
+                    settings: Mutex::new(Some(settings)),
+                    core: OnceLock::new(),
+                    home,
+                    lease: Mutex::new(Some(lease)),
+                    dispatcher: Mutex::new(None),
+                })),
+            }),
+        })
+    }
+
+    /// Connects, and waits until the broker has accepted that; to be called once.
+    ///
+    /// # Errors
+    /// As [`statestore::Client::connect`]; the client is closed then.
+    pub fn connect(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
+        let inner = self.usable().cloned();
+        async move {
+            let inner = inner?;
+            let settings = lock(&inner.settings).take();
+            let settings = settings.ok_or_else(|| {
+                let reason = "it was connected before";
+                Error::new(
+                    ErrorKind::InvalidArgument,
+                    Outcome::NotDone,
+                    "connecting",
+                    reason,
+                )
+            })?;
+            match statestore::Client::connect(settings).await {
+                Ok(core) if inner.home.is_closed() => {
+                    core.close().await;
+                    Err(closed())
+                }
+                Ok(core) => {
+                    // Whoever took the settings is the only one to come here.
+                    let _ = inner.core.set(core);
+                    Ok(())
+                }
+                Err(error) => {
+                    inner.close().await;
+                    Err(error)
+                }
+            }
+        }
+    }
+
+    /// The client proper, for all that does not wait.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`], [`ErrorKind::Closed`], or [`ErrorKind::Internal`] after a panic.
+    pub fn core(&self) -> Result<&statestore::Client, Error> {
+        let inner = self.usable()?;
+        inner.core.get().ok_or_else(|| {
+            let reason = "it is not connected";
+            Error::new(ErrorKind::Closed, Outcome::NotDone, "the client", reason)
+        })
+    }
+
+    fn usable(&self) -> Result<&Arc<Inner>, Error> {
+        let inner = self.handle.inner.get()?;
+        if inner.home.is_poisoned() {
+            let reason = "a bug in the library was met; close this client and make a new one";
+            return Err(Error::new(
+                ErrorKind::Internal,
+                Outcome::NotDone,
+                "the client",
+                reason,
+            ));
+        }
+        if inner.home.is_closed() {
+            return Err(closed());
+        }
+        Ok(inner)
+    }
+
+    /// Whether it was closed, here or by [`close`](Self::close) of a clone. The connection may have ended before for
+    /// another reason: see [`statestore::Client::state`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn is_closed(&self) -> Result<bool, Error> {
+        Ok(self.handle.inner.get()?.home.is_closed())
+    }
+
+    /// Makes the client unusable after a panic that was caught outside of this crate.
+    pub fn poison(&self) {
+        if let Ok(inner) = self.handle.inner.get() {
+            inner.home.panicked();
+        }
+    }
+
+    /// Begins an operation, whose result becomes an item of a mailbox, made by `complete`.
+    ///
+    /// The future is polled for the first time by this call, on this thread; so the request is on its way when this
+    /// returns. Then it goes on by itself on the runtime's thread, where `complete` is called as well (or on that of a
+    /// canceller). Both must not block.
+    ///
+    /// The operation ends exactly once, however it ends: with what the future brought, or with [`ErrorKind::Cancelled`],
+    /// [`ErrorKind::Closed`] (the client was closed, or the runtime is gone) or [`ErrorKind::Internal`] (it panicked, and
+    /// the client is unusable). `action` says what is tried, for these errors.
+    ///
+    /// # Errors
+    /// The operation did not begin, and nothing will be posted: [`ErrorKind::Forked`], [`ErrorKind::Closed`],
+    /// [`ErrorKind::Internal`]; [`ErrorKind::QueueFull`] when there are 262,144 operations that are under way or whose
+    /// results nobody took.
+    pub fn submit<T, M>(
+        &self,
+        action: &'static str,
+        future: impl Future<Output = Result<T, Error>> + Send + 'static,
+        mailbox: &Arc<Mailbox<M>>,
+        complete: impl FnOnce(Result<T, Error>) -> M + Send + 'static,
+    ) -> Result<Operation, Error>
+    where
+        T: Send + 'static,
+        M: Send + 'static,
+    {
+        let home = &self.usable()?.home;
+        let permit = Permit::take(home, action)?;
+        let mailbox = Arc::clone(mailbox);
+        let work = |reason| operation::work(action, future, mailbox, complete, permit, reason);
+        let task = home
+            .registry
+            .enter(|place| Task::new(Arc::clone(home), place, work));
+        Arc::clone(&task).run();
+        if home.registry.has_ended() {
+            task.end(Cause::Closed);
+        }
+        Ok(Operation::new(task))
+    }
+
+    /// Waits for a future on this thread.
+    ///
+    /// # Errors
+    /// See [`Stopped`]; among its errors is [`ErrorKind::WrongThread`] on a thread of the runtime, where nothing would
+    /// ever come. On the thread of the callbacks waiting is allowed.
+    pub fn wait<T>(
+        &self,
+        action: &'static str,
+        future: impl Future<Output = Result<T, Error>>,
+        wait: Wait<'_>,
+    ) -> Result<T, Stopped> {
+        let inner = self.handle.inner.get()?;
+        if Runtime::is_current() {
+            let reason = "this thread runs all connections and must not wait";
+            return Err(wrong_thread(action, reason).into());
+        }
+        // Timers and tasks are those of the runtime, also when the future is dropped.
+        let _guard = inner.home.runtime.enter();
+        let waited = catch_unwind(AssertUnwindSafe(|| blocking::wait(future, wait)));
+        match waited {
+            Ok(result) => Ok(result??),
+            Err(_) if inner.home.panicked() == Cause::Closed => Err(closed().into()),
+            Err(_) => {
+                let reason = "a bug in the library; the client cannot be used any more";
+                Err(Error::new(ErrorKind::Internal, Outcome::Unknown, action, reason).into())
+            }
+        }
+    }
+
+    /// Has a callback told what a feed brings, on the thread of the callbacks.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit); the callback is dropped on this thread then.
+    pub fn subscribe<T: Send + 'static>(
+        &self,
+        feed: &Feed<T>,
+        callback: impl FnMut(Option<T>) + Send + 'static,
+    ) -> Result<Subscription, Error> {
+        let mailbox = self.callbacks()?;
+        let permit = Permit::take(&self.usable()?.home, "subscribing")?;
+        Subscription::begin(feed, Box::new(callback), mailbox, permit)
+    }
+
+    /// The mailbox of the thread that runs the callbacks of this client, one after the other. The thread begins with the
+    /// first call of this.
+    ///
+    /// A callback may wait. It may not [`close`](Self::close) the client, because that waits for the callbacks.
+    ///
+    /// # Errors
+    /// As [`core`](Self::core); [`ErrorKind::Internal`] if the system gives no thread.
+    pub fn callbacks(&self) -> Result<Arc<Mailbox<Job>>, Error> {
+        let inner = self.usable()?;
+        let mut dispatcher = lock(&inner.dispatcher);
+        let started = match &*dispatcher {
+            Some(dispatcher) => Arc::clone(dispatcher),
+            None => Arc::new(Dispatcher::start(Arc::clone(&inner.home)).map_err(|error| {
+                let action = "starting the thread for callbacks";
+                Error::new(
+                    ErrorKind::Internal,
+                    Outcome::NotDone,
+                    action,
+                    error.to_string(),
+                )
+            })?),
+        };
+        let mailbox = Arc::clone(started.mailbox());
+        *dispatcher = Some(started);
+        drop(dispatcher);
+        if inner.home.is_closed() {
+            inner.stop_dispatcher();
+            return Err(closed());
+        }
+        Ok(mailbox)
+    }
+
+    /// Whether this thread is the one that runs the callbacks of this client.
+    pub fn is_in_callback(&self) -> bool {
+        let Ok(inner) = self.handle.inner.get() else {
+            return false;
+        };
+        let dispatcher = lock(&inner.dispatcher);
+        dispatcher.as_ref().is_some_and(|it| it.is_current())
+    }
+
+    /// Closes the connection, ends all operations that are under way, and stops the runtime if no other client is left.
+    /// Closing again does nothing.
+    ///
+    /// This may be submitted from a callback; nothing waits for the callbacks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn close_async(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
+        let inner = self.handle.inner.get().cloned();
+        async move {
+            inner?.close().await;
+            Ok(())
+        }
+    }
+
+    /// The same, and waits until the last callback has returned and the threads have ended.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`]; [`ErrorKind::WrongThread`] in a callback of this client, where nothing happens then.
+    pub fn close(&self, wait: Wait<'_>) -> Result<(), Stopped> {
+        const ACTION: &str = "closing the client";
+        let inner = Arc::clone(self.handle.inner.get()?);
+        if self.is_in_callback() {
+            let reason = "a callback of the client cannot wait for the callbacks; close it from another thread";
+            return Err(wrong_thread(ACTION, reason).into());
+        }
+        let closing = Arc::clone(&inner);
+        let runtime = self.wait(
+            ACTION,
+            async move {
+                let runtime = closing.close().await;
+                let dispatcher = lock(&closing.dispatcher).clone();
+                if let Some(dispatcher) = &dispatcher {
+                    dispatcher.ended().await;
+                }
+                Ok((runtime, dispatcher))
+            },
+            wait,
+        );
+        let (runtime, dispatcher) = runtime?;
+        if let Some(dispatcher) = dispatcher {
+            dispatcher.join();
+        }
+        if let Some(runtime) = runtime {
+            runtime.join();
+        }
+        Ok(())
+    }
+
+    /// As [`close`](Self::close), giving up at a deadline; what was begun goes on in the background then.
+    ///
+    /// # Errors
+    /// As [`close`](Self::close), and [`Stopped::TimedOut`].
+    pub fn close_within(&self, deadline: Instant) -> Result<(), Stopped> {
+        self.close(Wait {
+            deadline: Some(deadline),
+            ..Wait::default()
+        })
+    }
+}
+
+impl Inner {
+    /// Closes it; the runtime, if this was its last client.
+    async fn close(&self) -> Option<Arc<Runtime>> {
+        self.home.close();
+        if let Some(core) = self.core.get() {
+            core.close().await;
+        }
+        self.home.registry.end(Cause::Closed);
+        self.stop_dispatcher();
+        let lease = lock(&self.lease).take();
+        lease.and_then(Lease::end)
+    }
+
+    fn stop_dispatcher(&self) {
+        if let Some(dispatcher) = &*lock(&self.dispatcher) {
+            dispatcher.stop();
+        }
+    }
+}
+
+pub(crate) fn closed() -> Error {
+    let reason = "it was closed";
+    Error::new(ErrorKind::Closed, Outcome::NotDone, "the client", reason)
+}
+
+fn wrong_thread(action: &str, reason: &str) -> Error {
+    Error::new(ErrorKind::WrongThread, Outcome::NotDone, action, reason)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,158 @@
+//! The thread that runs the callbacks of a client.
+use crate::home::Home;
+use crate::mailbox::Mailbox;
+use crate::process::Process;
+use crate::registry::Idle;
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{JoinHandle, Thread, ThreadId};
+use tokio::sync::watch;
+
+/// A call of a callback.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// Items taken at a time; after them it looks whether it is to end.
+const BATCH: usize = 1024;
+
+/// Runs jobs one after the other, on a thread of its own, until it was told to stop and everything is done that was begun.
+pub(crate) struct Dispatcher {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    process: Process,
+}
+
+struct Shared {
+    mailbox: Arc<Mailbox<Job>>,
+    bell: Arc<Bell>,
+    home: Arc<Home>,
+    is_stopping: AtomicBool,
+    has_ended: watch::Sender<bool>,
+}
+
+/// Wakes the thread.
+#[derive(Debug, Default)]
+struct Bell(OnceLock<Thread>);
+
+impl Bell {
+    fn ring(&self) {
+        if let Some(thread) = self.0.get() {
+            thread.unpark();
+        }
+    }
+}
+
+impl Dispatcher {
+    pub(crate) fn start(home: Arc<Home>) -> io::Result<Self> {
+        let bell = Arc::new(Bell::default());
+        let hook = Arc::clone(&bell);
+        let shared = Arc::new(Shared {
+            mailbox: Mailbox::new(move || hook.ring()),
+            bell,
+            home,
+            is_stopping: AtomicBool::new(false),
+            has_ended: watch::Sender::new(false),
+        });
+        let mine = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("statestore-calls".into())
+            .spawn(move || mine.run())?;
+        // Nobody has the mailbox yet, so nothing rings before the bell has its thread.
+        let _ = shared.bell.0.set(thread.thread().clone());
+        let idle: Arc<dyn Idle> = Arc::clone(&shared) as _;
+        shared.home.registry.on_idle(Some(idle));
+        Ok(Self {
+            shared,
+            thread: Mutex::new(Some(thread)),
+            process: Process::current(),
+        })
+    }
+
+    pub(crate) fn mailbox(&self) -> &Arc<Mailbox<Job>> {
+        &self.shared.mailbox
+    }
+
+    /// Whether this is its thread.
+    pub(crate) fn is_current(&self) -> bool {
+        self.thread_id() == Some(std::thread::current().id())
+    }
+
+    fn thread_id(&self) -> Option<ThreadId> {
+        self.shared.bell.0.get().map(Thread::id)
+    }
+
+    /// Lets it end once every operation has ended and its callback has returned.
+    pub(crate) fn stop(&self) {
+        self.shared.is_stopping.store(true, Ordering::SeqCst);
+        self.shared.bell.ring();
+    }
+
+    /// Ready when its last job has returned; never on its own thread.
+    pub(crate) async fn ended(&self) {
+        let mut has_ended = self.shared.has_ended.subscribe();
+        // The sender lives as long as `self`.
+        let _ = has_ended.wait_for(|ended| *ended).await;
+    }
+
+    /// Waits for its thread, which must have [ended](Self::ended).
+    pub(crate) fn join(&self) {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take()
+            && self.process.is_here()
+        {
+            // Its jobs are caught when they panic.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        loop {
+            let has_more = self.mailbox.drain(BATCH, |job| {
+                if catch_unwind(AssertUnwindSafe(job)).is_err() {
+                    self.home.panicked();
+                }
+            });
+            if has_more {
+                continue;
+            }
+            if self.is_stopping.load(Ordering::SeqCst)
+                && self.home.registry.is_idle()
+                && self.mailbox.close_if_empty()
+            {
+                self.home.registry.on_idle(None);
+                self.has_ended.send_replace(true);
+                return;
+            }
+            std::thread::park();
+        }
+    }
+}
+
+impl Idle for Shared {
+    fn idle(&self) {
+        if self.is_stopping.load(Ordering::SeqCst) {
+            self.bell.ring();
+        }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("mailbox", &self.mailbox)
+            .field("is_stopping", &self.is_stopping)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Dispatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dispatcher")
+            .field("shared", &self.shared)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,90 @@
+//! Runs operations on the runtime's thread, many at a time.
+use crate::batch;
+use crate::task::{Cause, Task};
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+/// The operations that can go on. One task of the runtime takes them all in one go, which is cheaper than a task for each.
+#[derive(Debug, Default)]
+pub(crate) struct Executor {
+    ready: Mutex<Ready>,
+}
+
+#[derive(Debug, Default)]
+struct Ready {
+    tasks: Vec<Arc<Task>>,
+    /// Present while the executor sleeps.
+    waker: Option<Waker>,
+    is_stopping: bool,
+    has_ended: bool,
+}
+
+impl Executor {
+    /// Lets a task go on. After the end of the runtime it is ended instead.
+    pub(crate) fn schedule(&self, task: Arc<Task>) {
+        let waker = {
+            let mut ready = self.ready();
+            if ready.has_ended {
+                drop(ready);
+                task.end(Cause::Closed);
+                return;
+            }
+            ready.tasks.push(task);
+            ready.waker.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Lets [`run`](Self::run) return.
+    pub(crate) fn stop(&self) {
+        let waker = {
+            let mut ready = self.ready();
+            ready.is_stopping = true;
+            ready.waker.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Runs tasks until it is stopped.
+    pub(crate) async fn run(&self) {
+        let mut tasks = Vec::new();
+        poll_fn(|context| {
+            {
+                let mut ready = self.ready();
+                if ready.is_stopping {
+                    return Poll::Ready(());
+                }
+                if ready.tasks.is_empty() {
+                    match &mut ready.waker {
+                        Some(waker) => waker.clone_from(context.waker()),
+                        none => *none = Some(context.waker().clone()),
+                    }
+                    return Poll::Pending;
+                }
+                std::mem::swap(&mut ready.tasks, &mut tasks);
+            }
+            batch::run(|| tasks.drain(..).for_each(Task::run));
+            // Others first: what came meanwhile is the next batch.
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Ends what is left, after the runtime has ended.
+    pub(crate) fn end(&self) {
+        let tasks = {
+            let mut ready = self.ready();
+            ready.has_ended = true;
+            std::mem::take(&mut ready.tasks)
+        };
+        for task in tasks {
+            task.end(Cause::Closed);
+        }
+    }
+
+    fn ready(&self) -> MutexGuard<'_, Ready> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,266 @@
+//! What is held: a lock, or the lead of an election.
+use crate::held::Held;
+use bytes::Bytes;
+use statestore::{
+    DelOptions, DelOutcome, Error, ErrorKind, Guard as CoreGuard, Hlc, Holder,
+    Leadership as CoreLeadership, Outcome, Release, SetOptions, SetOutcome, VdelOutcome,
+};
+use std::sync::Arc;
+use tokio::sync::RwLock;
+
+/// Holds a lease, and knows when it does not hold it any more; see [`statestore::Guard`]. Clones share it.
+///
+/// Dropping the last one gives the lease back in the background.
+#[derive(Debug)]
+pub struct Guard {
+    inner: Held<Arc<Inner>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    name: Bytes,
+    holder: Holder,
+    token: Hlc,
+    /// `None` once it was given back. Writes read it, giving back writes it, so that the lease stays until they are done.
+    holds: RwLock<Option<Holds>>,
+}
+
+#[derive(Debug)]
+enum Holds {
+    Lock(CoreGuard),
+    Lead(CoreLeadership),
+}
+
+impl Holds {
+    fn guard(&self) -> &CoreGuard {
+        match self {
+            Self::Lock(guard) => guard,
+            Self::Lead(leadership) => leadership.guard(),
+        }
+    }
+}
+
+impl Guard {
+    pub(crate) fn of_lock(guard: CoreGuard) -> Self {
+        Self::new(Holds::Lock(guard))
+    }
+
+    pub(crate) fn of_lead(leadership: CoreLeadership) -> Self {
+        Self::new(Holds::Lead(leadership))
+    }
+
+    fn new(holds: Holds) -> Self {
+        let guard = holds.guard();
+        Self {
+            inner: Held::new(Arc::new(Inner {
+                name: Bytes::copy_from_slice(guard.name()),
+                holder: guard.holder().clone(),
+                token: guard.token().clone(),
+                holds: RwLock::new(Some(holds)),
+            })),
+        }
+    }
+
+    /// The key of the lease.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`], as for all that follows.
+    pub fn name(&self) -> Result<&Bytes, Error> {
+        Ok(&self.inner.get()?.name)
+    }
+
+    /// As [`statestore::Guard::holder`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn holder(&self) -> Result<&Holder, Error> {
+        Ok(&self.inner.get()?.holder)
+    }
+
+    /// As [`statestore::Guard::token`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn token(&self) -> Result<&Hlc, Error> {
+        Ok(&self.inner.get()?.token)
+    }
+
+    /// As [`statestore::Guard::is_valid`]; `false` as soon as it is being given back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn is_valid(&self) -> Result<bool, Error> {
+        let holds = self.inner.get()?.holds.try_read();
+        Ok(holds.is_ok_and(|holds| holds.as_ref().is_some_and(|it| it.guard().is_valid())))
+    }
+
+    /// As [`statestore::Guard::check`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`], [`ErrorKind::LockLost`].
+    pub fn check(&self) -> Result<(), Error> {
+        let holds = self.inner.get()?.holds.try_read();
+        match holds.as_ref().ok().and_then(|holds| holds.as_ref()) {
+            Some(holds) => holds.guard().check(),
+            None => Err(given_back("holding the lease")),
+        }
+    }
+
+    /// As [`statestore::Guard::reason`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn reason(&self) -> Result<Option<Error>, Error> {
+        let holds = self.inner.get()?.holds.try_read().ok();
+        Ok(holds.and_then(|holds| holds.as_ref()?.guard().reason()))
+    }
+
+    /// Ready as soon as the lease is not certainly held any more; keeps nothing alive.
+    pub fn lost(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
+        let lost = self.inner.get().map(|inner| {
+            let holds = inner.holds.try_read().ok();
+            holds.and_then(|holds| Some(holds.as_ref()?.guard().lost()))
+        });
+        async move {
+            if let Some(lost) = lost? {
+                lost.await;
+            }
+            Ok(())
+        }
+    }
+
+    /// As [`statestore::Guard::renew`].
+    pub fn renew(&self) -> impl Future<Output = Result<Hlc, Error>> + Send + 'static + use<> {
+        let inner = self.inner.get().cloned();
+        async move {
+            let inner = inner?;
+            let holds = inner.holds.read().await;
+            held(holds.as_ref(), "renewing the lease")?
+                .guard()
+                .renew()
+                .await
+        }
+    }
+
+    /// As [`statestore::Guard::set_with`].
+    pub fn set(
+        &self,
+        key: Bytes,
+        value: Bytes,
+        options: SetOptions,
+    ) -> impl Future<Output = Result<SetOutcome, Error>> + Send + 'static + use<> {
+        let inner = self.inner.get().cloned();
+        async move {
+            let inner = inner?;
+            let holds = inner.holds.read().await;
+            let guard = held(holds.as_ref(), WRITING)?.guard();
+            guard.set_with(key, value, &options).await
+        }
+    }
+
+    /// As [`statestore::Guard::del_with`].
+    pub fn del(
+        &self,
+        key: Bytes,
+        options: DelOptions,
+    ) -> impl Future<Output = Result<DelOutcome, Error>> + Send + 'static + use<> {
+        let inner = self.inner.get().cloned();
+        async move {
+            let inner = inner?;
+            let holds = inner.holds.read().await;
+            let guard = held(holds.as_ref(), WRITING)?.guard();
+            guard.del_with(key, &options).await
+        }
+    }
+
+    /// As [`statestore::Guard::vdel_with`].
+    pub fn vdel(
+        &self,
+        key: Bytes,
+        value: Bytes,
+        options: DelOptions,
+    ) -> impl Future<Output = Result<VdelOutcome, Error>> + Send + 'static + use<> {
+        let inner = self.inner.get().cloned();
+        async move {
+            let inner = inner?;
+            let holds = inner.holds.read().await;
+            let guard = held(holds.as_ref(), WRITING)?.guard();
+            guard.vdel_with(key, value, &options).await
+        }
+    }
+
+    /// As [`statestore::Leadership::proclaim`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if this is the guard of a plain lock.
+    pub fn proclaim(
+        &self,
+        value: Bytes,
+    ) -> impl Future<Output = Result<SetOutcome, Error>> + Send + 'static + use<> {
+        let inner = self.inner.get().cloned();
+        async move {
+            let inner = inner?;
+            let holds = inner.holds.read().await;
+            match held(holds.as_ref(), "proclaiming")? {
+                Holds::Lead(leadership) => leadership.proclaim(value).await,
+                Holds::Lock(_) => Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    Outcome::NotDone,
+                    "proclaiming",
+                    "this is the guard of a lock, not of an election",
+                )),
+            }
+        }
+    }
+
+    /// Gives the lease back, as [`statestore::Guard::release`] does, or resigns, as
+    /// [`statestore::Leadership::resign`] does. Writes that are under way are waited for.
+    pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + 'static + use<> {
+        let inner = self.inner.get().cloned();
+        async move {
+            let holds = inner?.holds.write().await.take();
+            match holds {
+                Some(Holds::Lock(guard)) => guard.release().await,
+                Some(Holds::Lead(leadership)) => leadership.resign().await,
+                None => Ok(Release::NotHeld),
+            }
+        }
+    }
+
+    /// As [`statestore::Guard::leave`]; for the lead of an election as [`release`](Self::release).
+    pub fn leave(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
+        let inner = self.inner.get().cloned();
+        async move {
+            let holds = inner?.holds.write().await.take();
+            match holds {
+                Some(Holds::Lock(guard)) => guard.leave().await,
+                Some(Holds::Lead(leadership)) => drop(leadership.resign().await?),
+                None => {}
+            }
+            Ok(())
+        }
+    }
+}
+
+const WRITING: &str = "writing under the lease";
+
+fn held<'a>(holds: Option<&'a Holds>, action: &str) -> Result<&'a Holds, Error> {
+    holds.ok_or_else(|| given_back(action))
+}
+
+fn given_back(action: &str) -> Error {
+    Error::new(
+        ErrorKind::LockLost,
+        Outcome::NotDone,
+        action,
+        "the lease was given back",
+    )
+}
+
+impl Clone for Guard {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.share(),
+        }
+    }
+}

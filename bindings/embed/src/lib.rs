@@ -1,0 +1,113 @@
+//! What the bindings of `statestore` to other languages share.
+//!
+//! A Rust program brings its own tokio runtime and needs nothing of this. A C, Python or Node program has none; it has
+//! threads that block, an event loop of its own, or callbacks. This crate stands between the two, and knows none of these
+//! languages.
+//!
+//! ```
+//! use statestore::{GetOptions, Settings, SetOptions};
+//! use statestore_embed::{Client, Mailbox, Wait};
+//!
+//! # let server = statestored::RunningServer::start(statestored::config::Config::in_memory())?;
+//! # let url = server.url();
+//! let client = Client::new(Settings::from_url(&url)?)?;
+//! client.wait("connecting", client.connect(), Wait::default()).unwrap();
+//!
+//! // A call that blocks.
+//! let set = client.set("greeting".into(), "hello".into(), SetOptions::default());
+//! client.wait("setting", set, Wait::default()).unwrap();
+//!
+//! // A call whose result comes through a mailbox, here into a channel of the foreign side.
+//! let (wake, woken) = std::sync::mpsc::channel();
+//! let mailbox = Mailbox::new(move || wake.send(()).unwrap());
+//! let get = client.get("greeting".into(), GetOptions::default());
+//! client.submit("getting", get, &mailbox, |result| result)?;
+//! woken.recv()?;
+//! mailbox.drain(usize::MAX, |result| {
+//!     let entry = result.unwrap().unwrap();
+//!     assert_eq!(entry.value, "hello");
+//! });
+//!
+//! client.close(Wait::default()).unwrap();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Clients
+//! [`Client`] has every verb of [`statestore::Client`], with the same words and the option types of that crate, as a future
+//! that owns its arguments and can be awaited anywhere. [`Scan`], [`Guard`], [`Lease`], [`Election`] and [`Feed`] are the
+//! things that a client gives. What does not wait (the client id, the counters) is asked of [`Client::core`].
+//!
+//! There are three ways to run such a future:
+//! - [`Client::wait`] blocks the thread, with a deadline and an interruption hook if wanted. The request is sent and its
+//!   answer is read on the thread that waits.
+//! - [`Client::submit`] makes it an [`Operation`], which goes on by itself and can be cancelled. Its result is posted to a
+//!   [`Mailbox`], whose hook wakes the consumer once for many results: a dispatcher thread, an asyncio loop
+//!   (`call_soon_threadsafe`, or a socket or [`Signal`] in its selector, which needs no lock of the interpreter), a
+//!   thread-safe function of Node.
+//! - Callbacks: [`Client::callbacks`] is the mailbox of one thread for each client, which runs jobs one after the other.
+//!
+//! Operations and waits are refused when they can come to nothing: with [`Forked`], [`Closed`], [`Internal`] after a panic,
+//! [`WrongThread`] when the runtime's thread is to wait for itself.
+//!
+//! # Feeds
+//! What happens again and again is a [`Feed`]: [`Client::observe`], [`Client::states`], [`Lease::observe`],
+//! [`Election::observe`]. It is bounded at its origin, whoever is slow. It can be waited for ([`Feed::next`]), looked at
+//! ([`Feed::try_next`] after the hook of [`Feed::on_ready`] was called), or told to a callback on the thread of the callbacks
+//! ([`Client::subscribe`]).
+//!
+//! # The runtime
+//! All clients of a process share one tokio runtime with one thread, which also runs the operations. It begins with the
+//! first client and ends with the last one: [`Client::close`] waits for its end, everything else leaves it to end by itself.
+//! Nothing happens when the library is loaded, and signals are left alone.
+//!
+//! # Forks
+//! In a forked child, everything that was inherited answers with [`Forked`], and dropping it does nothing: it waits for no
+//! thread, and the parent's connection stays. New clients get a runtime of their own. That is so on Unix from when the first
+//! client was made.
+//!
+//! # Panics
+//! A panic in a future, in making an item of its result, or in a callback is caught. The operation ends with [`Internal`],
+//! and the client is unusable from then on: [`Client::poison`] is for panics that a binding catches itself.
+//!
+//! [`Forked`]: statestore::ErrorKind::Forked
+//! [`Closed`]: statestore::ErrorKind::Closed
+//! [`Internal`]: statestore::ErrorKind::Internal
+//! [`WrongThread`]: statestore::ErrorKind::WrongThread
+#![deny(unsafe_code)]
+
+mod batch;
+mod blocking;
+mod client;
+mod dispatcher;
+mod executor;
+mod feed;
+mod guard;
+mod held;
+mod home;
+mod lock;
+pub mod log;
+mod mailbox;
+mod operation;
+#[allow(unsafe_code, reason = "learning of forks needs a foreign function")]
+mod process;
+mod registry;
+mod runtime;
+mod scan;
+#[cfg(unix)]
+mod signal;
+mod subscription;
+mod task;
+mod verbs;
+
+pub use blocking::{Stopped, Wait};
+pub use client::Client;
+pub use dispatcher::Job;
+pub use feed::Feed;
+pub use guard::Guard;
+pub use lock::{Acquisition, Election, Lease};
+pub use mailbox::Mailbox;
+pub use operation::Operation;
+pub use scan::Scan;
+#[cfg(unix)]
+pub use signal::Signal;
+pub use subscription::Subscription;

@@ -1,0 +1,182 @@
+//! Leases, locks and elections.
+use crate::client::Client;
+use crate::feed::Feed;
+use crate::guard::Guard;
+use crate::held::Held;
+use bytes::Bytes;
+use statestore::{
+    Acquisition as CoreAcquisition, Election as CoreElection, Error, Holding, Leader,
+    Lease as CoreLease, LeaseOptions, LockOptions, Release,
+};
+use std::sync::Arc;
+
+/// What an attempt to take a lease brought; see [`statestore::Acquisition`].
+#[derive(Debug)]
+pub enum Acquisition {
+    /// It is ours.
+    Acquired(Guard),
+    /// Somebody else has it; `None` if he gave it back before he could be named.
+    Held(Option<Holding>),
+}
+
+/// A lease by its name; see [`statestore::Lease`]. Clones share it.
+#[derive(Debug)]
+pub struct Lease {
+    core: Held<Arc<CoreLease>>,
+    client: Client,
+}
+
+/// An election by its name; see [`statestore::Election`]. Clones share it.
+#[derive(Debug)]
+pub struct Election {
+    core: Held<Arc<CoreElection>>,
+    client: Client,
+}
+
+impl Client {
+    /// As [`statestore::Client::lease_with`].
+    ///
+    /// # Errors
+    /// As there, and as [`core`](Self::core).
+    pub fn lease(&self, name: &[u8], options: &LeaseOptions) -> Result<Lease, Error> {
+        let core = self.core()?.lease_with(name, options)?;
+        Ok(Lease {
+            core: Held::new(Arc::new(core)),
+            client: self.clone(),
+        })
+    }
+
+    /// As [`statestore::Client::lock_with`].
+    pub fn lock(
+        &self,
+        name: Bytes,
+        options: LockOptions,
+    ) -> impl Future<Output = Result<Guard, Error>> + Send + 'static + use<> {
+        let core = self.core().cloned();
+        async move { core?.lock_with(name, &options).await.map(Guard::of_lock) }
+    }
+
+    /// As [`statestore::Client::election_with`].
+    ///
+    /// # Errors
+    /// As there, and as [`core`](Self::core).
+    pub fn election(&self, name: &[u8], options: &LockOptions) -> Result<Election, Error> {
+        let core = self.core()?.election_with(name, options)?;
+        Ok(Election {
+            core: Held::new(Arc::new(core)),
+            client: self.clone(),
+        })
+    }
+}
+
+impl Lease {
+    /// As [`statestore::Lease::acquire`].
+    pub fn acquire(
+        &self,
+    ) -> impl Future<Output = Result<Acquisition, Error>> + Send + 'static + use<> {
+        let core = self.core();
+        async move {
+            Ok(match core?.acquire().await? {
+                CoreAcquisition::Acquired(guard) => Acquisition::Acquired(Guard::of_lock(guard)),
+                CoreAcquisition::Held(holding) => Acquisition::Held(holding),
+            })
+        }
+    }
+
+    /// As [`statestore::Lease::release`].
+    pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + 'static + use<> {
+        let core = self.core();
+        async move { core?.release().await }
+    }
+
+    /// As [`statestore::Lease::holder`].
+    pub fn holder(
+        &self,
+    ) -> impl Future<Output = Result<Option<Holding>, Error>> + Send + 'static + use<> {
+        let core = self.core();
+        async move { core?.holder().await }
+    }
+
+    /// As [`statestore::Lease::observe`]; the feed gives what [`statestore::HolderObserver::next`] gives.
+    pub fn observe(
+        &self,
+    ) -> impl Future<Output = Result<Feed<Result<Option<Holding>, Error>>, Error>> + Send + 'static + use<>
+    {
+        let (core, client) = (self.core(), self.client.clone());
+        async move {
+            let mut holders = core?.observe().await?;
+            Feed::pumped(&client, "following a lease", async move |sender| {
+                while let Some(holder) = holders.next().await {
+                    if sender.send(holder).await.is_err() {
+                        return;
+                    }
+                }
+            })
+        }
+    }
+
+    fn core(&self) -> Result<Arc<CoreLease>, Error> {
+        self.client.core()?;
+        self.core.get().cloned()
+    }
+}
+
+impl Election {
+    /// As [`statestore::Election::campaign`]; the guard is that of the lead.
+    pub fn campaign(
+        &self,
+        value: Bytes,
+    ) -> impl Future<Output = Result<Guard, Error>> + Send + 'static + use<> {
+        let core = self.core();
+        async move { core?.campaign(value).await.map(Guard::of_lead) }
+    }
+
+    /// As [`statestore::Election::leader`].
+    pub fn leader(
+        &self,
+    ) -> impl Future<Output = Result<Option<Leader>, Error>> + Send + 'static + use<> {
+        let core = self.core();
+        async move { core?.leader().await }
+    }
+
+    /// As [`statestore::Election::observe`]; the feed gives what [`statestore::LeaderObserver::next`] gives.
+    pub fn observe(
+        &self,
+    ) -> impl Future<Output = Result<Feed<Result<Option<Leader>, Error>>, Error>> + Send + 'static + use<>
+    {
+        let (core, client) = (self.core(), self.client.clone());
+        async move {
+            let mut leaders = core?.observe().await?;
+            Feed::pumped(&client, "following an election", async move |sender| {
+                while let Some(leader) = leaders.next().await {
+                    if sender.send(leader).await.is_err() {
+                        return;
+                    }
+                }
+            })
+        }
+    }
+
+    fn core(&self) -> Result<Arc<CoreElection>, Error> {
+        self.client.core()?;
+        self.core.get().cloned()
+    }
+}
+
+impl Clone for Lease {
+    fn clone(&self) -> Self {
+        Self {
+            core: self.core.share(),
+            client: self.client.clone(),
+        }
+    }
+}
+
+impl Clone for Election {
+    fn clone(&self) -> Self {
+        Self {
+            core: self.core.share(),
+            client: self.client.clone(),
+        }
+    }
+}

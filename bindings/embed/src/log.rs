@@ -1,0 +1,269 @@
+//! What the library logs, for the logging of a foreign language.
+//!
+//! The library logs through `tracing`. This forwards the events of its own crates, process-wide: to a mailbox, for those
+//! who drain one anyway, or to a callback on a thread of its own. Records have neither keys nor values nor credentials.
+use crate::mailbox::Mailbox;
+use crate::process::Process;
+use statestore::{Error, ErrorKind, Outcome};
+use std::fmt::{self, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::thread::Thread;
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span;
+use tracing::subscriber::Interest;
+use tracing::{Event, Metadata, Subscriber};
+
+pub use tracing::Level;
+
+/// Most records that wait; further ones are counted, and the count is told.
+const MOST: usize = 1024;
+/// The beginning of the names of our crates.
+const OURS: &str = "statestore";
+
+/// One thing that was logged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// How important it is.
+    pub level: Level,
+    /// The module that logged it.
+    pub target: &'static str,
+    /// The message, and what belongs to it as `name=value`.
+    pub message: String,
+}
+
+static SINK: RwLock<Option<Arc<Mailbox<Record>>>> = RwLock::new(None);
+/// The least important level that is forwarded: 0 for none, 5 for all.
+static LEVEL: AtomicUsize = AtomicUsize::new(0);
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+/// The thread of the callback that is set.
+static CALLER: Mutex<Option<Arc<Caller>>> = Mutex::new(None);
+
+/// Forwards what is at least as important as `level` to a mailbox, in place of what was set before. The mailbox holds at
+/// most 1024 records; if more come before they are taken, a record tells how many were dropped.
+///
+/// # Errors
+/// [`ErrorKind::Internal`]: this process has set a global `tracing` subscriber of its own, which gets the events.
+pub fn to_mailbox(level: Level, mailbox: Arc<Mailbox<Record>>) -> Result<(), Error> {
+    install()?;
+    replace(None);
+    set(level, mailbox);
+    Ok(())
+}
+
+/// Forwards what is at least as important as `level` to a callback, in place of what was set before. It is called on a
+/// thread of its own, and dropped there after the last call.
+///
+/// A forked child has to set it anew.
+///
+/// # Errors
+/// As [`to_mailbox`]; or the system gives no thread.
+pub fn to_callback(
+    level: Level,
+    callback: impl FnMut(Record) + Send + 'static,
+) -> Result<(), Error> {
+    install()?;
+    let caller = Arc::new(Caller::default());
+    let hook = Arc::clone(&caller);
+    let mailbox = Mailbox::new(move || hook.wake());
+    let (mine, records) = (Arc::clone(&caller), Arc::clone(&mailbox));
+    let thread = std::thread::Builder::new()
+        .name("statestore-log".into())
+        .spawn(move || mine.run(&records, callback))
+        .map_err(|error| failed(error.to_string()))?;
+    // Nobody else sets it, and nothing rings before `set`.
+    let _ = caller.thread.set(thread.thread().clone());
+    replace(Some(caller));
+    set(level, mailbox);
+    Ok(())
+}
+
+/// Forwards nothing any more. A callback is still called with what was logged before.
+pub fn off() {
+    LEVEL.store(0, Ordering::Relaxed);
+    let mailbox = SINK.write().unwrap_or_else(PoisonError::into_inner).take();
+    drop(mailbox);
+    replace(None);
+    tracing::callsite::rebuild_interest_cache();
+}
+
+fn set(level: Level, mailbox: Arc<Mailbox<Record>>) {
+    *SINK.write().unwrap_or_else(PoisonError::into_inner) = Some(mailbox);
+    LEVEL.store(number(level), Ordering::Relaxed);
+    tracing::callsite::rebuild_interest_cache();
+}
+
+/// Another thread for the callback; the one before ends.
+fn replace(caller: Option<Arc<Caller>>) {
+    let before = std::mem::replace(
+        &mut *CALLER.lock().unwrap_or_else(PoisonError::into_inner),
+        caller,
+    );
+    if let Some(before) = before {
+        before.stop();
+    }
+}
+
+fn install() -> Result<(), Error> {
+    static INSTALLED: OnceLock<bool> = OnceLock::new();
+    // Forks are noticed from here on, so that a child does not wait for a thread that it does not have.
+    Process::current();
+    let installed =
+        INSTALLED.get_or_init(|| tracing::subscriber::set_global_default(Forwarder).is_ok());
+    if *installed {
+        Ok(())
+    } else {
+        Err(failed("this process has set a global `tracing` subscriber"))
+    }
+}
+
+fn failed(reason: impl Into<String>) -> Error {
+    Error::new(
+        ErrorKind::Internal,
+        Outcome::NotDone,
+        "forwarding the log",
+        reason,
+    )
+}
+
+fn number(level: Level) -> usize {
+    match level {
+        Level::ERROR => 1,
+        Level::WARN => 2,
+        Level::INFO => 3,
+        Level::DEBUG => 4,
+        Level::TRACE => 5,
+    }
+}
+
+/// The thread of a callback.
+#[derive(Debug, Default)]
+struct Caller {
+    thread: OnceLock<Thread>,
+    is_stopping: AtomicBool,
+}
+
+impl Caller {
+    fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    fn stop(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        self.wake();
+    }
+
+    fn run(&self, records: &Mailbox<Record>, mut callback: impl FnMut(Record)) {
+        loop {
+            let is_last = self.is_stopping.load(Ordering::SeqCst);
+            while records.drain(MOST, |record| {
+                // It has nowhere to tell of its panic, and the next record may fare better.
+                let _ = catch_unwind(AssertUnwindSafe(|| callback(record)));
+            }) {}
+            if is_last && records.close_if_empty() {
+                return;
+            }
+            if !is_last {
+                std::thread::park();
+            }
+        }
+    }
+}
+
+/// Hands the events of our crates over; it knows no spans, since our crates make none.
+struct Forwarder;
+
+impl Subscriber for Forwarder {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if metadata.is_event() && metadata.target().starts_with(OURS) {
+            Interest::sometimes()
+        } else {
+            Interest::never()
+        }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(match LEVEL.load(Ordering::Relaxed) {
+            0 => LevelFilter::OFF,
+            1 => LevelFilter::ERROR,
+            2 => LevelFilter::WARN,
+            3 => LevelFilter::INFO,
+            4 => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
+        })
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event()
+            && metadata.target().starts_with(OURS)
+            && number(*metadata.level()) <= LEVEL.load(Ordering::Relaxed)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text::default();
+        event.record(&mut text);
+        let metadata = event.metadata();
+        forward(Record {
+            level: *metadata.level(),
+            target: metadata.target(),
+            message: text.message + &text.fields,
+        });
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+fn forward(record: Record) {
+    // A lock that is being changed, or that a forked child got locked, is not waited for.
+    let mailbox = SINK.try_read().ok().and_then(|sink| sink.clone());
+    let Some(mailbox) = mailbox else { return };
+    if mailbox.len() >= MOST {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    let dropped = DROPPED.swap(0, Ordering::Relaxed);
+    if dropped > 0 {
+        let lost = Record {
+            level: Level::WARN,
+            target: "statestore_embed::log",
+            message: format!(
+                "{dropped} records were dropped, because they came faster than they were taken"
+            ),
+        };
+        // Nobody takes records from a closed mailbox.
+        let _ = mailbox.post(lost);
+    }
+    let _ = mailbox.post(record);
+}
+
+/// An event as text.
+#[derive(Default)]
+struct Text {
+    message: String,
+    fields: String,
+}
+
+impl Visit for Text {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing to a string does not fail.
+        let _ = if field.name() == "message" {
+            write!(self.message, "{value:?}")
+        } else {
+            write!(self.fields, " {}={value:?}", field.name())
+        };
+    }
+}

@@ -1,0 +1,114 @@
+//! What the runtime hands to a thread of the foreign side.
+use crate::batch::{self, Hook};
+use crate::registry::Permit;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A queue from the runtime to one consumer, which is woken only when the queue stops being empty.
+///
+/// The hook is called on the runtime's thread, or on the one that posts, and must be quick and must not block: it sets a
+/// flag, writes to a file descriptor, or asks an event loop to call the consumer. The consumer then
+/// [drains](Self::drain) the queue; as long as it leaves something behind, the hook is not called again.
+///
+/// The queue is bounded by what fills it: each operation under way brings one item, and so does each subscription, however
+/// much there is to tell. See [`Client::submit`](crate::Client::submit).
+pub struct Mailbox<T> {
+    items: Mutex<Items<T>>,
+    hook: Hook,
+}
+
+struct Items<T> {
+    queue: VecDeque<(T, Option<Permit>)>,
+    is_closed: bool,
+}
+
+impl<T> Mailbox<T> {
+    /// An empty queue.
+    pub fn new(hook: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            items: Mutex::new(Items {
+                queue: VecDeque::new(),
+                is_closed: false,
+            }),
+            hook: Arc::new(hook),
+        })
+    }
+
+    /// Adds an item; gives it back if the queue is closed.
+    pub fn post(&self, item: T) -> Result<(), T> {
+        self.post_with(item, None)
+    }
+
+    pub(crate) fn post_with(&self, item: T, permit: Option<Permit>) -> Result<(), T> {
+        let was_empty = {
+            let mut items = self.items();
+            if items.is_closed {
+                return Err(item);
+            }
+            items.queue.push_back((item, permit));
+            items.queue.len() == 1
+        };
+        if was_empty {
+            batch::call(&self.hook);
+        }
+        Ok(())
+    }
+
+    /// Hands up to `most` items to `each`, in their order; whether some are left.
+    pub fn drain(&self, most: usize, mut each: impl FnMut(T)) -> bool {
+        let taken: Vec<_> = {
+            let mut items = self.items();
+            let count = most.min(items.queue.len());
+            items.queue.drain(..count).collect()
+        };
+        for (item, permit) in taken {
+            each(item);
+            drop(permit);
+        }
+        !self.items().queue.is_empty()
+    }
+
+    /// How many items wait.
+    pub fn len(&self) -> usize {
+        self.items().queue.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.items().queue.is_empty()
+    }
+
+    /// Refuses further items, and drops those that wait. An operation whose item is dropped has no other end.
+    pub fn close(&self) {
+        let dropped = {
+            let mut items = self.items();
+            items.is_closed = true;
+            std::mem::take(&mut items.queue)
+        };
+        drop(dropped);
+    }
+
+    /// Refuses further items if none waits; whether that is so.
+    pub(crate) fn close_if_empty(&self) -> bool {
+        let mut items = self.items();
+        if items.queue.is_empty() {
+            items.is_closed = true;
+        }
+        items.is_closed
+    }
+
+    fn items(&self) -> MutexGuard<'_, Items<T>> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> fmt::Debug for Mailbox<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let items = self.items();
+        f.debug_struct("Mailbox")
+            .field("len", &items.queue.len())
+            .field("is_closed", &items.is_closed)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,108 @@
+//! Operations under way.
+use crate::held::Held;
+use crate::mailbox::Mailbox;
+use crate::registry::Permit;
+use crate::task::{Cause, Reason, Task, Work};
+use statestore::{Error, ErrorKind, Outcome};
+use std::sync::Arc;
+
+/// An operation that was [submitted](crate::Client::submit). Dropping this does not end it.
+#[derive(Debug)]
+pub struct Operation {
+    task: Held<Arc<Task>>,
+}
+
+impl Operation {
+    pub(crate) fn new(task: Arc<Task>) -> Self {
+        Self {
+            task: Held::new(task),
+        }
+    }
+
+    /// Gives the operation up; whether it was still under way. It then ends with [`ErrorKind::Cancelled`], or, if its
+    /// result comes at this very moment, with that. What was sent is not taken back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn cancel(&self) -> Result<bool, Error> {
+        Ok(self.task.get()?.end(Cause::Cancelled))
+    }
+
+    /// Whether it has ended, and its result is or was in its mailbox.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn has_ended(&self) -> Result<bool, Error> {
+        Ok(self.task.get()?.has_ended())
+    }
+}
+
+/// The work of an operation: what `future` brings is made into an item and posted, exactly once, even if it is dropped
+/// before it is done.
+pub(crate) fn work<T, M>(
+    action: &'static str,
+    future: impl Future<Output = Result<T, Error>> + Send + 'static,
+    mailbox: Arc<Mailbox<M>>,
+    complete: impl FnOnce(Result<T, Error>) -> M + Send + 'static,
+    permit: Permit,
+    reason: Reason,
+) -> Work
+where
+    T: Send + 'static,
+    M: Send + 'static,
+{
+    let mut end = End {
+        action,
+        rest: Some((mailbox, complete, permit)),
+        reason,
+        result: std::marker::PhantomData,
+    };
+    Box::pin(async move {
+        let result = future.await;
+        end.complete(result);
+    })
+}
+
+struct End<T, M, C: FnOnce(Result<T, Error>) -> M> {
+    action: &'static str,
+    /// Present until it is completed.
+    rest: Option<(Arc<Mailbox<M>>, C, Permit)>,
+    reason: Reason,
+    result: std::marker::PhantomData<fn(T)>,
+}
+
+impl<T, M, C: FnOnce(Result<T, Error>) -> M> End<T, M, C> {
+    fn complete(&mut self, result: Result<T, Error>) {
+        if let Some((mailbox, complete, permit)) = self.rest.take() {
+            // A consumer that closed its mailbox wants no results.
+            let _ = mailbox.post_with(complete(result), Some(permit));
+        }
+    }
+}
+
+impl<T, M, C: FnOnce(Result<T, Error>) -> M> Drop for End<T, M, C> {
+    fn drop(&mut self) {
+        if self.rest.is_some() {
+            // A future that panics is dropped before anybody could note the cause.
+            let cause = if std::thread::panicking() {
+                Cause::Panicked
+            } else {
+                self.reason.cause()
+            };
+            let error = ended(self.action, cause);
+            self.complete(Err(error));
+        }
+    }
+}
+
+fn ended(action: &str, cause: Cause) -> Error {
+    let (kind, reason) = match cause {
+        Cause::Cancelled => (ErrorKind::Cancelled, "it was cancelled"),
+        Cause::Closed => (ErrorKind::Closed, "the client was closed"),
+        Cause::Panicked => (
+            ErrorKind::Internal,
+            "a bug in the library; the client cannot be used any more",
+        ),
+    };
+    Error::new(kind, Outcome::Unknown, action, reason)
+}

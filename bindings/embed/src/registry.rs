@@ -1,0 +1,117 @@
+//! The operations of a client that are under way.
+use crate::home::Home;
+use crate::task::{Cause, Task};
+use slab::Slab;
+use statestore::{Error, ErrorKind, Outcome};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Most operations of one client that are under way or whose results nobody took yet. It is above what a client sends and
+/// queues by default, so that it is met only by who does not take results.
+const MOST: usize = 1 << 18;
+
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    /// `None` for a place that is taken by a task that is just being made.
+    tasks: Mutex<Slab<Option<Arc<Task>>>>,
+    /// Tasks that come from now on are too late.
+    has_ended: AtomicBool,
+    /// Permits given out.
+    permits: AtomicUsize,
+    /// Called when the last permit comes back.
+    on_idle: Mutex<Option<Arc<dyn Idle>>>,
+}
+
+/// Learns that nothing is under way.
+pub(crate) trait Idle: std::fmt::Debug + Send + Sync {
+    fn idle(&self);
+}
+
+/// Stands for an operation from its beginning until somebody has taken its result.
+#[derive(Debug)]
+pub(crate) struct Permit(Arc<Home>);
+
+impl Permit {
+    /// # Errors
+    /// [`ErrorKind::QueueFull`]: too many are out.
+    pub(crate) fn take(home: &Arc<Home>, action: &str) -> Result<Self, Error> {
+        let permit = Self(Arc::clone(home));
+        if home.registry.permits.fetch_add(1, Ordering::AcqRel) < MOST {
+            return Ok(permit);
+        }
+        Err(Error::new(
+            ErrorKind::QueueFull,
+            Outcome::NotDone,
+            action,
+            format!("{MOST} operations are under way or wait for their results to be taken"),
+        ))
+    }
+}
+
+impl Registry {
+    /// Whether every result was taken.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.permits.load(Ordering::Acquire) == 0
+    }
+
+    /// Who is told when every result was taken.
+    pub(crate) fn on_idle(&self, idle: Option<Arc<dyn Idle>>) {
+        let before = std::mem::replace(&mut *lock(&self.on_idle), idle);
+        drop(before);
+    }
+
+    fn give_back(&self) {
+        if self.permits.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let idle = lock(&self.on_idle).clone();
+            if let Some(idle) = idle {
+                idle.idle();
+            }
+        }
+    }
+
+    /// Enters a task that is made with its place.
+    pub(crate) fn enter(&self, make: impl FnOnce(usize) -> Arc<Task>) -> Arc<Task> {
+        let place = self.tasks().insert(None);
+        let task = make(place);
+        self.tasks()[place] = Some(Arc::clone(&task));
+        task
+    }
+
+    pub(crate) fn remove(&self, place: usize) {
+        // A task drops its registry, so it is dropped outside of the lock.
+        let task = self.tasks().try_remove(place);
+        drop(task);
+    }
+
+    /// Whether [`end`](Self::end) was called, which a task that was entered just now may have missed.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
+    }
+
+    /// Ends all tasks.
+    pub(crate) fn end(&self, cause: Cause) {
+        self.has_ended.store(true, Ordering::SeqCst);
+        let tasks: Vec<_> = self
+            .tasks()
+            .iter()
+            .filter_map(|(_, task)| task.clone())
+            .collect();
+        for task in tasks {
+            task.end(cause);
+        }
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, Slab<Option<Arc<Task>>>> {
+        lock(&self.tasks)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.registry.give_back();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,181 @@
+//! The one runtime that all clients of a process share.
+use crate::executor::Executor;
+use crate::process::Process;
+use statestore::{Error, ErrorKind, Outcome};
+use std::cell::Cell;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::runtime::{Builder, Handle};
+
+/// Most threads for what blocks: name lookups and reading files of credentials.
+const BLOCKING_THREADS: usize = 4;
+/// How long such a thread stays without work.
+const BLOCKING_KEPT: Duration = Duration::from_secs(1);
+/// How long the end waits for a name lookup.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+thread_local! {
+    /// Whether this thread belongs to the runtime.
+    static IS_OURS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs all connections and operations on one thread of its own.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    pub(crate) handle: Handle,
+    pub(crate) executor: Arc<Executor>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The right of one client to the runtime, which ends with the last one.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) runtime: Arc<Runtime>,
+    process: Process,
+    is_over: bool,
+}
+
+/// The runtime of one process.
+#[derive(Debug)]
+struct Slot {
+    running: Mutex<Running>,
+    /// That of its forked children. They do not touch this one, whose lock a thread of the parent may have held.
+    child: OnceLock<Box<Self>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    runtime: Option<Arc<Runtime>>,
+    clients: usize,
+}
+
+static FIRST: Slot = Slot::new();
+
+impl Slot {
+    const fn new() -> Self {
+        Self {
+            running: Mutex::new(Running {
+                runtime: None,
+                clients: 0,
+            }),
+            child: OnceLock::new(),
+        }
+    }
+
+    fn of(process: Process) -> &'static Self {
+        let mut slot = &FIRST;
+        for _ in 0..process.depth() {
+            slot = slot.child.get_or_init(|| Box::new(Self::new()));
+        }
+        slot
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lease {
+    /// Joins the runtime, which begins with the first client.
+    pub(crate) fn take() -> Result<Self, Error> {
+        let process = Process::current();
+        let mut running = Slot::of(process).running();
+        let runtime = match &running.runtime {
+            Some(runtime) => Arc::clone(runtime),
+            None => Arc::new(Runtime::start().map_err(|error| {
+                Error::new(
+                    ErrorKind::Internal,
+                    Outcome::NotDone,
+                    "starting the runtime",
+                    error.to_string(),
+                )
+            })?),
+        };
+        running.runtime = Some(Arc::clone(&runtime));
+        running.clients += 1;
+        Ok(Self {
+            runtime,
+            process,
+            is_over: false,
+        })
+    }
+}
+
+impl Lease {
+    /// Gives the right back. Stops the runtime if it was the last one, which is returned then, to be
+    /// [joined](Runtime::join).
+    pub(crate) fn end(mut self) -> Option<Arc<Runtime>> {
+        self.give_back()
+    }
+
+    fn give_back(&mut self) -> Option<Arc<Runtime>> {
+        if std::mem::replace(&mut self.is_over, true) || !self.process.is_here() {
+            return None;
+        }
+        let mut running = Slot::of(self.process).running();
+        running.clients -= 1;
+        if running.clients > 0 {
+            return None;
+        }
+        running.runtime = None;
+        drop(running);
+        self.runtime.executor.stop();
+        Some(Arc::clone(&self.runtime))
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+impl Runtime {
+    fn start() -> io::Result<Self> {
+        let tokio = Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(BLOCKING_THREADS)
+            .thread_keep_alive(BLOCKING_KEPT)
+            .on_thread_start(|| IS_OURS.set(true))
+            .build()?;
+        let handle = tokio.handle().clone();
+        let executor = Arc::new(Executor::default());
+        let mine = Arc::clone(&executor);
+        let thread = std::thread::Builder::new()
+            .name("statestore".into())
+            .spawn(move || {
+                IS_OURS.set(true);
+                // Each operation counts for itself: tokio's limit for one task does not fit.
+                tokio.block_on(tokio::task::unconstrained(mine.run()));
+                tokio.shutdown_timeout(PATIENCE);
+                mine.end();
+            })?;
+        Ok(Self {
+            handle,
+            executor,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Waits for the end of the thread, once it was told to stop.
+    pub(crate) fn join(&self) {
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of the runtime panicked");
+        }
+    }
+
+    /// Whether this thread belongs to a runtime, so that waiting on it would stop what is waited for.
+    pub(crate) fn is_current() -> bool {
+        IS_OURS.get()
+    }
+}

@@ -1,0 +1,44 @@
+//! Scans.
+use crate::held::Held;
+use bytes::Bytes;
+use statestore::Error;
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// The keys that match a pattern, page by page; see [`statestore::Scan`]. Clones share it.
+#[derive(Debug)]
+pub struct Scan {
+    core: Held<Arc<Mutex<statestore::Scan>>>,
+}
+
+impl Scan {
+    pub(crate) fn new(core: statestore::Scan) -> Self {
+        Self {
+            core: Held::new(Arc::new(Mutex::new(core))),
+        }
+    }
+
+    /// As [`statestore::Scan::next_page`]. Pages that are asked for at the same time come one after the other.
+    pub fn next_page(
+        &self,
+    ) -> impl Future<Output = Result<Option<Vec<Bytes>>, Error>> + Send + 'static + use<> {
+        let core = self.core.get().cloned();
+        async move { core?.lock_owned().await.next_page().await }
+    }
+
+    /// As [`statestore::Scan::next`]: the next key.
+    pub fn next(
+        &self,
+    ) -> impl Future<Output = Result<Option<Bytes>, Error>> + Send + 'static + use<> {
+        let core = self.core.get().cloned();
+        async move { core?.lock_owned().await.next().await }
+    }
+}
+
+impl Clone for Scan {
+    fn clone(&self) -> Self {
+        Self {
+            core: self.core.share(),
+        }
+    }
+}

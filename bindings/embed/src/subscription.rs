@@ -1,0 +1,133 @@
+//! Telling a callback what happens.
+use crate::dispatcher::Job;
+use crate::feed::Feed;
+use crate::mailbox::Mailbox;
+use crate::registry::Permit;
+use statestore::Error;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+
+/// Calls in a row, before other callbacks have their turn.
+const ROW: usize = 64;
+
+/// What a callback gets: each item, and `None` when there will be none any more.
+pub(crate) type Callback<T> = Box<dyn FnMut(Option<T>) + Send>;
+
+/// A callback that is told the items of a [`Feed`], on the dispatcher's thread of the client. Dropping this does not end it.
+///
+/// After the last call, which is that for `None` unless it was cancelled before, the callback is dropped on that thread.
+#[derive(Debug)]
+pub struct Subscription {
+    teller: Arc<dyn Cancel>,
+}
+
+impl Subscription {
+    pub(crate) fn begin<T: Send + 'static>(
+        feed: &Feed<T>,
+        callback: Callback<T>,
+        mailbox: Arc<Mailbox<Job>>,
+        permit: Permit,
+    ) -> Result<Self, Error> {
+        let teller = Arc::new(Teller {
+            feed: feed.clone(),
+            callback: Mutex::new(Some((callback, permit))),
+            mailbox,
+            is_posted: AtomicBool::new(false),
+            is_cancelled: AtomicBool::new(false),
+        });
+        let hooked = Arc::clone(&teller);
+        feed.on_ready(move || Arc::clone(&hooked).post())?;
+        Ok(Self { teller })
+    }
+
+    /// Ends it: a call that runs is the last one. This does not wait for it.
+    pub fn cancel(&self) {
+        Arc::clone(&self.teller).cancel();
+    }
+}
+
+trait Cancel: fmt::Debug + Send + Sync {
+    fn cancel(self: Arc<Self>);
+}
+
+struct Teller<T> {
+    feed: Feed<T>,
+    /// Present until the end.
+    callback: Mutex<Option<(Callback<T>, Permit)>>,
+    mailbox: Arc<Mailbox<Job>>,
+    /// A job for it waits in the mailbox, so that there is never more than one.
+    is_posted: AtomicBool,
+    is_cancelled: AtomicBool,
+}
+
+impl<T: Send + 'static> Teller<T> {
+    fn post(self: Arc<Self>) {
+        if !self.is_posted.swap(true, Ordering::AcqRel) {
+            let mailbox = Arc::clone(&self.mailbox);
+            // It takes jobs as long as a callback has its permit.
+            let _ = mailbox.post(Box::new(move || self.tell()));
+        }
+    }
+
+    fn tell(self: Arc<Self>) {
+        self.is_posted.store(false, Ordering::Release);
+        // Only this thread locks it, so a callback that comes back here does not find itself locked out.
+        let taken = self
+            .callback
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some((mut callback, permit)) = taken else {
+            return;
+        };
+        for _ in 0..ROW {
+            if self.is_cancelled.load(Ordering::Acquire) {
+                return self.end(callback, permit);
+            }
+            match self.feed.try_next() {
+                Ok(Poll::Ready(Some(item))) => callback(Some(item)),
+                Ok(Poll::Ready(None)) => {
+                    callback(None);
+                    return self.end(callback, permit);
+                }
+                Ok(Poll::Pending) => {
+                    self.put_back(callback, permit);
+                    return;
+                }
+                Err(_) => return self.end(callback, permit),
+            }
+        }
+        self.put_back(callback, permit);
+        self.post();
+    }
+
+    fn put_back(&self, callback: Callback<T>, permit: Permit) {
+        *self.callback.lock().unwrap_or_else(PoisonError::into_inner) = Some((callback, permit));
+    }
+
+    fn end(&self, callback: Callback<T>, permit: Permit) {
+        // A feed that cannot be reached after a fork is not dropped either.
+        let _ = self.feed.clear_hook();
+        let _ = self.feed.stop();
+        drop(callback);
+        drop(permit);
+    }
+}
+
+impl<T: Send + 'static> Cancel for Teller<T> {
+    fn cancel(self: Arc<Self>) {
+        self.is_cancelled.store(true, Ordering::Release);
+        self.post();
+    }
+}
+
+impl<T> fmt::Debug for Teller<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Teller")
+            .field("is_posted", &self.is_posted)
+            .field("is_cancelled", &self.is_cancelled)
+            .finish_non_exhaustive()
+    }
+}

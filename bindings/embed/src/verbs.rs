@@ -1,0 +1,130 @@
+//! What a client asks of the store, as futures that own their arguments.
+use crate::client::Client;
+use crate::feed::Feed;
+use crate::scan::Scan;
+use bytes::Bytes;
+use statestore::{
+    ConnectionState, Counters, DelOptions, DelOutcome, Entry, Error, GetOptions, Observation,
+    ObserveOptions, ScanOptions, SetOptions, SetOutcome, UpdateOptions, UpdateOutcome, VdelOutcome,
+};
+use std::pin::pin;
+
+impl Client {
+    /// As [`statestore::Client::get_with`].
+    pub fn get(
+        &self,
+        key: Bytes,
+        options: GetOptions,
+    ) -> impl Future<Output = Result<Option<Entry>, Error>> + Send + 'static + use<> {
+        let core = self.core().cloned();
+        async move { core?.get_with(key, &options).await }
+    }
+
+    /// As [`statestore::Client::get_many_with`].
+    pub fn get_many(
+        &self,
+        keys: Vec<Bytes>,
+        options: GetOptions,
+    ) -> impl Future<Output = Result<Vec<Option<Entry>>, Error>> + Send + 'static + use<> {
+        let core = self.core().cloned();
+        async move { core?.get_many_with(&keys, &options).await }
+    }
+
+    /// As [`statestore::Client::set_with`].
+    pub fn set(
+        &self,
+        key: Bytes,
+        value: Bytes,
+        options: SetOptions,
+    ) -> impl Future<Output = Result<SetOutcome, Error>> + Send + 'static + use<> {
+        let core = self.core().cloned();
+        async move { core?.set_with(key, value, &options).await }
+    }
+
+    /// As [`statestore::Client::del_with`].
+    pub fn del(
+        &self,
+        key: Bytes,
+        options: DelOptions,
+    ) -> impl Future<Output = Result<DelOutcome, Error>> + Send + 'static + use<> {
+        let core = self.core().cloned();
+        async move { core?.del_with(key, &options).await }
+    }
+
+    /// As [`statestore::Client::vdel_with`].
+    pub fn vdel(
+        &self,
+        key: Bytes,
+        value: Bytes,
+        options: DelOptions,
+    ) -> impl Future<Output = Result<VdelOutcome, Error>> + Send + 'static + use<> {
+        let core = self.core().cloned();
+        async move { core?.vdel_with(key, value, &options).await }
+    }
+
+    /// As [`statestore::Client::scan_with`]. Nothing is sent.
+    ///
+    /// # Errors
+    /// As [`core`](Self::core).
+    pub fn scan(&self, pattern: &[u8], options: ScanOptions) -> Result<Scan, Error> {
+        Ok(Scan::new(self.core()?.scan_with(pattern, options)))
+    }
+
+    /// As [`statestore::Client::update_async`]: `change` may take its time, as when a callback computes the new value.
+    pub fn update<F>(
+        &self,
+        key: Bytes,
+        options: UpdateOptions,
+        change: impl FnMut(Option<Entry>) -> F + Send + 'static,
+    ) -> impl Future<Output = Result<UpdateOutcome, Error>> + Send + 'static
+    where
+        F: Future<Output = Option<Bytes>> + Send + 'static,
+    {
+        let core = self.core().cloned();
+        async move { core?.update_async(key, &options, change).await }
+    }
+
+    /// As [`statestore::Client::observe_with`].
+    pub fn observe(
+        &self,
+        key: Bytes,
+        options: ObserveOptions,
+    ) -> impl Future<Output = Result<Feed<Observation>, Error>> + Send + 'static + use<> {
+        let (core, client) = (self.core().cloned(), self.clone());
+        async move {
+            let mut observer = core?.observe_with(key, &options).await?;
+            // Its `next` keeps nothing between two polls, so each poll can make it anew.
+            Ok(Feed::new(
+                client,
+                Box::new(move |context| pin!(observer.next()).poll(context)),
+            ))
+        }
+    }
+
+    /// The states of the connection: at first the present one, then each later one, as far as they are not replaced before
+    /// they are taken.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn states(&self) -> Result<Feed<ConnectionState>, Error> {
+        let mut states = self.core()?.state();
+        states.mark_changed();
+        Feed::pumped(self, "following the connection", async move |sender| {
+            while states.changed().await.is_ok() {
+                let state = states.borrow_and_update().clone();
+                let is_last = state.is_closed();
+                if sender.send(state).await.is_err() || is_last {
+                    return;
+                }
+            }
+        })
+    }
+
+    /// As [`statestore::Client::counters`].
+    ///
+    /// # Errors
+    /// As [`core`](Self::core).
+    pub fn counters(&self) -> Result<Counters, Error> {
+        Ok(self.core()?.counters())
+    }
+}

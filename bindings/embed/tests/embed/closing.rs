@@ -1,0 +1,116 @@
+//! Closing, and what comes after it.
+use crate::server::{Inbox, PATIENCE, close, connect, settings, start, wait};
+use statestore::{ErrorKind, GetOptions, Settings};
+use statestore_embed::{Client, Wait};
+use std::net::TcpListener;
+
+#[test]
+fn a_closed_client_answers_with_an_error() {
+    let server = start();
+    let client = connect(&server);
+    let clone = client.clone();
+    close(&client);
+    close(&client);
+    let inbox = Inbox::new();
+    let get = clone.get("key".into(), GetOptions::default());
+    assert_eq!(wait(&clone, get).unwrap_err().kind(), ErrorKind::Closed);
+    let get = clone.get("key".into(), GetOptions::default());
+    let refused = clone.submit("getting", get, &inbox.mailbox, |result| result);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(clone.counters().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(clone.callbacks().unwrap_err().kind(), ErrorKind::Closed);
+    assert!(inbox.is_empty());
+}
+
+#[test]
+fn closing_is_refused_in_a_callback_and_possible_without_waiting() {
+    let server = start();
+    let client = connect(&server);
+    let (done, result) = std::sync::mpsc::channel();
+    let inner = client.clone();
+    let mailbox = client.callbacks().unwrap();
+    let job = move || {
+        let refused = inner
+            .close(Wait::default())
+            .map_err(|it| it.into_error("closing"));
+        let is_closed = inner.is_closed().unwrap();
+        let closed = done.clone();
+        let complete = move |result| -> statestore_embed::Job {
+            Box::new(move || {
+                closed
+                    .send((Err(refused.unwrap_err()), is_closed, Some(result)))
+                    .unwrap();
+            })
+        };
+        let callbacks = inner.callbacks().unwrap();
+        inner
+            .submit("closing", inner.close_async(), &callbacks, complete)
+            .unwrap();
+    };
+    mailbox.post(Box::new(job)).ok().unwrap();
+    let (refused, was_closed, closed): (Result<(), statestore::Error>, _, Option<Result<(), _>>) =
+        result.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::WrongThread);
+    assert!(!was_closed, "a refused close does nothing");
+    closed.unwrap().unwrap();
+    close(&client);
+}
+
+#[test]
+fn a_client_that_cannot_connect_is_closed() {
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let settings = Settings::new("127.0.0.1", free.port());
+    let client = Client::new(settings).unwrap();
+    let error = wait(&client, client.connect()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    assert!(client.is_closed().unwrap());
+    close(&client);
+}
+
+#[test]
+fn a_client_that_is_not_connected_yet_says_so() {
+    let server = start();
+    let client = Client::new(settings(&server)).unwrap();
+    let get = client.get("key".into(), GetOptions::default());
+    let error = wait(&client, get).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    assert!(error.to_string().contains("not connected"), "{error}");
+    wait(&client, client.connect()).unwrap();
+    let again = wait(&client, client.connect()).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::InvalidArgument);
+    close(&client);
+}
+
+#[test]
+fn connecting_can_be_submitted_and_cancelled_by_closing() {
+    // It accepts and says nothing.
+    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+    let settings = Settings::new("127.0.0.1", mute.local_addr().unwrap().port());
+    let client = Client::new(settings).unwrap();
+    let inbox = Inbox::new();
+    client
+        .submit("connecting", client.connect(), &inbox.mailbox, |result| {
+            result
+        })
+        .unwrap();
+    close(&client);
+    assert_eq!(inbox.next().unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn a_dropped_client_closes_its_connection() {
+    let server = start();
+    let client = connect(&server);
+    let mut state = client.core().unwrap().state();
+    drop(client);
+    let observer = connect(&server);
+    let ended = wait(&observer, async move {
+        let ended = state.wait_for(statestore::ConnectionState::is_closed).await;
+        Ok(ended.is_ok())
+    });
+    assert!(ended.unwrap());
+    close(&observer);
+}

@@ -1,0 +1,120 @@
+//! Feeds: waited for, looked at, stopped.
+use crate::server::{PATIENCE, close, connect, start, wait};
+use statestore::{ConnectionState, Observation, ObserveOptions, Overflow, SetOptions};
+use statestore_embed::{Client, Feed, Stopped, Wait};
+use std::sync::mpsc::channel;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+fn observe(client: &Client) -> Feed<Observation> {
+    let options = ObserveOptions {
+        overflow: Overflow::All(100),
+        ..ObserveOptions::default()
+    };
+    wait(client, client.observe("key".into(), options)).unwrap()
+}
+
+fn set(client: &Client, value: &'static str) {
+    let set = client.set("key".into(), value.into(), SetOptions::default());
+    wait(client, set).unwrap();
+}
+
+fn value(observation: Option<Observation>) -> Option<String> {
+    match observation {
+        Some(Observation::Set { value, .. }) => Some(String::from_utf8(value.to_vec()).unwrap()),
+        _ => None,
+    }
+}
+
+#[test]
+fn an_item_is_waited_for_and_a_deadline_loses_none() {
+    let server = start();
+    let client = connect(&server);
+    let feed = observe(&client);
+    for number in ["1", "2", "3"] {
+        let deadline = Some(Instant::now() + Duration::from_millis(1));
+        let wait_for = Wait {
+            deadline,
+            ..Wait::default()
+        };
+        let stopped = client.wait("waiting", feed.next(), wait_for).unwrap_err();
+        assert!(matches!(stopped, Stopped::TimedOut));
+        set(&client, number);
+        assert_eq!(
+            value(wait(&client, feed.next()).unwrap()).as_deref(),
+            Some(number)
+        );
+    }
+    close(&client);
+    assert_eq!(wait(&client, feed.next()).unwrap(), None);
+}
+
+#[test]
+fn threads_that_wait_get_different_items() {
+    let server = start();
+    let client = connect(&server);
+    let feed = observe(&client);
+    let mut values = std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| value(wait(&client, feed.next()).unwrap()).unwrap()))
+            .collect();
+        for number in ["0", "1", "2", "3"] {
+            set(&client, number);
+        }
+        waiting
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect::<Vec<_>>()
+    });
+    values.sort();
+    assert_eq!(values, ["0", "1", "2", "3"]);
+    close(&client);
+}
+
+#[test]
+fn the_hook_is_called_when_there_is_something_new() {
+    let server = start();
+    let client = connect(&server);
+    let feed = observe(&client);
+    let (ready, called) = channel();
+    feed.on_ready(move || ready.send(()).unwrap_or_default())
+        .unwrap();
+    called.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(feed.try_next().unwrap(), Poll::Pending);
+    set(&client, "1");
+    called.recv_timeout(PATIENCE).unwrap();
+    let Poll::Ready(item) = feed.try_next().unwrap() else {
+        panic!("the hook was called for nothing");
+    };
+    assert_eq!(value(item).as_deref(), Some("1"));
+    close(&client);
+}
+
+#[test]
+fn a_stopped_feed_ends_for_those_who_wait() {
+    let server = start();
+    let client = connect(&server);
+    let feed = observe(&client);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| wait(&client, feed.clone().next()).unwrap());
+        feed.stop().unwrap();
+        assert_eq!(waiting.join().unwrap(), None);
+    });
+    close(&client);
+}
+
+#[test]
+fn the_states_of_a_connection_are_told_until_it_is_closed() {
+    let server = start();
+    let client = connect(&server);
+    let states = client.states().unwrap();
+    let first = wait(&client, states.next()).unwrap().unwrap();
+    assert!(first.is_connected());
+    server.stop().unwrap();
+    let second = wait(&client, states.next()).unwrap().unwrap();
+    assert!(
+        matches!(second, ConnectionState::Reconnecting(_)),
+        "{second:?}"
+    );
+    close(&client);
+}

@@ -1,0 +1,141 @@
+//! Leases, locks and elections.
+use crate::server::{close, connect, start, wait};
+use statestore::{
+    DelOptions, ErrorKind, LeaseOptions, LockOptions, Release, SetOptions, UpdateOptions,
+};
+use statestore_embed::{Acquisition, Mailbox, Wait};
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_guard_writes_and_gives_back() {
+    let server = start();
+    let client = connect(&server);
+    let guard = wait(&client, client.lock("lock".into(), LockOptions::default())).unwrap();
+    assert!(guard.is_valid().unwrap());
+    assert_eq!(guard.name().unwrap(), "lock");
+    let lost = guard.lost();
+    let set = guard.set("key".into(), "value".into(), SetOptions::default());
+    assert!(wait(&client, set).unwrap().is_applied());
+    let refused = client.set("key".into(), "other".into(), SetOptions::default());
+    let refused = wait(&client, refused).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::FencingTokenRequired);
+    wait(&client, guard.del("key".into(), DelOptions::default())).unwrap();
+    wait(&client, guard.renew()).unwrap();
+    assert_eq!(wait(&client, guard.release()).unwrap(), Release::Released);
+    wait(&client, lost).unwrap();
+    assert!(!guard.is_valid().unwrap());
+    assert_eq!(guard.check().unwrap_err().kind(), ErrorKind::LockLost);
+    let late = guard.set("key".into(), "value".into(), SetOptions::default());
+    assert_eq!(wait(&client, late).unwrap_err().kind(), ErrorKind::LockLost);
+    assert_eq!(wait(&client, guard.release()).unwrap(), Release::NotHeld);
+    close(&client);
+}
+
+#[test]
+fn a_dropped_guard_gives_its_lease_back() {
+    let server = start();
+    let client = connect(&server);
+    let lease = client.lease(b"lease", &LeaseOptions::default()).unwrap();
+    let Acquisition::Acquired(guard) = wait(&client, lease.acquire()).unwrap() else {
+        panic!("nobody else is there");
+    };
+    let again = wait(&client, lease.acquire()).unwrap();
+    assert!(matches!(again, Acquisition::Held(Some(_))), "{again:?}");
+    drop(guard);
+    // It waits until the lease is free, which is long before its time is over.
+    let options = LockOptions {
+        wait: Some(Duration::from_secs(5)),
+        ..LockOptions::default()
+    };
+    wait(&client, client.lock("lease".into(), options)).unwrap();
+    close(&client);
+}
+
+#[test]
+fn a_lock_that_came_for_nobody_is_given_back() {
+    let server = start();
+    let client = connect(&server);
+    let nobody = Mailbox::new(|| {});
+    nobody.close();
+    let lock = client.lock("lock".into(), LockOptions::default());
+    client
+        .submit("locking", lock, &nobody, |result| result.map(drop))
+        .unwrap();
+    wait(&client, client.lock("lock".into(), LockOptions::default())).unwrap();
+    close(&client);
+}
+
+#[test]
+fn giving_up_waiting_for_a_lock_leaves_nothing_behind() {
+    let server = start();
+    let client = connect(&server);
+    let guard = wait(&client, client.lock("lock".into(), LockOptions::default())).unwrap();
+    let lock = client.lock("lock".into(), LockOptions::default());
+    let stopped = Wait {
+        deadline: Some(Instant::now() + Duration::from_millis(20)),
+        ..Wait::default()
+    };
+    client.wait("locking", lock, stopped).unwrap_err();
+    wait(&client, guard.release()).unwrap();
+    wait(&client, client.lock("lock".into(), LockOptions::default())).unwrap();
+    close(&client);
+}
+
+#[test]
+fn a_leader_proclaims_and_is_followed() {
+    let server = start();
+    let (one, other) = (connect(&server), connect(&server));
+    let options = LockOptions::default();
+    let election = one.election(b"election", &options).unwrap();
+    let seen = other.election(b"election", &options).unwrap();
+    let leaders = wait(&other, seen.observe()).unwrap();
+    assert_eq!(
+        wait(&other, leaders.next()).unwrap().unwrap().unwrap(),
+        None
+    );
+    let lead = wait(&one, election.campaign("first".into())).unwrap();
+    loop {
+        let leader = wait(&other, leaders.next()).unwrap().unwrap().unwrap();
+        if leader.is_some_and(|leader| leader.value.as_deref() == Some(b"first")) {
+            break;
+        }
+    }
+    assert!(
+        wait(&one, lead.proclaim("second".into()))
+            .unwrap()
+            .is_applied()
+    );
+    let leader = wait(&other, seen.leader()).unwrap().unwrap();
+    assert_eq!(leader.value.as_deref(), Some(&b"second"[..]));
+    assert_eq!(leader.holder, *lead.holder().unwrap());
+    assert_eq!(wait(&one, lead.release()).unwrap(), Release::Released);
+    assert_eq!(wait(&other, seen.leader()).unwrap(), None);
+    close(&one);
+    close(&other);
+}
+
+#[test]
+fn an_update_waits_for_the_value_that_somebody_computes() {
+    let server = start();
+    let client = connect(&server);
+    for _ in 0..3 {
+        let callbacks = client.callbacks().unwrap();
+        let update = client.update("count".into(), UpdateOptions::default(), move |old| {
+            let (answer, answered) = tokio::sync::oneshot::channel();
+            let job = move || {
+                let count = old.map_or(0, |old| {
+                    std::str::from_utf8(&old.value).unwrap().parse().unwrap()
+                });
+                answer
+                    .send(Some((count + 1_u32).to_string().into()))
+                    .unwrap();
+            };
+            callbacks.post(Box::new(job)).ok().unwrap();
+            async move { answered.await.unwrap() }
+        });
+        wait(&client, update).unwrap();
+    }
+    let get = client.get("count".into(), statestore::GetOptions::default());
+    assert_eq!(wait(&client, get).unwrap().unwrap().value, "3");
+    close(&client);
+}

@@ -1,0 +1,51 @@
+//! The runtime begins with the first client and ends with the last. One test in a program of its own, which counts threads.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
+use statestore::{GetOptions, Settings};
+use statestore_embed::{Client, Wait};
+use statestored::RunningServer;
+use statestored::config::Config;
+use std::sync::mpsc::channel;
+
+/// The names of this process's threads that are of this library.
+fn threads() -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir("/proc/self/task")
+        .unwrap()
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
+        .map(|name| name.trim_end().to_owned())
+        .filter(|name| name == "statestore" || name.starts_with("statestore-"))
+        .collect();
+    names.sort();
+    names
+}
+
+fn connect(settings: &Settings) -> Client {
+    let client = Client::new(settings.clone()).unwrap();
+    client
+        .wait("connecting", client.connect(), Wait::default())
+        .unwrap();
+    client
+}
+
+#[test]
+fn all_clients_share_one_thread_which_ends_with_the_last() {
+    let server = RunningServer::start(Config::in_memory()).unwrap();
+    let settings = Settings::from_url(&server.url()).unwrap();
+    assert!(threads().is_empty(), "nothing happens before it is needed");
+    for _ in 0..2 {
+        let (one, other) = (connect(&settings), connect(&settings));
+        assert_eq!(threads(), ["statestore"]);
+        one.close(Wait::default()).unwrap();
+        assert_eq!(threads(), ["statestore"]);
+        let get = other.get("key".into(), GetOptions::default());
+        other.wait("getting", get, Wait::default()).unwrap();
+        let (ran, has_run) = channel();
+        let job = move || ran.send(()).unwrap();
+        other.callbacks().unwrap().post(Box::new(job)).ok().unwrap();
+        has_run.recv().unwrap();
+        assert_eq!(threads(), ["statestore", "statestore-call"]);
+        other.close(Wait::default()).unwrap();
+        assert!(threads().is_empty());
+    }
+}
