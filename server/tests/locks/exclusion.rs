@@ -44,6 +44,8 @@ impl Faults {
 struct Counts {
     /// The lock was taken.
     taken: u32,
+    /// The store applied a write of a holder.
+    written: u32,
     /// A holder found its guard lost.
     lost: u32,
     /// A holder looked at its guard, was stopped, wrote nevertheless, and was refused by the fence.
@@ -59,6 +61,7 @@ struct Counts {
 impl Counts {
     fn add(&mut self, other: Self) {
         self.taken += other.taken;
+        self.written += other.written;
         self.lost += other.lost;
         self.refused += other.refused;
         self.stops += other.stops;
@@ -257,10 +260,9 @@ async fn exclude(seed: u64, faults: Faults) -> Counts {
     }
     let mistakes = std::mem::take(&mut *mistakes.lock().unwrap());
     assert!(mistakes.is_empty(), "seed {seed}: {mistakes:?}");
-    assert_fenced_in_order(seed, &world.history());
     let mut counts = *counts.lock().unwrap();
     counts.add(troubles);
-    assert!(counts.taken > 10, "seed {seed}: {counts:?}");
+    counts.written = count_writes_in_order(seed, &world.history());
 
     // Clocks that were two minutes ahead are caught up with.
     sleep(300 * SECOND).await;
@@ -271,8 +273,8 @@ async fn exclude(seed: u64, faults: Faults) -> Counts {
     counts
 }
 
-/// No write under an old token comes after one under a newer token.
-fn assert_fenced_in_order(seed: u64, history: &[Change]) {
+/// Checks that no write under an old token comes after one under a newer token.
+fn count_writes_in_order(seed: u64, history: &[Change]) -> u32 {
     let mut newest = None;
     let mut writes = 0;
     for change in history {
@@ -286,7 +288,7 @@ fn assert_fenced_in_order(seed: u64, history: &[Change]) {
         newest.clone_from(&change.fence);
         writes += 1;
     }
-    assert!(writes > 10, "seed {seed}: {writes} writes");
+    writes
 }
 
 const CALM: Faults = Faults {
@@ -311,6 +313,9 @@ fn simulate(first_seed: u64, faults: Faults) {
         counts.add(runtime.unwrap().block_on(exclude(seed, faults)));
     }
     println!("{seeds} seeds: {counts:?}");
+    for often in [counts.taken / 5, counts.written / 5] {
+        assert!(u64::from(often) >= seeds, "{counts:?}");
+    }
     for often in [counts.lost, counts.stops, counts.cuts, counts.silences] {
         assert!(u64::from(often) >= seeds, "{counts:?}");
     }

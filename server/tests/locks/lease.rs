@@ -7,7 +7,7 @@ use statestore::{
     Outcome, Release, Renewal, SetOptions,
 };
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
@@ -94,6 +94,17 @@ async fn two_leases_of_one_process_exclude_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_process_does_not_have_the_lease_of_one_before_it_with_the_same_client_id() {
+    let world = World::start();
+    let before = Machine::new(&world, "one", 1);
+    let guard = take(&before.connect().await, &lasting(10 * SECOND)).await;
+    before.stop();
+    let client = Machine::new(&world, "one", 2).connect().await;
+    assert!(try_take(&client, &lasting(10 * SECOND)).await.is_none());
+    assert_eq!(world.value("lock").unwrap(), guard.holder().name());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_was_left_can_be_renewed_and_released_by_its_name() {
     let world = World::start();
     let client = Machine::new(&world, "one", 1).connect().await;
@@ -155,9 +166,10 @@ async fn ordinary_data_is_told_from_a_lease_and_left_alone() {
     };
     assert_eq!(holding.holder.name(), "21.5");
     assert_eq!(holding.holder.client_id(), None);
-    let waiter = client.lock("lock");
     let started = Instant::now();
-    assert_eq!(waiter.await.unwrap_err().kind(), ErrorKind::NotALock);
+    let waiter = timeout(3600 * 2 * SECOND, client.lock("lock"));
+    let error = waiter.await.expect("it gives up").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotALock);
     assert!(started.elapsed() >= LeaseOptions::default().foreign_lease_max);
     assert_eq!(
         lease.acquire().await.unwrap_err().kind(),
@@ -174,7 +186,7 @@ async fn an_attempt_that_is_dropped_leaves_nothing_behind() {
     let lease = client.lease("lock").unwrap();
     // Before, while and after the store takes the request.
     for milliseconds in [0, 10, 30, 39, 41, 50] {
-        let attempt = tokio::time::timeout(Duration::from_millis(milliseconds), lease.acquire());
+        let attempt = timeout(Duration::from_millis(milliseconds), lease.acquire());
         drop(attempt.await);
         sleep(SECOND).await;
         assert_eq!(world.value("lock"), None, "{milliseconds} ms");

@@ -157,6 +157,28 @@ async fn a_renewal_that_is_answered_too_late_does_not_bring_the_guard_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_renewal_whose_answer_waits_for_a_stopped_machine_does_not_bring_the_guard_back() {
+    let world = World::start();
+    let machine = Machine::new(&world, "one", 1);
+    let one = machine.connect().await;
+    world.set_latency(Duration::from_millis(10));
+    let start = Instant::now();
+    let guard = take(&one, &lasting(3 * SECOND)).await;
+    // The renewal at 2 s is executed 10 ms later, and answered while the machine stands still.
+    sleep_until(start + Duration::from_millis(2_005)).await;
+    machine.stop();
+    let until = guard.valid_until();
+    sleep_until(until).await;
+    assert_eq!(world.history().len(), 3, "it was renewed twice");
+    assert!(!guard.is_valid());
+    machine.go_on();
+    for _ in 0..100 {
+        sleep(SECOND / 10).await;
+        assert!(!guard.is_valid());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_is_over_before_the_answer_comes_is_not_taken() {
     let world = World::start();
     let (one, _) = one_and_two(&world).await;

@@ -91,6 +91,29 @@ async fn an_expiry_begins_anew_with_each_update_that_has_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_update_does_not_write_when_the_fence_that_it_raised_may_have_expired() {
+    let world = World::start();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    let options = UpdateOptions {
+        expires_in: Some(SECOND),
+        timeout: Some(5 * SECOND),
+        ..UpdateOptions::default()
+    };
+    increment(&client, &options).await;
+    // The answer that the fence is raised comes 990 ms after the request was sent, and 505 ms before the key expires.
+    world.set_latency(Duration::from_millis(495));
+    let change = |_: Option<&Entry>| Some("2");
+    let error = client.update_with("count", &options, change).await;
+    let error = error.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::TimedOut, Outcome::NotDone)
+    );
+    let mut values = world.history().into_iter().map(|change| change.value);
+    assert!(values.all(|value| value.is_none_or(|value| value == "1")));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_update_that_is_not_answered_says_what_may_have_happened() {
     let world = World::start();
     let client = Machine::new(&world, "one", 1).connect().await;
