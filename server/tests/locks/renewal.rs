@@ -145,6 +145,7 @@ async fn a_stopped_machine_finds_its_guard_lost() {
 async fn a_renewal_that_is_answered_too_late_does_not_bring_the_guard_back() {
     let world = World::start();
     let (one, _) = one_and_two(&world).await;
+    let start = Instant::now();
     let guard = take(&one, &lasting(SECOND)).await;
     // The renewal at 333 ms is carried out at 833 ms and answered at 1333 ms.
     world.set_latency(SECOND / 2);
@@ -153,7 +154,11 @@ async fn a_renewal_that_is_answered_too_late_does_not_bring_the_guard_back() {
     assert_eq!(renewals, 2, "it was renewed, only nobody heard of it");
     sleep(5 * SECOND).await;
     assert!(!guard.is_valid());
-    assert_eq!(world.value("lock"), None, "it was given back");
+    let history = world.history();
+    let end = history.last().unwrap();
+    // By itself the lease ends at 1833 ms.
+    assert!(end.value.is_none(), "it was given back");
+    assert!(end.at - start < Duration::from_millis(1_500));
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,6 +193,23 @@ async fn a_lease_that_is_over_before_the_answer_comes_is_not_taken() {
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     sleep(5 * SECOND).await;
     assert_eq!(world.value("lock"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_whose_answer_waits_for_a_stopped_machine_is_not_taken() {
+    let world = World::start();
+    let machine = Machine::new(&world, "one", 1);
+    let one = machine.connect().await;
+    world.set_latency(Duration::from_millis(10));
+    let lease = one.lease_with("lock", &lasting(SECOND)).unwrap();
+    let attempt = machine.run(async move { lease.acquire().await });
+    sleep(Duration::from_millis(15)).await;
+    assert!(world.value("lock").is_some(), "the store gave the lease");
+    machine.stop();
+    sleep(SECOND).await;
+    machine.go_on();
+    let error = attempt.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
 }
 
 #[tokio::test(start_paused = true)]
