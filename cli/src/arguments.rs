@@ -1,7 +1,7 @@
 //! The command line as a whole.
 use crate::{
-    bench::Bench, del::Del, duration, elect::Elect, exit::Exit, get::Get, lease::Lease, lock::Lock,
-    message, scan::Scan, set::Set, vdel::Vdel, watch::Watch,
+    bench::Bench, connection::Clients, del::Del, duration, elect::Elect, exit::Exit, get::Get,
+    lease::Lease, lock::Lock, message, scan::Scan, set::Set, vdel::Vdel, watch::Watch,
 };
 use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 use std::time::Duration;
@@ -21,14 +21,14 @@ pub(crate) struct Arguments {
 #[command(next_help_heading = "Connection and output")]
 pub(crate) struct Global {
     /// Where the store is: mqtt://[USER[:PASSWORD]@]HOST[:PORT]; mqtts: for TLS, unix: for a socket
-    #[arg(
-        long,
-        global = true,
-        env = "STATESTORE_URL",
-        hide_env_values = true,
-        default_value = "mqtt://127.0.0.1:1883"
-    )]
-    pub(crate) url: String,
+    /// [default: the variable STATESTORE_URL, else mqtt://127.0.0.1:1883]
+    #[arg(long, global = true, conflicts_with = "env")]
+    #[allow(clippy::doc_markdown, reason = "help is plain text")]
+    pub(crate) url: Option<String>,
+    /// Connect as the AIO_ variables of a pod of Azure IoT Operations say, but not under its client id
+    #[arg(long, global = true)]
+    #[allow(clippy::doc_markdown, reason = "help is plain text")]
+    pub(crate) env: bool,
     /// How long to wait for the connection, and for each answer
     #[arg(long, global = true, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_wait)]
     pub(crate) timeout: Duration,
@@ -41,6 +41,8 @@ pub(crate) struct Global {
     /// Keys and patterns have escapes, in and out: \\ \n \r \t \xNN
     #[arg(long, short, global = true)]
     pub(crate) escaped: bool,
+    #[arg(skip)]
+    pub(crate) clients: Clients,
 }
 
 /// The subcommands.

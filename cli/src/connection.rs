@@ -1,8 +1,12 @@
 //! The connection to the store, and what its errors mean to a user of the command line.
 use crate::{arguments::Global, exit::Exit, failure::Failure};
 use statestore::{Client, Error, ErrorKind, Settings};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// Names the store if no argument does.
+const URL_VARIABLE: &str = "STATESTORE_URL";
+const DEFAULT_URL: &str = "mqtt://127.0.0.1:1883";
 /// How long taking leave may take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -16,7 +20,7 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects, or says why not.
     pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
-        let mut settings = Settings::from_url(&global.url)
+        let mut settings = settings(global)
             .map_err(|error| failure(&error))?
             .connect_timeout(global.timeout)
             .request_timeout(global.timeout)
@@ -28,6 +32,7 @@ impl Connection {
         let client = Client::connect(settings)
             .await
             .map_err(|error| failure(&error))?;
+        global.clients.add(&client);
         Ok(Self { client })
     }
 
@@ -35,6 +40,44 @@ impl Connection {
     pub(crate) async fn close(&self) {
         let _ = tokio::time::timeout(LEAVE_TIMEOUT, self.client.close()).await;
     }
+}
+
+/// All connections of the program.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Clients(Arc<Mutex<Vec<Client>>>);
+
+impl Clients {
+    fn add(&self, client: &Client) {
+        self.all().push(client.clone());
+    }
+
+    /// Takes leave of the broker on all of them, however the program ends.
+    pub(crate) async fn close(&self) {
+        let clients = std::mem::take(&mut *self.all());
+        let close = async {
+            for client in clients {
+                client.close().await;
+            }
+        };
+        let _ = tokio::time::timeout(LEAVE_TIMEOUT, close).await;
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Client>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where the store is and who asks.
+fn settings(global: &Global) -> Result<Settings, Error> {
+    if global.env {
+        // The client id of the pod belongs to its application, which would lose its session to a second user.
+        let client_id = format!("statestore-{:016x}", fastrand::u64(..));
+        let settings = Settings::from_environment()?;
+        return Ok(settings.client_id(client_id).clean_start(true));
+    }
+    let url = global.url.clone();
+    let url = url.or_else(|| std::env::var(URL_VARIABLE).ok());
+    Settings::from_url(url.as_deref().unwrap_or(DEFAULT_URL))
 }
 
 /// The end of a subcommand by an error of the client.
@@ -75,7 +118,9 @@ pub(crate) fn exit(kind: ErrorKind) -> Exit {
 /// What to do about it, where the error itself does not say.
 fn advice(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
-        ErrorKind::InvalidSettings => "correct --url or STATESTORE_URL",
+        ErrorKind::InvalidSettings => {
+            "correct --url or STATESTORE_URL, or with --env the AIO_ variables"
+        }
         ErrorKind::Unreachable => {
             "start statestored, or say where the store is with --url or STATESTORE_URL"
         }

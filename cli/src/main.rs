@@ -24,7 +24,8 @@ mod value;
 mod vdel;
 mod watch;
 
-use arguments::{Arguments, Verb};
+use arguments::{Arguments, Global, Verb};
+use child::{Ending, signals};
 use clap::Parser as _;
 use exit::Exit;
 use failure::Failure;
@@ -55,36 +56,40 @@ fn main() -> ExitCode {
 }
 
 async fn run(Arguments { verb, global }: Arguments) -> Result<Exit, Failure> {
-    let handles_signals = matches!(verb, Verb::Lock(_) | Verb::Elect(_));
-    let interrupted = if matches!(verb, Verb::Watch(_)) {
-        Exit::Done
-    } else {
-        Exit::Interrupted
+    let exit = match &verb {
+        Verb::Lock(_) | Verb::Elect(_) => work(verb, &global).await,
+        Verb::Watch(_) => until_told(work(verb, &global), |_| Exit::Done).await,
+        _ => until_told(work(verb, &global), Ending::exit).await,
     };
-    let work = async {
-        match verb {
-            Verb::Get(get) => get.run(&global).await,
-            Verb::Set(set) => set.run(&global).await,
-            Verb::Del(del) => del.run(&global).await,
-            Verb::Vdel(vdel) => vdel.run(&global).await,
-            Verb::Scan(scan) => scan.run(&global).await,
-            Verb::Watch(watch) => watch.run(&global).await,
-            Verb::Lock(lock) => lock.run(&global).await,
-            Verb::Elect(elect) => elect.run(&global).await,
-            Verb::Lease(lease) => lease.run(&global).await,
-            Verb::Bench(bench) => bench.run(&global).await,
-        }
-    };
-    if handles_signals {
-        return work.await;
-    }
+    global.clients.close().await;
+    exit
+}
+
+/// Ends the work when a signal says so.
+async fn until_told(
+    work: impl Future<Output = Result<Exit, Failure>>,
+    told: impl FnOnce(Ending) -> Exit,
+) -> Result<Exit, Failure> {
+    let mut signals = signals()?;
     tokio::select! {
-        // listen for Ctrl-C before anything is begun
+        // listen for signals before anything is begun
         biased;
-        signal = tokio::signal::ctrl_c() => match signal {
-            Ok(()) => Ok(interrupted),
-            Err(error) => Err(Failure::usage(format!("cannot listen for Ctrl-C: {error}"))),
-        },
+        signal = signals.recv() => Ok(told(signal)),
         result = work => result,
+    }
+}
+
+async fn work(verb: Verb, global: &Global) -> Result<Exit, Failure> {
+    match verb {
+        Verb::Get(get) => get.run(global).await,
+        Verb::Set(set) => set.run(global).await,
+        Verb::Del(del) => del.run(global).await,
+        Verb::Vdel(vdel) => vdel.run(global).await,
+        Verb::Scan(scan) => scan.run(global).await,
+        Verb::Watch(watch) => watch.run(global).await,
+        Verb::Lock(lock) => lock.run(global).await,
+        Verb::Elect(elect) => elect.run(global).await,
+        Verb::Lease(lease) => lease.run(global).await,
+        Verb::Bench(bench) => bench.run(global).await,
     }
 }

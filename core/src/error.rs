@@ -5,13 +5,27 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
-/// What kind of failure an [`Error`] is. The numbers are the same in every language and are never used twice.
-///
-/// New kinds may appear; treat an unknown one by [`Error::outcome`] and [`Error::is_retryable`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-#[repr(u16)]
-pub enum ErrorKind {
+/// Declares the kinds, so that [`ErrorKind::ALL`] cannot lack one.
+macro_rules! kinds {
+    ($($(#[$meta:meta])* $name:ident = $code:literal,)+) => {
+        /// What kind of failure an [`Error`] is. The numbers are the same in every language and are never used twice.
+        ///
+        /// New kinds may appear; treat an unknown one by [`Error::outcome`] and [`Error::is_retryable`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        #[repr(u16)]
+        pub enum ErrorKind {
+            $($(#[$meta])* $name = $code,)+
+        }
+
+        impl ErrorKind {
+            /// All kinds, in the order of their numbers.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+        }
+    };
+}
+
+kinds! {
     /// An argument cannot be sent: an empty key, an expiry of 0 ms.
     InvalidArgument = 1,
     /// The connection settings contradict each other, cannot be parsed, or name a file that cannot be used.
@@ -91,46 +105,6 @@ impl ErrorKind {
     pub const fn code(self) -> u16 {
         self as u16
     }
-
-    /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 36] = [
-        Self::InvalidArgument,
-        Self::InvalidSettings,
-        Self::InvalidHandle,
-        Self::WrongThread,
-        Self::Internal,
-        Self::Unreachable,
-        Self::ConnectionRefused,
-        Self::NotAuthenticated,
-        Self::SessionLost,
-        Self::Closed,
-        Self::Untrusted,
-        Self::Forked,
-        Self::TimedOut,
-        Self::QueueFull,
-        Self::TooLarge,
-        Self::Rejected,
-        Self::NoStore,
-        Self::Cancelled,
-        Self::InvalidResponse,
-        Self::Rpc,
-        Self::LockHeld,
-        Self::LockLost,
-        Self::NotALock,
-        Self::TimestampSkew,
-        Self::FencingTokenRequired,
-        Self::FencingTokenSkew,
-        Self::FencingTokenLower,
-        Self::QuotaExceeded,
-        Self::Syntax,
-        Self::NotAuthorized,
-        Self::UnknownCommand,
-        Self::WrongArguments,
-        Self::MissingTimestamp,
-        Self::MalformedTimestamp,
-        Self::EmptyKey,
-        Self::OtherRefusal,
-    ];
 
     /// Whether the same call may succeed later without anything being changed by hand.
     pub const fn is_retryable(self) -> bool {

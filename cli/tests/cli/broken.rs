@@ -1,5 +1,5 @@
 //! No store, a store that does not answer, one that refuses the connection, and Ctrl-C.
-use crate::harness::{SilentBroker, Store, interrupt, run, statestore};
+use crate::harness::{SilentBroker, Store, interrupt, run, statestore, terminate};
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
@@ -99,4 +99,26 @@ fn ctrl_c_ends_a_set_that_waits_for_its_value() {
     );
     drop(stdin);
     store.run(["get", "k"]).assert_error(1, "absent");
+}
+
+#[test]
+fn whoever_ends_it_the_broker_is_told() {
+    for (tell, code) in [
+        (interrupt as fn(&std::process::Child), 130),
+        (terminate, 143),
+    ] {
+        let broker = SilentBroker::start();
+        let child = statestore(["get", "k", "--url", &broker.url])
+            .spawn()
+            .unwrap();
+        broker.await_request();
+        tell(&child);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(
+            (output.status.code(), output.stderr.as_slice()),
+            (Some(code), b"".as_slice())
+        );
+        // DISCONNECT
+        assert_eq!(broker.last_packet(), 0xE0);
+    }
 }

@@ -60,6 +60,11 @@ impl Store {
         String::from_utf8(run.stdout).unwrap()
     }
 
+    /// The port of the store.
+    pub(crate) fn port(&self) -> u16 {
+        self.server.addresses()[0].port()
+    }
+
     /// `statestore`, to be started.
     pub(crate) fn command<I: AsRef<OsStr>>(
         &self,
@@ -74,15 +79,15 @@ impl Store {
 /// A broker that lets one client connect and subscribe, and answers nothing else.
 pub(crate) struct SilentBroker {
     pub(crate) url: String,
-    /// Ready when a request came; at an end when the client is gone.
-    requests: Receiver<()>,
+    /// The type of each packet that came after the client subscribed; at an end when the client is gone.
+    packets: Receiver<u8>,
 }
 
 impl SilentBroker {
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("mqtt://{}", listener.local_addr().unwrap());
-        let (came, requests) = mpsc::channel();
+        let (came, packets) = mpsc::channel();
         thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut packet = [0; 4096];
@@ -106,15 +111,20 @@ impl SilentBroker {
             stream.write_all(&[0x90, 5, id[0], id[1], 0, 1, 1]).unwrap();
             while stream.read(&mut packet).unwrap_or(0) > 0 {
                 // the test may not care any more
-                let _ = came.send(());
+                let _ = came.send(packet[0]);
             }
         });
-        Self { url, requests }
+        Self { url, packets }
     }
 
     /// Waits until the client has sent something after it subscribed.
     pub(crate) fn await_request(&self) {
-        self.requests.recv().unwrap();
+        self.packets.recv().unwrap();
+    }
+
+    /// The type of the last packet of a client that has ended.
+    pub(crate) fn last_packet(&self) -> u8 {
+        self.packets.iter().last().unwrap()
     }
 }
 

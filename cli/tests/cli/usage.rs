@@ -1,5 +1,5 @@
 //! What is refused before anything is sent.
-use crate::harness::{run, statestore};
+use crate::harness::{Store, run, statestore};
 
 fn refused(arguments: &[&str], words: &str) {
     run(statestore(arguments), b"").assert_error(2, words);
@@ -75,5 +75,36 @@ fn waiting_has_an_end() {
     refused(
         &["get", "k", "--timeout", "18446744073709551615"],
         "at most 24h",
+    );
+}
+
+#[test]
+fn the_variables_of_a_pod_count_when_asked_for() {
+    let store = Store::start();
+    store.ok(["set", "k", "v"]);
+    let port = store.port().to_string();
+    let variables = |arguments: &[&str]| {
+        let mut command = statestore(arguments);
+        command
+            .env("STATESTORE_URL", "mqtt://127.0.0.1:1")
+            .env("AIO_BROKER_HOSTNAME", "127.0.0.1")
+            .env("AIO_BROKER_TCP_PORT", &port)
+            .env("AIO_MQTT_USE_TLS", "false")
+            .env("AIO_MQTT_CLIENT_ID", "forbidden+id");
+        command
+    };
+    let found = run(variables(&["get", "k", "--env"]), b"");
+    assert_eq!(
+        (found.code, found.stdout.as_slice()),
+        (Some(0), &b"v"[..]),
+        "{found:?}"
+    );
+    run(variables(&["get", "k"]), b"").assert_error(3, "127.0.0.1:1");
+    let mut missing = variables(&["get", "k", "--env"]);
+    missing.env_remove("AIO_BROKER_HOSTNAME");
+    run(missing, b"").assert_error(2, "`AIO_BROKER_HOSTNAME` is not set");
+    refused(
+        &["get", "k", "--env", "--url", "mqtt://127.0.0.1"],
+        "'--env'",
     );
 }

@@ -28,8 +28,10 @@ impl Backoff {
     /// spread evenly over all its values.
     pub(crate) fn next(&mut self, random: u64) -> Duration {
         let bound = self.bound;
-        self.bound = (bound * 2).clamp(self.min, self.max);
-        let nanos = (u128::from(random) * bound.as_nanos()) >> 64;
+        self.bound = bound.saturating_mul(2).clamp(self.min, self.max);
+        // Up to 584 years are counted, so that the product fits.
+        let nanos = bound.as_nanos().min(u128::from(u64::MAX));
+        let nanos = (u128::from(random) * nanos) >> 64;
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
@@ -51,5 +53,12 @@ mod tests {
         assert_eq!(backoff.next(0), Duration::ZERO);
         backoff.reset();
         assert_eq!(backoff.next(u64::MAX), Duration::ZERO);
+    }
+
+    #[test]
+    fn bounds_may_be_of_any_length() {
+        let mut backoff = Backoff::new(Duration::MAX / 3 * 2, Duration::MAX);
+        let delays: Vec<_> = (0..4).map(|_| backoff.next(u64::MAX)).collect();
+        assert!(delays[1] <= delays[3] && delays[1] > Duration::from_secs(1 << 34));
     }
 }

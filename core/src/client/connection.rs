@@ -1,23 +1,22 @@
 //! One connection: bytes between the session and its transport.
+use super::input::Input;
 use super::lost::Lost;
 use super::shared::Shared;
 use super::ticker::Ticker;
 use crate::mqtt::ReasonCode;
 use crate::request::Received;
 use crate::settings::Credentials;
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use std::future::poll_fn;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
 /// How long a last DISCONNECT may take to be written.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// Room for one read, in bytes.
-const READ: usize = 64 * 1024;
 /// Packets handled at a time.
 const BUDGET: usize = 128;
 
@@ -27,7 +26,7 @@ pub(super) struct Connection<'a, S> {
     shared: &'a Shared,
     ticker: &'a mut Ticker,
     pub(super) io: S,
-    input: BytesMut,
+    input: Input,
     /// There may be whole packets in `input`.
     more: bool,
     output: Bytes,
@@ -36,6 +35,8 @@ pub(super) struct Connection<'a, S> {
     /// The transport takes nothing any more.
     broken: bool,
     received: Received,
+    /// Under which notifications come; empty until the first one does.
+    client_id: String,
 }
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
@@ -44,12 +45,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             shared,
             ticker,
             io,
-            input: BytesMut::with_capacity(READ),
+            input: Input::new(shared.settings.max_packet_bytes),
             more: false,
             output: Bytes::new(),
             unflushed: false,
             broken: false,
             received: Received::default(),
+            client_id: String::new(),
         }
     }
 
@@ -72,14 +74,6 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 if until_ready && self.received.ready.is_some() {
                     return Poll::Ready(Ok(()));
                 }
-                if !self.more {
-                    self.more = self.poll_read(context)?;
-                }
-                let had_input = self.more;
-                self.exchange()?;
-                if !until_ready {
-                    self.deliver();
-                }
                 let written = match self.poll_write(context) {
                     Ok(written) => written,
                     // What the broker said before it closed the connection tells more: all of it is read first.
@@ -89,19 +83,25 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                         true
                     }
                 };
+                if !self.more {
+                    self.more = self.poll_read(context)?;
+                }
                 if self.more {
+                    self.handle()?;
+                    if !until_ready {
+                        self.deliver();
+                    }
                     // The tasks that were woken send again before the rest is handled, so that the broker has work
-                    // meanwhile.
+                    // meanwhile, and before anything is written, so that acknowledgements and requests go together.
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
                 // Sleeping is safe only after the transport said that it has nothing to read.
-                if had_input || written {
+                if written {
                     continue;
                 }
                 let is_idle = self.output.is_empty() && !self.broken;
                 match self.ticker.poll(self.shared, is_idle, context) {
-                    Poll::Pending if until_ready && self.received.ready.is_some() => {}
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(lost)) => return Poll::Ready(Err(lost)),
@@ -113,10 +113,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
 
     /// Reads once; whether something came.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Result<bool, Lost> {
-        if self.input.capacity() - self.input.len() < READ / 4 {
-            self.input.reserve(READ);
-        }
-        match pin!(self.io.read_buf(&mut self.input)).poll(context) {
+        match self.input.poll_read(&mut self.io, context) {
             Poll::Pending => Ok(false),
             Poll::Ready(Ok(0)) => Err(Lost::Ended),
             Poll::Ready(Ok(_)) => Ok(true),
@@ -128,21 +125,21 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         }
     }
 
-    /// Handles some of what was read, and takes what is to be written.
-    fn exchange(&mut self) -> Result<(), Lost> {
+    /// Handles some of what was read.
+    fn handle(&mut self) -> Result<(), Lost> {
         let now_ms = self.shared.now_ms();
         let result = {
             let mut core = self.shared.core();
-            let result = if self.more {
-                core.exchange
-                    .receive(&mut self.input, now_ms, BUDGET, &mut self.received)
-            } else {
-                Ok(false)
-            };
-            if self.output.is_empty() {
-                self.output = core.exchange.session_mut().take_output(now_ms);
+            if core.closing {
+                return Err(Lost::Closing);
             }
-            result
+            let received = &mut self.received;
+            let more = core
+                .exchange
+                .receive(self.input.bytes(), now_ms, BUDGET, received);
+            // A broker that never stops sending does not stop the time.
+            let advanced = core.exchange.advance(now_ms, &mut received.wakers);
+            more.and_then(|more| advanced.map(|()| more))
         };
         self.received.wakers.drain(..).for_each(Waker::wake);
         self.more = result.map_err(Lost::Session)?;
@@ -151,15 +148,27 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
 
     /// Hands messages over that are not responses.
     pub(super) fn deliver(&mut self) {
+        if self.received.messages.is_empty() {
+            return;
+        }
+        if self.client_id.is_empty() {
+            let core = self.shared.core();
+            self.client_id.push_str(core.exchange.session().client_id());
+        }
         for message in self.received.messages.drain(..) {
-            self.shared.notified(&message);
+            self.shared.notified(&message, &self.client_id);
         }
     }
 
-    /// Writes as much as the transport takes; whether it took all.
+    /// Takes what is to be written and writes as much of it as the transport takes; whether it took all.
     fn poll_write(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
         if self.broken {
             return Ok(false);
+        }
+        if self.output.is_empty() {
+            let now_ms = self.shared.now_ms();
+            let mut core = self.shared.core();
+            self.output = core.exchange.session_mut().take_output(now_ms);
         }
         let mut written = false;
         while !self.output.is_empty() {

@@ -3,7 +3,7 @@ use super::ConnectionState;
 use super::backoff::Backoff;
 use super::connection::Connection;
 use super::lost::Lost;
-use super::shared::Shared;
+use super::shared::{Shared, after};
 use super::ticker::Ticker;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::transport;
@@ -100,7 +100,7 @@ async fn connect_and_run(
     ticker: &mut Ticker,
     first: &mut Option<oneshot::Sender<Result<(), Error>>>,
 ) -> (Lost, Option<Instant>) {
-    let deadline = Instant::now() + shared.settings.connect_timeout;
+    let deadline = after(Instant::now(), shared.settings.connect_timeout);
     let connecting = tokio::time::timeout_at(deadline, transport::connect(&shared.settings));
     let (io, credentials) = match ticker.meanwhile(shared, connecting).await {
         None => return (Lost::Closing, None),

@@ -7,6 +7,7 @@ mod del;
 mod driver;
 mod get;
 mod get_many;
+mod input;
 mod lost;
 mod observe;
 mod observer;
@@ -228,11 +229,10 @@ fn random(settings: &Settings) -> Result<u64, Error> {
     })
 }
 
-/// A value of its own. A short slice of the receive buffer is copied out of it, so that keeping the value does not keep
-/// the whole buffer; a long one is kept as it is.
+/// A value of its own. A slice of a receive buffer that many packets share is copied out of it, so that keeping the value
+/// does not keep the whole buffer; a longer one is kept as it is.
 fn detached(value: Bytes) -> Bytes {
-    const COPIED: usize = 16 * 1024;
-    if value.len() <= COPIED {
+    if value.len() <= input::COPIED {
         Bytes::copy_from_slice(&value)
     } else {
         value

@@ -1,6 +1,6 @@
 //! SCAN.
-use super::Client;
 use super::call::Call;
+use super::{Client, detached};
 use crate::error::Error;
 use crate::protocol::{CommandRef, Reply};
 use crate::request::Outgoing;
@@ -81,8 +81,8 @@ impl Scan {
             return Err(page.invalid("the page points to itself as the next one"));
         }
         drop(page);
-        self.next = after.map_or(Next::End, Next::After);
-        Ok(Some(keys))
+        self.next = after.map_or(Next::End, |token| Next::After(detached(token)));
+        Ok(Some(keys.into_iter().map(detached).collect()))
     }
 
     /// The next key; `None` after the last one.

@@ -90,12 +90,9 @@ impl Shared {
         u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The instant of a time in milliseconds; one that is too far away becomes a year.
+    /// The instant of a time in milliseconds.
     pub(super) fn instant(&self, ms: u64) -> Instant {
-        const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
-        self.epoch
-            .checked_add(Duration::from_millis(ms))
-            .unwrap_or_else(|| Instant::now() + YEAR)
+        after(self.epoch, Duration::from_millis(ms))
     }
 
     /// How long a request may take unless its options say otherwise.
@@ -170,6 +167,14 @@ impl Shared {
         }
         wakers.into_iter().for_each(Waker::wake);
     }
+}
+
+/// The end of a time that begins at `start`; one that is too far away to be an instant becomes a year from now.
+pub(super) fn after(start: Instant, time: Duration) -> Instant {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+    start
+        .checked_add(time)
+        .unwrap_or_else(|| Instant::now() + YEAR)
 }
 
 /// A clock of this client, under a name that no other client has.

@@ -51,12 +51,7 @@ impl Ticker {
                         Some(waker) => waker.clone_from(context.waker()),
                         none => *none = Some(context.waker().clone()),
                     }
-                    // A timer that runs may end earlier than needed, which is cheaper than setting it anew.
-                    core.driver.wakes_at_ms = if self.at_ms > now_ms {
-                        wake_at_ms.min(self.at_ms)
-                    } else {
-                        wake_at_ms
-                    };
+                    core.driver.wakes_at_ms = self.timer(now_ms, wake_at_ms);
                 }
                 drop(core);
                 self.wakers.drain(..).for_each(Waker::wake);
@@ -66,9 +61,10 @@ impl Ticker {
                     Ok(()) => wake_at_ms,
                 }
             };
-            if wake_at_ms < self.at_ms || self.at_ms <= now_ms {
-                self.at_ms = wake_at_ms;
-                self.sleep.as_mut().reset(shared.instant(wake_at_ms));
+            let at_ms = self.timer(now_ms, wake_at_ms);
+            if self.at_ms != at_ms {
+                self.at_ms = at_ms;
+                self.sleep.as_mut().reset(shared.instant(at_ms));
             }
             if self.sleep.as_mut().poll(context).is_pending() {
                 return Poll::Pending;
@@ -76,6 +72,17 @@ impl Ticker {
             // The timer ended: look again, and set it anew.
             self.at_ms = 0;
         }
+    }
+
+    /// When the timer is to end: as it stands, if that is not much earlier than needed, because setting it anew for each
+    /// request would cost more than that it ends in vain now and then.
+    fn timer(&self, now_ms: u64, wake_at_ms: u64) -> u64 {
+        const EARLY_MS: u64 = 1000;
+        let is_good = self.at_ms > now_ms
+            && wake_at_ms
+                .checked_sub(self.at_ms)
+                .is_some_and(|early| early < EARLY_MS);
+        if is_good { self.at_ms } else { wake_at_ms }
     }
 
     /// Waits for something else while there is no connection; `None` if the client is to end.

@@ -34,6 +34,7 @@ pub use connect::{Connect, Will};
 pub use disconnect::Disconnect;
 pub use error::{DecodeError, EncodeError};
 pub use limits::Limits;
+pub(crate) use packet::announced_len;
 pub use packet::{Packet, decode, encode_pingreq, encode_pingresp};
 pub use packet_id::{PacketId, PacketIds};
 pub use puback::PubAck;

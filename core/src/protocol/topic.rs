@@ -55,9 +55,11 @@ pub fn notification_key(client_id: &str, topic: &str) -> Option<Bytes> {
     if key.is_empty() || !hex_bytes(client)?.eq(client_id.bytes().map(Some)) {
         return None;
     }
-    hex_bytes(key)?
-        .collect::<Option<Vec<u8>>>()
-        .map(Bytes::from)
+    let mut bytes = Vec::with_capacity(key.len() / 2);
+    for byte in hex_bytes(key)? {
+        bytes.push(byte?);
+    }
+    Some(bytes.into())
 }
 
 fn notification_topic(

@@ -255,7 +255,8 @@ pub(crate) fn check_client_id(id: &str) -> Result<(), &'static str> {
 }
 
 fn seconds_up(duration: Duration) -> u64 {
-    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+    let started = u64::from(duration.subsec_nanos() > 0);
+    duration.as_secs().saturating_add(started)
 }
 
 impl fmt::Debug for Settings {

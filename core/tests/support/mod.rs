@@ -159,6 +159,16 @@ impl Peer {
         }
     }
 
+    /// The next packet, whatever time passes before it.
+    pub async fn packet_at_any_time(&mut self) -> Packet {
+        loop {
+            if let Some(packet) = decode(&mut self.input, Limits::MAX_PACKET_BYTES).unwrap() {
+                return packet;
+            }
+            assert_ne!(self.stream.read_buf(&mut self.input).await.unwrap(), 0);
+        }
+    }
+
     pub async fn packet(&mut self) -> Packet {
         self.packet_or_end().await.expect("a packet")
     }

@@ -267,8 +267,12 @@ impl Watch {
         self.present = Some(value.is_some());
         self.version.clone_from(&version);
         let observation = observation(version, value);
-        for queue in &self.observers {
-            queue.push(observation.clone());
+        // The first clone of a value allocates, so a single observer gets the value itself.
+        if let Some((last, others)) = self.observers.split_last() {
+            for queue in others {
+                queue.push(observation.clone());
+            }
+            last.push(observation);
         }
     }
 

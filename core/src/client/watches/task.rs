@@ -17,15 +17,14 @@ const AT_A_TIME: usize = 64;
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Shared {
-    /// Takes a message that is not a response.
-    pub(in super::super) fn notified(&self, message: &Message) {
+    /// Takes a message to this client id that is not a response.
+    pub(in super::super) fn notified(&self, message: &Message, client_id: &str) {
         let timestamp = message
             .publish
             .user_properties()
             .find(|(name, _)| *name == property::TIMESTAMP);
-        let client_id = self.core().exchange.session().client_id().to_owned();
         let notification = Notification::decode(
-            &client_id,
+            client_id,
             message.topic(),
             timestamp.map(|(_, value)| value),
             &message.publish.payload(),

@@ -1,0 +1,75 @@
+//! Bytes that were read and not handled yet.
+use crate::mqtt::announced_len;
+use bytes::{BufMut, BytesMut};
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Room for one read, in bytes.
+const READ: usize = 64 * 1024;
+/// Up to this size a value is copied out of what was read.
+///
+/// A longer one comes in a packet that has a buffer of its own, or one of at most twice [`READ`], so that a value keeps
+/// at most twice its size alive, whatever came before and after it.
+pub(super) const COPIED: usize = READ;
+
+/// A buffer for packets as they arrive.
+#[derive(Debug)]
+pub(super) struct Input {
+    bytes: BytesMut,
+    max_packet_bytes: u32,
+    /// The buffer was made for one large packet.
+    is_large: bool,
+}
+
+impl Input {
+    pub(super) fn new(max_packet_bytes: u32) -> Self {
+        Self {
+            bytes: BytesMut::with_capacity(READ),
+            max_packet_bytes,
+            is_large: false,
+        }
+    }
+
+    /// What was read, to be taken from its front.
+    pub(super) fn bytes(&mut self) -> &mut BytesMut {
+        &mut self.bytes
+    }
+
+    /// Reads once; how many bytes came, 0 at the end of the stream.
+    pub(super) fn poll_read(
+        &mut self,
+        io: &mut (impl AsyncRead + Unpin),
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let most = self.make_room();
+        let mut room = (&mut self.bytes).limit(most);
+        pin!(io.read_buf(&mut room)).poll(context)
+    }
+
+    /// Makes room for a read; of how many bytes at most.
+    fn make_room(&mut self) -> usize {
+        let announced = announced_len(&self.bytes, self.max_packet_bytes);
+        if let Some(size) = announced.filter(|size| *size > READ.max(self.bytes.len())) {
+            // All of it at once and nothing else, so that it is not copied while it grows and keeps nothing else alive.
+            if !self.is_large {
+                let mut large = BytesMut::with_capacity(size);
+                large.put_slice(&self.bytes);
+                self.bytes = large;
+                self.is_large = true;
+            }
+            return size - self.bytes.len();
+        }
+        if self.is_large {
+            let mut usual = BytesMut::with_capacity(READ + self.bytes.len());
+            usual.put_slice(&self.bytes);
+            self.bytes = usual;
+            self.is_large = false;
+        } else if self.bytes.capacity() - self.bytes.len() < READ / 4 {
+            self.bytes.reserve(READ);
+        }
+        self.bytes.capacity() - self.bytes.len()
+    }
+}

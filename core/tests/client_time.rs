@@ -1,0 +1,207 @@
+//! Time: limits of any length, deadlines that hold whatever the broker does, and an idle client that sleeps.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use bytes::BytesMut;
+use statestore::mqtt::{ConnAck, Packet, PublishHeader, ReasonCode, encode_pingresp};
+use statestore::platform::{Connecting, Duplex, Platform, System, Task};
+use statestore::protocol::{Reply, topic};
+use statestore::{Client, ConnectionState, ErrorKind, GetOptions, Settings};
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use support::{Broker, CLIENT_ID, Peer, within};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
+
+#[tokio::test]
+async fn times_may_be_of_any_length() {
+    let broker = Broker::start().await;
+    let forever = Duration::MAX;
+    let settings = broker
+        .settings()
+        .connect_timeout(forever)
+        .request_timeout(forever)
+        .ping_timeout(forever)
+        .keep_alive(forever)
+        .session_expiry(forever)
+        .reconnect_delay(forever, forever);
+    let (client, mut peer) = broker.connect(settings).await;
+    let answer = peer.answer(&Reply::Nil, None);
+    let (entry, _) = within(async { tokio::join!(client.get("k"), answer) }).await;
+    assert_eq!(entry.unwrap(), None);
+    let options = GetOptions {
+        timeout: Some(forever),
+    };
+    let answer = peer.answer(&Reply::Nil, None);
+    let get = client.get_with("k", &options);
+    let (entry, _) = within(async { tokio::join!(get, answer) }).await;
+    assert_eq!(entry.unwrap(), None);
+    // The first attempt to connect again is immediate, the next one would be made in some centuries.
+    let mut state = client.state();
+    drop(peer);
+    drop(broker.accept().await);
+    within(state.wait_for(|state| matches!(state, ConnectionState::Reconnecting(_))))
+        .await
+        .unwrap();
+    within(client.close()).await;
+}
+
+/// A stream that, when told to, has always something to read.
+#[derive(Debug)]
+struct Flood {
+    stream: DuplexStream,
+    flooding: Arc<Mutex<Option<Vec<u8>>>>,
+}
+
+impl AsyncRead for Flood {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.flooding.lock().unwrap().as_deref() {
+            Some(packet) if buffer.remaining() >= packet.len() => {
+                buffer.put_slice(packet);
+                return Poll::Ready(Ok(()));
+            }
+            _ => {}
+        }
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Flood {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// A machine with one connection, and with a count of how often the client's tasks are polled.
+#[derive(Debug, Clone, Default)]
+struct Machine {
+    connection: Arc<Mutex<Option<Flood>>>,
+    polls: Arc<AtomicU64>,
+}
+
+impl Machine {
+    /// The machine, the broker's end of its connection, and what floods it.
+    fn new() -> (Self, Peer, Arc<Mutex<Option<Vec<u8>>>>) {
+        let (near, far) = duplex(1 << 16);
+        let flooding = Arc::<Mutex<Option<Vec<u8>>>>::default();
+        let stream = Flood {
+            stream: near,
+            flooding: flooding.clone(),
+        };
+        let this = Self::default();
+        *this.connection.lock().unwrap() = Some(stream);
+        (this, Peer::over(far), flooding)
+    }
+
+    async fn connect(&self, settings: Settings, peer: &mut Peer) -> Client {
+        let accept = async {
+            peer.connect().await;
+            peer.send_connack(ConnAck::new(ReasonCode::SUCCESS)).await;
+            peer.subscribe().await;
+        };
+        let settings = settings.client_id(CLIENT_ID).platform(self.clone());
+        let (client, ()) = within(async { tokio::join!(Client::connect(settings), accept) }).await;
+        client.unwrap()
+    }
+}
+
+impl Platform for Machine {
+    fn wall_ms(&self) -> u64 {
+        System.wall_ms()
+    }
+    fn random(&self) -> io::Result<u64> {
+        System.random()
+    }
+    fn spawn(&self, mut task: Task) {
+        let polls = self.polls.clone();
+        tokio::spawn(poll_fn(move |context| {
+            polls.fetch_add(1, Ordering::Relaxed);
+            task.as_mut().poll(context)
+        }));
+    }
+    fn connect(&self) -> Option<Connecting> {
+        let stream = self.connection.lock().unwrap().take();
+        Some(Box::pin(async {
+            let stream = stream.ok_or(io::ErrorKind::ConnectionRefused)?;
+            Ok(Box::new(stream) as Box<dyn Duplex>)
+        }))
+    }
+}
+
+#[tokio::test]
+async fn a_broker_that_never_stops_sending_stops_neither_deadlines_nor_the_end() {
+    let (machine, mut peer, flooding) = Machine::new();
+    let client = machine
+        .connect(Settings::new("nowhere", 1), &mut peer)
+        .await;
+    let mut noise = BytesMut::new();
+    let header = PublishHeader {
+        topic: &topic::response(CLIENT_ID),
+        ..PublishHeader::default()
+    };
+    header.encode(u32::MAX, &mut noise, 0, |_| {}).unwrap();
+    *flooding.lock().unwrap() = Some(noise.to_vec());
+    let options = GetOptions {
+        timeout: Some(Duration::from_millis(20)),
+    };
+    let error = within(client.get_with("k", &options)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    within(client.close()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_client_wakes_up_for_its_keep_alive_only() {
+    const PERIODS: u64 = 100;
+    let (machine, mut peer, _) = Machine::new();
+    let settings = Settings::new("nowhere", 1).keep_alive(Duration::from_secs(60));
+    let client = machine.connect(settings, &mut peer).await;
+    // Neither the end of a request nor an observer leaves anything behind that wakes up.
+    let answer = peer.answer(&Reply::Nil, None);
+    tokio::join!(client.get("k"), answer).0.unwrap();
+    let answer = peer.answer(&Reply::Ok, None);
+    let _observer = tokio::join!(client.observe("k"), answer).0.unwrap();
+    for _ in 0..2 {
+        ping(&mut peer).await;
+    }
+    let before = machine.polls.load(Ordering::Relaxed);
+    for _ in 0..PERIODS {
+        ping(&mut peer).await;
+    }
+    // The timer, and the answer to the PINGREQ, after which the task looks once more whether there is anything to do.
+    let polls = machine.polls.load(Ordering::Relaxed) - before;
+    assert!(polls <= 3 * PERIODS, "{polls}");
+    assert!(client.state().borrow().is_connected());
+}
+
+/// Answers the next PINGREQ, and lets the client take notice.
+async fn ping(peer: &mut Peer) {
+    loop {
+        match peer.packet_at_any_time().await {
+            Packet::PingReq => break,
+            Packet::PubAck(_) => {}
+            other => panic!("an idle client sent {other:?}"),
+        }
+    }
+    let mut out = BytesMut::new();
+    encode_pingresp(&mut out);
+    peer.send_bytes(&out).await;
+}
