@@ -9,10 +9,11 @@ use crate::settings::Credentials;
 use bytes::{Buf, Bytes};
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 /// How long a last DISCONNECT may take to be written.
@@ -93,7 +94,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                     }
                     // The tasks that were woken send again before the rest is handled, so that the broker has work
                     // meanwhile, and before anything is written, so that acknowledgements and requests go together.
-                    context.waker().wake_by_ref();
+                    // To yield is never done at the first poll.
+                    let _ = pin!(yield_now()).poll(context);
                     return Poll::Pending;
                 }
                 // Sleeping is safe only after the transport said that it has nothing to read.
