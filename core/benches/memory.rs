@@ -142,7 +142,7 @@ fn watches() {
             broker: server.addresses()[0],
             last: Arc::default(),
         };
-        let settings = Settings::new("127.0.0.1", 0).platform(network.clone());
+        let settings = Settings::new("127.0.0.1", network.broker.port()).platform(network.clone());
         let client = runtime.block_on(Client::connect(settings)).unwrap();
         let names: Vec<_> = (0..keys)
             .map(|number| format!("key:{number:012}"))

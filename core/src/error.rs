@@ -249,6 +249,8 @@ impl Error {
                     | ReasonCode::MESSAGE_RATE_TOO_HIGH
                     | ReasonCode::QUOTA_EXCEEDED
                     | ReasonCode::CONNECTION_RATE_EXCEEDED
+                    | ReasonCode::KEEP_ALIVE_TIMEOUT
+                    | ReasonCode::MAXIMUM_CONNECT_TIME
             ),
             None => self.0.kind.is_retryable(),
         }

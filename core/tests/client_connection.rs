@@ -753,6 +753,62 @@ async fn any_other_disconnect_is_followed_by_a_reconnect() {
 }
 
 #[tokio::test]
+async fn a_disconnect_says_why_and_whether_trying_again_helps() {
+    for (reason, kind, retryable) in [
+        (ReasonCode::SERVER_BUSY, ErrorKind::Unreachable, true),
+        (ReasonCode::KEEP_ALIVE_TIMEOUT, ErrorKind::Unreachable, true),
+        (ReasonCode::SERVER_MOVED, ErrorKind::Unreachable, false),
+        (
+            ReasonCode::NOT_AUTHORIZED,
+            ErrorKind::NotAuthenticated,
+            false,
+        ),
+    ] {
+        let broker = Broker::start().await;
+        let (client, mut peer) = broker.connect(broker.settings()).await;
+        peer.disconnect(reason).await;
+        let mut state = client.state();
+        let is_lost = |state: &ConnectionState| matches!(state, ConnectionState::Reconnecting(_));
+        let lost = within(state.wait_for(is_lost)).await.unwrap().clone();
+        let ConnectionState::Reconnecting(error) = lost else {
+            unreachable!()
+        };
+        assert_eq!((error.kind(), error.mqtt_reason()), (kind, Some(reason)));
+        assert_eq!(error.is_retryable(), retryable, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_may_not_try_for_ever_gives_up_for_good() {
+    let broker = Broker::start().await;
+    let settings = broker.settings().reconnect_limit(Duration::from_millis(50));
+    let (client, mut peer) = broker.connect(settings).await;
+    // What the limit counts from is the last connection that was good, not the first failure of all.
+    for _ in 0..2 {
+        drop(peer);
+        peer = again(&broker, session_present()).await.0;
+        let get = spawn_get(&client, "k");
+        peer.answer(&Reply::Nil, None).await;
+        ended(get).await.unwrap();
+    }
+    let get = spawn_get(&client, "k");
+    peer.request().await;
+    drop((broker, peer));
+    let mut state = client.state();
+    let closed = within(state.wait_for(ConnectionState::is_closed)).await;
+    let ConnectionState::Closed(reason) = closed.unwrap().clone() else {
+        unreachable!()
+    };
+    assert_eq!(reason.kind(), ErrorKind::Unreachable, "{reason}");
+    let error = ended(get).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::Closed, Outcome::Unknown)
+    );
+    assert_eq!(client.get("k").await.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[tokio::test]
 async fn a_broker_that_breaks_the_protocol_is_told_so_and_left() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;

@@ -39,10 +39,10 @@ fn requests_allocate_nothing_but_the_values_that_they_bring() {
     // Buffers grow to their size once; from then on there is a new one for many requests.
     runtime.block_on(sets());
     let few = COUNT / 20;
-    let by_sets = allocated(&runtime, sets());
-    assert!(by_sets.count_total < few, "SET: {by_sets:?}");
-    let by_gets = allocated(&runtime, gets());
-    assert!(by_gets.count_total < COUNT + few, "GET: {by_gets:?}");
+    let setting = allocated(&runtime, sets());
+    assert!(setting.count_total < few, "SET: {setting:?}");
+    let getting = allocated(&runtime, gets());
+    assert!(getting.count_total < COUNT + few, "GET: {getting:?}");
 
     let mut observer = runtime.block_on(client.observe("key")).unwrap();
     let mut notifications = async || {
@@ -53,11 +53,8 @@ fn requests_allocate_nothing_but_the_values_that_they_bring() {
     };
     runtime.block_on(notifications());
     // Key and value of the notification.
-    let by_notifications = allocated(&runtime, notifications());
-    assert!(
-        by_notifications.count_total < 2 * COUNT + few,
-        "{by_notifications:?}"
-    );
+    let notified = allocated(&runtime, notifications());
+    assert!(notified.count_total < 2 * COUNT + few, "{notified:?}");
 }
 
 #[test]

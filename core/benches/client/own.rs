@@ -2,32 +2,33 @@
 use crate::broker::VALUE;
 use crate::figures::{Figures, Stopwatch, runtime};
 use statestore::{Client, Settings};
-use std::cell::Cell;
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// `in_flight` tasks that each wait for their response before they send again.
 pub(crate) fn run(broker: SocketAddr, in_flight: usize, pairs: usize) -> Figures {
-    let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime(), async move {
+    runtime().block_on(async move {
         let settings = Settings::new(broker.ip().to_string(), broker.port());
         let client = Client::connect(settings).await.unwrap();
-        let left = Rc::new(Cell::new(pairs));
+        let begun = Arc::new(AtomicUsize::new(0));
         let stopwatch = Stopwatch::start();
         let tasks: Vec<_> = (0..in_flight)
             .map(|_| {
-                let (client, left) = (client.clone(), left.clone());
-                tokio::task::spawn_local(async move {
+                let (client, begun) = (client.clone(), begun.clone());
+                tokio::spawn(async move {
                     let mut latencies = Vec::new();
-                    while left.get() > 0 {
-                        left.set(left.get() - 1);
+                    loop {
+                        let number = begun.fetch_add(1, Ordering::Relaxed);
+                        if number >= pairs {
+                            return latencies;
+                        }
                         // Every sixteenth, so that reading the clock does not count.
-                        let start = (left.get() % 16 == 0).then(Instant::now);
+                        let start = number.is_multiple_of(16).then(Instant::now);
                         client.set("key", VALUE).await.unwrap();
                         latencies.extend(start.map(|start| start.elapsed()));
                     }
-                    latencies
                 })
             })
             .collect();

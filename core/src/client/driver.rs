@@ -57,6 +57,7 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> Er
         shared.settings.reconnect_delay_max,
     );
     let mut ticker = Ticker::new(shared);
+    let mut lost_at = None;
     loop {
         let (lost, held) = connect_and_run(shared, &mut ticker, &mut first).await;
         let for_good = {
@@ -83,11 +84,22 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> Er
         if held.is_some_and(|since| since.elapsed() >= GOOD) {
             backoff.reset();
         }
+        if held.is_some() {
+            lost_at = None;
+        }
+        let lost_at = *lost_at.get_or_insert_with(Instant::now);
+        let left = match shared.settings.reconnect_limit {
+            Some(limit) => limit.saturating_sub(lost_at.elapsed()),
+            None => Duration::MAX,
+        };
+        if left.is_zero() {
+            return error;
+        }
         shared
             .state
             .send_replace(ConnectionState::Reconnecting(error));
         let delay = backoff.next(shared.settings.platform.random().unwrap_or(u64::MAX));
-        let wait = tokio::time::sleep(delay);
+        let wait = tokio::time::sleep(delay.min(left));
         if ticker.meanwhile(shared, wait).await.is_none() {
             return closed("it was closed");
         }

@@ -51,6 +51,7 @@ pub struct Settings {
     pub(crate) max_value_bytes: usize,
     pub(crate) reconnect_delay_min: Duration,
     pub(crate) reconnect_delay_max: Duration,
+    pub(crate) reconnect_limit: Option<Duration>,
     pub(crate) platform: Arc<dyn Platform>,
 }
 
@@ -81,6 +82,7 @@ impl Settings {
             max_value_bytes: Limits::MAX_PACKET_BYTES as usize,
             reconnect_delay_min: Duration::from_millis(100),
             reconnect_delay_max: Duration::from_secs(30),
+            reconnect_limit: None,
             platform: Arc::new(System),
         }
     }
@@ -206,6 +208,15 @@ impl Settings {
     pub fn reconnect_delay(mut self, min: Duration, max: Duration) -> Self {
         self.reconnect_delay_min = min.max(Duration::from_millis(1));
         self.reconnect_delay_max = max.max(self.reconnect_delay_min);
+        self
+    }
+
+    /// How long after a lost connection the client tries to connect again (default: for ever). Then it gives up for good:
+    /// its [state](crate::Client::state) becomes [`Closed`](crate::ConnectionState::Closed) with the reason of the last
+    /// failure, and every request fails with [`ErrorKind::Closed`].
+    #[must_use]
+    pub fn reconnect_limit(mut self, limit: Duration) -> Self {
+        self.reconnect_limit = Some(limit);
         self
     }
 
