@@ -63,11 +63,14 @@ async fn the_record_of_a_leader_that_died_does_not_count() {
     assert_eq!(leader.value.unwrap(), "second");
     assert!(next.guard().token() > first.guard().token());
 
-    // The next one dies too; nobody leads then, whatever the record says.
+    // The next one dies too; nobody leads then, whatever the record says, and then somebody who proclaimed nothing yet.
     let lock = world.value("elect").unwrap();
     two.vdel("elect", lock).await.unwrap();
     assert!(world.value("elect/leader").is_some());
     assert_eq!(election.leader().await.unwrap(), None);
+    let silent = two.lock_with("elect", &options()).await.unwrap();
+    let leader = election.leader().await.unwrap().unwrap();
+    assert_eq!((&leader.holder, leader.value), (silent.holder(), None));
     machine.go_on();
     let error = first.proclaim("late").await.unwrap_err();
     assert_eq!(error.kind(), statestore::ErrorKind::LockLost);

@@ -91,9 +91,13 @@ async fn a_guard_ends_before_its_lease_at_a_store_whose_clock_runs_fast() {
 async fn a_guard_without_a_connection_ends_before_its_lease() {
     let world = World::start();
     let (one, two) = one_and_two(&world).await;
+    let start = Instant::now();
     let guard = take(&one, &lasting(3 * SECOND)).await;
     sleep(SECOND / 2).await;
     world.silence("one", true);
+    // The renewal at 1 s gives up at 2 s, so that there is time for another one.
+    sleep_until(start + SECOND * 21 / 10).await;
+    assert!(guard.is_valid() && guard.reason().is_some());
     guard.lost().await;
     assert!(try_take(&two, &lasting(SECOND)).await.is_none());
     assert_lost_before_the_store_ends_it(&world, &guard).await;
