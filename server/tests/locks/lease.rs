@@ -199,11 +199,23 @@ async fn an_attempt_that_is_dropped_leaves_nothing_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_delivered_late_is_undone() {
+    // If the connection is cut, nothing that undoes the attempt can be sent behind it before there is another one.
+    for is_cut in [false, true] {
+        assert_late_delivery_is_undone(is_cut).await;
+    }
+}
+
+async fn assert_late_delivery_is_undone(is_cut: bool) {
     let world = World::start();
     let client = Machine::new(&world, "one", 1).connect().await;
     world.silence("one", true);
     let lease = client.lease_with("lock", &lasting(SECOND)).unwrap();
-    let error = lease.acquire().await.unwrap_err();
+    let attempt = tokio::spawn(async move { lease.acquire().await });
+    sleep(Duration::from_millis(1)).await;
+    if is_cut {
+        world.cut("one");
+    }
+    let error = attempt.await.unwrap().unwrap_err();
     assert_eq!(
         (error.kind(), error.outcome()),
         (ErrorKind::TimedOut, Outcome::Unknown)

@@ -373,6 +373,21 @@ async fn a_dropped_guard_is_released_and_nothing_goes_on_renewing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dropped_guard_is_released_when_the_server_is_back() {
+    let world = World::start();
+    let settings = Machine::new(&world, "one", 1).settings();
+    let one = Client::connect(settings.reconnect_delay(SECOND / 10, SECOND));
+    let guard = take(&one.await.unwrap(), &lasting(30 * SECOND)).await;
+    world.shut_down();
+    drop(guard);
+    // Longer than one request may take.
+    sleep(8 * SECOND).await;
+    world.come_back(true);
+    sleep(5 * SECOND).await;
+    assert_eq!(world.value("lock"), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_log_is_told_if_a_dropped_guard_could_not_be_released() {
     let world = World::start();
     let (one, _) = one_and_two(&world).await;
