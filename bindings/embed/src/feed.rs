@@ -6,7 +6,7 @@ use crate::operation::Operation;
 use statestore::Error;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use tokio::sync::mpsc;
 
@@ -25,7 +25,11 @@ struct Inner<T> {
     /// `None` once it was stopped.
     source: Mutex<Option<Source<T>>>,
     alarm: Arc<Alarm>,
+    reason: Reason,
 }
+
+/// Why a feed ended, if it was not closed.
+pub(crate) type Reason = Arc<OnceLock<Error>>;
 
 /// Wakes all who wait for the same source.
 #[derive(Default)]
@@ -128,10 +132,16 @@ impl<T: Send + 'static> Feed<T> {
     }
 
     pub(crate) fn new(client: Client, source: Source<T>) -> Self {
+        Self::with_reason(client, source, Reason::default())
+    }
+
+    /// A feed whose source sets the reason before it ends.
+    pub(crate) fn with_reason(client: Client, source: Source<T>, reason: Reason) -> Self {
         Self {
             inner: Held::new(Arc::new(Inner {
                 source: Mutex::new(Some(source)),
                 alarm: Arc::default(),
+                reason,
             })),
             client,
         }
@@ -190,6 +200,14 @@ impl<T: Send + 'static> Feed<T> {
         drop(source);
         Arc::clone(&inner.alarm).wake();
         Ok(())
+    }
+
+    /// Why there will be no further item, once there was none; `None` if the client was closed or this was stopped.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`](statestore::ErrorKind::Forked).
+    pub fn error(&self) -> Result<Option<Error>, Error> {
+        Ok(self.inner.get()?.reason.get().cloned())
     }
 
     /// The client it belongs to.

@@ -1,6 +1,6 @@
 //! What a client asks of the store, as futures that own their arguments.
 use crate::client::Client;
-use crate::feed::Feed;
+use crate::feed::{Feed, Reason};
 use crate::scan::Scan;
 use bytes::Bytes;
 use statestore::{
@@ -8,6 +8,8 @@ use statestore::{
     ObserveOptions, ScanOptions, SetOptions, SetOutcome, UpdateOptions, UpdateOutcome, VdelOutcome,
 };
 use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 impl Client {
     /// As [`statestore::Client::get_with`].
@@ -93,11 +95,17 @@ impl Client {
         let (core, client) = (self.core().cloned(), self.clone());
         async move {
             let mut observer = core?.observe_with(key, &options).await?;
+            let reason = Reason::default();
+            let ended = Arc::clone(&reason);
             // Its `next` keeps nothing between two polls, so each poll can make it anew.
-            Ok(Feed::new(
-                client,
-                Box::new(move |context| pin!(observer.next()).poll(context)),
-            ))
+            let source = move |context: &mut Context<'_>| {
+                let next = pin!(observer.next()).poll(context);
+                if let (Poll::Ready(None), Some(error)) = (&next, observer.error()) {
+                    ended.get_or_init(|| error);
+                }
+                next
+            };
+            Ok(Feed::with_reason(client, Box::new(source), reason))
         }
     }
 
