@@ -1,0 +1,152 @@
+"""The blocking face: calls wait on their thread, without the interpreter lock."""
+
+import inspect
+import sys
+import warnings
+from types import GenericAlias
+
+from statestore import _exit, _log, _native
+from statestore._errors import LockLostError, StateStoreError
+
+
+class _Generic:
+    """`Client[str]` in annotations."""
+
+    __slots__ = ()
+    __class_getitem__ = classmethod(GenericAlias)
+
+
+class Client(_Generic, _native.Client):
+    __doc__ = _native.Client.__doc__
+
+    def with_lock(self, name, work, **options):
+        """Takes the lock, calls ``work`` with its guard, gives the lock back, and returns what ``work`` returned.
+
+        The options are those of `lock`. If the lock was lost meanwhile, `LockLostError` is raised instead.
+
+        >>> client.with_lock("pump/owner", lambda guard: guard.set("pump/state", "running").applied)
+        True
+        """
+        with self.lock(name, **options) as guard:
+            result = work(guard)
+            if not guard.is_valid():
+                raise _lost(guard)
+            return result
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        _warn_of_unclosed(self)
+
+
+class Observer(_Generic, _native.Observer):
+    __doc__ = _native.Observer.__doc__
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        item = self.next()
+        if item is None:
+            raise self.error() or StopIteration
+        return item
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Scan(_Generic, _native.Scan):
+    __doc__ = _native.Scan.__doc__
+
+    def __init__(self, _):
+        self._keys = iter(())
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        while True:
+            for key in self._keys:
+                return key
+            page = self.next_page()
+            if page is None:
+                raise StopIteration
+            self._keys = iter(page)
+
+
+class Lease(_Generic, _native.Lease):
+    __doc__ = _native.Lease.__doc__
+
+
+class Guard(_Generic, _native.Guard):
+    __doc__ = _native.Guard.__doc__
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        with _quietly_after(kind):
+            self.release()
+
+
+class Election(_Generic, _native.Election):
+    __doc__ = _native.Election.__doc__
+
+
+class Leadership(_Generic, _native.Leadership):
+    __doc__ = _native.Leadership.__doc__
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        with _quietly_after(kind):
+            self.resign()
+
+
+def connect(*args, **kwargs):
+    """Connects to a broker, and waits until it has accepted that.
+
+    ``url`` is ``mqtt://[user[:password]@]host[:port]``, ``mqtts://…`` or ``unix:///path``, with parameters behind a ``?``;
+    ``env=True`` reads the environment variables of a pod instead. The other arguments replace what these say. Times are
+    seconds or `datetime.timedelta`. With an ``encoding``, keys and values come out as ``str`` instead of ``bytes``.
+    """
+    client = Client(_native.Settings(*args, **kwargs), sys.modules[__name__], asyncio=False)
+    _log.forward()
+    client._connect()
+    _exit.remember(client)
+    return client
+
+
+connect.__signature__ = inspect.signature(_native.Settings)
+
+
+class _quietly_after:
+    """Drops an error of the store if the body of a ``with`` statement had one already."""
+
+    def __init__(self, kind):
+        self.is_quiet = kind is not None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        return self.is_quiet and kind is not None and issubclass(kind, StateStoreError)
+
+
+def _lost(guard):
+    return guard.reason() or LockLostError(
+        "working under the lock: it was given back meanwhile; the work may have been done nevertheless"
+    )
+
+
+def _warn_of_unclosed(client):
+    if not client._is_closed():
+        warnings.warn(f"unclosed {client!r}", ResourceWarning, stacklevel=2, source=client)

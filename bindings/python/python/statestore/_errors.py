@@ -1,0 +1,334 @@
+"""The exceptions."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any, ClassVar, Literal
+
+__all__ = [
+    "CancelledError",
+    "ClosedError",
+    "ConnectionRefusedError",
+    "EmptyKeyError",
+    "FencingTokenLowerError",
+    "FencingTokenRequiredError",
+    "FencingTokenSkewError",
+    "ForkedError",
+    "InternalError",
+    "InvalidArgumentError",
+    "InvalidHandleError",
+    "InvalidResponseError",
+    "InvalidSettingsError",
+    "LockHeldError",
+    "LockLostError",
+    "MalformedTimestampError",
+    "MissingTimestampError",
+    "NoStoreError",
+    "NotALockError",
+    "NotAuthenticatedError",
+    "NotAuthorizedError",
+    "OtherRefusalError",
+    "QueueFullError",
+    "QuotaExceededError",
+    "RejectedError",
+    "RpcError",
+    "SessionLostError",
+    "StateStoreError",
+    "SyntaxError",
+    "TimedOutError",
+    "TimestampSkewError",
+    "TooLargeError",
+    "UnknownCommandError",
+    "UnreachableError",
+    "UntrustedError",
+    "WrongArgumentsError",
+    "WrongThreadError",
+]
+
+
+class StateStoreError(Exception):
+    """Why a call has no result. Each kind of failure is a subclass.
+
+    The message says what was tried, on what, and why that failed.
+    """
+
+    kind: ClassVar[str] = ""
+    """The name of the kind, the same in every language."""
+    code: ClassVar[int] = 0
+    """The number of the kind, the same in every language."""
+
+    outcome: Literal["not_done", "unknown"]
+    """``"not_done"``: it certainly did not happen. ``"unknown"``: it may have happened, or may still happen."""
+    retryable: bool
+    """Whether the same call may succeed later without anything being changed by hand."""
+
+    def __init__(
+        self,
+        message: str = "",
+        outcome: Literal["not_done", "unknown"] = "unknown",
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+        self.retryable = retryable
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.outcome, self.retryable)
+
+
+class InvalidArgumentError(StateStoreError, ValueError):
+    """An argument cannot be sent: an empty key, an expiry of 0 ms."""
+
+    kind = "InvalidArgument"
+    code = 1
+
+
+class InvalidSettingsError(StateStoreError, ValueError):
+    """The connection settings contradict each other, cannot be parsed, or name a file that cannot be used."""
+
+    kind = "InvalidSettings"
+    code = 2
+
+
+class InvalidHandleError(StateStoreError, ValueError):
+    """A handle of the C library that was freed; Python has none."""
+
+    kind = "InvalidHandle"
+    code = 3
+
+
+class WrongThreadError(StateStoreError, RuntimeError):
+    """The call would wait for itself: closing a client in one of its own callbacks."""
+
+    kind = "WrongThread"
+    code = 4
+
+
+class InternalError(StateStoreError, RuntimeError):
+    """A bug of this library was met; the client cannot be used any more."""
+
+    kind = "Internal"
+    code = 5
+
+
+class UnreachableError(StateStoreError, ConnectionError):
+    """The broker could not be reached: name not found, connection refused, no answer in time."""
+
+    kind = "Unreachable"
+    code = 10
+
+
+class ConnectionRefusedError(StateStoreError, builtins.ConnectionRefusedError):
+    """The broker answered the connection with a refusal."""
+
+    kind = "ConnectionRefused"
+    code = 11
+
+
+class NotAuthenticatedError(StateStoreError, PermissionError):
+    """The broker does not accept the credentials, or does not allow this client what it needs."""
+
+    kind = "NotAuthenticated"
+    code = 12
+
+
+class SessionLostError(StateStoreError, ConnectionError):
+    """The connection was lost, and the session with it, so no response can come any more."""
+
+    kind = "SessionLost"
+    code = 13
+
+
+class ClosedError(StateStoreError, ConnectionError):
+    """The client was closed, or gave up its connection for good."""
+
+    kind = "Closed"
+    code = 14
+
+
+class UntrustedError(StateStoreError, ConnectionError):
+    """The broker's TLS certificate is not acceptable."""
+
+    kind = "Untrusted"
+    code = 15
+
+
+class ForkedError(StateStoreError, RuntimeError):
+    """The client was made before this process was forked; connect a new one."""
+
+    kind = "Forked"
+    code = 16
+
+
+class TimedOutError(StateStoreError, TimeoutError):
+    """No response came in time."""
+
+    kind = "TimedOut"
+    code = 20
+
+
+class QueueFullError(StateStoreError):
+    """As many requests wait as may wait."""
+
+    kind = "QueueFull"
+    code = 21
+
+
+class TooLargeError(StateStoreError, ValueError):
+    """The request is larger than the broker or MQTT allows."""
+
+    kind = "TooLarge"
+    code = 22
+
+
+class RejectedError(StateStoreError):
+    """The broker refused to take the request."""
+
+    kind = "Rejected"
+    code = 23
+
+
+class NoStoreError(StateStoreError, ConnectionError):
+    """No state store listens behind the broker."""
+
+    kind = "NoStore"
+    code = 24
+
+
+class CancelledError(StateStoreError):
+    """The operation was cancelled. A task of asyncio that is cancelled gets `asyncio.CancelledError`."""
+
+    kind = "Cancelled"
+    code = 25
+
+
+class InvalidResponseError(StateStoreError):
+    """The response is not what the protocol defines."""
+
+    kind = "InvalidResponse"
+    code = 30
+
+
+class RpcError(StateStoreError):
+    """The response says that the remote procedure call itself failed."""
+
+    kind = "Rpc"
+    code = 31
+
+
+class LockHeldError(StateStoreError):
+    """Somebody else holds the lock, and the time to wait for it is over."""
+
+    kind = "LockHeld"
+    code = 40
+
+
+class LockLostError(StateStoreError):
+    """The lock is lost, so nothing is done in its name any more."""
+
+    kind = "LockLost"
+    code = 41
+
+
+class NotALockError(StateStoreError):
+    """The key of the lock holds something that is not the name of a holder."""
+
+    kind = "NotALock"
+    code = 42
+
+
+class TimestampSkewError(StateStoreError):
+    """The store refused: the clocks of client and store are too far apart."""
+
+    kind = "TimestampSkew"
+    code = 100
+
+
+class FencingTokenRequiredError(StateStoreError):
+    """The store refused: the key is protected by a fencing token and the request has none."""
+
+    kind = "FencingTokenRequired"
+    code = 101
+
+
+class FencingTokenSkewError(StateStoreError):
+    """The store refused: the fencing token is too far in the future."""
+
+    kind = "FencingTokenSkew"
+    code = 102
+
+
+class FencingTokenLowerError(StateStoreError):
+    """The store refused: the key is protected by a higher fencing token."""
+
+    kind = "FencingTokenLower"
+    code = 103
+
+
+class QuotaExceededError(StateStoreError):
+    """The store refused: it holds as many keys as it may."""
+
+    kind = "QuotaExceeded"
+    code = 104
+
+
+class SyntaxError(StateStoreError):
+    """The store refused: the payload is not what it expects."""
+
+    kind = "Syntax"
+    code = 105
+
+
+class NotAuthorizedError(StateStoreError, PermissionError):
+    """The store refused: this client may not do this to this key."""
+
+    kind = "NotAuthorized"
+    code = 106
+
+
+class UnknownCommandError(StateStoreError):
+    """The store refused: it does not know the command."""
+
+    kind = "UnknownCommand"
+    code = 107
+
+
+class WrongArgumentsError(StateStoreError):
+    """The store refused: too few or too many arguments."""
+
+    kind = "WrongArguments"
+    code = 108
+
+
+class MissingTimestampError(StateStoreError):
+    """The store refused: the request has no timestamp."""
+
+    kind = "MissingTimestamp"
+    code = 109
+
+
+class MalformedTimestampError(StateStoreError):
+    """The store refused: the timestamp or fencing token is not a version."""
+
+    kind = "MalformedTimestamp"
+    code = 110
+
+
+class EmptyKeyError(StateStoreError, ValueError):
+    """The store refused: the key is empty."""
+
+    kind = "EmptyKey"
+    code = 111
+
+
+class OtherRefusalError(StateStoreError):
+    """The store refused with a text that this version does not know."""
+
+    kind = "OtherRefusal"
+    code = 199
+
+
+KINDS: dict[str, type[StateStoreError]] = {
+    error.kind: error for error in StateStoreError.__subclasses__()
+}
+"""The exceptions by the names of their kinds."""

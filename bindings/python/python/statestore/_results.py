@@ -1,0 +1,247 @@
+"""What calls return."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, Union
+
+from statestore._native import Hlc
+
+if TYPE_CHECKING:
+    from statestore._errors import StateStoreError
+
+__all__ = [
+    "Absent",
+    "Applied",
+    "Counters",
+    "Deleted",
+    "Entry",
+    "Held",
+    "Holder",
+    "Holding",
+    "Lagged",
+    "Leader",
+    "Mismatch",
+    "Nobody",
+    "Observation",
+    "Release",
+    "Resync",
+    "Set",
+    "SetOutcome",
+    "State",
+    "Unchanged",
+]
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Entry(Generic[V]):
+    """What a key holds."""
+
+    value: V
+    """``bytes``, or ``str`` if the client has an ``encoding``."""
+    version: Hlc
+    """The version that the write of this value got."""
+
+
+@dataclass(frozen=True)
+class SetOutcome:
+    """What a SET did. It is true if the value was stored."""
+
+    applied: bool
+    """Whether the value was stored; ``False`` if the condition was not met."""
+    version: Hlc
+    """The version of the value; if it was not stored, that of the value that is there."""
+
+    def __bool__(self) -> bool:
+        return self.applied
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """The key was deleted, or has expired. As the outcome of a call it is true."""
+
+    version: Hlc | None
+    """The version of the deletion, if it is known."""
+
+
+@dataclass(frozen=True)
+class Absent:
+    """There was no such key. It is false."""
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The key holds another value and was not deleted. It is false."""
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+
+@dataclass(frozen=True)
+class Applied:
+    """An update stored a new value."""
+
+    version: Hlc
+    """Its version."""
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """An update left the key as it is. It is false."""
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+
+@dataclass(frozen=True)
+class Set(Generic[V]):
+    """An observation: the key has this value now."""
+
+    value: V
+    version: Hlc
+    """Higher than that of any observation before, unless a `Resync` stands between."""
+
+
+@dataclass(frozen=True)
+class Resync:
+    """An observation: the connection was lost, and changes may have been missed.
+
+    The state of the key follows, unless it is the one that was observed last.
+    """
+
+
+@dataclass(frozen=True)
+class Lagged:
+    """An observation: the observer was too slow, and the oldest observations were dropped."""
+
+    count: int
+    """How many."""
+
+
+Observation = Union[Set[V], Deleted, Resync, Lagged]
+"""What an observer of a key sees."""
+
+
+@dataclass(frozen=True)
+class Holder(Generic[V]):
+    """Who holds a lease."""
+
+    name: V
+    """The name, as it stands in the store."""
+    client_id: str | None
+    """The MQTT client id, if the holder uses this library."""
+
+
+@dataclass(frozen=True)
+class Holding(Generic[V]):
+    """That somebody holds a lease."""
+
+    holder: Holder[V]
+    version: Hlc
+    """The version that the lease's key has."""
+
+
+@dataclass(frozen=True)
+class Held(Generic[V]):
+    """Somebody else has the lease. It is false."""
+
+    by: Holding[V] | None
+    """Who; ``None`` if the lease was given back before its holder could be named."""
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+
+@dataclass(frozen=True)
+class Leader(Generic[V]):
+    """Who leads."""
+
+    holder: Holder[V]
+    value: V | None
+    """What the leader proclaims; ``None`` if it has not proclaimed anything yet."""
+
+
+@dataclass(frozen=True)
+class Nobody:
+    """An observation: nobody holds the lease, or leads. It is false."""
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+
+class Release(enum.Enum):
+    """What giving a lock back did. `NOT_HELD` is false."""
+
+    RELEASED = "released"
+    """It is free."""
+    NOT_HELD = "not_held"
+    """It was not held any more: lost, or given back before."""
+
+    def __bool__(self) -> bool:
+        return self is Release.RELEASED
+
+    def __repr__(self) -> str:
+        return f"Release.{self.name}"
+
+
+@dataclass(frozen=True)
+class State:
+    """How a connection is."""
+
+    kind: Literal["connecting", "connected", "reconnecting", "closed"]
+    reason: StateStoreError | None
+    """Why it is reconnecting or closed."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What a client has seen since it was made."""
+
+    sent: int
+    """Requests sent; one that is sent again in a new session counts again."""
+    completed: int
+    """Responses that a request waited for."""
+    timed_out: int
+    """Requests whose time was up."""
+    failed: int
+    """Requests that the broker refused or that could not be sent."""
+    resent: int
+    """Requests sent again after a reconnect."""
+    reconnects: int
+    """Connections that were made again."""
+    reauthentications: int
+    """Newer service account tokens that the broker accepted over a live connection."""
+    sessions_lost: int
+    """Reconnects at which the broker had no session any more."""
+    protocol_errors: int
+    """Connections that this client closed because the broker broke the protocol."""
+    unmatched_responses: int
+    """Responses for which no request waited."""
+    clock_skews: int
+    """Received timestamps that were too far ahead of the local clock and were not taken over."""
+    notifications: int
+    """Notifications of observed keys."""
+    stale_notifications: int
+    """Notifications that were not newer than the one before, or came for a key that is not observed."""
+    malformed_messages: int
+    """Messages that are neither responses nor notifications."""
+    in_flight: int
+    """Requests that were sent and not answered yet."""
+    queued: int
+    """Requests that wait to be sent."""
+
+
+# The native half gives these, which have nothing in them, again and again.
+ABSENT = Absent()
+MISMATCH = Mismatch()
+UNCHANGED = Unchanged()
+RESYNC = Resync()
+NOBODY = Nobody()
+RELEASED = Release.RELEASED
+NOT_HELD = Release.NOT_HELD

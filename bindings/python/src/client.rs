@@ -1,0 +1,525 @@
+//! The client.
+use crate::argument::{time, wrong_type};
+use crate::election::Election;
+use crate::error;
+use crate::event_loop::EventLoop;
+use crate::face::{self, Face};
+use crate::guard::Guard;
+use crate::hlc::Hlc;
+use crate::lease::Lease;
+use crate::observer::{check_callback, observer};
+use crate::options;
+use crate::outcome;
+use crate::scan::Scan;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use crate::update::{self, Change};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyString};
+use statestore::{GetOptions, ScanOptions, UpdateOptions};
+use statestore_embed::Stopped;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+
+/// A client of the state store.
+#[pyclass(frozen, subclass, module = "statestore._native")]
+#[derive(Debug)]
+pub(crate) struct Client {
+    shared: Arc<Shared>,
+}
+
+#[pymethods]
+impl Client {
+    /// A client that is not connected yet. Its things have the classes of the module.
+    #[new]
+    #[pyo3(signature = (settings, module, /, *, asyncio))]
+    fn new(
+        py: Python<'_>,
+        settings: &Bound<'_, Settings>,
+        module: Bound<'_, PyModule>,
+        asyncio: bool,
+    ) -> PyResult<Self> {
+        let settings = settings.get();
+        let face = if asyncio {
+            Face::Asyncio(EventLoop::running(py)?)
+        } else {
+            Face::Blocking
+        };
+        let client = statestore_embed::Client::new(settings.core.clone())
+            .map_err(|error| error::to_python(py, &error))?;
+        let codec = Arc::clone(&settings.codec);
+        let module = module.unbind();
+        Ok(Self {
+            shared: Arc::new(Shared {
+                client,
+                face,
+                codec,
+                module,
+                callback_thread: Arc::default(),
+            }),
+        })
+    }
+
+    fn __repr__(&self) -> String {
+        match self.shared.client.core() {
+            Ok(core) => format!("<Client {:?}>", core.client_id()),
+            Err(error) => format!("<Client {:?}>", error.kind()),
+        }
+    }
+
+    fn _connect<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let connect = self.shared.client.connect();
+        self.shared
+            .run(py, "connecting", connect, |py, _, ()| Ok(py.None()))
+    }
+
+    /// The MQTT client id.
+    fn client_id(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.core(py)?.client_id())
+    }
+
+    /// What the client has seen so far: `Counters`.
+    ///
+    ///     >>> _ = client.get("greeting")
+    ///     >>> client.counters().completed
+    ///     1
+    fn counters(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        outcome::counters(py, &self.core(py)?.counters())
+    }
+
+    /// How the connection is now: a `State`.
+    ///
+    ///     >>> client.state()
+    ///     State(kind='connected', reason=None)
+    fn state(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let state = self.core(py)?.state().borrow().clone();
+        outcome::state(py, &state)
+    }
+
+    /// Follows how the connection is: first how it is now, then each change. With a callback, that is called for each; see
+    /// `observe`.
+    #[pyo3(signature = (callback=None))]
+    fn states(&self, py: Python<'_>, callback: Any<'_, '_>) -> PyResult<Py<PyAny>> {
+        let callback = check_callback(callback)?;
+        let feed = self.shared.client.states();
+        let feed = feed.map_err(|error| error::to_python(py, &error))?;
+        observer(py, &self.shared, None, feed, callback, |py, _, state| {
+            outcome::state(py, &state)
+        })
+    }
+
+    /// What a key holds: an `Entry`, or ``None`` if the key is absent.
+    ///
+    ///     >>> client.get("greeting") is None
+    ///     True
+    ///     >>> _ = client.set("greeting", "hello")
+    ///     >>> client.get("greeting")  # doctest: +ELLIPSIS
+    ///     Entry(value=b'hello', version=Hlc('...'))
+    #[pyo3(signature = (key, *, timeout=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        timeout: Any<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let key = self.shared.codec.read("key", key)?;
+        let timeout = time("timeout", timeout)?;
+        let get = self.shared.client.get(key, GetOptions { timeout });
+        self.shared.run(py, "GET", get, |py, codec, found| {
+            outcome::optional_entry(py, codec, found.as_ref())
+        })
+    }
+
+    /// What each key holds, in their order: a list of `Entry` or ``None``. The requests are sent together.
+    ///
+    ///     >>> _ = client.set("a", "1")
+    ///     >>> [entry and entry.value for entry in client.get_many(["a", "b"])]
+    ///     [b'1', None]
+    #[pyo3(signature = (keys, *, timeout=None))]
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+        timeout: Any<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        const WANTED: &str = "an iterable of keys";
+        // Its items would be numbers or letters.
+        let is_key = keys.is_instance_of::<PyString>()
+            || keys.is_instance_of::<PyBytes>()
+            || keys.is_instance_of::<PyByteArray>();
+        let items = keys.try_iter();
+        let (false, Ok(items)) = (is_key, items) else {
+            return Err(wrong_type("keys", WANTED, keys));
+        };
+        let codec = &self.shared.codec;
+        let keys: PyResult<Vec<_>> = items.map(|key| codec.read("keys", &key?)).collect();
+        let timeout = time("timeout", timeout)?;
+        let get = self.shared.client.get_many(keys?, GetOptions { timeout });
+        self.shared.run(py, "GET", get, |py, codec, found| {
+            let found = found.iter();
+            let entries: PyResult<Vec<_>> = found
+                .map(|found| outcome::optional_entry(py, codec, found.as_ref()))
+                .collect();
+            entries?.into_py_any(py)
+        })
+    }
+
+    /// Stores a value: a `SetOutcome`, which is true if it was applied.
+    ///
+    /// ``condition`` is ``"always"``, ``"if_absent"`` or ``"if_absent_or_equal"``; ``expires_in`` is at least a
+    /// millisecond; ``retry`` is ``"safe"``, ``"always"`` or ``"never"``: whether the request is sent again when the
+    /// session was lost before its response came.
+    ///
+    ///     >>> client.set("greeting", "hello")  # doctest: +ELLIPSIS
+    ///     SetOutcome(applied=True, version=Hlc('...'))
+    ///     >>> client.set("greeting", "other", condition="if_absent").applied
+    ///     False
+    #[allow(clippy::too_many_arguments, reason = "each is an option")]
+    #[pyo3(signature = (
+        key, value, *, condition="always", expires_in=None, fencing_token=None, persist=false, timeout=None,
+        retry="safe",
+    ))]
+    fn set<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+        condition: &str,
+        expires_in: Any<'_, 'py>,
+        fencing_token: Option<&Bound<'py, Hlc>>,
+        persist: bool,
+        timeout: Any<'_, 'py>,
+        retry: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let codec = &self.shared.codec;
+        let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
+        let options = options::set(
+            py,
+            condition,
+            expires_in,
+            fencing_token,
+            persist,
+            timeout,
+            retry,
+        )?;
+        let set = self.shared.client.set(key, value, options);
+        self.shared
+            .run(py, "SET", set, |py, _, outcome| outcome::set(py, &outcome))
+    }
+
+    /// Deletes a key: `Deleted` (true), or `Absent` (false).
+    ///
+    ///     >>> client.delete("greeting")
+    ///     Absent()
+    #[pyo3(signature = (key, *, fencing_token=None, timeout=None, retry="safe"))]
+    fn delete<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        fencing_token: Option<&Bound<'py, Hlc>>,
+        timeout: Any<'_, 'py>,
+        retry: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let key = self.shared.codec.read("key", key)?;
+        let options = options::del(py, fencing_token, timeout, retry)?;
+        let del = self.shared.client.del(key, options);
+        self.shared
+            .run(py, "DEL", del, |py, _, outcome| outcome::del(py, &outcome))
+    }
+
+    /// Deletes a key if it holds this value: `Deleted` (true), `Absent` or `Mismatch` (false).
+    ///
+    ///     >>> _ = client.set("greeting", "hello")
+    ///     >>> client.vdel("greeting", "other")
+    ///     Mismatch()
+    #[pyo3(signature = (key, value, *, fencing_token=None, timeout=None, retry="safe"))]
+    fn vdel<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+        fencing_token: Option<&Bound<'py, Hlc>>,
+        timeout: Any<'_, 'py>,
+        retry: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let codec = &self.shared.codec;
+        let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
+        let options = options::del(py, fencing_token, timeout, retry)?;
+        let vdel = self.shared.client.vdel(key, value, options);
+        self.shared.run(py, "VDEL", vdel, |py, _, outcome| {
+            outcome::vdel(py, &outcome)
+        })
+    }
+
+    /// The keys that match a pattern, one after the other. The pattern is a glob: ``*``, ``?``, ``[ab]``, ``[0-9]``,
+    /// ``[!x]``. ``timeout`` is that of each page.
+    ///
+    ///     >>> _ = client.set("room/1", "x"), client.set("room/2", "x")
+    ///     >>> sorted(client.scan("room/*"))
+    ///     [b'room/1', b'room/2']
+    #[pyo3(signature = (pattern, *, timeout=None))]
+    fn scan(
+        &self,
+        py: Python<'_>,
+        pattern: &Bound<'_, PyAny>,
+        timeout: Any<'_, '_>,
+    ) -> PyResult<Py<PyAny>> {
+        let pattern = self.shared.codec.read("pattern", pattern)?;
+        let timeout = time("timeout", timeout)?;
+        let scan = self.shared.client.scan(&pattern, ScanOptions { timeout });
+        let scan = scan.map_err(|error| error::to_python(py, &error))?;
+        let shared = Arc::clone(&self.shared);
+        self.shared.dress(py, "Scan", Scan { shared, scan })
+    }
+
+    /// Follows a key from now on: an `Observer`, whose observations are `Set`, `Deleted`, `Resync` and `Lagged`. Changes
+    /// after this call are not missed.
+    ///
+    /// ``overflow`` is ``"latest"``, ``"all"`` (1,024 observations are kept for a slow reader), or the number of
+    /// observations to keep. With a ``callback``, that is called with each observation, one after the other: on a thread of
+    /// the client, or with `statestore.aio` in the event loop. What it raises goes to `sys.unraisablehook`, and the
+    /// observations go on.
+    ///
+    ///     >>> with client.observe("greeting") as changes:
+    ///     ...     _ = client.set("greeting", "hello")
+    ///     ...     next(changes)  # doctest: +ELLIPSIS
+    ///     Set(value=b'hello', version=Hlc('...'))
+    #[pyo3(
+        signature = (key, callback=None, *, overflow=None, timeout=None),
+        text_signature = "($self, key, callback=None, *, overflow='latest', timeout=None)"
+    )]
+    fn observe<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        callback: Any<'_, 'py>,
+        overflow: Any<'_, 'py>,
+        timeout: Any<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let key = self.shared.codec.read("key", key)?;
+        let callback = check_callback(callback)?;
+        let options = options::observe(overflow, timeout)?;
+        let shared = Arc::clone(&self.shared);
+        let observe = self.shared.client.observe(key.clone(), options);
+        self.shared
+            .run(py, "KEYNOTIFY", observe, move |py, _, feed| {
+                observer(
+                    py,
+                    &shared,
+                    Some(&key),
+                    feed,
+                    callback,
+                    outcome::observation,
+                )
+            })
+    }
+
+    /// Changes a key by what it holds, without a lock: `Applied` (true), or `Unchanged` (false).
+    ///
+    /// ``change`` is called with the `Entry` or ``None`` and returns the new value, or ``None`` to leave the key as it is. It
+    /// is called again when somebody else was faster. With `statestore.aio` it may be a coroutine function.
+    ///
+    ///     >>> def count(old):
+    ///     ...     return str(int(old.value if old else 0) + 1)
+    ///     >>> _ = client.update("parts", count), client.update("parts", count)
+    ///     >>> client.get("parts").value
+    ///     b'2'
+    #[pyo3(signature = (key, change, *, expires_in=None, persist=false, timeout=None))]
+    fn update<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        change: &Bound<'py, PyAny>,
+        expires_in: Any<'_, 'py>,
+        persist: bool,
+        timeout: Any<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let key = self.shared.codec.read("key", key)?;
+        let change = Change::new(change, &self.shared.codec)?;
+        let options = UpdateOptions {
+            expires_in: time("expires_in", expires_in)?,
+            persist,
+            timeout: time("timeout", timeout)?,
+        };
+        let calls = update::calls(&self.shared.face, &change);
+        let update = self.shared.client.update(key, options, calls);
+        self.shared
+            .run(py, "updating", update, move |py, _, outcome| {
+                match change.raised() {
+                    Some(raised) => Err(raised),
+                    None => outcome::update(py, &outcome),
+                }
+            })
+    }
+
+    /// The lease of this name, which is a key of the store: a `Lease`. Nothing is sent.
+    ///
+    /// ``renewal`` is ``"third"`` (of the duration), a time, or ``"manual"``; ``holder`` is a name of your own.
+    #[allow(clippy::too_many_arguments, reason = "each is an option")]
+    #[pyo3(
+        signature = (
+            name, *, duration=None, renewal=None, holder=None, timeout=None, foreign_lease_max=None,
+        ),
+        text_signature = "($self, name, *, duration=10.0, renewal='third', holder=None, timeout=None, foreign_lease_max=3600.0)"
+    )]
+    fn lease(
+        &self,
+        py: Python<'_>,
+        name: &Bound<'_, PyAny>,
+        duration: Any<'_, '_>,
+        renewal: Any<'_, '_>,
+        holder: Any<'_, '_>,
+        timeout: Any<'_, '_>,
+        foreign_lease_max: Any<'_, '_>,
+    ) -> PyResult<Py<PyAny>> {
+        let name = self.shared.codec.read("name", name)?;
+        let options = options::Lease {
+            duration,
+            renewal,
+            holder,
+            timeout,
+            foreign_lease_max,
+        };
+        let options = options.read(&self.shared.codec)?;
+        let lease = self.shared.client.lease(&name, &options);
+        let lease = lease.map_err(|error| error::to_python(py, &error))?;
+        let (shared, name) = (Arc::clone(&self.shared), name.as_ref().into());
+        let lease = Lease {
+            shared,
+            inner: lease,
+            name,
+        };
+        self.shared.dress(py, "Lease", lease)
+    }
+
+    /// Takes the lock of this name, and waits for it for ever unless ``wait`` is given: a `Guard`. The other options are
+    /// those of `lease`.
+    ///
+    ///     >>> with client.lock("pump/owner", wait=5) as guard:
+    ///     ...     guard.is_valid()
+    ///     True
+    #[allow(clippy::too_many_arguments, reason = "each is an option")]
+    #[pyo3(
+        signature = (
+            name, *, duration=None, renewal=None, holder=None, timeout=None, foreign_lease_max=None, wait=None,
+        ),
+        text_signature = "($self, name, *, duration=10.0, renewal='third', holder=None, timeout=None, foreign_lease_max=3600.0, wait=None)"
+    )]
+    fn lock<'py>(
+        &self,
+        py: Python<'py>,
+        name: &Bound<'py, PyAny>,
+        duration: Any<'_, 'py>,
+        renewal: Any<'_, 'py>,
+        holder: Any<'_, 'py>,
+        timeout: Any<'_, 'py>,
+        foreign_lease_max: Any<'_, 'py>,
+        wait: Any<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let name = self.shared.codec.read("name", name)?;
+        let options = options::Lease {
+            duration,
+            renewal,
+            holder,
+            timeout,
+            foreign_lease_max,
+        };
+        let options = options.read_lock(&self.shared.codec, wait)?;
+        let shared = Arc::clone(&self.shared);
+        let lock = self.shared.client.lock(name, options);
+        self.shared.run(py, "locking", lock, move |py, _, guard| {
+            let guard = Guard::new(py, &shared, guard)?;
+            shared.dress(py, "Guard", guard)
+        })
+    }
+
+    /// The election of this name, which is a key of the store: an `Election`. Nothing is sent. The options are those of
+    /// `lock`.
+    #[allow(clippy::too_many_arguments, reason = "each is an option")]
+    #[pyo3(
+        signature = (
+            name, *, duration=None, renewal=None, holder=None, timeout=None, foreign_lease_max=None, wait=None,
+        ),
+        text_signature = "($self, name, *, duration=10.0, renewal='third', holder=None, timeout=None, foreign_lease_max=3600.0, wait=None)"
+    )]
+    fn election(
+        &self,
+        py: Python<'_>,
+        name: &Bound<'_, PyAny>,
+        duration: Any<'_, '_>,
+        renewal: Any<'_, '_>,
+        holder: Any<'_, '_>,
+        timeout: Any<'_, '_>,
+        foreign_lease_max: Any<'_, '_>,
+        wait: Any<'_, '_>,
+    ) -> PyResult<Py<PyAny>> {
+        let name = self.shared.codec.read("name", name)?;
+        let options = options::Lease {
+            duration,
+            renewal,
+            holder,
+            timeout,
+            foreign_lease_max,
+        };
+        let options = options.read_lock(&self.shared.codec, wait)?;
+        let election = self.shared.client.election(&name, &options);
+        let election = election.map_err(|error| error::to_python(py, &error))?;
+        let (shared, name) = (Arc::clone(&self.shared), name.as_ref().into());
+        let election = Election {
+            shared,
+            inner: election,
+            name,
+        };
+        self.shared.dress(py, "Election", election)
+    }
+
+    /// Closes the connection, and ends everything that was made from this client: calls that are under way raise
+    /// `ClosedError`, observers end. Closing again does nothing.
+    fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let client = &self.shared.client;
+        let is_closed = client.is_closed();
+        if is_closed.map_err(|error| error::to_python(py, &error))? {
+            return Ok(py.None().into_bound(py));
+        }
+        match &self.shared.face {
+            Face::Blocking => face::close(py, client),
+            Face::Asyncio(_) => {
+                let close = client.close_async();
+                self.shared
+                    .run(py, CLOSING, close, |py, _, ()| Ok(py.None()))
+            }
+        }
+    }
+
+    /// Closes it from wherever the interpreter ends; whether that was done within so many seconds.
+    fn _close_within(&self, py: Python<'_>, seconds: f64) -> bool {
+        let Ok(patience) = Duration::try_from_secs_f64(seconds) else {
+            return false;
+        };
+        let client = self.shared.client.clone();
+        let closed = py.detach(|| client.close_within(Instant::now() + patience));
+        !matches!(closed, Err(Stopped::TimedOut))
+    }
+
+    /// The thread that calls the callbacks, if there was a call.
+    fn _callback_thread(&self) -> Option<u64> {
+        self.shared.callback_thread.get().copied()
+    }
+
+    /// Whether it was closed.
+    fn _is_closed(&self) -> bool {
+        self.shared.client.is_closed().unwrap_or(true)
+    }
+}
+
+const CLOSING: &str = "closing the client";
+
+impl Client {
+    fn core(&self, py: Python<'_>) -> PyResult<&statestore::Client> {
+        let core = self.shared.client.core();
+        core.map_err(|error| error::to_python(py, &error))
+    }
+}

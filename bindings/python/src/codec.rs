@@ -1,0 +1,79 @@
+//! Keys and values between Python and the store.
+use crate::argument::wrong_type;
+use bytes::Bytes;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
+
+/// How text becomes bytes, and what bytes become.
+#[derive(Debug)]
+pub(crate) enum Codec {
+    /// Text is UTF-8, and bytes stay bytes.
+    Bytes,
+    /// Both ways UTF-8.
+    Utf8,
+    /// Both ways as a codec of Python has it.
+    Named(Py<PyString>),
+}
+
+impl Codec {
+    /// # Errors
+    /// `LookupError`: Python knows no such encoding.
+    pub(crate) fn new(py: Python<'_>, encoding: Option<&str>) -> PyResult<Self> {
+        let Some(encoding) = encoding else {
+            return Ok(Self::Bytes);
+        };
+        let codec = py.import("codecs")?.call_method1("lookup", (encoding,))?;
+        let name = codec.getattr("name")?.cast_into::<PyString>()?;
+        Ok(if name == "utf-8" {
+            Self::Utf8
+        } else {
+            Self::Named(name.unbind())
+        })
+    }
+
+    /// The bytes of an argument.
+    ///
+    /// # Errors
+    /// `TypeError`, which names the argument; `UnicodeEncodeError`.
+    pub(crate) fn read(&self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+        if let Ok(bytes) = value.cast::<PyBytes>() {
+            return Ok(Bytes::copy_from_slice(bytes.as_bytes()));
+        }
+        if let Ok(text) = value.cast::<PyString>() {
+            return match self {
+                Self::Bytes | Self::Utf8 => Ok(Bytes::copy_from_slice(text.to_str()?.as_bytes())),
+                Self::Named(encoding) => {
+                    let encoded = text.call_method1("encode", (encoding,))?;
+                    Ok(Bytes::copy_from_slice(
+                        encoded.cast::<PyBytes>()?.as_bytes(),
+                    ))
+                }
+            };
+        }
+        if let Ok(bytes) = value.cast::<PyByteArray>() {
+            return Ok(bytes.to_vec().into());
+        }
+        if value.is_instance_of::<PyMemoryView>() {
+            let bytes = value.call_method0("tobytes")?;
+            return Ok(Bytes::copy_from_slice(bytes.cast::<PyBytes>()?.as_bytes()));
+        }
+        Err(wrong_type(
+            name,
+            "str, bytes, bytearray or memoryview",
+            value,
+        ))
+    }
+
+    /// What Python gets.
+    ///
+    /// # Errors
+    /// `UnicodeDecodeError`: the bytes are not text of this encoding.
+    pub(crate) fn write<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        let raw = PyBytes::new(py, bytes).into_any();
+        match self {
+            Self::Bytes => Ok(raw),
+            Self::Utf8 => raw.call_method1("decode", ("utf-8",)),
+            Self::Named(encoding) => raw.call_method1("decode", (encoding,)),
+        }
+    }
+}

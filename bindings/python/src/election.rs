@@ -1,0 +1,149 @@
+//! Elections.
+use crate::guard::Guard;
+use crate::observer::{check_callback, observer};
+use crate::outcome;
+use crate::shared::Shared;
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// An election by its name: one leader at a time, who proclaims a value.
+#[pyclass(frozen, subclass, module = "statestore._native")]
+#[derive(Debug, Clone)]
+pub(crate) struct Election {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) inner: statestore_embed::Election,
+    pub(crate) name: Arc<[u8]>,
+}
+
+#[pymethods]
+impl Election {
+    #[new]
+    fn new(source: &Bound<'_, Self>) -> Self {
+        source.get().clone()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Election b\"{}\">", self.name.escape_ascii())
+    }
+
+    /// The name of the election.
+    #[getter]
+    fn name<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.shared.codec.write(py, &self.name)
+    }
+
+    /// Waits to become the leader, and proclaims a value: a `Leadership`.
+    ///
+    ///     >>> election = client.election("line-7/leader")
+    ///     >>> with election.campaign("host-a") as leadership:
+    ///     ...     election.leader().value
+    ///     b'host-a'
+    ///     >>> election.leader() is None
+    ///     True
+    fn campaign<'py>(
+        &self,
+        py: Python<'py>,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let value = self.shared.codec.read("value", value)?;
+        let shared = Arc::clone(&self.shared);
+        let campaign = self.inner.campaign(value);
+        self.shared
+            .run(py, "campaigning", campaign, move |py, _, guard| {
+                let guard = Guard::new(py, &shared, guard)?;
+                shared.dress(py, "Leadership", Leadership { guard })
+            })
+    }
+
+    /// Who leads: a `Leader`, or ``None``.
+    fn leader<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let leader = self.inner.leader();
+        self.shared.run(
+            py,
+            "asking who leads",
+            leader,
+            |py, codec, leader| match leader {
+                Some(leader) => outcome::leader(py, codec, &leader),
+                None => Ok(py.None()),
+            },
+        )
+    }
+
+    /// Follows who leads: each observation is a `Leader`, or `Nobody`, which is false.
+    #[pyo3(signature = (callback=None))]
+    fn observe<'py>(
+        &self,
+        py: Python<'py>,
+        callback: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let callback = check_callback(callback)?;
+        let (shared, name) = (Arc::clone(&self.shared), Arc::clone(&self.name));
+        let feed = self.inner.observe();
+        self.shared
+            .run(py, "following an election", feed, move |py, _, feed| {
+                observer(
+                    py,
+                    &shared,
+                    Some(&name),
+                    feed,
+                    callback,
+                    |py, codec, found| match found
+                        .map_err(|error| crate::error::to_python(py, &error))?
+                    {
+                        Some(leader) => outcome::leader(py, codec, &leader),
+                        None => outcome::nobody(py),
+                    },
+                )
+            })
+    }
+}
+
+/// The lead of an election.
+#[pyclass(frozen, subclass, module = "statestore._native")]
+#[derive(Debug, Clone)]
+pub(crate) struct Leadership {
+    guard: Guard,
+}
+
+#[pymethods]
+impl Leadership {
+    #[new]
+    fn new(source: &Bound<'_, Self>) -> Self {
+        source.get().clone()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Leadership of {}>", self.guard.__repr__())
+    }
+
+    /// The guard of the lock behind it, for guarded writes.
+    #[getter]
+    fn guard(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.guard.shared.dress(py, "Guard", self.guard.clone())
+    }
+
+    /// Proclaims another value; see `SetOutcome`.
+    fn proclaim<'py>(
+        &self,
+        py: Python<'py>,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let value = self.guard.shared.codec.read("value", value)?;
+        let proclaim = self.guard.inner.proclaim(value);
+        self.guard
+            .shared
+            .run(py, "proclaiming", proclaim, |py, _, outcome| {
+                outcome::set(py, &outcome)
+            })
+    }
+
+    /// Gives the lead up: a `Release`.
+    fn resign<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let resign = self.guard.inner.release();
+        self.guard
+            .shared
+            .run(py, "resigning", resign, |py, _, outcome| {
+                outcome::release(py, outcome)
+            })
+    }
+}

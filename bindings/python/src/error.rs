@@ -1,0 +1,46 @@
+//! Errors as exceptions.
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyType};
+use statestore::{Error, ErrorKind, Outcome};
+
+/// The exception of an error: an instance of the class of its kind.
+pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
+    exception(py, error).map_or_else(|error| error, PyErr::from_value)
+}
+
+/// The same as an object.
+pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+    let outcome = match error.outcome() {
+        Outcome::NotDone => "not_done",
+        Outcome::Unknown => "unknown",
+    };
+    let kind = format!("{:?}", error.kind());
+    class(py, &kind)?.call1((error.to_string(), outcome, error.is_retryable()))
+}
+
+/// A bad value of an argument, found before anything was tried.
+pub(crate) fn invalid(py: Python<'_>, message: &str) -> PyErr {
+    let kind = format!("{:?}", ErrorKind::InvalidArgument);
+    let made = class(py, &kind).and_then(|class| class.call1((message, "not_done", false)));
+    made.map_or_else(|error| error, PyErr::from_value)
+}
+
+fn class<'py>(py: Python<'py>, kind: &str) -> PyResult<Bound<'py, PyAny>> {
+    static KINDS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    static BASE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let kinds = KINDS.import(py, "statestore._errors", "KINDS")?;
+    match kinds.get_item(kind)? {
+        Some(class) => Ok(class),
+        None => Ok(BASE
+            .import(py, "statestore._errors", "StateStoreError")?
+            .clone()
+            .into_any()),
+    }
+}
+
+/// Whether an exception is of this kind.
+pub(crate) fn is(py: Python<'_>, error: &PyErr, kind: ErrorKind) -> bool {
+    let class = class(py, &format!("{kind:?}"));
+    class.is_ok_and(|class| error.matches(py, class).unwrap_or(false))
+}

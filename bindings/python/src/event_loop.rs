@@ -1,0 +1,207 @@
+//! Results on their way into an event loop of asyncio.
+use crate::error;
+use crate::pending::Pending;
+use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use statestore::Error;
+#[cfg(unix)]
+use statestore_embed::Signal;
+use statestore_embed::{Client, Mailbox};
+#[cfg(unix)]
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// Makes the object of a result, in the event loop.
+pub(crate) type Make = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
+
+/// Something to be done in the event loop.
+pub(crate) enum Item {
+    /// A future gets its result.
+    Done { future: Py<PyAny>, make: Make },
+    /// Python is called.
+    Call(Box<dyn FnOnce(Python<'_>) + Send>),
+}
+
+/// Most items in one turn of the loop, so that others have theirs.
+const TURN: usize = 1024;
+
+/// The event loop of a client, and the mailbox that it empties.
+///
+/// The thread of the runtime never waits for the interpreter: it sets a file descriptor, which the loop has in its
+/// selector, once for all results that came together. Loops without `add_reader` are woken with `call_soon_threadsafe`.
+#[derive(Debug)]
+pub(crate) struct EventLoop {
+    object: Py<PyAny>,
+    create_future: Py<PyAny>,
+    mailbox: Arc<Mailbox<Item>>,
+}
+
+impl EventLoop {
+    /// For the loop that runs on this thread.
+    pub(crate) fn running(py: Python<'_>) -> PyResult<Arc<Self>> {
+        let object = running(py)?;
+        let drain = Py::new(py, Drain::default())?;
+        let mailbox = match Self::with_reader(&object, &drain)? {
+            Some(mailbox) => mailbox,
+            None => Self::with_calls(&object, &drain),
+        };
+        // It is new, so nobody has set it.
+        let _ = drain.get().mailbox.set(Arc::downgrade(&mailbox));
+        Ok(Arc::new(Self {
+            create_future: object.getattr("create_future")?.unbind(),
+            object: object.unbind(),
+            mailbox,
+        }))
+    }
+
+    #[cfg(unix)]
+    fn with_reader(
+        object: &Bound<'_, PyAny>,
+        drain: &Py<Drain>,
+    ) -> PyResult<Option<Arc<Mailbox<Item>>>> {
+        let signal = Arc::new(Signal::new()?);
+        let descriptor = signal.as_fd().as_raw_fd();
+        match object.call_method1("add_reader", (descriptor, drain)) {
+            Ok(_) => {}
+            Err(error) if error.is_instance_of::<PyNotImplementedError>(object.py()) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        }
+        let bell = Bell(Arc::clone(&signal));
+        // It is new, so nobody has set it.
+        let _ = drain.get().signal.set(signal);
+        Ok(Some(Mailbox::new(move || bell.0.set())))
+    }
+
+    #[cfg(not(unix))]
+    fn with_reader(_: &Bound<'_, PyAny>, _: &Py<Drain>) -> PyResult<Option<Arc<Mailbox<Item>>>> {
+        Ok(None)
+    }
+
+    fn with_calls(object: &Bound<'_, PyAny>, drain: &Py<Drain>) -> Arc<Mailbox<Item>> {
+        let drain = drain.clone_ref(object.py());
+        let object = object.clone().unbind();
+        Mailbox::new(move || {
+            Python::try_attach(|py| {
+                // A closed loop wants no results.
+                let _ = object.call_method1(py, intern!(py, "call_soon_threadsafe"), (&drain,));
+            });
+        })
+    }
+
+    /// Refuses calls from outside of this loop.
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        if running(py)?.is(&self.object) {
+            return Ok(());
+        }
+        let is_closed = self.object.call_method0(py, "is_closed")?;
+        Err(PyRuntimeError::new_err(if is_closed.is_truthy(py)? {
+            "the event loop of this client is closed; connect a new client in the loop that runs now"
+        } else {
+            "this client belongs to another event loop; connect one in each loop"
+        }))
+    }
+
+    /// Begins an operation, whose result `convert` makes an object.
+    pub(crate) fn submit<'py, T: Send + 'static>(
+        &self,
+        py: Python<'py>,
+        client: &Client,
+        action: &'static str,
+        operation: impl Future<Output = Result<T, Error>> + Send + 'static,
+        convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.check(py)?;
+        let future = self.create_future.call0(py)?;
+        let waiting = future.clone_ref(py);
+        let complete = move |result: Result<T, Error>| Item::Done {
+            future: waiting,
+            make: Box::new(move |py| match result {
+                Ok(value) => convert(py, value),
+                Err(error) => Err(error::to_python(py, &error)),
+            }),
+        };
+        let operation = client
+            .submit(action, operation, &self.mailbox, complete)
+            .map_err(|error| error::to_python(py, &error))?;
+        Ok(Bound::new(py, Pending { future, operation })?.into_any())
+    }
+
+    /// Has something done in the loop.
+    pub(crate) fn call(&self, call: impl FnOnce(Python<'_>) + Send + 'static) {
+        // It is open as long as its client is.
+        let _ = self.mailbox.post(Item::Call(Box::new(call)));
+    }
+}
+
+/// The loop that runs on this thread.
+fn running(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    RUNNING.import(py, "asyncio", "get_running_loop")?.call0()
+}
+
+/// Calls the loop for each batch, and a last time when the mailbox is gone.
+#[cfg(unix)]
+struct Bell(Arc<Signal>);
+
+#[cfg(unix)]
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
+/// What the loop calls: empties the mailbox.
+#[pyclass(frozen, module = "statestore._native")]
+#[derive(Debug, Default)]
+struct Drain {
+    mailbox: OnceLock<Weak<Mailbox<Item>>>,
+    #[cfg(unix)]
+    signal: OnceLock<Arc<Signal>>,
+}
+
+#[pymethods]
+impl Drain {
+    fn __call__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let (py, this) = (slf.py(), slf.get());
+        #[cfg(unix)]
+        if let Some(signal) = this.signal.get() {
+            signal.clear();
+        }
+        if let Some(mailbox) = this.mailbox.get().and_then(Weak::upgrade) {
+            if mailbox.drain(TURN, |item| item.run(py)) {
+                // The hook is not called again before the mailbox was empty.
+                running(py)?.call_method1(intern!(py, "call_soon"), (slf,))?;
+            }
+            return Ok(());
+        }
+        #[cfg(unix)]
+        if let Some(signal) = this.signal.get() {
+            let descriptor = signal.as_fd().as_raw_fd();
+            running(py)?.call_method1("remove_reader", (descriptor,))?;
+        }
+        Ok(())
+    }
+}
+
+impl Item {
+    fn run(self, py: Python<'_>) {
+        let (future, make) = match self {
+            Self::Call(call) => return call(py),
+            Self::Done { future, make } => (future, make),
+        };
+        let set = match make(py) {
+            Ok(value) => future.call_method1(py, intern!(py, "set_result"), (value,)),
+            Err(error) => future.call_method1(py, intern!(py, "set_exception"), (error,)),
+        };
+        // A future that was cancelled takes no result.
+        let Err(error) = set else { return };
+        let is_done = future.call_method0(py, intern!(py, "done"));
+        if !is_done.is_ok_and(|done| done.is_truthy(py).unwrap_or(false)) {
+            error.write_unraisable(py, Some(future.bind(py)));
+        }
+    }
+}

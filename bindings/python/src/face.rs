@@ -1,0 +1,66 @@
+//! The two ways to wait for an operation.
+use crate::error;
+use crate::event_loop::EventLoop;
+use pyo3::prelude::*;
+use statestore::Error;
+use statestore_embed::{Client, Stopped, Wait};
+use std::sync::Arc;
+
+/// How calls of a client wait.
+#[derive(Debug, Clone)]
+pub(crate) enum Face {
+    /// The thread waits.
+    Blocking,
+    /// A task of this event loop waits.
+    Asyncio(Arc<EventLoop>),
+}
+
+/// Waits for an operation on this thread.
+pub(crate) fn wait<T: Send>(
+    py: Python<'_>,
+    client: &Client,
+    action: &'static str,
+    operation: impl Future<Output = Result<T, Error>> + Send,
+) -> PyResult<T> {
+    waiting(py, action, |wait| client.wait(action, operation, wait))
+}
+
+/// Waits without the interpreter. Signal handlers run at least every 50 ms, so Ctrl-C ends it.
+fn waiting<T: Send>(
+    py: Python<'_>,
+    action: &str,
+    work: impl FnOnce(Wait<'_>) -> Result<T, Stopped> + Send,
+) -> PyResult<T> {
+    let mut raised = None;
+    let result = py.detach(|| {
+        #[allow(
+            clippy::redundant_closure_for_method_calls,
+            reason = "the method is that of one lifetime"
+        )]
+        let check = || Python::try_attach(|py| py.check_signals());
+        let mut interrupt = || match check() {
+            Some(Ok(())) => false,
+            Some(Err(error)) => {
+                raised = Some(error);
+                true
+            }
+            // The interpreter ends.
+            None => true,
+        };
+        work(Wait {
+            interrupt: Some(&mut interrupt),
+            ..Wait::default()
+        })
+    });
+    match (result, raised) {
+        (_, Some(error)) => Err(error),
+        (Ok(value), None) => Ok(value),
+        (Err(stopped), None) => Err(error::to_python(py, &stopped.into_error(action))),
+    }
+}
+
+/// Closes a client, and waits for its callbacks.
+pub(crate) fn close<'py>(py: Python<'py>, client: &Client) -> PyResult<Bound<'py, PyAny>> {
+    waiting(py, "closing the client", |wait| client.close(wait))?;
+    Ok(py.None().into_bound(py))
+}

@@ -1,0 +1,197 @@
+//! What is held.
+use crate::argument::time;
+use crate::error;
+use crate::hlc::Hlc;
+use crate::options;
+use crate::outcome;
+use crate::shared::Shared;
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// Holds a lock, renews it, and knows when it is lost.
+#[pyclass(frozen, subclass, module = "statestore._native")]
+#[derive(Debug, Clone)]
+pub(crate) struct Guard {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) inner: statestore_embed::Guard,
+    /// What stays the same, and is also known in a forked child.
+    name: Arc<[u8]>,
+    holder: statestore::Holder,
+    token: statestore::Hlc,
+}
+
+impl Guard {
+    pub(crate) fn new(
+        py: Python<'_>,
+        shared: &Arc<Shared>,
+        guard: statestore_embed::Guard,
+    ) -> PyResult<Self> {
+        let to_python = |error| error::to_python(py, &error);
+        Ok(Self {
+            shared: Arc::clone(shared),
+            name: guard.name().map_err(to_python)?.as_ref().into(),
+            holder: guard.holder().map_err(to_python)?.clone(),
+            token: guard.token().map_err(to_python)?.clone(),
+            inner: guard,
+        })
+    }
+}
+
+#[pymethods]
+impl Guard {
+    #[new]
+    fn copy(source: &Bound<'_, Self>) -> Self {
+        source.get().clone()
+    }
+
+    pub(crate) fn __repr__(&self) -> String {
+        format!("<Guard b\"{}\" {}>", self.name.escape_ascii(), self.token)
+    }
+
+    /// The key of the lock.
+    #[getter]
+    fn name<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.shared.codec.write(py, &self.name)
+    }
+
+    /// The name under which it is held: a `Holder`.
+    #[getter]
+    fn holder(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        outcome::holder(py, &self.shared.codec, &self.holder)
+    }
+
+    /// The fencing token, which goes with every guarded write.
+    #[getter]
+    fn token(&self) -> Hlc {
+        Hlc(self.token.clone())
+    }
+
+    /// Whether the lock is certainly held now, and was not given back.
+    fn is_valid(&self, py: Python<'_>) -> PyResult<bool> {
+        let is_valid = self.inner.is_valid();
+        is_valid.map_err(|error| error::to_python(py, &error))
+    }
+
+    /// Waits until the lock is lost or given back, which is ``True``; ``False`` if it is still held after ``timeout``.
+    #[pyo3(signature = (*, timeout=None))]
+    fn lost<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let timeout = time("timeout", timeout)?;
+        let lost = self.inner.lost();
+        let lost = async move {
+            let waited = match timeout {
+                None => lost.await,
+                Some(timeout) => match tokio::time::timeout(timeout, lost).await {
+                    Ok(lost) => lost,
+                    Err(_) => return Ok(false),
+                },
+            };
+            waited.map(|()| true)
+        };
+        self.shared
+            .run(py, "waiting for the loss of a lock", lost, |py, _, lost| {
+                outcome::flag(py, lost)
+            })
+    }
+
+    /// Why the lock was lost, as an exception; ``None`` as long as it is held, and if it was given back.
+    fn reason<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let reason = self.inner.reason();
+        let reason = reason.map_err(|error| error::to_python(py, &error))?;
+        reason
+            .map(|reason| error::exception(py, &reason))
+            .transpose()
+    }
+
+    /// Renews the lease now: the version that its key has then.
+    fn renew<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let renew = self.inner.renew();
+        self.shared
+            .run(py, "renewing a lease", renew, |py, _, version| {
+                Ok(Py::new(py, Hlc(version))?.into_any())
+            })
+    }
+
+    /// Gives the lock back: a `Release`. Writes that are under way are waited for.
+    fn release<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let release = self.inner.release();
+        self.shared
+            .run(py, "giving a lock back", release, |py, _, outcome| {
+                outcome::release(py, outcome)
+            })
+    }
+
+    /// Ends the guard without giving the lock back: its lease ends by itself.
+    fn leave<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let leave = self.inner.leave();
+        self.shared
+            .run(py, "leaving a lock", leave, |py, _, ()| Ok(py.None()))
+    }
+
+    /// As `Client.set`, under the token of the lock; `LockLostError` once the lock is lost.
+    ///
+    ///     >>> with client.lock("pump/owner") as guard:
+    ///     ...     guard.set("pump/state", "running").applied
+    ///     True
+    #[allow(clippy::too_many_arguments, reason = "each is an option")]
+    #[pyo3(signature = (key, value, *, condition="always", expires_in=None, persist=false, timeout=None, retry="safe"))]
+    fn set<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+        condition: &str,
+        expires_in: Option<&Bound<'py, PyAny>>,
+        persist: bool,
+        timeout: Option<&Bound<'py, PyAny>>,
+        retry: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let codec = &self.shared.codec;
+        let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
+        let options = options::set(py, condition, expires_in, None, persist, timeout, retry)?;
+        let set = self.inner.set(key, value, options);
+        self.shared.run(py, "a guarded SET", set, |py, _, outcome| {
+            outcome::set(py, &outcome)
+        })
+    }
+
+    /// As `Client.delete`, under the token of the lock.
+    #[pyo3(signature = (key, *, timeout=None, retry="safe"))]
+    fn delete<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        timeout: Option<&Bound<'py, PyAny>>,
+        retry: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let key = self.shared.codec.read("key", key)?;
+        let options = options::del(py, None, timeout, retry)?;
+        let del = self.inner.del(key, options);
+        self.shared.run(py, "a guarded DEL", del, |py, _, outcome| {
+            outcome::del(py, &outcome)
+        })
+    }
+
+    /// As `Client.vdel`, under the token of the lock.
+    #[pyo3(signature = (key, value, *, timeout=None, retry="safe"))]
+    fn vdel<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+        timeout: Option<&Bound<'py, PyAny>>,
+        retry: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let codec = &self.shared.codec;
+        let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
+        let options = options::del(py, None, timeout, retry)?;
+        let vdel = self.inner.vdel(key, value, options);
+        self.shared
+            .run(py, "a guarded VDEL", vdel, |py, _, outcome| {
+                outcome::vdel(py, &outcome)
+            })
+    }
+}

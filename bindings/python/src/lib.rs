@@ -1,0 +1,60 @@
+//! The native half of the Python package `statestore`.
+//!
+//! Each class here serves both faces of the package, the blocking one and that of asyncio, which derive from it: a method
+//! makes the future of its operation, and the [face](face::Face) of the client either waits for it or lets the event loop
+//! have it. So there is one definition of every call, with its arguments, defaults and documentation.
+#![forbid(unsafe_code)]
+
+mod argument;
+mod client;
+mod codec;
+mod election;
+mod error;
+mod event_loop;
+mod face;
+mod guard;
+mod hlc;
+mod lease;
+mod log;
+mod observer;
+mod options;
+mod outcome;
+mod pending;
+mod scan;
+mod settings;
+mod shared;
+mod update;
+
+use pyo3::prelude::*;
+
+/// The native half of `statestore`.
+#[pymodule]
+mod _native {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::client::Client;
+    #[pymodule_export]
+    use crate::election::{Election, Leadership};
+    #[pymodule_export]
+    use crate::guard::Guard;
+    #[pymodule_export]
+    use crate::hlc::Hlc;
+    #[pymodule_export]
+    use crate::lease::Lease;
+    #[pymodule_export]
+    use crate::log::{forward_log, stop_log};
+    #[pymodule_export]
+    use crate::observer::Observer;
+    #[pymodule_export]
+    use crate::pending::Pending;
+    #[pymodule_export]
+    use crate::scan::Scan;
+    #[pymodule_export]
+    use crate::settings::Settings;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,73 @@
+//! What the library logs, for `logging`.
+use crate::error;
+use pyo3::prelude::*;
+use statestore_embed::log::{self, Level, Record};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// Is told when the thread that logs has ended.
+static ENDED: Mutex<Option<Receiver<()>>> = Mutex::new(None);
+
+/// How long the end waits for records that are being logged.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Levels as `logging` numbers them; what is less important than DEBUG is 5.
+const LEVELS: [(Level, u8); 5] = [
+    (Level::ERROR, 40),
+    (Level::WARN, 30),
+    (Level::INFO, 20),
+    (Level::DEBUG, 10),
+    (Level::TRACE, 5),
+];
+
+/// Calls ``callback(level, module, message)`` for what is logged, if it is at least as important as ``level``.
+#[pyfunction]
+#[pyo3(signature = (level, callback, /))]
+pub(crate) fn forward_log(py: Python<'_>, level: u8, callback: Py<PyAny>) -> PyResult<()> {
+    let mut levels = LEVELS.iter().rev();
+    let least = levels.find(|(_, number)| *number >= level);
+    let least = least.map_or(Level::ERROR, |(level, _)| *level);
+    let (sender, receiver) = channel();
+    let teller = Teller {
+        callback,
+        _ended: sender,
+    };
+    log::to_callback(least, move |record| teller.tell(&record))
+        .map_err(|error| error::to_python(py, &error))?;
+    if let Ok(mut ended) = ENDED.lock() {
+        *ended = Some(receiver);
+    }
+    Ok(())
+}
+
+/// Logs nothing any more, and waits until what was logged before has been told.
+#[pyfunction]
+pub(crate) fn stop_log(py: Python<'_>) {
+    let ended = ENDED.lock().ok().and_then(|mut ended| ended.take());
+    log::off();
+    if let Some(ended) = ended {
+        py.detach(move || {
+            // It is disconnected when the thread drops the callback.
+            let _ = ended.recv_timeout(PATIENCE);
+        });
+    }
+}
+
+struct Teller {
+    callback: Py<PyAny>,
+    _ended: Sender<()>,
+}
+
+impl Teller {
+    fn tell(&self, record: &Record) {
+        let number = LEVELS.iter().find(|(level, _)| *level == record.level);
+        let number = number.map_or(40, |(_, number)| *number);
+        Python::try_attach(|py| {
+            let arguments = (number, record.target, &record.message);
+            if let Err(error) = self.callback.call1(py, arguments) {
+                error.write_unraisable(py, Some(self.callback.bind(py)));
+            }
+        });
+    }
+}

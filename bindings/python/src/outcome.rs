@@ -1,0 +1,171 @@
+//! What calls return, as the classes of `statestore._results`.
+use crate::codec::Codec;
+use crate::error;
+use crate::hlc::Hlc;
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+use statestore::{
+    ConnectionState, Counters, DelOutcome, Entry, Holder, Holding, Leader, Observation, Release,
+    SetOutcome, UpdateOutcome, VdelOutcome,
+};
+
+type Result = PyResult<Py<PyAny>>;
+
+/// A class, or an object that is the only one of its kind.
+macro_rules! result {
+    ($py:expr, $name:literal) => {{
+        static OBJECT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        OBJECT.import($py, "statestore._results", $name)
+    }};
+}
+
+fn version(version: &statestore::Hlc) -> Hlc {
+    Hlc(version.clone())
+}
+
+fn optional_version(at: Option<&statestore::Hlc>) -> Option<Hlc> {
+    at.map(version)
+}
+
+pub(crate) fn entry(py: Python<'_>, codec: &Codec, entry: &Entry) -> Result {
+    let value = codec.write(py, &entry.value)?;
+    let made = result!(py, "Entry")?.call1((value, version(&entry.version)))?;
+    Ok(made.unbind())
+}
+
+pub(crate) fn optional_entry(py: Python<'_>, codec: &Codec, found: Option<&Entry>) -> Result {
+    match found {
+        Some(found) => entry(py, codec, found),
+        None => Ok(py.None()),
+    }
+}
+
+pub(crate) fn set(py: Python<'_>, outcome: &SetOutcome) -> Result {
+    let arguments = (outcome.is_applied(), version(outcome.version()));
+    Ok(result!(py, "SetOutcome")?.call1(arguments)?.unbind())
+}
+
+fn deleted(py: Python<'_>, at: Option<&statestore::Hlc>) -> Result {
+    let made = result!(py, "Deleted")?.call1((optional_version(at),))?;
+    Ok(made.unbind())
+}
+
+fn absent(py: Python<'_>) -> Result {
+    Ok(result!(py, "ABSENT")?.clone().unbind())
+}
+
+pub(crate) fn del(py: Python<'_>, outcome: &DelOutcome) -> Result {
+    match outcome {
+        DelOutcome::Deleted { version } => deleted(py, version.as_ref()),
+        DelOutcome::Absent => absent(py),
+    }
+}
+
+pub(crate) fn vdel(py: Python<'_>, outcome: &VdelOutcome) -> Result {
+    match outcome {
+        VdelOutcome::Deleted { version } => deleted(py, version.as_ref()),
+        VdelOutcome::Absent => absent(py),
+        VdelOutcome::Mismatch => Ok(result!(py, "MISMATCH")?.clone().unbind()),
+    }
+}
+
+pub(crate) fn update(py: Python<'_>, outcome: &UpdateOutcome) -> Result {
+    match outcome {
+        UpdateOutcome::Applied { version: at } => {
+            Ok(result!(py, "Applied")?.call1((version(at),))?.unbind())
+        }
+        UpdateOutcome::Unchanged => Ok(result!(py, "UNCHANGED")?.clone().unbind()),
+    }
+}
+
+pub(crate) fn release(py: Python<'_>, outcome: Release) -> Result {
+    let made = match outcome {
+        Release::Released => result!(py, "RELEASED")?,
+        Release::NotHeld => result!(py, "NOT_HELD")?,
+    };
+    Ok(made.clone().unbind())
+}
+
+pub(crate) fn observation(py: Python<'_>, codec: &Codec, observation: Observation) -> Result {
+    match observation {
+        Observation::Set { value, version: at } => {
+            let value = codec.write(py, &value)?;
+            Ok(result!(py, "Set")?.call1((value, version(&at)))?.unbind())
+        }
+        Observation::Deleted { version } => deleted(py, version.as_ref()),
+        Observation::Lagged(count) => Ok(result!(py, "Lagged")?.call1((count,))?.unbind()),
+        // A kind that this version does not know is a reason to look at the key, as a gap is.
+        _ => Ok(result!(py, "RESYNC")?.clone().unbind()),
+    }
+}
+
+pub(crate) fn holder(py: Python<'_>, codec: &Codec, holder: &Holder) -> Result {
+    let name = codec.write(py, holder.name())?;
+    let made = result!(py, "Holder")?.call1((name, holder.client_id()))?;
+    Ok(made.unbind())
+}
+
+pub(crate) fn holding(py: Python<'_>, codec: &Codec, holding: &Holding) -> Result {
+    let holder = holder(py, codec, &holding.holder)?;
+    let made = result!(py, "Holding")?.call1((holder, version(&holding.version)))?;
+    Ok(made.unbind())
+}
+
+pub(crate) fn optional_holding(py: Python<'_>, codec: &Codec, found: Option<&Holding>) -> Result {
+    match found {
+        Some(found) => holding(py, codec, found),
+        None => Ok(py.None()),
+    }
+}
+
+/// Somebody else has the lease.
+pub(crate) fn held(py: Python<'_>, codec: &Codec, by: Option<&Holding>) -> Result {
+    let by = optional_holding(py, codec, by)?;
+    Ok(result!(py, "Held")?.call1((by,))?.unbind())
+}
+
+pub(crate) fn leader(py: Python<'_>, codec: &Codec, leader: &Leader) -> Result {
+    let holder = holder(py, codec, &leader.holder)?;
+    let value = match &leader.value {
+        Some(value) => Some(codec.write(py, value)?),
+        None => None,
+    };
+    Ok(result!(py, "Leader")?.call1((holder, value))?.unbind())
+}
+
+/// Nobody holds it, as something that was observed: `None` is the end of the observations.
+pub(crate) fn nobody(py: Python<'_>) -> Result {
+    Ok(result!(py, "NOBODY")?.clone().unbind())
+}
+
+pub(crate) fn state(py: Python<'_>, state: &ConnectionState) -> Result {
+    let (kind, reason) = match state {
+        ConnectionState::Connected => ("connected", None),
+        ConnectionState::Reconnecting(reason) => ("reconnecting", Some(reason)),
+        ConnectionState::Closed(reason) => ("closed", Some(reason)),
+        _ => ("connecting", None),
+    };
+    let reason = reason
+        .map(|reason| error::exception(py, reason))
+        .transpose()?;
+    Ok(result!(py, "State")?.call1((kind, reason))?.unbind())
+}
+
+pub(crate) fn counters(py: Python<'_>, counters: &Counters) -> Result {
+    let named = PyDict::new(py);
+    macro_rules! copy {
+        ($($name:ident)*) => { $( named.set_item(stringify!($name), counters.$name)?; )* };
+    }
+    copy! {
+        sent completed timed_out failed resent reconnects reauthentications sessions_lost protocol_errors
+        unmatched_responses clock_skews notifications stale_notifications malformed_messages in_flight queued
+    }
+    let made = result!(py, "Counters")?.call((), Some(&named))?;
+    Ok(made.unbind())
+}
+
+pub(crate) fn flag(py: Python<'_>, flag: bool) -> Result {
+    flag.into_py_any(py)
+}

@@ -1,0 +1,137 @@
+//! How to reach the broker, and how the client behaves.
+use crate::argument::{number, time, wrong_type};
+use crate::codec::Codec;
+use crate::error;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+const DELAY_MIN: Duration = Duration::from_millis(100);
+const DELAY_MAX: Duration = Duration::from_secs(30);
+
+/// The arguments of `connect`.
+#[pyclass(frozen, module = "statestore._native")]
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) core: statestore::Settings,
+    pub(crate) codec: Arc<Codec>,
+}
+
+#[pymethods]
+impl Settings {
+    #[allow(clippy::too_many_arguments, reason = "each is a setting")]
+    #[allow(clippy::fn_params_excessive_bools, reason = "each is a setting")]
+    #[new]
+    #[pyo3(signature = (
+        url=None, *, env=false, encoding=None, client_id=None, clean_start=None, session_expiry=None, keep_alive=None,
+        ping_timeout=None, connect_timeout=None, request_timeout=None, max_in_flight=None, max_queued=None,
+        max_buffered_bytes=None, max_packet_bytes=None, max_value_bytes=None, reconnect_delay_min=None,
+        reconnect_delay_max=None, user_name=None, password=None, password_file=None, sat_file=None, tls=None,
+        ca_file=None, cert_file=None, key_file=None, key_password_file=None, server_name=None,
+    ))]
+    fn new(
+        py: Python<'_>,
+        url: Option<&str>,
+        env: bool,
+        encoding: Option<&str>,
+        client_id: Option<&str>,
+        clean_start: Option<bool>,
+        session_expiry: Option<&Bound<'_, PyAny>>,
+        keep_alive: Option<&Bound<'_, PyAny>>,
+        ping_timeout: Option<&Bound<'_, PyAny>>,
+        connect_timeout: Option<&Bound<'_, PyAny>>,
+        request_timeout: Option<&Bound<'_, PyAny>>,
+        max_in_flight: Option<&Bound<'_, PyAny>>,
+        max_queued: Option<&Bound<'_, PyAny>>,
+        max_buffered_bytes: Option<&Bound<'_, PyAny>>,
+        max_packet_bytes: Option<&Bound<'_, PyAny>>,
+        max_value_bytes: Option<&Bound<'_, PyAny>>,
+        reconnect_delay_min: Option<&Bound<'_, PyAny>>,
+        reconnect_delay_max: Option<&Bound<'_, PyAny>>,
+        user_name: Option<&str>,
+        password: Option<&Bound<'_, PyAny>>,
+        password_file: Option<PathBuf>,
+        sat_file: Option<PathBuf>,
+        tls: Option<bool>,
+        ca_file: Option<PathBuf>,
+        cert_file: Option<PathBuf>,
+        key_file: Option<PathBuf>,
+        key_password_file: Option<PathBuf>,
+        server_name: Option<&str>,
+    ) -> PyResult<Self> {
+        let found = match (url, env) {
+            (Some(url), false) => statestore::Settings::from_url(url),
+            (None, true) => statestore::Settings::from_environment(),
+            (Some(_), true) => {
+                return Err(PyTypeError::new_err(
+                    "connect() takes a URL or env=True, not both",
+                ));
+            }
+            (None, false) => {
+                return Err(PyTypeError::new_err(
+                    "connect() needs a URL, or env=True for the environment variables of a pod",
+                ));
+            }
+        };
+        let mut core = found.map_err(|error| error::to_python(py, &error))?;
+        macro_rules! apply {
+            ($($setting:ident = $value:expr;)*) => { $(
+                if let Some(value) = $value {
+                    core = core.$setting(value);
+                }
+            )* };
+        }
+        apply! {
+            client_id = client_id;
+            clean_start = clean_start;
+            session_expiry = time("session_expiry", session_expiry)?;
+            keep_alive = time("keep_alive", keep_alive)?;
+            ping_timeout = time("ping_timeout", ping_timeout)?;
+            connect_timeout = time("connect_timeout", connect_timeout)?;
+            request_timeout = time("request_timeout", request_timeout)?;
+            max_in_flight = number("max_in_flight", max_in_flight)?;
+            max_queued = number("max_queued", max_queued)?;
+            max_buffered_bytes = number("max_buffered_bytes", max_buffered_bytes)?;
+            max_packet_bytes = number("max_packet_bytes", max_packet_bytes)?;
+            max_value_bytes = number("max_value_bytes", max_value_bytes)?;
+            user_name = user_name;
+            password = secret(password)?;
+            password_file = password_file;
+            sat_file = sat_file;
+            tls = tls;
+            ca_file = ca_file;
+            cert_file = cert_file;
+            key_file = key_file;
+            key_password_file = key_password_file;
+            server_name = server_name;
+        }
+        let least = time("reconnect_delay_min", reconnect_delay_min)?;
+        let most = time("reconnect_delay_max", reconnect_delay_max)?;
+        if least.is_some() || most.is_some() {
+            let (least, most) = (least.unwrap_or(DELAY_MIN), most.unwrap_or(DELAY_MAX));
+            core = core.reconnect_delay(least, most);
+        }
+        let codec = Arc::new(Codec::new(py, encoding)?);
+        Ok(Self { core, codec })
+    }
+
+    /// The broker.
+    #[getter]
+    fn address(&self) -> String {
+        self.core.address()
+    }
+}
+
+fn secret(value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<u8>>> {
+    let Some(value) = value else { return Ok(None) };
+    if let Ok(text) = value.cast::<PyString>() {
+        Ok(Some(text.to_str()?.as_bytes().to_vec()))
+    } else if let Ok(bytes) = value.cast::<PyBytes>() {
+        Ok(Some(bytes.as_bytes().to_vec()))
+    } else {
+        Err(wrong_type("password", "str or bytes", value))
+    }
+}

@@ -1,0 +1,56 @@
+//! What a client and all that was made from it have in common.
+use crate::codec::Codec;
+use crate::face::{self, Face};
+use pyo3::prelude::*;
+use statestore::Error;
+use statestore_embed::Client;
+use std::sync::{Arc, OnceLock};
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) client: Client,
+    pub(crate) face: Face,
+    pub(crate) codec: Arc<Codec>,
+    /// The module whose classes the things of this client have.
+    pub(crate) module: Py<PyModule>,
+    /// The thread that calls the callbacks, as Python numbers it, once it did.
+    pub(crate) callback_thread: Arc<OnceLock<u64>>,
+}
+
+impl Shared {
+    /// Runs an operation as the face has it; `convert` makes an object of its result.
+    pub(crate) fn run<'py, T: Send + 'static>(
+        &self,
+        py: Python<'py>,
+        action: &'static str,
+        operation: impl Future<Output = Result<T, Error>> + Send + 'static,
+        convert: impl FnOnce(Python<'_>, &Codec, T) -> PyResult<Py<PyAny>> + Send + 'static,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match &self.face {
+            Face::Blocking => {
+                let value = face::wait(py, &self.client, action, operation)?;
+                Ok(convert(py, &self.codec, value)?.into_bound(py))
+            }
+            Face::Asyncio(event_loop) => {
+                let codec = Arc::clone(&self.codec);
+                let convert = move |py: Python<'_>, value| convert(py, &codec, value);
+                event_loop.submit(py, &self.client, action, operation, convert)
+            }
+        }
+    }
+
+    /// A thing of a client, as the class that the face has for it.
+    pub(crate) fn dress<T>(
+        &self,
+        py: Python<'_>,
+        class: &str,
+        thing: impl Into<PyClassInitializer<T>>,
+    ) -> PyResult<Py<PyAny>>
+    where
+        T: pyo3::PyClass,
+    {
+        let plain = Py::new(py, thing)?;
+        let class = self.module.bind(py).getattr(class)?;
+        Ok(class.call1((plain,))?.unbind())
+    }
+}
