@@ -91,6 +91,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                     self.handle()?;
                     if !until_ready {
                         self.deliver();
+                    } else if self.received.ready.is_some() {
+                        // Who was woken by a response finds the connection in its new state.
+                        continue;
                     }
                     // The tasks that were woken send again before the rest is handled, so that the broker has work
                     // meanwhile, and before anything is written, so that acknowledgements and requests go together.
