@@ -42,7 +42,11 @@ use crate::settings::check_client_id;
 use bytes::Bytes;
 use shared::Shared;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tokio::sync::{oneshot, watch};
+
+/// How long closing takes for giving leases back.
+const GIVE_BACK: Duration = Duration::from_secs(1);
 
 /// A client of the state store.
 ///
@@ -86,6 +90,15 @@ struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.shared.close("the client was closed");
+    }
+}
+
+/// Closes the client, also if nobody waits for it any more.
+struct Closing<'a>(&'a Shared);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close("the client was closed");
     }
 }
 
@@ -137,8 +150,19 @@ impl Client {
 
     /// Closes the connection and waits until that is done. Requests that still run fail with [`ErrorKind::Closed`], and
     /// so does everything that other clones do from now on.
+    ///
+    /// Leases that are held are given back before, which may take a second at most; without a connection they end by
+    /// themselves.
     pub async fn close(&self) {
-        self.shared().close("the client was closed");
+        {
+            let _closing = Closing(self.shared());
+            let mut state = self.shared().state.subscribe();
+            tokio::select! {
+                () = self.shared().leases.close() => {}
+                _ = state.wait_for(|state| !state.is_connected()) => {}
+                () = tokio::time::sleep(GIVE_BACK) => {}
+            }
+        }
         let mut state = self.shared().state.subscribe();
         // The sender lives as long as `self`.
         let _ = state.wait_for(ConnectionState::is_closed).await;

@@ -2,7 +2,7 @@
 use super::watches::Watches;
 use super::{ConnectionState, Counters};
 use crate::Settings;
-use crate::lock::Turns;
+use crate::lock::{Roster, Turns};
 use crate::platform::Platform;
 use crate::protocol::{Clock, Hlc, HlcError};
 use crate::request::Exchange;
@@ -25,6 +25,7 @@ pub(crate) struct Shared {
     /// How many names were given out.
     names: AtomicU64,
     pub(crate) turns: Turns,
+    pub(crate) leases: Roster,
     pub(super) watches: Watches,
     pub(super) state: watch::Sender<ConnectionState>,
 }
@@ -76,6 +77,7 @@ impl Shared {
             clock_skews: AtomicU64::new(0),
             names: AtomicU64::new(0),
             turns: Turns::default(),
+            leases: Roster::default(),
             watches: Watches::default(),
             state: watch::Sender::new(ConnectionState::Connecting),
         }

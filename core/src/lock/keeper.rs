@@ -5,12 +5,14 @@
 use super::guard::{Guard, Release};
 use super::holder::Holder;
 use super::options::LeaseOptions;
+use super::roster::Entry;
 use super::validity::Validity;
 use super::{action, is_passing, not_a_lock};
 use crate::client::backoff::Backoff;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::{Client, Condition, DelOptions, Hlc, SetOptions, SetOutcome, VdelOutcome};
 use bytes::Bytes;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -46,11 +48,19 @@ pub(super) async fn acquire(
         let (session, number) = client.shared().unique_name();
         Holder::unique(&client.client_id(), &session, number, options.duration)
     };
+    let closed = |outcome, reason| {
+        let action = action("taking the lease", name);
+        Err(Error::new(ErrorKind::Closed, outcome, action, reason))
+    };
+    let Some(entry) = client.shared().leases.enter() else {
+        return closed(Outcome::NotDone, "the client was closed");
+    };
     let keeper = Keeper {
         client: client.clone(),
         name: name.clone(),
         holder,
         options: options.clone(),
+        entry,
         is_unsettled: false,
     };
     let (result, taken) = oneshot::channel();
@@ -66,12 +76,7 @@ pub(super) async fn acquire(
             Err(not_a_lock(name, reason).with_source(error))
         }
         Ok(result) => result,
-        Err(_) => Err(Error::new(
-            ErrorKind::Closed,
-            Outcome::Unknown,
-            action("taking the lease", name),
-            "the runtime is shutting down",
-        )),
+        Err(_) => closed(Outcome::Unknown, "the client was closed"),
     }
 }
 
@@ -81,6 +86,8 @@ struct Keeper {
     name: Bytes,
     holder: Holder,
     options: LeaseOptions,
+    /// Closing waits for it.
+    entry: Entry,
     /// A SET was sent whose end is not known: the session may deliver it whenever the connection comes back.
     is_unsettled: bool,
 }
@@ -98,11 +105,13 @@ enum Renewed {
 impl Keeper {
     async fn run(mut self, mut result: oneshot::Sender<Result<Option<Guard>, Error>>) {
         let sent = Instant::now();
+        let closing = self.entry.closing();
         let outcome = tokio::select! {
             biased;
             outcome = self.set(self.options.validity()) => outcome,
             // Dropping the request does not call it back, but what follows is behind it on the same connection.
             () = result.closed() => return self.give_back_in_background().await,
+            () = closing => return self.give_back_in_background().await,
         };
         match outcome {
             Ok(SetOutcome::Applied { version }) => {
@@ -154,6 +163,7 @@ impl Keeper {
         let retry = interval.unwrap_or(self.options.duration);
         let mut backoff = Backoff::new(retry / RETRY_PARTS.0, retry / RETRY_PARTS.1);
         let mut due = interval.map(|interval| taken + interval);
+        let mut closing = pin!(self.entry.closing());
         loop {
             let mut answer = None;
             tokio::select! {
@@ -178,6 +188,10 @@ impl Keeper {
                         return self.give_back_in_background().await;
                     }
                 },
+                () = &mut closing => {
+                    validity.end(Some(self.error(ErrorKind::Closed, "the client was closed")));
+                    return self.give_back_in_background().await;
+                }
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
             let sent = Instant::now();
@@ -278,6 +292,7 @@ impl Keeper {
                 name,
                 holder,
                 options,
+                entry,
                 ..
             } = self;
             let connected = state
@@ -292,6 +307,7 @@ impl Keeper {
                 name,
                 holder,
                 options,
+                entry,
                 is_unsettled: true,
             };
             if let Err(error) = self.give_back().await

@@ -39,6 +39,7 @@ mod lease;
 #[allow(clippy::module_inception, reason = "the file holds what its name says")]
 mod lock;
 mod options;
+mod roster;
 mod turns;
 mod update;
 mod validity;
@@ -49,6 +50,7 @@ pub use guard::{Guard, Release};
 pub use holder::Holder;
 pub use lease::{Acquisition, HolderObserver, Holding, Lease};
 pub use options::{LeaseOptions, LockOptions, Renewal};
+pub(crate) use roster::Roster;
 pub(crate) use turns::Turns;
 pub use update::{UpdateOptions, UpdateOutcome};
 

@@ -373,6 +373,48 @@ async fn a_dropped_guard_is_released_and_nothing_goes_on_renewing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn closing_a_client_gives_its_leases_back() {
+    let world = World::start();
+    let (one, two) = one_and_two(&world).await;
+    let guard = take(&one, &lasting(30 * SECOND)).await;
+    one.close().await;
+    assert_eq!(world.value("lock"), None);
+    assert!(!guard.is_valid());
+    assert_eq!(guard.reason().unwrap().kind(), ErrorKind::Closed);
+    take(&two, &lasting(30 * SECOND)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_a_client_undoes_what_an_attempt_may_have_taken() {
+    let world = World::start();
+    let (one, two) = one_and_two(&world).await;
+    let lease = one.lease_with("lock", &lasting(30 * SECOND)).unwrap();
+    world.set_latency(SECOND / 10);
+    // The request is on its way.
+    timeout(SECOND / 20, lease.acquire()).await.unwrap_err();
+    one.close().await;
+    sleep(SECOND).await;
+    assert!(!world.history().is_empty(), "it was taken");
+    assert_eq!(world.value("lock"), None);
+    take(&two, &lasting(30 * SECOND)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_a_client_that_hears_nothing_takes_a_second_for_its_leases() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    let guard = take(&one, &lasting(30 * SECOND)).await;
+    world.silence("one", true);
+    let start = Instant::now();
+    one.close().await;
+    assert!(start.elapsed() < 2 * SECOND + SECOND / 2);
+    assert!(!guard.is_valid());
+    let refused = one.lock("lock").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Closed);
+    assert_eq!(refused.outcome(), Outcome::NotDone);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dropped_guard_is_released_when_the_server_is_back() {
     let world = World::start();
     let settings = Machine::new(&world, "one", 1).settings();
