@@ -439,6 +439,34 @@ async fn an_observer_that_was_told_nothing_yet_is_told_the_state_after_a_reconne
 }
 
 #[tokio::test]
+async fn an_observer_that_comes_while_the_watch_is_renewed_is_told_of_the_gap() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let _first = observe(&client, &mut peer, "k").await;
+    let mut peer = reconnect(&broker, peer).await;
+    let renewal = peer.request().await;
+    assert_eq!(renewal.command, Command::Watch { key: "k".into() });
+    let options = ObserveOptions {
+        overflow: Overflow::All(10),
+        ..ObserveOptions::default()
+    };
+    let mut second = {
+        let mut observing = pin!(client.observe_with("k", &options));
+        let too_early = poll_fn(|context| Poll::Ready(observing.as_mut().poll(context))).await;
+        assert!(too_early.is_pending());
+        // It was on its way when the connection was lost; what came after it was missed.
+        peer.notify(b"k", &Event::Set("a".into()), &version(1))
+            .await;
+        peer.respond(&renewal, &Reply::Ok, None).await;
+        within(observing).await.unwrap()
+    };
+    peer.answer(&value("c"), Some(&version(3))).await;
+    assert_eq!(next(&mut second).await, Observation::Resync);
+    assert_eq!(next(&mut second).await, set("a", 1));
+    assert_eq!(next(&mut second).await, set("c", 3));
+}
+
+#[tokio::test]
 async fn after_a_store_lost_its_keys_lower_versions_are_news() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;

@@ -113,6 +113,10 @@ impl Watches {
                     // Nobody is there to be told if the caller gave up.
                     let _ = begun.send(Ok(()));
                 } else {
+                    if watch.gap {
+                        // What was on its way before the connection was lost may still come.
+                        queue.resync();
+                    }
                     watch.waiting.push(begun);
                     registry.mark(&key);
                 }
