@@ -9,6 +9,7 @@
 
 mod chance;
 mod checks;
+mod disk;
 mod history;
 mod linearizability;
 mod machine;
@@ -17,6 +18,7 @@ mod observers;
 mod register;
 mod scenario;
 mod server;
+mod socket;
 mod trace;
 mod truth;
 mod wire;

@@ -1,5 +1,5 @@
 //! A client's machine: its clock, its chance, its network, and that it can stand still.
-use crate::network::Socket;
+use crate::socket::Socket;
 use crate::world::Shared;
 use statestore::platform::{Connecting, Duplex, Platform, Task};
 use std::fmt;

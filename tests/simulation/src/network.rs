@@ -1,15 +1,12 @@
 //! Connections that delay, split, lose and end.
 use crate::server::ServerEnd;
 use crate::wire;
-use crate::world::{Event, Shared, World};
+use crate::world::{Event, World};
 use bytes::{Buf, Bytes, BytesMut};
 use statestore::mqtt::{Limits, Packet, decode};
 use std::collections::VecDeque;
-use std::fmt;
-use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use std::task::Waker;
+use tokio::io::ReadBuf;
 
 /// One of the two directions of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,16 +53,16 @@ impl Pipe {
 
 /// The client's end.
 #[derive(Debug, Default)]
-struct Near {
+pub(crate) struct Near {
     is_accepted: bool,
     is_open: bool,
-    inbox: BytesMut,
+    pub(crate) inbox: BytesMut,
     /// How the stream ends, once the inbox is empty.
-    ended: Option<Ending>,
-    reader: Option<Waker>,
-    writer: Option<Waker>,
+    pub(crate) ended: Option<Ending>,
+    pub(crate) reader: Option<Waker>,
+    pub(crate) writer: Option<Waker>,
     /// Since when the client had bytes that the connection did not take, and when it had taken them.
-    blocked: Option<(u64, Option<u64>)>,
+    pub(crate) blocked: Option<(u64, Option<u64>)>,
     wire: wire::End,
 }
 
@@ -73,9 +70,12 @@ struct Near {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) client: usize,
-    up: Pipe,
+    pub(crate) dialed_ms: u64,
+    /// How long the client may take to notice that nothing comes any more.
+    silence_ms: u64,
+    pub(crate) up: Pipe,
     pub(crate) down: Pipe,
-    near: Near,
+    pub(crate) near: Near,
     pub(crate) far: ServerEnd,
     /// What each end is told of the other's limits, if that is less than it says itself.
     pub(crate) lowered: Lowered,
@@ -123,6 +123,8 @@ impl World {
         let link = self.links.len();
         self.links.push(Link {
             client,
+            dialed_ms: now_ms,
+            silence_ms: self.computers[client].silence_ms,
             up,
             down,
             near: Near {
@@ -146,15 +148,20 @@ impl World {
     }
 
     fn pipe(&mut self) -> Pipe {
-        let scenario = &self.scenario;
-        let until_cut = (!self.is_healed && self.chance.percent(scenario.cut_percent))
+        let until_cut = self
+            .has_fault(self.scenario.cut_percent)
             .then(|| self.chance.spread(1, 20_000))
             .and_then(|bytes| usize::try_from(bytes).ok());
+        let late_ms = if self.has_fault(self.scenario.late_percent) {
+            self.chance.spread(300, 8_000)
+        } else {
+            0
+        };
         Pipe {
             pieces: VecDeque::new(),
             held: 0,
             capacity: self.chance.pick(&[600, 5_000, 64_000]),
-            last_arrival_ms: 0,
+            last_arrival_ms: self.now_ms() + late_ms,
             until_cut,
             is_silent: false,
         }
@@ -281,6 +288,9 @@ impl World {
         if client_learns {
             let at_ms = down_ms.max(now_ms) + self.chance.below(30);
             self.at(at_ms, Event::EndAtClient(link, Ending::Reset));
+        } else {
+            let at_ms = down_ms.max(now_ms) + self.links[link].silence_ms;
+            self.at(at_ms, Event::Silent(link, now_ms));
         }
         if server_learns {
             let at_ms = up_ms.max(now_ms) + self.chance.below(30);
@@ -298,6 +308,14 @@ impl World {
                 self.at(now_ms + 1, Event::EndAtClient(link, Ending::Reset));
                 self.at(now_ms + 1, Event::EndAtServer(link));
             }
+        }
+    }
+
+    /// A connection from which nothing comes any more is given up.
+    pub(crate) fn check_noticed(&mut self, link: usize, since_ms: u64) {
+        let Link { client, near, .. } = &self.links[link];
+        if near.is_open && !self.was_paused(*client, since_ms) {
+            self.violated(format!("link {link}: the client does not notice its end"));
         }
     }
 
@@ -340,7 +358,7 @@ impl World {
         self.at(at_ms, Event::EndAtClient(link, how));
     }
 
-    fn client_hangs_up(&mut self, link: usize) {
+    pub(crate) fn client_hangs_up(&mut self, link: usize) {
         let now_ms = self.now_ms();
         let latency_ms = self.latency_ms();
         let ends = &mut self.links[link];
@@ -362,7 +380,7 @@ impl World {
         }
     }
 
-    fn client_reads(&mut self, link: usize, buffer: &mut ReadBuf<'_>) {
+    pub(crate) fn client_reads(&mut self, link: usize, buffer: &mut ReadBuf<'_>) {
         let near = &mut self.links[link].near;
         let len = near.inbox.len().min(buffer.remaining());
         let read = near.inbox.copy_to_bytes(len);
@@ -374,7 +392,7 @@ impl World {
         self.at(now_ms, Event::Serve(link));
     }
 
-    fn client_writes(&mut self, link: usize, bytes: &[u8]) {
+    pub(crate) fn client_writes(&mut self, link: usize, bytes: &[u8]) {
         let result = self.links[link].near.wire.sends(bytes);
         let now_ms = self.now_ms();
         // What gathered meanwhile is written at the same time as what had waited.
@@ -417,97 +435,4 @@ impl World {
 /// Takes the first packet out of a stream, once it is whole.
 pub(crate) fn first_packet(stream: &mut BytesMut) -> Option<Packet> {
     decode(stream, Limits::MAX_PACKET_BYTES).ok().flatten()
-}
-
-/// What a client holds of a connection.
-pub(crate) struct Socket {
-    world: Shared,
-    link: usize,
-}
-
-impl Socket {
-    pub(crate) fn new(world: Shared, link: usize) -> Self {
-        Self { world, link }
-    }
-    pub(crate) fn link(&self) -> usize {
-        self.link
-    }
-}
-
-impl fmt::Debug for Socket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Socket({})", self.link)
-    }
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        // At the end of a run the world may be gone.
-        if let Ok(mut world) = self.world.lock() {
-            world.client_hangs_up(self.link);
-            world.changed.notify_one();
-        }
-    }
-}
-
-impl AsyncRead for Socket {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let mut world = self.world.lock().unwrap();
-        let near = &mut world.links[self.link].near;
-        if !near.inbox.is_empty() {
-            world.client_reads(self.link, buffer);
-            world.changed.notify_one();
-            return Poll::Ready(Ok(()));
-        }
-        match near.ended {
-            Some(Ending::Closed) => Poll::Ready(Ok(())),
-            Some(Ending::Reset) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
-            None => {
-                near.reader = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
-}
-
-impl AsyncWrite for Socket {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let mut world = self.world.lock().unwrap();
-        let room = world.links[self.link].up.room();
-        let now_ms = world.now_ms();
-        let near = &mut world.links[self.link].near;
-        if near.ended.is_some() {
-            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-        }
-        if room == 0 {
-            near.blocked.get_or_insert((now_ms, None)).1 = None;
-            near.writer = Some(context.waker().clone());
-            return Poll::Pending;
-        }
-        let len = bytes.len().min(room);
-        world.client_writes(self.link, &bytes[..len]);
-        let blocked = &mut world.links[self.link].near.blocked;
-        if len < bytes.len() {
-            blocked.get_or_insert((now_ms, None)).1 = None;
-        } else if let Some((_, until_ms)) = blocked {
-            *until_ms = Some(now_ms);
-        }
-        Poll::Ready(Ok(len))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
 }

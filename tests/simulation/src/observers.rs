@@ -130,4 +130,94 @@ impl World {
             world.changed.notify_one();
         });
     }
+
+    /// Whether the watch of an observer was renewed after a change at `changed_ms`, over a connection of which it was
+    /// told: at `marked_ms`, when it was told so last.
+    fn renewed(
+        &self,
+        following: &Following,
+        changed_ms: u64,
+        told_ms: u64,
+        marked_ms: Option<u64>,
+    ) -> bool {
+        let mut watches = self.watches.iter();
+        !self.truth.losses.is_empty()
+            || watches.any(|(at_ms, link, key)| {
+                let link = &self.links[*link];
+                (changed_ms..=told_ms).contains(at_ms)
+                    && link.client == following.client
+                    && *key == following.key
+                    && marked_ms >= Some(link.dialed_ms)
+            })
+    }
+
+    /// An observer is told of versions in rising order, of nothing that did not happen, and in the end of the last state.
+    pub(crate) fn check_following(&self, following: &Following) -> Result<(), String> {
+        let Some(began_ms) = following.began_ms else {
+            return Ok(());
+        };
+        let mut last: Option<Version> = None;
+        // Since the last state that it was told of, without a marker in between.
+        let mut previous: Option<Version> = None;
+        let mut state: Option<Option<&Bytes>> = None;
+        let mut marked_ms = None;
+        for (at_ms, told) in &following.told {
+            let (value, version) = match told {
+                Told::Resync | Told::Lagged => {
+                    previous = None;
+                    marked_ms = Some(*at_ms);
+                    // Only a store that lost everything gives lower versions again.
+                    if *told == Told::Resync && !self.truth.losses.is_empty() {
+                        last = None;
+                    }
+                    continue;
+                }
+                Told::Set(value, version) => (Some(value), Some(*version)),
+                Told::Deleted(version) => (None, *version),
+            };
+            state = Some(value);
+            let Some(version) = version else {
+                continue;
+            };
+            if last.is_some_and(|last| version <= last) {
+                return Err(format!("at {at_ms} ms, version {version:?} after {last:?}"));
+            }
+            if let Some(value) = value
+                && !self
+                    .truth
+                    .of(&following.key)
+                    .any(|it| it.value.as_ref() == Some(value) && it.version == Some(version))
+            {
+                return Err(format!("at {at_ms} ms, {value:?} {version:?} never was"));
+            }
+            if following.wants_all
+                && let Some(previous) = previous
+                && let Some(missed) = self
+                    .truth
+                    .of(&following.key)
+                    .find(|it| it.version.is_some_and(|it| it > previous && it < version))
+                && !self.renewed(following, missed.at_ms, *at_ms, marked_ms)
+            {
+                return Err(format!(
+                    "at {at_ms} ms, {version:?}: {missed:?} was not told"
+                ));
+            }
+            last = Some(version);
+            previous = Some(version);
+        }
+        if following.has_ended {
+            return Ok(());
+        }
+        let held = self.truth.present.get(&following.key);
+        let held = held.map(|held| &held.value);
+        match state {
+            Some(state) if state != held => Err(format!(
+                "was told {state:?} at last, but the store holds {held:?}"
+            )),
+            None if self.truth.of(&following.key).any(|it| it.at_ms > began_ms) => {
+                Err(format!("was told nothing, but the store holds {held:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
 }

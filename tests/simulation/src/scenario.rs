@@ -21,6 +21,8 @@ pub(crate) struct Scenario {
     /// Of all pieces that are sent, how many travel in more than one part.
     pub(crate) split_percent: u64,
     pub(crate) refuse_percent: u64,
+    /// Connections of which the first bytes of a direction are late, perhaps too late for anybody to wait for them.
+    pub(crate) late_percent: u64,
     /// Connections that are cut after some bytes, per direction.
     pub(crate) cut_percent: u64,
     /// Connections are cut after such a time; 0 is never.
@@ -62,6 +64,7 @@ impl Scenario {
         let cancel_percent = sometimes(30, 1, 20);
         let fence_percent = sometimes(40, 5, 60);
         let observe_percent = sometimes(60, 2, 15);
+        let late_percent = sometimes(30, 5, 40);
         let slowest_ms = chance.pick(&[3, 20, 20, 200, 1_500]);
         Self {
             clients: usize::try_from(chance.between(1, 4)).unwrap_or(1),
@@ -77,6 +80,7 @@ impl Scenario {
             latency_ms: (1, slowest_ms),
             split_percent: chance.pick(&[0, 10, 80]),
             refuse_percent,
+            late_percent,
             cut_percent,
             cut_after_ms,
             lowers_limits: chance.percent(40),

@@ -1,17 +1,18 @@
 //! The server's machine: the front with its connections, its disk, and what becomes of both in a crash.
+use crate::disk::Disk;
 use crate::history::{operation_of, operation_of_token, px_of};
 use crate::network::{Ending, Link, Way, first_packet, lower};
 use crate::wire;
 use crate::witness::{Seen, Witness};
 use crate::world::{Event, World};
 use bytes::{Buf, Bytes, BytesMut};
-use statestore::mqtt::{Limits, Packet};
-use statestore::protocol::Command;
+use statestore::mqtt::{Limits, Packet, Publish};
 use statestore::protocol::property::FENCING_TOKEN;
+use statestore::protocol::{Command, topic};
 use statestored::engine::{Engine, EngineConfig, Now};
 use statestored::front::{Closing, ConnectionId, Front, FrontConfig, FrontLimits};
-use statestored::storage::{Batch, Record, Write};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use statestored::storage::Write;
+use std::collections::{HashMap, VecDeque};
 
 /// The server's end of a connection.
 #[derive(Debug, Default)]
@@ -24,6 +25,12 @@ pub(crate) struct ServerEnd {
     input: BytesMut,
     /// What the front took of the input, up to the last whole packet.
     taken: BytesMut,
+    /// The Message Expiry, in milliseconds, of each PUBLISH that arrived and was not offered to the front.
+    lifetimes: VecDeque<u64>,
+    /// When each PUBLISH expires that was offered to the front and not taken.
+    expiries: VecDeque<u64>,
+    /// Which keys the SETs and GETs are about, by their correlation data.
+    keys: HashMap<Box<[u8]>, Bytes>,
     output: BytesMut,
     /// Everything was sent, and the client was told that nothing more comes.
     is_lingering: bool,
@@ -34,36 +41,9 @@ impl ServerEnd {
     pub(crate) fn is_connected(&self) -> bool {
         self.connection.is_some()
     }
-}
-
-/// Batches that the server handed over, with their numbers.
-type Batches = Vec<(u64, Batch)>;
-
-/// A disk that loses what it has not finished.
-#[derive(Debug, Default)]
-struct Disk {
-    records: BTreeMap<Bytes, Record>,
-    clock: Option<(u64, u64)>,
-    waiting: VecDeque<(u64, Batch)>,
-    committing: Batches,
-    durable: u64,
-}
-
-impl Disk {
-    fn apply(&mut self, batches: Batches) {
-        for (sequence, batch) in batches {
-            self.durable = sequence;
-            self.clock = batch.clock.or(self.clock);
-            for write in batch.writes {
-                match write {
-                    Write::Put(record) => {
-                        self.records.insert(record.key.clone(), record);
-                    }
-                    Write::Delete(key) => {
-                        self.records.remove(&key);
-                    }
-                }
-            }
+    fn note_key(&mut self, request: &Publish, key: Bytes) {
+        if let Some(correlation) = request.correlation_data() {
+            self.keys.insert(correlation.into(), key);
         }
     }
 }
@@ -160,8 +140,8 @@ impl World {
         if chance.percent(20) {
             limits.topic_alias_maximum = 0;
         }
-        if self.scenario.is_durable && !self.is_healed && chance.percent(20) {
-            limits.max_queued_messages = usize::try_from(chance.spread(2, 50)).unwrap_or(2);
+        if self.scenario.is_durable && !self.is_healed && chance.percent(40) {
+            limits.max_queued_messages = usize::try_from(chance.spread(1, 50)).unwrap_or(1);
         }
         if !self.is_healed && chance.percent(20) {
             limits.max_session_expiry_s = u32::try_from(chance.below(5)).unwrap_or(0);
@@ -248,6 +228,12 @@ impl World {
         let far = &mut self.links[link].far;
         far.input.extend_from_slice(&bytes);
         let result = far.wire.receives(&bytes);
+        for packet in result.iter().flatten() {
+            if let Packet::Publish(publish) = packet {
+                let lifetime_s = publish.message_expiry().unwrap_or(u32::MAX);
+                far.lifetimes.push_back(u64::from(lifetime_s) * 1_000);
+            }
+        }
         self.inspect(link, "to the server", "=>", result);
         self.take_input(link);
         self.settle();
@@ -259,21 +245,51 @@ impl World {
             return;
         };
         let (now_ms, stamp) = (self.now_ms(), self.stamp());
-        let token = publish
-            .user_properties()
-            .find(|(name, _)| *name == FENCING_TOKEN);
-        let number = match Command::decode(&publish.payload()) {
-            Ok(Command::Watch { key }) => {
-                let client = self.links[link].client;
-                self.watches.push((now_ms, client, key));
-                None
+        let far = &mut self.links[link].far;
+        let expires_ms = far.expiries.pop_front().unwrap_or(u64::MAX);
+        let mut operation = None;
+        match Command::decode(&publish.payload()) {
+            Ok(Command::Watch { key }) => self.watches.push((now_ms, link, key)),
+            Ok(Command::Set { key, value, .. }) => {
+                operation = operation_of(&value);
+                far.note_key(publish, key);
             }
-            Ok(Command::Set { value, .. }) => operation_of(&value),
-            _ => None,
-        };
-        let number = number.or_else(|| operation_of_token(token?.1));
-        if let Some(operation) = number.and_then(|number| self.operations.get_mut(number)) {
+            Ok(Command::Get { key }) => far.note_key(publish, key),
+            _ => {}
+        }
+        let mut properties = publish.user_properties();
+        let token = properties.find(|(name, _)| *name == FENCING_TOKEN);
+        let operation = operation.or_else(|| operation_of_token(token?.1));
+        // It must not be executed if it is expired.
+        if let Some(operation) = operation.and_then(|number| self.operations.get_mut(number))
+            && now_ms <= expires_ms
+        {
             operation.taken.push(stamp);
+        }
+    }
+
+    /// What is told of a change of a key has to wait until the disk has the change.
+    fn check_durable(&mut self, link: usize, packets: &[Packet]) {
+        for packet in packets {
+            let Packet::Publish(publish) = packet else {
+                continue;
+            };
+            let key = match publish.correlation_data() {
+                Some(correlation) => self.links[link].far.keys.get(correlation).cloned(),
+                None => {
+                    let client = format!("c{}", self.links[link].client);
+                    topic::notification_key(&client, publish.topic())
+                }
+            };
+            let (Some(key), Some(version)) = (key, wire::timestamp(publish)) else {
+                continue;
+            };
+            let Server { run, disk, .. } = &self.server;
+            if self.truth.is_under_way(&key, version, *run, disk.durable) {
+                self.violated(format!(
+                    "link {link}: {key:?} {version:?} was told of before it was durable"
+                ));
+            }
         }
     }
 
@@ -289,6 +305,10 @@ impl World {
             return;
         }
         let offered = far.input.clone();
+        // Before, it knows of them as little as of what is still on its way.
+        let lifetimes = far.lifetimes.drain(..);
+        far.expiries
+            .extend(lifetimes.map(|lifetime_ms| now.mono_ms + lifetime_ms));
         front.received(connection, &mut far.input, now);
         let len = offered.len() - far.input.len();
         far.taken.extend_from_slice(&offered[..len]);
@@ -426,6 +446,9 @@ impl World {
                 }
                 let output = far.output.clone();
                 let result = far.wire.sends(&output);
+                if let Ok(packets) = &result {
+                    self.check_durable(link, packets);
+                }
                 self.inspect(link, "from the server", "<=", result);
                 continue;
             }

@@ -133,6 +133,20 @@ impl Truth {
         }
     }
 
+    /// Whether a change of this run is still under way to the disk, which has the batches up to `durable`.
+    pub(crate) fn is_under_way(
+        &self,
+        key: &[u8],
+        version: Version,
+        run: u64,
+        durable: u64,
+    ) -> bool {
+        self.of(key).any(|change| {
+            let is_durable = |(of, batch)| of != run || batch <= durable;
+            change.version == Some(version) && !change.batch.is_none_or(is_durable)
+        })
+    }
+
     /// Changes of a key that stayed.
     pub(crate) fn of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = &'a Change> {
         let is_its = move |change: &&Change| change.key == key && !change.is_lost;

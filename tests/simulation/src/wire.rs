@@ -1,7 +1,10 @@
 //! Reads along what the two ends of a connection send, and holds them to what MQTT allows.
+use crate::history::{Version, version};
 use bytes::BytesMut;
-use statestore::mqtt::{Limits, Packet, QoS, decode};
-use std::collections::HashSet;
+use statestore::Hlc;
+use statestore::mqtt::{Limits, Packet, Publish, QoS, decode};
+use statestore::protocol::property::TIMESTAMP;
+use std::collections::{HashMap, HashSet};
 
 /// One end of a connection: what it sends, and what it has received so far.
 #[derive(Debug, Default)]
@@ -10,6 +13,8 @@ pub(crate) struct End {
     received: BytesMut,
     /// What the other end allows, once it said so.
     limits: Option<Limits>,
+    /// The last timestamp in each sequence of what it sent.
+    newest: HashMap<String, Version>,
     /// Packet identifiers of what it sent and has not seen acknowledged.
     unacknowledged: HashSet<u16>,
 }
@@ -51,7 +56,28 @@ impl End {
                 "{unacknowledged} unacknowledged PUBLISHes where the Receive Maximum is {max}"
             ));
         }
-        Ok(())
+        self.check_order(publish)
+    }
+
+    /// Requests leave in the order in which they were made, and the notifications of a key in that of its versions, also
+    /// those that are sent again.
+    fn check_order(&mut self, publish: &Publish) -> Result<(), String> {
+        let sequence = if publish.response_topic().is_some() {
+            String::new()
+        } else if publish.correlation_data().is_none() {
+            publish.topic().to_owned()
+        } else {
+            return Ok(());
+        };
+        let Some(at) = timestamp(publish) else {
+            return Err(format!("no timestamp: {publish:?}"));
+        };
+        match self.newest.insert(sequence, at) {
+            Some(before) if at <= before => {
+                Err(format!("a PUBLISH of {at:?} after one of {before:?}"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// How many PUBLISHes it has not seen acknowledged.
@@ -83,6 +109,13 @@ impl End {
 
 fn next(stream: &mut BytesMut) -> Result<Option<Packet>, String> {
     decode(stream, Limits::MAX_PACKET_BYTES).map_err(|error| format!("not a packet: {error}"))
+}
+
+/// `__ts`
+pub(crate) fn timestamp(publish: &Publish) -> Option<Version> {
+    let mut properties = publish.user_properties();
+    let (_, text) = properties.find(|(name, _)| *name == TIMESTAMP)?;
+    Some(version(&text.parse::<Hlc>().ok()?))
 }
 
 /// A packet in a few words.

@@ -49,13 +49,16 @@ impl World {
     fn settings(&mut self, client: usize) -> Settings {
         let ms = Duration::from_millis;
         let chance = &mut self.chance;
+        let keep_alive_ms = chance.between(1, 4) * 1_000;
+        let ping_timeout_ms = chance.spread(200, 3_000);
+        let connect_timeout_ms = chance.spread(400, 4_000);
         let mut settings = Settings::new("simulated", 1883)
             .client_id(format!("c{client}"))
             .clean_start(chance.percent(50))
             .session_expiry(Duration::from_secs(chance.pick(&[0, 3, 60, 3600])))
-            .keep_alive(Duration::from_secs(chance.between(1, 4)))
-            .ping_timeout(ms(chance.spread(200, 3_000)))
-            .connect_timeout(ms(chance.spread(400, 4_000)))
+            .keep_alive(ms(keep_alive_ms))
+            .ping_timeout(ms(ping_timeout_ms))
+            .connect_timeout(ms(connect_timeout_ms))
             .request_timeout(ms(chance.spread(500, 6_000)))
             .reconnect_delay(ms(chance.spread(1, 100)), ms(chance.spread(100, 1_500)));
         let (mut max_queued, mut max_in_flight) = (65_536, 65_536);
@@ -69,6 +72,7 @@ impl World {
                 .max_buffered_bytes(bytes);
         }
         let computer = &mut self.computers[client];
+        computer.silence_ms = connect_timeout_ms.max(keep_alive_ms + ping_timeout_ms) + CLOSING_MS;
         (computer.max_queued, computer.max_in_flight) = (max_queued, max_in_flight);
         settings.platform(Machine {
             world: self.shared(),
@@ -292,12 +296,26 @@ impl World {
         });
     }
 
+    /// A client holds no more requests than it may. Those of a lost session may have to wait once more.
+    fn check_bounds(&mut self, client: usize) {
+        let computer = &self.computers[client];
+        let Some(counters) = computer.client.as_ref().map(Client::counters) else {
+            return;
+        };
+        if counters.in_flight > computer.max_in_flight
+            || counters.queued > computer.max_queued + computer.max_in_flight
+        {
+            self.violated(format!("c{client} holds too many requests: {counters:?}"));
+        }
+    }
+
     fn answered(&mut self, number: usize, answer: Answer) {
         let now_ms = self.now_ms();
         let client = self.operations[number].client;
         let stamp = self.stamp();
         self.running -= 1;
         self.note(|| format!("c{client} o{number}: {answer:?}"));
+        self.check_bounds(client);
         let operation = &mut self.operations[number];
         if operation.ended.is_some() {
             return self.violated(format!("o{number} ended twice"));

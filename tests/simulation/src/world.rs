@@ -31,6 +31,8 @@ pub(crate) enum Event {
     Cut(usize),
     EndAtClient(usize, Ending),
     EndAtServer(usize),
+    /// A client had until now to notice that a connection is cut, since then.
+    Silent(usize, u64),
     Serve(usize),
     Tick,
     Committed(u64),
@@ -63,6 +65,8 @@ pub(crate) struct Computer {
     pub(crate) is_starting: bool,
     /// How many clients it has had, one after the other, all with its name.
     pub(crate) made: u32,
+    /// How long it may take to notice that nothing comes any more.
+    pub(crate) silence_ms: u64,
     pub(crate) max_queued: u64,
     pub(crate) max_in_flight: u64,
     /// When it stood still, from and to.
@@ -88,7 +92,7 @@ pub(crate) struct World {
     pub(crate) operations: Vec<Operation>,
     pub(crate) followings: Vec<Following>,
     pub(crate) truth: Truth,
-    /// When which client's KEYNOTIFY for which key reached the server.
+    /// When a KEYNOTIFY reached the server, on which connection, and for which key.
     pub(crate) watches: Vec<(u64, usize, Bytes)>,
     pub(crate) is_healed: bool,
     pub(crate) is_over: bool,
@@ -260,6 +264,7 @@ impl World {
             Event::Cut(link) => self.cut(link),
             Event::EndAtClient(link, how) => self.end_at_client(link, how),
             Event::EndAtServer(link) => self.end_at_server(link),
+            Event::Silent(link, since_ms) => self.check_noticed(link, since_ms),
             Event::Serve(link) => {
                 self.serve(link);
                 self.settle();
