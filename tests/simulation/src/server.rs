@@ -274,12 +274,11 @@ impl World {
             let Packet::Publish(publish) = packet else {
                 continue;
             };
-            let key = match publish.correlation_data() {
-                Some(correlation) => self.links[link].far.keys.get(correlation).cloned(),
-                None => {
-                    let client = format!("c{}", self.links[link].client);
-                    topic::notification_key(&client, publish.topic())
-                }
+            let key = if let Some(correlation) = publish.correlation_data() {
+                self.links[link].far.keys.get(correlation).cloned()
+            } else {
+                let client = format!("c{}", self.links[link].client);
+                topic::notification_key(&client, publish.topic())
             };
             let (Some(key), Some(version)) = (key, wire::timestamp(publish)) else {
                 continue;
