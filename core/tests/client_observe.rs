@@ -467,6 +467,42 @@ async fn an_observer_that_comes_while_the_watch_is_renewed_is_told_of_the_gap() 
 }
 
 #[tokio::test]
+async fn what_was_read_over_a_former_connection_is_not_told() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let options = ObserveOptions {
+        overflow: Overflow::All(10),
+        ..ObserveOptions::default()
+    };
+    let mut observer = {
+        let observing = client.observe_with("k", &options);
+        let (observer, _) =
+            within(async { tokio::join!(observing, peer.answer(&Reply::Ok, None)) }).await;
+        observer.unwrap()
+    };
+    let mut peer = reconnect(&broker, peer).await;
+    peer.answer(&Reply::Ok, None).await;
+    let read = peer.request().await;
+    assert_eq!(read.command, Command::Get { key: "k".into() });
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    drop(peer);
+    // After a CONNECT without an answer, the client asks for its session before it is ready.
+    broker.accept().await.connect().await;
+    let mut peer = broker.accept().await;
+    peer.connect().await;
+    peer.send_connack(session_present()).await;
+    peer.acknowledge(&read, ReasonCode::SUCCESS).await;
+    peer.respond(&read, &value("c"), Some(&version(3))).await;
+    peer.recognize().await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    // The key is read before the watch is renewed, which is too early, and after it.
+    peer.answer(&value("c"), Some(&version(3))).await;
+    peer.answer(&Reply::Ok, None).await;
+    peer.answer(&value("d"), Some(&version(4))).await;
+    assert_eq!(next(&mut observer).await, set("d", 4));
+}
+
+#[tokio::test]
 async fn after_a_store_lost_its_keys_lower_versions_are_news() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;

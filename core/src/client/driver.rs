@@ -68,6 +68,7 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> Er
             let session = core.exchange.session_mut();
             lost.is_takeover() && !session.excuses_takeover(shared.now_ms())
         };
+        shared.watches.disconnected();
         if let Lost::Closing = lost {
             return closed("it was closed");
         }

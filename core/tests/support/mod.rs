@@ -4,7 +4,7 @@
 use bytes::{Bytes, BytesMut};
 use statestore::mqtt::{
     ConnAck, Connect, Disconnect, Limits, Packet, PacketId, PubAck, Publish, PublishHeader,
-    ReasonCode, SubAck, Subscribe, decode,
+    ReasonCode, SubAck, Subscribe, UnsubAck, decode,
 };
 use statestore::platform::Duplex;
 use statestore::protocol::{Command, Event, Reply, property, topic};
@@ -206,13 +206,30 @@ impl Peer {
         self.send_bytes(&out).await;
     }
 
+    /// Tells the client, which asks by ending a subscription, that this is the session that it knows.
+    pub async fn recognize(&mut self) {
+        let unsubscribe = match self.packet_but_puback().await {
+            Packet::Unsubscribe(unsubscribe) => unsubscribe,
+            other => panic!("an UNSUBSCRIBE was expected: {other:?}"),
+        };
+        let mut out = BytesMut::new();
+        let unsuback = UnsubAck {
+            packet_id: unsubscribe.packet_id,
+            reasons: vec![ReasonCode::SUCCESS],
+            reason_string: None,
+        };
+        unsuback.encode(u32::MAX, &mut out).unwrap();
+        self.send_bytes(&out).await;
+        self.subscribe().await;
+    }
+
     /// Grants the subscriptions that the client asks for, and returns their filters.
     pub async fn subscribe(&mut self) -> Vec<String> {
         self.answer_subscribe(&[ReasonCode::GRANTED_QOS_1; 2]).await
     }
 
     pub async fn answer_subscribe(&mut self, reasons: &[ReasonCode]) -> Vec<String> {
-        let subscribe = match self.packet().await {
+        let subscribe = match self.packet_but_puback().await {
             Packet::Subscribe(subscribe) => subscribe,
             other => panic!("a SUBSCRIBE was expected: {other:?}"),
         };

@@ -140,6 +140,12 @@ impl Watches {
         self.changed.notify_one();
     }
 
+    /// The connection is lost: answers that still come are of no use, since changes may be missed before the next one
+    /// is ready.
+    pub(super) fn disconnected(&self) {
+        self.registry().connection += 1;
+    }
+
     /// A new connection: the store has forgotten the watches, and changes may have been missed.
     pub(super) fn resync(&self) {
         {
