@@ -157,10 +157,15 @@ impl World {
         } else {
             0
         };
+        let capacity = if self.is_healed {
+            64_000
+        } else {
+            self.chance.pick(&[600, 5_000, 64_000])
+        };
         Pipe {
             pieces: VecDeque::new(),
             held: 0,
-            capacity: self.chance.pick(&[600, 5_000, 64_000]),
+            capacity,
             last_arrival_ms: self.now_ms() + late_ms,
             until_cut,
             is_silent: false,
