@@ -1,0 +1,230 @@
+/**
+ * Checks of what a caller passes: a wrong type is a `TypeError`, a bad value an `InvalidArgumentError` (a `RangeError`), both
+ * with the argument's name.
+ */
+import type { Retry, StateStoreError } from "../index.js";
+import { InvalidArgumentError } from "./errors.js";
+import { Hlc } from "./hlc.js";
+import type { DelInput, LockInput, SetInput, UpdateInput } from "./native.js";
+
+/** Words of conditions and retries as they are in every language. */
+const CONDITIONS = ["always", "if_absent", "if_absent_or_equal"];
+const RETRIES: Retry[] = ["safe", "always", "never"];
+/** Observations that an observer of `all` keeps unless told otherwise. */
+const KEPT = 1024;
+const MOST_KEPT = 2 ** 32 - 1;
+
+function wrongType(name: string, expected: string, value: unknown): TypeError {
+  const found = value === null ? "null" : Array.isArray(value) ? "an array" : typeof value;
+  return new TypeError(`${name} must be ${expected}, not ${found}`);
+}
+
+export function badValue(name: string, problem: string, value: unknown): StateStoreError {
+  const shown = typeof value === "string" ? JSON.stringify(value) : String(value);
+  return new InvalidArgumentError(`${name} ${problem}, not ${shown}`);
+}
+
+export function data(name: string, value: unknown): Uint8Array {
+  if (typeof value === "string") {
+    return Buffer.from(value);
+  }
+  if (value instanceof Uint8Array) {
+    return value;
+  }
+  throw wrongType(name, "a string, a Buffer or a Uint8Array", value);
+}
+
+export function manyData(name: string, value: unknown): Uint8Array[] {
+  // A string can be iterated over, but nobody means its characters.
+  if (typeof value === "string" || value instanceof Uint8Array || typeof (value as Iterable<unknown> | null)?.[Symbol.iterator] !== "function") {
+    throw wrongType(name, "an iterable of strings, Buffers or Uint8Arrays", value);
+  }
+  return Array.from(value as Iterable<unknown>, (item, index) => data(`${name}[${index}]`, item));
+}
+
+export function callback(name: string, value: unknown): void {
+  if (typeof value !== "function") {
+    throw wrongType(name, "a function", value);
+  }
+}
+
+/** The members of an options object. */
+type Options = Record<string, unknown>;
+
+export function options(value: unknown, name = "options"): Options {
+  if (value === undefined || value === null) {
+    return {};
+  }
+  if (typeof value !== "object" || Array.isArray(value)) {
+    throw wrongType(name, "an object", value);
+  }
+  return value as Options;
+}
+
+function isAbsent(value: unknown): value is undefined | null {
+  return value === undefined || value === null;
+}
+
+/** A time in milliseconds. */
+export function time(from: Options, name: string): number | undefined {
+  const value = from[name];
+  if (isAbsent(value)) {
+    return undefined;
+  }
+  if (typeof value !== "number") {
+    throw wrongType(name, "a number of milliseconds", value);
+  }
+  if (!(value >= 0 && value <= Number.MAX_SAFE_INTEGER)) {
+    throw badValue(name, "must be a number of milliseconds from 0 to 2^53 - 1", value);
+  }
+  return value;
+}
+
+export function integer(from: Options, name: string, most: number): number | undefined {
+  const value = from[name];
+  if (isAbsent(value)) {
+    return undefined;
+  }
+  if (typeof value !== "number") {
+    throw wrongType(name, "a number", value);
+  }
+  if (!(Number.isInteger(value) && value >= 0 && value <= most)) {
+    throw badValue(name, `must be a whole number from 0 to ${most}`, value);
+  }
+  return value;
+}
+
+export function text(from: Options, name: string): string | undefined {
+  const value = from[name];
+  if (isAbsent(value)) {
+    return undefined;
+  }
+  if (typeof value !== "string") {
+    throw wrongType(name, "a string", value);
+  }
+  return value;
+}
+
+export function flag(from: Options, name: string): boolean | undefined {
+  const value = from[name];
+  if (isAbsent(value)) {
+    return undefined;
+  }
+  if (typeof value !== "boolean") {
+    throw wrongType(name, "a boolean", value);
+  }
+  return value;
+}
+
+function word(from: Options, name: string, words: readonly string[]): string | undefined {
+  const value = text(from, name);
+  if (value !== undefined && !words.includes(value)) {
+    throw badValue(name, `must be one of ${words.join(", ")}`, value);
+  }
+  return value;
+}
+
+export function signal(from: Options): AbortSignal | undefined {
+  const value = from.signal;
+  if (isAbsent(value)) {
+    return undefined;
+  }
+  if (!(value instanceof AbortSignal)) {
+    throw wrongType("signal", "an AbortSignal", value);
+  }
+  return value;
+}
+
+function token(from: Options): string | undefined {
+  const value = from.fencingToken;
+  if (isAbsent(value)) {
+    return undefined;
+  }
+  if (!Hlc.is(value)) {
+    throw wrongType("fencingToken", "an Hlc", value);
+  }
+  return value.toString();
+}
+
+/** Without what is `undefined`, which the native half does not take for absent. */
+function present<T extends object>(input: { [Name in keyof T]: T[Name] | undefined }): T {
+  return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined)) as T;
+}
+
+export function setInput(from: Options): SetInput {
+  return present<SetInput>({
+    condition: word(from, "condition", CONDITIONS),
+    expiresIn: time(from, "expiresIn"),
+    fencingToken: token(from),
+    persist: flag(from, "persist"),
+    timeout: time(from, "timeout"),
+    retry: word(from, "retry", RETRIES),
+  });
+}
+
+export function delInput(from: Options): DelInput {
+  return present<DelInput>({
+    fencingToken: token(from),
+    timeout: time(from, "timeout"),
+    retry: word(from, "retry", RETRIES),
+  });
+}
+
+export function updateInput(from: Options): UpdateInput {
+  return present<UpdateInput>({
+    expiresIn: time(from, "expiresIn"),
+    persist: flag(from, "persist"),
+    timeout: time(from, "timeout"),
+  });
+}
+
+export function lockInput(from: Options): LockInput {
+  return present<LockInput>({
+    duration: time(from, "duration"),
+    renewal: renewal(from),
+    holder: isAbsent(from.holder) ? undefined : data("holder", from.holder),
+    timeout: time(from, "timeout"),
+    foreignLeaseMax: time(from, "foreignLeaseMax"),
+    wait: time(from, "wait"),
+  });
+}
+
+function renewal(from: Options): number | undefined {
+  switch (from.renewal) {
+    case "third":
+      return undefined;
+    case "manual":
+      return 0;
+    default:
+  }
+  if (typeof from.renewal === "string") {
+    throw badValue("renewal", "must be third, manual or a number of milliseconds", from.renewal);
+  }
+  const every = time(from, "renewal");
+  if (every === 0) {
+    throw badValue("renewal", "must be more than 0 ms", every);
+  }
+  return every;
+}
+
+/** How many observations are kept; only the latest if `undefined`. */
+export function kept(from: Options): number | undefined {
+  const overflow = from.overflow;
+  if (isAbsent(overflow) || overflow === "latest") {
+    return undefined;
+  }
+  if (overflow === "all") {
+    return KEPT;
+  }
+  if (typeof overflow === "string") {
+    throw badValue("overflow", "must be latest, all or { all: number }", overflow);
+  }
+  if (typeof overflow !== "object") {
+    throw wrongType("overflow", "latest, all or { all: number }", overflow);
+  }
+  const all = integer(overflow as Options, "all", MOST_KEPT);
+  if (all === undefined || all === 0) {
+    throw badValue("overflow.all", `must be a whole number from 1 to ${MOST_KEPT}`, all);
+  }
+  return all;
+}

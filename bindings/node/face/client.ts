@@ -1,0 +1,231 @@
+/** The client. */
+import { EventEmitter } from "node:events";
+import type {
+  Client as Declared,
+  ConnectionState,
+  Counters,
+  Data,
+  DelOptions,
+  DelOutcome,
+  Election as DeclaredElection,
+  Entry,
+  Guard as DeclaredGuard,
+  Lease as DeclaredLease,
+  LeaseOptions,
+  LockOptions,
+  Observation,
+  ObserveOptions,
+  Observer as DeclaredObserver,
+  SetOptions,
+  SetOutcome,
+  TimeoutOptions,
+  UpdateOptions,
+  UpdateOutcome,
+  VdelOutcome,
+} from "../index.js";
+import * as args from "./arguments.js";
+import { asyncDispose } from "./disposal.js";
+import { Election } from "./election.js";
+import { ClosedError, direct } from "./errors.js";
+import { Follower, Observer, tell } from "./follower.js";
+import { Guard } from "./guard.js";
+import { Lease } from "./lease.js";
+import { native, type Failure, type NativeClient, type NativeFeed, type NativeGuard } from "./native.js";
+import { Operations } from "./operations.js";
+import * as results from "./results.js";
+import { scan } from "./scan.js";
+import { update, type Change } from "./update.js";
+
+export class Client extends EventEmitter implements Declared {
+  readonly #operations: Operations;
+  readonly #native: NativeClient;
+  #clientId = "";
+  #closing: Promise<void> | undefined;
+  /** The last state, once there is no further one. */
+  #last: ConnectionState | undefined;
+
+  private constructor(operations: Operations) {
+    super();
+    this.#operations = operations;
+    this.#native = operations.native;
+  }
+
+  /** Connects with settings for the native half. */
+  static async connect(settings: object, signal: AbortSignal | undefined): Promise<Client> {
+    signal?.throwIfAborted();
+    const operations = direct(() => new Operations((ring) => new native.NativeClient(settings, ring)));
+    try {
+      await operations.run(signal, () => operations.native.connect(), results.nothing);
+      const client = new Client(operations);
+      client.#clientId = direct(() => operations.native.clientId());
+      await client.#follow();
+      return client;
+    } catch (error) {
+      await operations.run(undefined, () => operations.native.close(), results.nothing).catch(() => {});
+      operations.end();
+      throw error;
+    }
+  }
+
+  /** Tells the listeners of each state after the present one. */
+  async #follow(): Promise<void> {
+    const states = new Follower<ConnectionState>(this.#operations, direct(() => this.#native.states()), results.state);
+    await states.next();
+    void tell(states, (state) => this.#tell(state));
+  }
+
+  #tell(state: ConnectionState): void {
+    if (this.#last?.is === "closed") {
+      return;
+    }
+    if (state.is === "closed") {
+      this.#last = state;
+    }
+    this.emit("state", state);
+  }
+
+  async get(key: Data, options?: TimeoutOptions): Promise<Entry | null> {
+    const bytes = args.data("key", key);
+    if (options === undefined) {
+      return this.#operations.run(undefined, () => this.#native.get(bytes), results.entry);
+    }
+    const from = args.options(options);
+    const timeout = args.time(from, "timeout");
+    return this.#operations.run(args.signal(from), () => this.#native.get(bytes, timeout), results.entry);
+  }
+
+  async getMany(keys: Iterable<Data>, options?: TimeoutOptions): Promise<(Entry | null)[]> {
+    const [all, from] = [args.manyData("keys", keys), args.options(options)];
+    const timeout = args.time(from, "timeout");
+    return this.#operations.run(args.signal(from), () => this.#native.getMany(all, timeout), results.entries);
+  }
+
+  async set(key: Data, value: Data, options?: SetOptions): Promise<SetOutcome> {
+    const bytes = args.data("key", key);
+    const content = args.data("value", value);
+    if (options === undefined) {
+      return this.#operations.run(undefined, () => this.#native.set(bytes, content), results.set);
+    }
+    const from = args.options(options);
+    const input = args.setInput(from);
+    return this.#operations.run(args.signal(from), () => this.#native.set(bytes, content, input), results.set);
+  }
+
+  async del(key: Data, options?: DelOptions): Promise<DelOutcome> {
+    const [bytes, from] = [args.data("key", key), args.options(options)];
+    const input = args.delInput(from);
+    return this.#operations.run(args.signal(from), () => this.#native.del(bytes, input), results.del);
+  }
+
+  async vdel(key: Data, value: Data, options?: DelOptions): Promise<VdelOutcome> {
+    const [bytes, content, from] = [args.data("key", key), args.data("value", value), args.options(options)];
+    const input = args.delInput(from);
+    return this.#operations.run(args.signal(from), () => this.#native.vdel(bytes, content, input), results.vdel);
+  }
+
+  scan(pattern: Data, options?: TimeoutOptions): AsyncIterableIterator<Buffer> {
+    const [bytes, from] = [args.data("pattern", pattern), args.options(options)];
+    const timeout = args.time(from, "timeout");
+    const pages = direct(() => this.#native.scan(bytes, timeout));
+    return scan(this.#operations, pages, args.signal(from));
+  }
+
+  async observe(
+    key: Data,
+    listener?: ((observation: Observation) => unknown) | ObserveOptions,
+    options?: ObserveOptions,
+  ): Promise<DeclaredObserver> {
+    const bytes = args.data("key", key);
+    const isCalled = typeof listener === "function";
+    const from = args.options(isCalled ? options : listener);
+    const [kept, timeout] = [args.kept(from), args.time(from, "timeout")];
+    const observer = await this.#operations.run(
+      args.signal(from),
+      () => this.#native.observe(bytes, kept, timeout),
+      (feed) => new Observer(this.#operations, feed as NativeFeed, bytes),
+    );
+    if (isCalled) {
+      void tell(observer, listener);
+    }
+    return observer;
+  }
+
+  async update(key: Data, change: Change, options?: UpdateOptions): Promise<UpdateOutcome> {
+    const bytes = args.data("key", key);
+    args.callback("change", change);
+    const from = args.options(options);
+    return update(this.#operations, bytes, change, args.updateInput(from), args.signal(from));
+  }
+
+  lease(name: Data, options?: Omit<LeaseOptions, "signal">): DeclaredLease {
+    const [bytes, input] = [args.data("name", name), args.lockInput(args.options(options))];
+    return new Lease(this.#operations, direct(() => this.#native.lease(bytes, input)), bytes);
+  }
+
+  async lock(name: Data, options?: LockOptions): Promise<DeclaredGuard> {
+    const [bytes, from] = [args.data("name", name), args.options(options)];
+    const input = args.lockInput(from);
+    return this.#operations.run(
+      args.signal(from),
+      () => this.#native.lock(bytes, input),
+      (guard) => new Guard(this.#operations, guard as NativeGuard, bytes),
+    );
+  }
+
+  async withLock<T>(name: Data, work: (guard: DeclaredGuard) => T | Promise<T>, options?: LockOptions): Promise<T> {
+    args.callback("work", work);
+    const guard = await this.lock(name, options);
+    try {
+      return await work(guard);
+    } finally {
+      await guard.release();
+    }
+  }
+
+  election(name: Data, options?: Omit<LockOptions, "signal">): DeclaredElection {
+    const [bytes, input] = [args.data("name", name), args.lockInput(args.options(options))];
+    return new Election(this.#operations, direct(() => this.#native.election(bytes, input)), bytes);
+  }
+
+  clientId(): string {
+    return this.#clientId;
+  }
+
+  counters(): Counters {
+    const counters = direct(() => this.#native.counters()) as unknown as Counters;
+    return { ...counters, wakeUps: this.#operations.wakeUps };
+  }
+
+  state(): ConnectionState {
+    if (this.#last !== undefined) {
+      return this.#last;
+    }
+    const { is, reason } = direct(() => this.#native.state());
+    return results.state(is, reason as Failure) as ConnectionState;
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await this.#operations.run(undefined, () => this.#native.close(), results.nothing);
+    this.#operations.end();
+    this.#tell({ is: "closed", reason: new ClosedError("the client was closed", { outcome: "not_done" }) });
+  }
+
+  ref(): this {
+    this.#operations.keepAlive(true);
+    return this;
+  }
+
+  unref(): this {
+    this.#operations.keepAlive(false);
+    return this;
+  }
+
+  async [asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}

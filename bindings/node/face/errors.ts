@@ -1,0 +1,178 @@
+/** Errors: a class for each kind. */
+import type { ErrorCode, Outcome } from "../index.js";
+import type { Failure } from "./native.js";
+
+interface Details {
+  outcome?: Outcome;
+  retryable?: boolean;
+  cause?: unknown;
+}
+
+/** Marks instances of our classes, one of which descends from another class than the others. */
+const OURS = Symbol("statestore.error");
+
+/** What all of them have. */
+interface Members {
+  code: ErrorCode;
+  outcome: Outcome;
+  retryable: boolean;
+}
+
+function prepare(error: Error & Partial<Members>, details: Details | undefined): void {
+  const of = error.constructor as unknown as { code?: ErrorCode; retryable?: boolean };
+  const members: Record<string, unknown> = {
+    code: of.code ?? "OtherRefusal",
+    outcome: details?.outcome ?? "unknown",
+    retryable: details?.retryable ?? of.retryable ?? false,
+  };
+  for (const [name, value] of Object.entries(members)) {
+    Object.defineProperty(error, name, { value, enumerable: true });
+  }
+  Object.defineProperty(error, OURS, { value: true });
+}
+
+function causedBy(details: Details | undefined): ErrorOptions | undefined {
+  return details !== undefined && "cause" in details ? { cause: details.cause } : undefined;
+}
+
+export class StateStoreError extends Error {
+  declare readonly code: ErrorCode;
+  declare readonly outcome: Outcome;
+  declare readonly retryable: boolean;
+
+  constructor(message: string, details?: Details) {
+    super(message, causedBy(details));
+    prepare(this, details);
+  }
+
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    if (this !== StateStoreError) {
+      return Function.prototype[Symbol.hasInstance].call(this, value);
+    }
+    return typeof value === "object" && value !== null && OURS in value;
+  }
+}
+
+/** A bad value; what JavaScript calls a `RangeError`, so it is one too. */
+class OutOfRange extends RangeError {
+  declare readonly code: ErrorCode;
+  declare readonly outcome: Outcome;
+  declare readonly retryable: boolean;
+
+  constructor(message: string, details?: Details) {
+    super(message, causedBy(details));
+    prepare(this, { outcome: "not_done", ...details });
+  }
+}
+
+type ErrorClass = new (message: string, details?: Details) => StateStoreError;
+
+function kind(code: ErrorCode, retryable: boolean, parent: ErrorClass = StateStoreError): ErrorClass {
+  // One class in this language has that name already.
+  const name = code === "Syntax" ? "RequestSyntaxError" : `${code}Error`;
+  const made = { [name]: class extends parent {} }[name] as ErrorClass;
+  Object.defineProperties(made, { code: { value: code }, retryable: { value: retryable } });
+  Object.defineProperty(made.prototype, "name", { value: name });
+  return made;
+}
+
+export const InvalidArgumentError = kind("InvalidArgument", false, OutOfRange);
+export const InvalidSettingsError = kind("InvalidSettings", false);
+export const InvalidHandleError = kind("InvalidHandle", false);
+export const WrongThreadError = kind("WrongThread", false);
+export const InternalError = kind("Internal", false);
+export const UnreachableError = kind("Unreachable", true);
+export const ConnectionRefusedError = kind("ConnectionRefused", false);
+export const NotAuthenticatedError = kind("NotAuthenticated", false);
+export const SessionLostError = kind("SessionLost", true);
+export const ClosedError = kind("Closed", false);
+export const UntrustedError = kind("Untrusted", false);
+export const ForkedError = kind("Forked", false);
+export const TimedOutError = kind("TimedOut", true);
+export const QueueFullError = kind("QueueFull", true);
+export const TooLargeError = kind("TooLarge", false);
+export const RejectedError = kind("Rejected", true);
+export const NoStoreError = kind("NoStore", true);
+export const CancelledError = kind("Cancelled", false);
+export const InvalidResponseError = kind("InvalidResponse", false);
+export const RpcError = kind("Rpc", true);
+export const LockHeldError = kind("LockHeld", true);
+export const LockLostError = kind("LockLost", false);
+export const NotALockError = kind("NotALock", false);
+export const TimestampSkewError = kind("TimestampSkew", false);
+export const FencingTokenRequiredError = kind("FencingTokenRequired", false);
+export const FencingTokenSkewError = kind("FencingTokenSkew", false);
+export const FencingTokenLowerError = kind("FencingTokenLower", false);
+export const QuotaExceededError = kind("QuotaExceeded", true);
+export const RequestSyntaxError = kind("Syntax", false);
+export const NotAuthorizedError = kind("NotAuthorized", false);
+export const UnknownCommandError = kind("UnknownCommand", false);
+export const WrongArgumentsError = kind("WrongArguments", false);
+export const MissingTimestampError = kind("MissingTimestamp", false);
+export const MalformedTimestampError = kind("MalformedTimestamp", false);
+export const EmptyKeyError = kind("EmptyKey", false);
+export const OtherRefusalError = kind("OtherRefusal", false);
+
+/** All of them, in the order of their numbers. */
+export const classes: readonly ErrorClass[] = [
+  InvalidArgumentError,
+  InvalidSettingsError,
+  InvalidHandleError,
+  WrongThreadError,
+  InternalError,
+  UnreachableError,
+  ConnectionRefusedError,
+  NotAuthenticatedError,
+  SessionLostError,
+  ClosedError,
+  UntrustedError,
+  ForkedError,
+  TimedOutError,
+  QueueFullError,
+  TooLargeError,
+  RejectedError,
+  NoStoreError,
+  CancelledError,
+  InvalidResponseError,
+  RpcError,
+  LockHeldError,
+  LockLostError,
+  NotALockError,
+  TimestampSkewError,
+  FencingTokenRequiredError,
+  FencingTokenSkewError,
+  FencingTokenLowerError,
+  QuotaExceededError,
+  RequestSyntaxError,
+  NotAuthorizedError,
+  UnknownCommandError,
+  WrongArgumentsError,
+  MissingTimestampError,
+  MalformedTimestampError,
+  EmptyKeyError,
+  OtherRefusalError,
+];
+
+const byCode = new Map(classes.map((made) => [(made as unknown as { code: string }).code, made]));
+
+/** The error of a failure. */
+export function failed(failure: Failure): StateStoreError {
+  const { message, outcome, retryable, causes } = failure;
+  // A kind that only a newer native half knows is treated by its outcome.
+  const made = byCode.get(failure.kind) ?? OtherRefusalError;
+  let cause: Error | undefined;
+  for (const text of causes.reverse()) {
+    cause = new Error(text, cause === undefined ? undefined : { cause });
+  }
+  return new made(message, cause === undefined ? { outcome, retryable } : { outcome, retryable, cause });
+}
+
+/** Calls the native half where it may throw a failure. */
+export function direct<T>(call: () => T): T {
+  try {
+    return call();
+  } catch (thrown) {
+    // What it throws is no error, but a failure; anything else is a bug.
+    throw thrown instanceof Error ? thrown : failed(thrown as Failure);
+  }
+}

@@ -1,0 +1,127 @@
+/** Guards and leads. */
+import type {
+  CallOptions,
+  Data,
+  DelOptions,
+  DelOutcome,
+  Guard as Declared,
+  Hlc,
+  Holder,
+  Leadership as DeclaredLeadership,
+  Release,
+  SetOptions,
+  SetOutcome,
+  StateStoreError,
+  VdelOutcome,
+} from "../index.js";
+import { data, delInput, options, setInput, signal } from "./arguments.js";
+import { asyncDispose } from "./disposal.js";
+import { LockLostError, direct } from "./errors.js";
+import { hlc } from "./hlc.js";
+import type { NativeGuard } from "./native.js";
+import type { Operations } from "./operations.js";
+import * as results from "./results.js";
+
+export class Guard implements Declared {
+  readonly name: Buffer;
+  readonly holder: Holder;
+  readonly token: Hlc;
+  readonly #operations: Operations;
+  readonly #native: NativeGuard;
+  #lost: AbortController | undefined;
+
+  constructor(operations: Operations, native: NativeGuard, name: Uint8Array) {
+    this.#operations = operations;
+    this.#native = native;
+    this.name = Buffer.from(name);
+    this.holder = direct(() => results.holder(native.holder()));
+    this.token = direct(() => hlc(native.token()));
+  }
+
+  get signal(): AbortSignal {
+    if (this.#lost === undefined) {
+      const lost = new AbortController();
+      const fire = () => lost.abort(this.reason() ?? new LockLostError("the lease was given back", { outcome: "not_done" }));
+      // It ends with the client at the latest, and then the lock is not certainly held either.
+      this.lost().then(fire, fire);
+      this.#lost = lost;
+    }
+    return this.#lost.signal;
+  }
+
+  isValid(): boolean {
+    return this.#native.isValid();
+  }
+
+  async lost(given?: CallOptions): Promise<void> {
+    await this.#operations.run(signal(options(given)), () => this.#native.lost(), results.nothing);
+  }
+
+  reason(): StateStoreError | null {
+    return direct(() => results.reason(this.#native.reason()));
+  }
+
+  async renew(given?: CallOptions): Promise<Hlc> {
+    return this.#operations.run(signal(options(given)), () => this.#native.renew(), hlc);
+  }
+
+  async release(given?: CallOptions): Promise<Release> {
+    return this.#operations.run(signal(options(given)), () => this.#native.release(), results.release);
+  }
+
+  async leave(given?: CallOptions): Promise<void> {
+    return this.#operations.run(signal(options(given)), () => this.#native.leave(), results.nothing);
+  }
+
+  async set(key: Data, value: Data, given?: Omit<SetOptions, "fencingToken">): Promise<SetOutcome> {
+    const [bytes, content, from] = [data("key", key), data("value", value), options(given)];
+    const input = setInput(from);
+    return this.#operations.run(signal(from), () => this.#native.set(bytes, content, input), results.set);
+  }
+
+  async del(key: Data, given?: Omit<DelOptions, "fencingToken">): Promise<DelOutcome> {
+    const [bytes, from] = [data("key", key), options(given)];
+    const input = delInput(from);
+    return this.#operations.run(signal(from), () => this.#native.del(bytes, input), results.del);
+  }
+
+  async vdel(key: Data, value: Data, given?: Omit<DelOptions, "fencingToken">): Promise<VdelOutcome> {
+    const [bytes, content, from] = [data("key", key), data("value", value), options(given)];
+    const input = delInput(from);
+    return this.#operations.run(signal(from), () => this.#native.vdel(bytes, content, input), results.vdel);
+  }
+
+  /** For the lead of an election. */
+  async proclaim(value: Data, given?: CallOptions): Promise<SetOutcome> {
+    const content = data("value", value);
+    return this.#operations.run(signal(options(given)), () => this.#native.proclaim(content), results.set);
+  }
+
+  async [asyncDispose](): Promise<void> {
+    await this.release();
+  }
+}
+
+export class Leadership implements DeclaredLeadership {
+  readonly #guard: Guard;
+
+  constructor(guard: Guard) {
+    this.#guard = guard;
+  }
+
+  get guard(): Declared {
+    return this.#guard;
+  }
+
+  async proclaim(value: Data, given?: CallOptions): Promise<SetOutcome> {
+    return this.#guard.proclaim(value, given);
+  }
+
+  async resign(given?: CallOptions): Promise<Release> {
+    return this.#guard.release(given);
+  }
+
+  async [asyncDispose](): Promise<void> {
+    await this.resign();
+  }
+}

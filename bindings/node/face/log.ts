@@ -1,0 +1,40 @@
+/** What the library logs. */
+import type { LogRecord } from "../index.js";
+import { badValue, callback } from "./arguments.js";
+import { direct } from "./errors.js";
+import { native, type NativeLog } from "./native.js";
+
+const LEVELS = ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"];
+
+let current: NativeLog | undefined;
+
+export function logTo(level: LogRecord["level"] | null, listener?: (record: LogRecord) => void): void {
+  if (level === null) {
+    current?.stop();
+    current = undefined;
+    return;
+  }
+  if (!LEVELS.includes(level)) {
+    throw badValue("level", `must be one of ${LEVELS.join(", ")}`, level);
+  }
+  callback("listener", listener);
+  const before = current;
+  const log = direct(() => new native.NativeLog(level, () => setImmediate(drain).unref()));
+  const drain = () => {
+    const records = log.drain();
+    if (log.hasMore()) {
+      setImmediate(drain).unref();
+    }
+    for (const record of records) {
+      try {
+        listener?.(record);
+      } catch (error) {
+        queueMicrotask(() => {
+          throw error;
+        });
+      }
+    }
+  };
+  current = log;
+  before?.stop();
+}

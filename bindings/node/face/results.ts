@@ -1,0 +1,131 @@
+/** Results as JavaScript has them, from the two values of the native half. */
+import type {
+  ConnectionState,
+  DelOutcome,
+  Entry,
+  Holder,
+  Holding,
+  Leader,
+  Observation,
+  Release,
+  SetOutcome,
+  StateStoreError,
+  UpdateOutcome,
+  VdelOutcome,
+} from "../index.js";
+import { failed } from "./errors.js";
+import { hlc } from "./hlc.js";
+import type { Failure, NativeHolder } from "./native.js";
+
+export function nothing(): void {}
+
+export function entry(value: unknown, version: unknown): Entry | null {
+  return value === null ? null : { value: value as Buffer, version: hlc(version) };
+}
+
+/** Two places for each entry. */
+export function entries(list: unknown): (Entry | null)[] {
+  const flat = list as unknown[];
+  const found = [];
+  for (let place = 0; place < flat.length; place += 2) {
+    found.push(entry(flat[place], flat[place + 1]));
+  }
+  return found;
+}
+
+export function set(applied: unknown, version: unknown): SetOutcome {
+  return { applied: applied as boolean, version: hlc(version) };
+}
+
+export function del(is: unknown, version: unknown): DelOutcome {
+  return vdel(is, version) as DelOutcome;
+}
+
+export function vdel(is: unknown, version: unknown): VdelOutcome {
+  return is === "deleted" ? { is, version: optional(version) } : { is: is as "absent" | "mismatch" };
+}
+
+export function update(is: unknown, version: unknown): UpdateOutcome {
+  return is === "applied" ? { is, version: hlc(version) } : { is: "unchanged" };
+}
+
+function optional(version: unknown): ReturnType<typeof hlc> | null {
+  return version === null || version === undefined ? null : hlc(version);
+}
+
+export function page(keys: unknown): Buffer[] | null {
+  return keys as Buffer[] | null;
+}
+
+/** `undefined` at the end. */
+export function observation(is: unknown, detail: unknown): Observation | undefined {
+  switch (is) {
+    case null:
+      return undefined;
+    case "set": {
+      const [value, version] = detail as [Buffer, string];
+      return { is, value, version: hlc(version) };
+    }
+    case "deleted":
+      return { is, version: optional(detail) };
+    case "lagged":
+      return { is, count: detail as number };
+    default:
+      return { is: "resync" };
+  }
+}
+
+/** `undefined` at the end. */
+export function state(is: unknown, reason: unknown): ConnectionState | undefined {
+  switch (is) {
+    case null:
+      return undefined;
+    case "reconnecting":
+    case "closed":
+      return { is, reason: failed(reason as Failure) };
+    default:
+      return { is: is as "connecting" | "connected" };
+  }
+}
+
+export function holder([name, clientId]: NativeHolder): Holder {
+  return { name, clientId: clientId ?? null };
+}
+
+export function holding(found: unknown): Holding | null {
+  if (found === null || found === undefined) {
+    return null;
+  }
+  const [by, version] = found as [NativeHolder, string];
+  return { holder: holder(by), version: hlc(version) };
+}
+
+export function leader(found: unknown): Leader | null {
+  if (found === null || found === undefined) {
+    return null;
+  }
+  const [by, value] = found as [NativeHolder, Buffer | null];
+  return { holder: holder(by), value };
+}
+
+/** An item of a feed that may tell of a failure; `undefined` at its end. */
+export function news<T>(read: (found: unknown) => T): (is: unknown, detail: unknown) => T | undefined {
+  return (is, detail) => {
+    switch (is) {
+      case null:
+        return undefined;
+      case false:
+        throw failed(detail as Failure);
+      default:
+        return read(detail);
+    }
+  };
+}
+
+export function release(is: unknown): Release {
+  return is as Release;
+}
+
+export function reason(failure: Failure | null | undefined): StateStoreError | null {
+  return failure === null || failure === undefined ? null : failed(failure);
+}

@@ -1,0 +1,85 @@
+/** A real server for tests; testing.d.ts declares it. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import type { Server as Declared, ServerOptions } from "../testing.js";
+import { asyncDispose } from "./disposal.js";
+
+const READY = /^listening on tcp:\/\/(.*):(\d+)$/;
+
+class Server implements Declared {
+  readonly url: string;
+  readonly port: number;
+  readonly pid: number;
+  readonly #process: ChildProcess;
+  readonly #gone: Promise<unknown>;
+
+  constructor(process: ChildProcess, host: string, port: number, gone: Promise<unknown>) {
+    this.url = `mqtt://${host}:${port}`;
+    this.port = port;
+    this.pid = process.pid as number;
+    this.#process = process;
+    this.#gone = gone;
+  }
+
+  async stop(): Promise<void> {
+    this.#process.kill("SIGTERM");
+    await this.#gone;
+  }
+
+  async kill(): Promise<void> {
+    this.#process.kill("SIGKILL");
+    await this.#gone;
+  }
+
+  async [asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+}
+
+/** Servers that run, to be ended with this process. */
+const running = new Set<ChildProcess>();
+
+function endAll(): void {
+  for (const process of running) {
+    process.kill("SIGKILL");
+  }
+}
+
+export async function startServer(options: ServerOptions = {}): Promise<Declared> {
+  const binary = options.binary ?? process.env.STATESTORED ?? "statestored";
+  const storage = options.dataDir === undefined ? ["--storage", "memory"] : ["--data-dir", options.dataDir];
+  const listen = ["--listen", `tcp://127.0.0.1:${options.port ?? 0}`];
+  const server = spawn(binary, [...listen, ...storage, ...(options.args ?? [])], { stdio: ["ignore", "pipe", "pipe"] });
+  if (running.size === 0) {
+    process.on("exit", endAll);
+  }
+  running.add(server);
+  const gone = new Promise<void>((resolve) => {
+    const end = () => {
+      running.delete(server);
+      if (running.size === 0) {
+        process.off("exit", endAll);
+      }
+      resolve();
+    };
+    server.once("exit", end);
+    server.once("error", end);
+  });
+  let said = "";
+  server.stderr.on("data", (text: Buffer) => {
+    // What matters of a server that does not start is what it said last.
+    said = (said + text.toString()).slice(-4096);
+  });
+  const lines = createInterface({ input: server.stdout });
+  const line = once(lines, "line").then(([line]) => line as string);
+  const ready = await Promise.race([line, once(server, "error").then(([error]) => error as Error), gone]);
+  const match = typeof ready === "string" ? READY.exec(ready) : null;
+  if (match === null) {
+    server.kill("SIGKILL");
+    await gone;
+    const cause = ready instanceof Error ? ready : new Error(said.trim());
+    throw new Error(`${binary} does not start; set STATESTORED to the path of statestored`, { cause });
+  }
+  return new Server(server, match[1] as string, Number(match[2]), gone);
+}

@@ -1,0 +1,52 @@
+/** Compare-and-set with a function of the caller. */
+import type { Data, Entry, UpdateOutcome } from "../index.js";
+import { data } from "./arguments.js";
+import type { UpdateInput } from "./native.js";
+import type { Operations } from "./operations.js";
+import * as results from "./results.js";
+
+export type Change = (old: Entry | null) => Data | null | undefined | Promise<Data | null | undefined>;
+
+export async function update(
+  operations: Operations,
+  key: Uint8Array,
+  change: Change,
+  input: UpdateInput,
+  signal: AbortSignal | undefined,
+): Promise<UpdateOutcome> {
+  /** What `change` threw. */
+  let thrown: { error: unknown } | undefined;
+  let hasEnded = false;
+
+  const answer = async (operation: number, a: unknown, b: unknown) => {
+    try {
+      const value = await change(results.entry(a, b));
+      const bytes = value === undefined || value === null ? undefined : data("what change returns", value);
+      // Its number may be that of another operation by now.
+      if (!hasEnded) {
+        operations.native.answer(operation, bytes);
+      }
+    } catch (error) {
+      thrown ??= { error };
+      if (!hasEnded) {
+        operations.native.cancel(operation);
+      }
+    }
+  };
+
+  try {
+    return await operations.run(
+      signal,
+      () => operations.native.update(key, input),
+      (is, version) => {
+        hasEnded = true;
+        return results.update(is, version);
+      },
+      (operation, a, b) => void answer(operation, a, b),
+    );
+  } catch (error) {
+    throw thrown === undefined ? error : thrown.error;
+  } finally {
+    hasEnded = true;
+  }
+}

@@ -1,0 +1,50 @@
+//! Waking an event loop.
+use napi::bindgen_prelude::Function;
+use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
+use napi::{Env, Result, Status};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Errors of the function are not ours, so it is called without one.
+type Call = ThreadsafeFunction<(), (), (), Status, false>;
+
+/// Calls a function of JavaScript from any thread, and keeps its process alive meanwhile unless told otherwise.
+pub(crate) struct Bell(Mutex<Option<Call>>);
+
+impl Bell {
+    pub(crate) fn new(function: &Function<'_, (), ()>) -> Result<Self> {
+        let call = function.build_threadsafe_function().build()?;
+        Ok(Self(Mutex::new(Some(call))))
+    }
+
+    /// Has the function called soon.
+    pub(crate) fn ring(&self) {
+        if let Some(call) = &*self.call() {
+            // It fails only when the environment is going away, and then nobody waits.
+            call.call((), ThreadsafeFunctionCallMode::NonBlocking);
+        }
+    }
+
+    /// Rings no more, and lets the process end.
+    pub(crate) fn silence(&self) {
+        let call = self.call().take();
+        drop(call);
+    }
+
+    /// Whether it keeps the process alive.
+    pub(crate) fn keep_alive(&self, env: &Env, yes: bool) -> Result<()> {
+        let mut call = self.call();
+        let Some(call) = &mut *call else {
+            return Ok(());
+        };
+        #[expect(deprecated, reason = "cloning does not make it weak again")]
+        if yes {
+            call.refer(env)
+        } else {
+            call.unref(env)
+        }
+    }
+
+    fn call(&self) -> MutexGuard<'_, Option<Call>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,289 @@
+//! The client.
+use crate::bell::Bell;
+use crate::desk::{Begun, Desk};
+use crate::election::NativeElection;
+use crate::failure::{Failure, thrown};
+use crate::feed::{NativeFeed, Source};
+use crate::lease::NativeLease;
+use crate::options::{self, DelInput, LockInput, SetInput, UpdateInput};
+use crate::reply::{self, Reply, number};
+use crate::scan::NativeScan;
+use crate::settings::SettingsInput;
+use bytes::Bytes;
+use napi::bindgen_prelude::{Array, Either, Function, Uint8Array};
+use napi::{CleanupEnvHook, Env, Result};
+use napi_derive::napi;
+use statestore::ScanOptions;
+use statestore_embed::Client;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A client of one environment.
+#[napi]
+pub struct NativeClient {
+    desk: Rc<Desk>,
+    /// Present until the client was let go of.
+    at_exit: RefCell<Option<CleanupEnvHook<Rc<Desk>>>>,
+}
+
+/// What a client has seen; see `statestore::Counters`.
+#[napi(object, object_from_js = false)]
+#[derive(Debug)]
+pub struct CountersOutput {
+    pub sent: f64,
+    pub completed: f64,
+    pub timed_out: f64,
+    pub failed: f64,
+    pub resent: f64,
+    pub reconnects: f64,
+    pub reauthentications: f64,
+    pub sessions_lost: f64,
+    pub protocol_errors: f64,
+    pub unmatched_responses: f64,
+    pub clock_skews: f64,
+    pub notifications: f64,
+    pub stale_notifications: f64,
+    pub malformed_messages: f64,
+    pub in_flight: f64,
+    pub queued: f64,
+}
+
+/// A state of the connection.
+#[napi(object, object_from_js = false)]
+#[derive(Debug)]
+pub struct StateOutput {
+    pub is: &'static str,
+    pub reason: Option<Failure>,
+}
+
+#[napi]
+impl NativeClient {
+    /// A client that is not connected yet; `ring` is called when there is something to [drain](Self::drain).
+    #[napi(constructor)]
+    pub fn new(env: &Env, settings: SettingsInput, ring: Function<'_, (), ()>) -> Result<Self> {
+        let settings = settings.build().map_err(|error| thrown(env, error))?;
+        let client = Client::new(settings).map_err(|error| thrown(env, error))?;
+        let desk = Desk::new(client, Bell::new(&ring)?);
+        // The environment may go away with operations under way.
+        let at_exit = env.add_env_cleanup_hook(Rc::clone(&desk), |desk| desk.close())?;
+        Ok(Self {
+            desk,
+            at_exit: RefCell::new(Some(at_exit)),
+        })
+    }
+
+    #[napi]
+    pub fn drain<'env>(&self, env: &'env Env) -> Result<Array<'env>> {
+        self.desk.drain(env)
+    }
+
+    #[napi]
+    pub fn cancel(&self, operation: u32) {
+        self.desk.cancel(operation);
+    }
+
+    #[napi]
+    pub fn answer(&self, operation: u32, value: Option<&[u8]>) {
+        self.desk
+            .answer(operation, value.map(Bytes::copy_from_slice));
+    }
+
+    /// Whether this client keeps the process alive.
+    #[napi]
+    pub fn keep_alive(&self, env: &Env, yes: bool) -> Result<()> {
+        self.desk.bell.keep_alive(env, yes)
+    }
+
+    /// To be called once, first of all.
+    #[napi]
+    pub fn connect(&self) -> Begun {
+        let connect = self.desk.client.connect();
+        self.desk.submit("connecting", connect, Reply::Done)
+    }
+
+    #[napi]
+    pub fn close(&self) -> Begun {
+        let close = self.desk.client.close_async();
+        self.desk.submit("closing the client", close, Reply::Done)
+    }
+
+    /// Lets go of the event loop; to be called last of all.
+    #[napi]
+    pub fn release(&self, env: &Env) -> Result<()> {
+        self.desk.close();
+        match self.at_exit.borrow_mut().take() {
+            Some(hook) => env.remove_env_cleanup_hook(hook),
+            None => Ok(()),
+        }
+    }
+
+    #[napi]
+    pub fn client_id(&self, env: &Env) -> Result<String> {
+        let core = self
+            .desk
+            .client
+            .core()
+            .map_err(|error| thrown(env, error))?;
+        Ok(core.client_id().clone())
+    }
+
+    #[napi]
+    pub fn counters(&self, env: &Env) -> Result<CountersOutput> {
+        let counters = self
+            .desk
+            .client
+            .counters()
+            .map_err(|error| thrown(env, error))?;
+        Ok(CountersOutput {
+            sent: number(counters.sent),
+            completed: number(counters.completed),
+            timed_out: number(counters.timed_out),
+            failed: number(counters.failed),
+            resent: number(counters.resent),
+            reconnects: number(counters.reconnects),
+            reauthentications: number(counters.reauthentications),
+            sessions_lost: number(counters.sessions_lost),
+            protocol_errors: number(counters.protocol_errors),
+            unmatched_responses: number(counters.unmatched_responses),
+            clock_skews: number(counters.clock_skews),
+            notifications: number(counters.notifications),
+            stale_notifications: number(counters.stale_notifications),
+            malformed_messages: number(counters.malformed_messages),
+            in_flight: number(counters.in_flight),
+            queued: number(counters.queued),
+        })
+    }
+
+    /// The present state.
+    #[napi]
+    pub fn state(&self, env: &Env) -> Result<StateOutput> {
+        let core = self
+            .desk
+            .client
+            .core()
+            .map_err(|error| thrown(env, error))?;
+        let state = core.state().borrow().clone();
+        let (is, reason) = reply::state_parts(state);
+        Ok(StateOutput { is, reason })
+    }
+
+    /// All states from now on, the present one first.
+    #[napi]
+    pub fn states(&self, env: &Env) -> Result<NativeFeed> {
+        let states = self
+            .desk
+            .client
+            .states()
+            .map_err(|error| thrown(env, error))?;
+        Ok(NativeFeed::new(
+            Rc::clone(&self.desk),
+            Source::States(states),
+        ))
+    }
+
+    #[napi]
+    pub fn get(&self, key: &[u8], timeout: Option<f64>) -> Begun {
+        let get = self
+            .desk
+            .client
+            .get(Bytes::copy_from_slice(key), options::get(timeout));
+        self.desk.submit("getting", get, Reply::Entry)
+    }
+
+    #[napi]
+    pub fn get_many(&self, keys: Vec<Uint8Array>, timeout: Option<f64>) -> Begun {
+        let keys = keys.iter().map(|key| Bytes::copy_from_slice(key)).collect();
+        let get = self.desk.client.get_many(keys, options::get(timeout));
+        self.desk.submit("getting", get, Reply::Entries)
+    }
+
+    #[napi]
+    pub fn set(&self, key: &[u8], value: &[u8], options: Option<SetInput>) -> Begun {
+        let options = match options::set(options) {
+            Ok(options) => options,
+            Err(error) => return Either::B(error.into()),
+        };
+        let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+        let set = self.desk.client.set(key, value, options);
+        self.desk.submit("setting", set, Reply::Set)
+    }
+
+    #[napi]
+    pub fn del(&self, key: &[u8], options: Option<DelInput>) -> Begun {
+        let options = match options::del(options) {
+            Ok(options) => options,
+            Err(error) => return Either::B(error.into()),
+        };
+        let del = self.desk.client.del(Bytes::copy_from_slice(key), options);
+        self.desk.submit("deleting", del, Reply::Del)
+    }
+
+    #[napi]
+    pub fn vdel(&self, key: &[u8], value: &[u8], options: Option<DelInput>) -> Begun {
+        let options = match options::del(options) {
+            Ok(options) => options,
+            Err(error) => return Either::B(error.into()),
+        };
+        let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+        let vdel = self.desk.client.vdel(key, value, options);
+        self.desk.submit("deleting", vdel, Reply::Vdel)
+    }
+
+    #[napi]
+    pub fn update(&self, key: &[u8], options: Option<UpdateInput>) -> Begun {
+        let options = options::update(options);
+        self.desk.update(Bytes::copy_from_slice(key), options)
+    }
+
+    #[napi]
+    pub fn scan(&self, env: &Env, pattern: &[u8], timeout: Option<f64>) -> Result<NativeScan> {
+        let options = ScanOptions {
+            timeout: timeout.map(options::time),
+        };
+        let scan = self.desk.client.scan(pattern, options);
+        let scan = scan.map_err(|error| thrown(env, error))?;
+        Ok(NativeScan::new(Rc::clone(&self.desk), scan))
+    }
+
+    /// Keeps up to `kept` observations; only the latest without it.
+    #[napi]
+    pub fn observe(&self, key: &[u8], kept: Option<u32>, timeout: Option<f64>) -> Begun {
+        let options = options::observe(kept, timeout);
+        let observe = self
+            .desk
+            .client
+            .observe(Bytes::copy_from_slice(key), options);
+        self.desk.submit("observing", observe, |feed| {
+            Reply::Feed(Source::Observations(feed))
+        })
+    }
+
+    #[napi]
+    pub fn lease(&self, env: &Env, name: &[u8], options: Option<LockInput>) -> Result<NativeLease> {
+        let options = options::lock(options);
+        let lease = self.desk.client.lease(name, &options.lease);
+        let lease = lease.map_err(|error| thrown(env, error))?;
+        Ok(NativeLease::new(Rc::clone(&self.desk), lease))
+    }
+
+    #[napi]
+    pub fn lock(&self, name: &[u8], options: Option<LockInput>) -> Begun {
+        let lock = self
+            .desk
+            .client
+            .lock(Bytes::copy_from_slice(name), options::lock(options));
+        self.desk.submit("locking", lock, Reply::Guard)
+    }
+
+    #[napi]
+    pub fn election(
+        &self,
+        env: &Env,
+        name: &[u8],
+        options: Option<LockInput>,
+    ) -> Result<NativeElection> {
+        let election = self.desk.client.election(name, &options::lock(options));
+        let election = election.map_err(|error| thrown(env, error))?;
+        Ok(NativeElection::new(Rc::clone(&self.desk), election))
+    }
+}

@@ -1,0 +1,197 @@
+//! The operations of one client that JavaScript waits for.
+use crate::bell::Bell;
+use crate::failure::Failure;
+use crate::reply::Reply;
+use bytes::Bytes;
+use napi::bindgen_prelude::{Array, Either};
+use napi::{Env, Result};
+use slab::Slab;
+use statestore::{Entry, Error};
+use statestore_embed::{Client, Mailbox, Operation};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// Most results that are turned into JavaScript values in one go. Settling a promise runs what waits for it, a few
+/// microseconds of foreign code each, so the event loop has its turn again after about a millisecond.
+const MOST: usize = 128;
+/// Results between two looks at the clock.
+const ROW: usize = 16;
+/// The longest time for turning results into values; large ones take long.
+const LONGEST: Duration = Duration::from_millis(1);
+/// Slots that a result takes in what [`Desk::drain`] returns.
+const SLOTS: u32 = 4;
+
+/// The number of an operation that has begun, or why it could not begin.
+pub(crate) type Begun = Either<u32, Failure>;
+/// Where the answer to the question of an update goes.
+type Answer = oneshot::Sender<Option<Bytes>>;
+
+/// What the runtime posts.
+pub(crate) struct Item {
+    operation: usize,
+    news: News,
+}
+
+enum News {
+    Done(std::result::Result<Reply, Error>),
+    /// An update asks for the new value.
+    Question(Option<Entry>, Answer),
+}
+
+/// Where operations begin and their results are fetched, both on the thread of the event loop.
+pub(crate) struct Desk {
+    pub(crate) client: Client,
+    pub(crate) bell: Arc<Bell>,
+    mailbox: Arc<Mailbox<Item>>,
+    operations: RefCell<Slab<Operation>>,
+    questions: RefCell<HashMap<usize, Answer>>,
+}
+
+impl Desk {
+    pub(crate) fn new(client: Client, bell: Bell) -> Rc<Self> {
+        let bell = Arc::new(bell);
+        let mine = Arc::clone(&bell);
+        Rc::new(Self {
+            client,
+            bell,
+            mailbox: Mailbox::new(move || mine.ring()),
+            operations: RefCell::default(),
+            questions: RefCell::default(),
+        })
+    }
+
+    /// Begins an operation, whose result becomes a reply.
+    pub(crate) fn submit<T: Send + 'static>(
+        &self,
+        action: &'static str,
+        future: impl Future<Output = std::result::Result<T, Error>> + Send + 'static,
+        reply: impl FnOnce(T) -> Reply + Send + 'static,
+    ) -> Begun {
+        self.begin(action, |_| future, reply)
+    }
+
+    /// Begins an update. Each time that it asks for the new value, the face gets a question, and
+    /// [answers](Self::answer).
+    pub(crate) fn update(&self, key: Bytes, options: statestore::UpdateOptions) -> Begun {
+        let mailbox = Arc::clone(&self.mailbox);
+        let update = |operation| {
+            self.client.update(key, options, move |old| {
+                let (sender, receiver) = oneshot::channel();
+                let news = News::Question(old, sender);
+                // A mailbox that was closed drops the question, which leaves the key as it is.
+                let _ = mailbox.post(Item { operation, news });
+                async move { receiver.await.unwrap_or_default() }
+            })
+        };
+        self.begin("updating", update, Reply::Update)
+    }
+
+    fn begin<T, F>(
+        &self,
+        action: &'static str,
+        future: impl FnOnce(usize) -> F,
+        reply: impl FnOnce(T) -> Reply + Send + 'static,
+    ) -> Begun
+    where
+        T: Send + 'static,
+        F: Future<Output = std::result::Result<T, Error>> + Send + 'static,
+    {
+        let mut operations = self.operations.borrow_mut();
+        let place = operations.vacant_entry();
+        let operation = place.key();
+        let complete = move |result: std::result::Result<T, Error>| Item {
+            operation,
+            news: News::Done(result.map(reply)),
+        };
+        match self
+            .client
+            .submit(action, future(operation), &self.mailbox, complete)
+        {
+            Ok(begun) => {
+                place.insert(begun);
+                // A client has at most 2^18 operations.
+                Either::A(u32::try_from(operation).unwrap_or(u32::MAX))
+            }
+            Err(error) => Either::B(error.into()),
+        }
+    }
+
+    /// Gives an operation up, which ends nevertheless, in its own way or with `Cancelled`.
+    pub(crate) fn cancel(&self, operation: u32) {
+        if let Some(operation) = self.operations.borrow().get(operation as usize) {
+            // In a forked process there is nothing to give up.
+            let _ = operation.cancel();
+        }
+    }
+
+    /// Answers the question of an update: the new value, or none to leave the key as it is.
+    pub(crate) fn answer(&self, operation: u32, value: Option<Bytes>) {
+        let answer = self.questions.borrow_mut().remove(&(operation as usize));
+        if let Some(answer) = answer {
+            // The update may have ended meanwhile.
+            let _ = answer.send(value);
+        }
+    }
+
+    /// What has come, up to a limit: whether there is more, then four slots for each: the number of the operation; the
+    /// failure, `true` for a question, or nothing; and two of its [reply](Reply).
+    pub(crate) fn drain<'env>(self: &Rc<Self>, env: &'env Env) -> Result<Array<'env>> {
+        let mut array = env.create_array(0)?;
+        let began = Instant::now();
+        let (mut taken, mut has_more) = (0, true);
+        let mut outcome = Ok(());
+        while has_more && taken < MOST && outcome.is_ok() && began.elapsed() < LONGEST {
+            has_more = self.mailbox.drain(ROW, |item| {
+                let slot = 1 + u32::try_from(taken).unwrap_or(u32::MAX) * SLOTS;
+                taken += 1;
+                if outcome.is_ok() {
+                    outcome = self.write(env, item, &mut array, slot);
+                }
+            });
+        }
+        outcome?;
+        array.set(0, has_more)?;
+        Ok(array)
+    }
+
+    fn write(
+        self: &Rc<Self>,
+        env: &Env,
+        item: Item,
+        array: &mut Array<'_>,
+        slot: u32,
+    ) -> Result<()> {
+        let Item { operation, news } = item;
+        array.set(slot, u32::try_from(operation).unwrap_or(u32::MAX))?;
+        match news {
+            News::Question(old, answer) => {
+                self.questions.borrow_mut().insert(operation, answer);
+                array.set(slot + 1, true)?;
+                Reply::Entry(old).write(env, self, array, slot + 2)
+            }
+            News::Done(result) => {
+                // Both have ended with it.
+                let ended = self.operations.borrow_mut().try_remove(operation);
+                let question = self.questions.borrow_mut().remove(&operation);
+                drop((ended, question));
+                match result {
+                    Ok(reply) => {
+                        array.set(slot + 1, ())?;
+                        reply.write(env, self, array, slot + 2)
+                    }
+                    Err(error) => array.set(slot + 1, Failure::from(error)),
+                }
+            }
+        }
+    }
+
+    /// Wants nothing any more, and lets the process end.
+    pub(crate) fn close(&self) {
+        self.mailbox.close();
+        self.bell.silence();
+    }
+}

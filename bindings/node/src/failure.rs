@@ -1,0 +1,66 @@
+//! Errors on their way to JavaScript.
+use napi::{Env, Status};
+use napi_derive::napi;
+use statestore::{Error, ErrorKind, Outcome};
+use std::error::Error as _;
+
+/// What the face makes an error of.
+#[napi(object, object_from_js = false)]
+#[derive(Debug)]
+pub struct Failure {
+    pub kind: String,
+    pub outcome: &'static str,
+    pub retryable: bool,
+    pub message: String,
+    /// The messages of what caused it, the nearest first.
+    pub causes: Vec<String>,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let mut causes = Vec::new();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            causes.push(cause.to_string());
+            source = cause.source();
+        }
+        Self {
+            kind: format!("{:?}", error.kind()),
+            outcome: match error.outcome() {
+                Outcome::NotDone => "not_done",
+                Outcome::Unknown => "unknown",
+            },
+            retryable: error.is_retryable(),
+            message: error.to_string(),
+            causes,
+        }
+    }
+}
+
+/// The name, the number and whether it is retryable, of every kind of error.
+#[napi(object, object_from_js = false)]
+#[derive(Debug)]
+pub struct Kind {
+    pub name: String,
+    pub code: u32,
+    pub retryable: bool,
+}
+
+/// All kinds of errors.
+#[napi]
+pub fn error_kinds() -> Vec<Kind> {
+    let kind = |kind: ErrorKind| Kind {
+        name: format!("{kind:?}"),
+        code: kind.code().into(),
+        retryable: kind.is_retryable(),
+    };
+    ErrorKind::ALL.iter().copied().map(kind).collect()
+}
+
+/// Throws a failure as it is; the face catches it and throws an error of its own.
+pub(crate) fn thrown(env: &Env, error: Error) -> napi::Error {
+    match env.throw(Failure::from(error)) {
+        Ok(()) => napi::Error::from_status(Status::PendingException),
+        Err(error) => error,
+    }
+}

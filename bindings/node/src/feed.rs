@@ -1,0 +1,55 @@
+//! What happens again and again: observations, states, holders, leaders.
+use crate::desk::{Begun, Desk};
+use crate::reply::Reply;
+use napi_derive::napi;
+use statestore::{ConnectionState, Error, Holding, Leader, Observation};
+use statestore_embed::Feed;
+use std::rc::Rc;
+
+/// The feeds that there are.
+pub(crate) enum Source {
+    Observations(Feed<Observation>),
+    States(Feed<ConnectionState>),
+    Holders(Feed<Result<Option<Holding>, Error>>),
+    Leaders(Feed<Result<Option<Leader>, Error>>),
+}
+
+/// A feed. What it brings waits in the library, bounded, until it is asked for.
+#[napi]
+pub struct NativeFeed {
+    desk: Rc<Desk>,
+    source: Source,
+}
+
+impl NativeFeed {
+    pub(crate) fn new(desk: Rc<Desk>, source: Source) -> Self {
+        Self { desk, source }
+    }
+}
+
+#[napi]
+impl NativeFeed {
+    /// Begins to wait for the next item.
+    #[napi]
+    pub fn next(&self) -> Begun {
+        const ACTION: &str = "waiting for what happens";
+        match &self.source {
+            Source::Observations(feed) => self.desk.submit(ACTION, feed.next(), Reply::Observation),
+            Source::States(feed) => self.desk.submit(ACTION, feed.next(), Reply::State),
+            Source::Holders(feed) => self.desk.submit(ACTION, feed.next(), Reply::HolderNews),
+            Source::Leaders(feed) => self.desk.submit(ACTION, feed.next(), Reply::LeaderNews),
+        }
+    }
+
+    /// Ends it, also for those who wait.
+    #[napi]
+    pub fn stop(&self) {
+        // In a forked process there is nothing to end.
+        let _ = match &self.source {
+            Source::Observations(feed) => feed.stop(),
+            Source::States(feed) => feed.stop(),
+            Source::Holders(feed) => feed.stop(),
+            Source::Leaders(feed) => feed.stop(),
+        };
+    }
+}

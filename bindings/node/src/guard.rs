@@ -1,0 +1,121 @@
+//! What is held: a lock, or the lead of an election.
+use crate::desk::{Begun, Desk};
+use crate::failure::{Failure, thrown};
+use crate::options::{self, DelInput, SetInput};
+use crate::reply::{self, Reply};
+use bytes::Bytes;
+use napi::bindgen_prelude::{Array, Either};
+use napi::{Env, Result};
+use napi_derive::napi;
+use statestore_embed::Guard;
+use std::rc::Rc;
+
+/// A guard.
+#[napi]
+pub struct NativeGuard {
+    desk: Rc<Desk>,
+    guard: Guard,
+}
+
+impl NativeGuard {
+    pub(crate) fn new(desk: Rc<Desk>, guard: Guard) -> Self {
+        Self { desk, guard }
+    }
+}
+
+#[napi]
+impl NativeGuard {
+    /// The name of the holder and its client id.
+    #[napi]
+    pub fn holder<'env>(&self, env: &'env Env) -> Result<Array<'env>> {
+        let holder = self.guard.holder().map_err(|error| thrown(env, error))?;
+        reply::holder(env, holder)
+    }
+
+    #[napi]
+    pub fn token(&self, env: &Env) -> Result<String> {
+        let token = self.guard.token().map_err(|error| thrown(env, error))?;
+        Ok(token.to_string())
+    }
+
+    #[napi]
+    pub fn is_valid(&self) -> bool {
+        // A forked process holds nothing.
+        self.guard.is_valid().unwrap_or_default()
+    }
+
+    /// Why it is not valid any more.
+    #[napi]
+    pub fn reason(&self, env: &Env) -> Result<Option<Failure>> {
+        let reason = self.guard.reason().map_err(|error| thrown(env, error))?;
+        Ok(reason.map(Failure::from))
+    }
+
+    /// Begins to wait until it is not valid any more.
+    #[napi]
+    pub fn lost(&self) -> Begun {
+        self.desk.submit(
+            "waiting for the end of a lease",
+            self.guard.lost(),
+            Reply::Done,
+        )
+    }
+
+    #[napi]
+    pub fn renew(&self) -> Begun {
+        self.desk
+            .submit("renewing a lease", self.guard.renew(), Reply::Version)
+    }
+
+    #[napi]
+    pub fn set(&self, key: &[u8], value: &[u8], options: Option<SetInput>) -> Begun {
+        let options = match options::set(options) {
+            Ok(options) => options,
+            Err(error) => return Either::B(error.into()),
+        };
+        let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+        let set = self.guard.set(key, value, options);
+        self.desk.submit("setting under a lease", set, Reply::Set)
+    }
+
+    #[napi]
+    pub fn del(&self, key: &[u8], options: Option<DelInput>) -> Begun {
+        let options = match options::del(options) {
+            Ok(options) => options,
+            Err(error) => return Either::B(error.into()),
+        };
+        let del = self.guard.del(Bytes::copy_from_slice(key), options);
+        self.desk.submit("deleting under a lease", del, Reply::Del)
+    }
+
+    #[napi]
+    pub fn vdel(&self, key: &[u8], value: &[u8], options: Option<DelInput>) -> Begun {
+        let options = match options::del(options) {
+            Ok(options) => options,
+            Err(error) => return Either::B(error.into()),
+        };
+        let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+        let vdel = self.guard.vdel(key, value, options);
+        self.desk
+            .submit("deleting under a lease", vdel, Reply::Vdel)
+    }
+
+    /// For the lead of an election.
+    #[napi]
+    pub fn proclaim(&self, value: &[u8]) -> Begun {
+        let proclaim = self.guard.proclaim(Bytes::copy_from_slice(value));
+        self.desk.submit("proclaiming", proclaim, Reply::Set)
+    }
+
+    #[napi]
+    pub fn release(&self) -> Begun {
+        self.desk
+            .submit("giving a lease back", self.guard.release(), Reply::Release)
+    }
+
+    #[napi]
+    pub fn leave(&self) -> Begun {
+        self.desk
+            .submit("leaving a lease", self.guard.leave(), Reply::Done)
+    }
+}

@@ -1,0 +1,70 @@
+//! What the library logs, for a function of JavaScript.
+use crate::bell::Bell;
+use napi::bindgen_prelude::Function;
+use napi::{Env, Result};
+use napi_derive::napi;
+use statestore_embed::Mailbox;
+use statestore_embed::log::{self, Level, Record};
+use std::sync::Arc;
+
+/// One thing that was logged.
+#[napi(object, object_from_js = false)]
+#[derive(Debug)]
+pub struct RecordOutput {
+    pub level: &'static str,
+    pub target: &'static str,
+    pub message: String,
+}
+
+/// Records that wait for the environment which asked for them.
+#[napi]
+pub struct NativeLog {
+    mailbox: Arc<Mailbox<Record>>,
+    bell: Arc<Bell>,
+}
+
+#[napi]
+impl NativeLog {
+    /// Has all records of this process that are at least as important as `level` kept here, in place of another log.
+    /// `ring` is called when there is something to [drain](Self::drain). It does not keep the process alive.
+    #[napi(constructor)]
+    pub fn new(env: &Env, level: String, ring: Function<'_, (), ()>) -> Result<Self> {
+        let level = level
+            .parse::<Level>()
+            .map_err(|_| napi::Error::from_reason(format!("`{level}` is not a level")))?;
+        let bell = Arc::new(Bell::new(&ring)?);
+        bell.keep_alive(env, false)?;
+        let mine = Arc::clone(&bell);
+        let mailbox = Mailbox::new(move || mine.ring());
+        log::to_mailbox(level, Arc::clone(&mailbox))
+            .map_err(|error| crate::failure::thrown(env, error))?;
+        Ok(Self { mailbox, bell })
+    }
+
+    /// Up to 128 records.
+    #[napi]
+    pub fn drain(&self) -> Vec<RecordOutput> {
+        let mut records = Vec::new();
+        self.mailbox.drain(128, |record| {
+            records.push(RecordOutput {
+                level: record.level.as_str(),
+                target: record.target,
+                message: record.message,
+            });
+        });
+        records
+    }
+
+    /// Whether records wait.
+    #[napi]
+    pub fn has_more(&self) -> bool {
+        !self.mailbox.is_empty()
+    }
+
+    /// Wants nothing any more.
+    #[napi]
+    pub fn stop(&self) {
+        self.mailbox.close();
+        self.bell.silence();
+    }
+}

@@ -1,0 +1,157 @@
+//! Options as the face passes them: times in milliseconds, words as they are, versions as texts.
+use bytes::Bytes;
+use napi::bindgen_prelude::Uint8Array;
+use napi_derive::napi;
+use statestore::{
+    Condition, DelOptions, Error, ErrorKind, GetOptions, Hlc, LeaseOptions, LockOptions,
+    ObserveOptions, Outcome, Overflow, Renewal, Retry, SetOptions, UpdateOptions,
+};
+use std::time::Duration;
+
+/// A time; the face lets only finite numbers through that are not negative.
+pub(crate) fn time(milliseconds: f64) -> Duration {
+    Duration::try_from_secs_f64(milliseconds / 1000.0).unwrap_or(Duration::MAX)
+}
+
+pub(crate) fn get(timeout: Option<f64>) -> GetOptions {
+    GetOptions {
+        timeout: timeout.map(time),
+    }
+}
+
+/// Options of `set`.
+#[napi(object, object_to_js = false)]
+#[derive(Debug, Default)]
+pub struct SetInput {
+    pub condition: Option<String>,
+    pub expires_in: Option<f64>,
+    pub fencing_token: Option<String>,
+    pub persist: Option<bool>,
+    pub timeout: Option<f64>,
+    pub retry: Option<String>,
+}
+
+/// Options of `del` and `vdel`.
+#[napi(object, object_to_js = false)]
+#[derive(Debug, Default)]
+pub struct DelInput {
+    pub fencing_token: Option<String>,
+    pub timeout: Option<f64>,
+    pub retry: Option<String>,
+}
+
+/// Options of `update`.
+#[napi(object, object_to_js = false)]
+#[derive(Debug, Default)]
+pub struct UpdateInput {
+    pub expires_in: Option<f64>,
+    pub persist: Option<bool>,
+    pub timeout: Option<f64>,
+}
+
+/// Options of `lease`, `lock` and `election`.
+#[napi(object, object_to_js = false)]
+#[derive(Default)]
+pub struct LockInput {
+    pub duration: Option<f64>,
+    /// Between two renewals; zero for none.
+    pub renewal: Option<f64>,
+    pub holder: Option<Uint8Array>,
+    pub timeout: Option<f64>,
+    pub foreign_lease_max: Option<f64>,
+    pub wait: Option<f64>,
+}
+
+pub(crate) fn set(input: Option<SetInput>) -> Result<SetOptions, Error> {
+    let input = input.unwrap_or_default();
+    Ok(SetOptions {
+        condition: match input.condition.as_deref() {
+            None | Some("always") => Condition::Always,
+            Some("if_absent") => Condition::IfAbsent,
+            Some("if_absent_or_equal") => Condition::IfAbsentOrEqual,
+            Some(other) => return Err(unknown("condition", other)),
+        },
+        expires_in: input.expires_in.map(time),
+        fencing_token: token(input.fencing_token)?,
+        persist: input.persist.unwrap_or_default(),
+        timeout: input.timeout.map(time),
+        retry: retry(input.retry.as_deref())?,
+    })
+}
+
+pub(crate) fn del(input: Option<DelInput>) -> Result<DelOptions, Error> {
+    let input = input.unwrap_or_default();
+    Ok(DelOptions {
+        fencing_token: token(input.fencing_token)?,
+        timeout: input.timeout.map(time),
+        retry: retry(input.retry.as_deref())?,
+    })
+}
+
+pub(crate) fn update(input: Option<UpdateInput>) -> UpdateOptions {
+    let input = input.unwrap_or_default();
+    UpdateOptions {
+        expires_in: input.expires_in.map(time),
+        persist: input.persist.unwrap_or_default(),
+        timeout: input.timeout.map(time),
+    }
+}
+
+/// Observations of `kept` are kept; only the latest without it.
+pub(crate) fn observe(kept: Option<u32>, timeout: Option<f64>) -> ObserveOptions {
+    ObserveOptions {
+        overflow: kept.map_or(Overflow::Latest, |kept| Overflow::All(kept as usize)),
+        timeout: timeout.map(time),
+    }
+}
+
+pub(crate) fn lock(input: Option<LockInput>) -> LockOptions {
+    let input = input.unwrap_or_default();
+    let default = LeaseOptions::default();
+    LockOptions {
+        lease: LeaseOptions {
+            duration: input.duration.map_or(default.duration, time),
+            renewal: match input.renewal {
+                None => Renewal::Third,
+                Some(0.0) => Renewal::Manual,
+                Some(every) => Renewal::Every(time(every)),
+            },
+            holder: input.holder.map(|holder| Bytes::copy_from_slice(&holder)),
+            timeout: input.timeout.map(time),
+            foreign_lease_max: input
+                .foreign_lease_max
+                .map_or(default.foreign_lease_max, time),
+        },
+        wait: input.wait.map(time),
+    }
+}
+
+fn token(text: Option<String>) -> Result<Option<Hlc>, Error> {
+    let read = |text: String| {
+        Hlc::parse(text.as_bytes())
+            .map_err(|error| invalid(format!("`{text}` is not a fencing token: {error}")))
+    };
+    text.map(read).transpose()
+}
+
+fn retry(word: Option<&str>) -> Result<Retry, Error> {
+    match word {
+        None | Some("safe") => Ok(Retry::Safe),
+        Some("always") => Ok(Retry::Always),
+        Some("never") => Ok(Retry::Never),
+        Some(other) => Err(unknown("retry", other)),
+    }
+}
+
+fn unknown(option: &str, word: &str) -> Error {
+    invalid(format!("`{option}` cannot be `{word}`"))
+}
+
+fn invalid(reason: String) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        Outcome::NotDone,
+        "reading the options",
+        reason,
+    )
+}

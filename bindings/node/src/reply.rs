@@ -1,0 +1,241 @@
+//! Results on their way to JavaScript, in two slots of an array: flat, because that is cheapest for what comes by the
+//! hundred thousand.
+use crate::desk::Desk;
+use crate::failure::Failure;
+use crate::feed::{NativeFeed, Source};
+use crate::guard::NativeGuard;
+use bytes::Bytes;
+use napi::bindgen_prelude::{Array, BufferSlice, JavaScriptClassExt, Null, ToNapiValue};
+use napi::{Env, Result};
+use statestore::{
+    ConnectionState, DelOutcome, Entry, Error, Hlc, Holder, Holding, Leader, Observation, Release,
+    SetOutcome, UpdateOutcome, VdelOutcome,
+};
+use statestore_embed::{Acquisition, Guard};
+use std::rc::Rc;
+
+/// What an operation brought. Where it says *or null*, both slots are `null`.
+pub(crate) enum Reply {
+    /// Nothing.
+    Done(()),
+    /// The value and the version, or null.
+    Entry(Option<Entry>),
+    /// A list with two places for each entry.
+    Entries(Vec<Option<Entry>>),
+    /// Whether it applied; the version.
+    Set(SetOutcome),
+    /// A word; the version if it has one.
+    Del(DelOutcome),
+    Vdel(VdelOutcome),
+    Update(UpdateOutcome),
+    /// A list of keys, or null.
+    Page(Option<Vec<Bytes>>),
+    Feed(Source),
+    /// A word and the value, the version or the count; and the version of the value. Or null.
+    Observation(Option<Observation>),
+    /// A word and the reason, or null.
+    State(Option<ConnectionState>),
+    Guard(Guard),
+    /// The guard, or `null` and the holding.
+    Acquisition(Acquisition),
+    Holding(Option<Holding>),
+    /// The holder and the value, or null.
+    Leader(Option<Leader>),
+    /// `true` and the holding, `false` and the failure, or null.
+    HolderNews(Option<std::result::Result<Option<Holding>, Error>>),
+    /// `true` and a list of holder and value, `false` and the failure, or null.
+    LeaderNews(Option<std::result::Result<Option<Leader>, Error>>),
+    /// A word.
+    Release(Release),
+    Version(Hlc),
+}
+
+/// Writes the two slots of one result.
+struct Slots<'a, 'env> {
+    env: &'a Env,
+    array: &'a mut Array<'env>,
+    first: u32,
+}
+
+impl Slots<'_, '_> {
+    fn put(&mut self, a: impl ToNapiValue, b: impl ToNapiValue) -> Result<()> {
+        self.array.set(self.first, a)?;
+        self.array.set(self.first + 1, b)
+    }
+}
+
+impl Reply {
+    /// Writes it into the two slots from `first` on.
+    pub(crate) fn write(
+        self,
+        env: &Env,
+        desk: &Rc<Desk>,
+        array: &mut Array<'_>,
+        first: u32,
+    ) -> Result<()> {
+        let mut slots = Slots { env, array, first };
+        match self {
+            Self::Done(()) => slots.put((), ()),
+            Self::Entry(Some(entry)) => {
+                slots.put(buffer(env, &entry.value)?, entry.version.to_string())
+            }
+            Self::Entry(None) | Self::Page(None) => slots.put(Null, Null),
+            Self::Entries(entries) => slots.put(list(env, entries)?, ()),
+            Self::Set(outcome) => slots.put(outcome.is_applied(), outcome.version().to_string()),
+            Self::Del(outcome) => match outcome {
+                DelOutcome::Deleted { version } => slots.put("deleted", text(version.as_ref())),
+                DelOutcome::Absent => slots.put("absent", Null),
+            },
+            Self::Vdel(outcome) => match outcome {
+                VdelOutcome::Deleted { version } => slots.put("deleted", text(version.as_ref())),
+                VdelOutcome::Absent => slots.put("absent", Null),
+                VdelOutcome::Mismatch => slots.put("mismatch", Null),
+            },
+            Self::Update(outcome) => match outcome {
+                UpdateOutcome::Applied { version } => slots.put("applied", text(Some(&version))),
+                UpdateOutcome::Unchanged => slots.put("unchanged", Null),
+            },
+            Self::Page(Some(keys)) => slots.put(buffers(env, &keys)?, ()),
+            Self::Feed(source) => {
+                let feed = NativeFeed::new(Rc::clone(desk), source);
+                slots.put(feed.into_instance(env)?, ())
+            }
+            Self::Observation(observation) => slots.observation(observation),
+            Self::State(state) => slots.state(state),
+            Self::Guard(guard) => slots.put(held(env, desk, guard)?, ()),
+            Self::Acquisition(Acquisition::Acquired(guard)) => {
+                slots.put(held(env, desk, guard)?, ())
+            }
+            Self::Acquisition(Acquisition::Held(by)) => slots.put(Null, holding(env, by)?),
+            Self::Holding(found) => slots.put(holding(env, found)?, ()),
+            Self::Leader(found) => slots.put(leader(env, found)?, ()),
+            Self::HolderNews(news) => match news {
+                None => slots.put(Null, Null),
+                Some(Ok(found)) => slots.put(true, holding(env, found)?),
+                Some(Err(error)) => slots.put(false, Failure::from(error)),
+            },
+            Self::LeaderNews(news) => match news {
+                None => slots.put(Null, Null),
+                Some(Ok(found)) => slots.put(true, leader(env, found)?),
+                Some(Err(error)) => slots.put(false, Failure::from(error)),
+            },
+            Self::Release(Release::Released) => slots.put("released", ()),
+            Self::Release(Release::NotHeld) => slots.put("not_held", ()),
+            Self::Version(version) => slots.put(version.to_string(), ()),
+        }
+    }
+}
+
+impl Slots<'_, '_> {
+    fn observation(&mut self, observation: Option<Observation>) -> Result<()> {
+        match observation {
+            Some(Observation::Set { value, version }) => {
+                let mut parts = self.env.create_array(2)?;
+                parts.set(0, buffer(self.env, &value)?)?;
+                parts.set(1, version.to_string())?;
+                self.put("set", parts)
+            }
+            Some(Observation::Deleted { version }) => self.put("deleted", text(version.as_ref())),
+            Some(Observation::Lagged(count)) => self.put("lagged", number(count)),
+            // What later versions may tell besides says, like this, that something was missed.
+            Some(_) => self.put("resync", Null),
+            None => self.put(Null, Null),
+        }
+    }
+
+    fn state(&mut self, state: Option<ConnectionState>) -> Result<()> {
+        let (word, reason) = match state {
+            Some(state) => state_parts(state),
+            None => return self.put(Null, Null),
+        };
+        self.put(word, reason)
+    }
+}
+
+/// A state as its word and its reason.
+pub(crate) fn state_parts(state: ConnectionState) -> (&'static str, Option<Failure>) {
+    match state {
+        ConnectionState::Connected => ("connected", None),
+        ConnectionState::Reconnecting(reason) => ("reconnecting", Some(reason.into())),
+        ConnectionState::Closed(reason) => ("closed", Some(reason.into())),
+        _ => ("connecting", None),
+    }
+}
+
+/// A count, exact up to 2^53.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "JavaScript has no other numbers"
+)]
+pub(crate) fn number(count: u64) -> f64 {
+    count as f64
+}
+
+/// The name of a holder, and its client id if it is ours.
+pub(crate) fn holder<'env>(env: &'env Env, holder: &Holder) -> Result<Array<'env>> {
+    let mut parts = env.create_array(2)?;
+    parts.set(0, buffer(env, holder.name())?)?;
+    parts.set(1, holder.client_id())?;
+    Ok(parts)
+}
+
+fn holding(env: &Env, holding: Option<Holding>) -> Result<Option<Array<'_>>> {
+    let Some(holding) = holding else {
+        return Ok(None);
+    };
+    let mut parts = env.create_array(2)?;
+    parts.set(0, holder(env, &holding.holder)?)?;
+    parts.set(1, holding.version.to_string())?;
+    Ok(Some(parts))
+}
+
+fn leader(env: &Env, leader: Option<Leader>) -> Result<Option<Array<'_>>> {
+    let Some(leader) = leader else {
+        return Ok(None);
+    };
+    let mut parts = env.create_array(2)?;
+    parts.set(0, holder(env, &leader.holder)?)?;
+    match leader.value {
+        Some(value) => parts.set(1, buffer(env, &value)?)?,
+        None => parts.set(1, Null)?,
+    }
+    Ok(Some(parts))
+}
+
+fn list(env: &Env, entries: Vec<Option<Entry>>) -> Result<Array<'_>> {
+    let mut list = env.create_array(0)?;
+    for entry in entries {
+        if let Some(entry) = entry {
+            list.insert(buffer(env, &entry.value)?)?;
+            list.insert(entry.version.to_string())?;
+        } else {
+            list.insert(Null)?;
+            list.insert(Null)?;
+        }
+    }
+    Ok(list)
+}
+
+fn buffers<'env>(env: &'env Env, all: &[Bytes]) -> Result<Array<'env>> {
+    let mut list = env.create_array(0)?;
+    for bytes in all {
+        list.insert(buffer(env, bytes)?)?;
+    }
+    Ok(list)
+}
+
+fn buffer<'env>(env: &'env Env, bytes: &[u8]) -> Result<BufferSlice<'env>> {
+    BufferSlice::copy_from(env, bytes)
+}
+
+fn text(version: Option<&Hlc>) -> Option<String> {
+    version.map(ToString::to_string)
+}
+
+fn held<'env>(
+    env: &'env Env,
+    desk: &Rc<Desk>,
+    guard: Guard,
+) -> Result<napi::bindgen_prelude::ClassInstance<'env, NativeGuard>> {
+    NativeGuard::new(Rc::clone(desk), guard).into_instance(env)
+}

@@ -1,0 +1,29 @@
+//! Scans.
+use crate::desk::{Begun, Desk};
+use crate::reply::Reply;
+use napi_derive::napi;
+use statestore_embed::Scan;
+use std::rc::Rc;
+
+/// The keys that match a pattern, page by page.
+#[napi]
+pub struct NativeScan {
+    desk: Rc<Desk>,
+    scan: Scan,
+}
+
+impl NativeScan {
+    pub(crate) fn new(desk: Rc<Desk>, scan: Scan) -> Self {
+        Self { desk, scan }
+    }
+}
+
+#[napi]
+impl NativeScan {
+    /// Begins to fetch the next page.
+    #[napi]
+    pub fn next_page(&self) -> Begun {
+        self.desk
+            .submit("scanning", self.scan.next_page(), Reply::Page)
+    }
+}
