@@ -180,6 +180,8 @@ export interface Follower<T> extends AsyncIterable<T, void>, AsyncDisposable {
 
 export interface Observer extends Follower<Observation> {
   readonly key: Buffer;
+  /** Why there is no further observation, once `next` brought `undefined`; `null` if it or the client was closed. */
+  error(): StateStoreError | null;
 }
 
 export interface LeaseOptions extends CallOptions {

@@ -59,10 +59,16 @@ export class Follower<T> implements Declared<T> {
 
 export class Observer extends Follower<Observation> implements DeclaredObserver {
   readonly key: Buffer;
+  readonly #feed: NativeFeed;
 
   constructor(operations: Operations, feed: NativeFeed, key: Uint8Array) {
     super(operations, feed, results.observation);
     this.key = Buffer.from(key);
+    this.#feed = feed;
+  }
+
+  error(): StateStoreError | null {
+    return results.reason(this.#feed.error());
   }
 }
 

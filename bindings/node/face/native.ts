@@ -44,6 +44,8 @@ export interface LockInput {
 
 export interface NativeFeed {
   next(): Begun;
+  /** Why it ended, if it did not end with its client. */
+  error(): Failure | null;
   stop(): void;
 }
 

@@ -1,5 +1,6 @@
 //! What happens again and again: observations, states, holders, leaders.
 use crate::desk::{Begun, Desk};
+use crate::failure::Failure;
 use crate::reply::Reply;
 use napi_derive::napi;
 use statestore::{ConnectionState, Error, Holding, Leader, Observation};
@@ -39,6 +40,19 @@ impl NativeFeed {
             Source::Holders(feed) => self.desk.submit(ACTION, feed.next(), Reply::HolderNews),
             Source::Leaders(feed) => self.desk.submit(ACTION, feed.next(), Reply::LeaderNews),
         }
+    }
+
+    /// Why it ended, if it did not end with its client.
+    #[napi]
+    pub fn error(&self) -> Option<Failure> {
+        let error = match &self.source {
+            Source::Observations(feed) => feed.error(),
+            Source::States(feed) => feed.error(),
+            Source::Holders(feed) => feed.error(),
+            Source::Leaders(feed) => feed.error(),
+        };
+        // A forked process gets the same failure from everything else.
+        error.ok().flatten().map(Failure::from)
     }
 
     /// Ends it, also for those who wait.
