@@ -52,7 +52,6 @@ export class Client extends EventEmitter implements Declared {
 
   /** Connects with settings for the native half. */
   static async connect(settings: object, signal: AbortSignal | undefined): Promise<Client> {
-    signal?.throwIfAborted();
     const operations = direct(() => new Operations((ring) => new native.NativeClient(settings, ring)));
     try {
       await operations.run(signal, () => operations.native.connect(), results.nothing);

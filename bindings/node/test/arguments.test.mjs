@@ -53,7 +53,6 @@ test("arguments of calls", async (t) => {
     assert.throws(call, TypeError, `${call}`);
   }
   assert.throws(() => client.lease("l", { duration: -1 }), rangeError("duration"));
-  await assert.rejects(client.scan("").next(), rangeError("pattern"));
   // The update read the key once before its function could return something wrong.
   assert.equal(client.counters().sent - sent, 1);
 });

@@ -1,0 +1,198 @@
+/** Calls: what goes in, what comes out, and how they end. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { test } from "node:test";
+import { CancelledError, ClosedError, connect, TimedOutError, UnreachableError } from "statestore";
+import { clientOf, serverOf } from "./system.mjs";
+
+test("strings are UTF-8, and any view of bytes is its bytes", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  await client.set("schlüssel", "größe");
+  assert.equal((await client.get(Buffer.from("schlüssel"))).value.toString(), "größe");
+  const memory = new Uint8Array([1, 2, 3, 4, 5]);
+  await client.set(memory.subarray(1, 3), memory.subarray(3));
+  const { value } = await client.get(new Uint8Array([2, 3]));
+  assert(Buffer.isBuffer(value));
+  assert.deepEqual([...value], [4, 5]);
+  const [both, none] = await client.getMany(new Set(["schlüssel", "nothing"]));
+  assert.equal(both.value.toString(), "größe");
+  assert.equal(none, null);
+});
+
+test("what is passed may change after the call", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  const key = Buffer.from("key");
+  const value = Buffer.from("value");
+  const set = client.set(key, value);
+  key.fill(0);
+  value.fill(0);
+  await set;
+  assert.equal((await client.get("key")).value.toString(), "value");
+});
+
+test("a large value comes back as it went", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  const value = Buffer.alloc(8 << 20, "0123456789abcdef-");
+  await client.set("large", value);
+  assert((await client.get("large")).value.equals(value));
+});
+
+test("a call without an answer ends at its time, or when its signal fires", async (t) => {
+  const server = await serverOf(t);
+  const client = await clientOf(t, server);
+  process.kill(server.pid, "SIGSTOP");
+  await assert.rejects(client.get("key", { timeout: 50 }), (error) => {
+    assert(error instanceof TimedOutError);
+    assert.deepEqual([error.code, error.outcome, error.retryable], ["TimedOut", "unknown", true]);
+    return true;
+  });
+
+  const controller = new AbortController();
+  const calls = [
+    client.get("key", { signal: controller.signal }),
+    client.set("key", "v", { signal: controller.signal }),
+    client.del("key", { signal: controller.signal }),
+    client.vdel("key", "v", { signal: controller.signal }),
+    client.getMany(["key"], { signal: controller.signal }),
+    client.observe("key", { signal: controller.signal }),
+    client.lock("lock", { signal: controller.signal }),
+    client.update("key", () => "v", { signal: controller.signal }),
+    client.scan("*", { signal: controller.signal }).next(),
+    client.lease("lock").holder({ signal: controller.signal }),
+    client.election("lock").campaign("v", { signal: controller.signal }),
+  ];
+  const reason = new Error("enough");
+  controller.abort(reason);
+  for (const result of await Promise.allSettled(calls)) {
+    assert.equal(result.status, "rejected");
+    assert(result.reason instanceof CancelledError, result.reason);
+    assert.equal(result.reason.cause, reason);
+  }
+  const { sent } = client.counters();
+  await assert.rejects(client.set("key", "v", { signal: controller.signal }), { code: "Cancelled", outcome: "not_done" });
+  assert.equal(client.counters().sent, sent, "a call whose signal has fired sends nothing");
+});
+
+test("a signal that fires after the end of its call does nothing, and holds nothing", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  const controller = new AbortController();
+  let listeners = 0;
+  const { addEventListener, removeEventListener } = controller.signal;
+  controller.signal.addEventListener = function (...args) {
+    listeners += 1;
+    return addEventListener.apply(this, args);
+  };
+  controller.signal.removeEventListener = function (...args) {
+    listeners -= 1;
+    return removeEventListener.apply(this, args);
+  };
+  await client.set("key", "value", { signal: controller.signal });
+  await client.get("key", { signal: controller.signal });
+  assert.equal(listeners, 0);
+  controller.abort();
+  assert.equal((await client.get("key")).value.toString(), "value");
+});
+
+test("update calls its function, which may take its time, until it wins", async (t) => {
+  const server = await serverOf(t);
+  const clients = await Promise.all([clientOf(t, server), clientOf(t, server), clientOf(t, server)]);
+  const add = (client) =>
+    client.update("count", async (old) => {
+      await new Promise(setImmediate);
+      return String(Number(old?.value ?? 0) + 1);
+    });
+  await Promise.all(clients.flatMap((client) => Array.from({ length: 5 }, () => add(client))));
+  assert.equal((await clients[0].get("count")).value.toString(), "15");
+});
+
+test("what the function of an update throws ends it, and the key stays", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  await client.set("key", "value");
+  const error = new Error("no");
+  await assert.rejects(client.update("key", () => { throw error; }), error);
+  await assert.rejects(client.update("key", () => Promise.reject(error)), error);
+  // A plain set is still allowed: nothing of an update has touched the key.
+  assert.equal((await client.set("key", "other")).applied, true);
+});
+
+test("an update can be given up while its function works", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  const controller = new AbortController();
+  let answer;
+  const update = client.update("key", () => {
+    controller.abort();
+    return new Promise((resolve) => (answer = resolve));
+  }, { signal: controller.signal });
+  await assert.rejects(update, CancelledError);
+  answer("late");
+  assert.equal(await client.get("key"), null);
+});
+
+test("withLock gives the lock back whatever its work does", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  assert.equal(await client.withLock("door", async (guard) => (guard.isValid() ? 7 : 0)), 7);
+  const error = new Error("no");
+  await assert.rejects(client.withLock("door", () => { throw error; }), error);
+  assert.equal(await client.lease("door").holder(), null);
+});
+
+test("closing ends what is under way, and refuses what comes later", async (t) => {
+  const server = await serverOf(t);
+  const client = await connect(server.url);
+  const observer = await client.observe("key");
+  const next = observer.next();
+  process.kill(server.pid, "SIGSTOP");
+  const calls = Promise.allSettled([client.get("key"), client.set("key", "v"), client.lock("door"), client.update("key", () => "x")]);
+  const closed = once(client, "state");
+  const closing = client.close();
+  assert.equal(client.close(), closing);
+  await closing;
+  for (const { reason } of await calls) {
+    assert(reason instanceof ClosedError, reason);
+  }
+  assert.equal(await next, undefined);
+  assert.deepEqual((await closed).map(({ is, reason }) => [is, reason.code]), [["closed", "Closed"]]);
+  assert.equal(client.state().is, "closed");
+  await assert.rejects(client.get("key"), { code: "Closed", outcome: "not_done" });
+  assert.throws(() => client.scan("*"), ClosedError);
+  assert.throws(() => client.lease("l"), ClosedError);
+  assert.throws(() => client.election("l"), ClosedError);
+  assert.throws(() => client.counters(), ClosedError);
+  client.ref().unref();
+  await client.close();
+});
+
+test("a connection that cannot be made rejects, and leaves nothing that runs", async () => {
+  await assert.rejects(connect("mqtt://127.0.0.1:1"), (error) => {
+    assert(error instanceof UnreachableError);
+    assert.equal(error.retryable, true);
+    return true;
+  });
+  await assert.rejects(connect("mqtt://127.0.0.1:1", { signal: AbortSignal.abort(new Error("enough")) }), { code: "Cancelled" });
+});
+
+test("states are told, the connection comes back, and observers learn that they missed something", async (t) => {
+  const server = await serverOf(t);
+  const client = await clientOf(t, server, { reconnectDelayMin: 1, reconnectDelayMax: 20 });
+  const states = [];
+  const reconnected = new Promise((resolve) => {
+    client.on("state", (state) => {
+      states.push(state.is);
+      if (state.is === "connected") {
+        resolve();
+      }
+    });
+  });
+  assert.deepEqual(client.state(), { is: "connected" });
+  const observer = await client.observe("key", { overflow: "all" });
+  const lost = once(client, "state");
+  await server.kill();
+  const [state] = await lost;
+  assert.equal(state.is, "reconnecting");
+  assert.equal(state.reason.retryable, true);
+  await serverOf(t, { port: server.port });
+  await reconnected;
+  assert.deepEqual([...new Set(states)], ["reconnecting", "connected"]);
+  assert.deepEqual(await observer.next(), { is: "resync" });
+  assert.equal(client.counters().reconnects, 1);
+});

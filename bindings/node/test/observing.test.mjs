@@ -1,0 +1,140 @@
+/** Observers: iteration, callbacks, back-pressure, ends. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { clientOf, serverOf } from "./system.mjs";
+
+test("a slow consumer of all is told what it missed, and memory stays bounded", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  const slow = await client.observe("key", { overflow: { all: 100 } });
+  const fast = await client.observe("key", { overflow: "all" });
+  let told = 0;
+  for (let i = 1; i <= 1000; i += 1) {
+    await client.set("key", String(i));
+    assert.equal((await fast.next()).value.toString(), String(i));
+  }
+  for await (const observation of slow) {
+    if (told === 0) {
+      assert.deepEqual(observation, { is: "lagged", count: 900 });
+    } else {
+      assert.equal(observation.value.toString(), String(900 + told));
+    }
+    told += 1;
+    if (told === 101) {
+      break;
+    }
+  }
+});
+
+test("a slow consumer of the latest sees the latest each time it looks", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  const [slow, fast] = [await client.observe("key"), await client.observe("key", { overflow: "all" })];
+  const seen = [];
+  let written = 0;
+  const write = async (count) => {
+    for (let i = 0; i < count; i += 1) {
+      written += 1;
+      await client.set("key", String(written));
+      // Both have been told of it then.
+      await fast.next();
+    }
+  };
+  await write(10);
+  for await (const { value } of slow) {
+    seen.push(Number(value));
+    if (seen.length === 4) {
+      break;
+    }
+    // Nothing was taken in advance while this one is at work.
+    await write(10);
+  }
+  assert.deepEqual(seen, [10, 20, 30, 40]);
+});
+
+test("leaving the loop ends the watch at the store", async (t) => {
+  const server = await serverOf(t);
+  const [client, writer] = [await clientOf(t, server), await clientOf(t, server)];
+  const observer = await client.observe("key");
+  await writer.set("key", "one");
+  for await (const observation of observer) {
+    assert.equal(observation.is, "set");
+    break;
+  }
+  assert.equal(await observer.next(), undefined);
+  assert.equal(observer.error(), null);
+  // It ends in the background; from some write on, nobody is told any more.
+  let before;
+  do {
+    before = client.counters().notifications;
+    await writer.set("key", "other");
+    await client.get("key");
+  } while (client.counters().notifications > before);
+});
+
+test("a callback is called with one observation at a time", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  const seen = [];
+  let running = 0;
+  let finish;
+  const finished = new Promise((resolve) => (finish = resolve));
+  const listener = async ({ value }) => {
+    running += 1;
+    assert.equal(running, 1);
+    seen.push(Number(value));
+    await new Promise(setImmediate);
+    running -= 1;
+    if (Number(value) === 5) {
+      finish();
+    }
+  };
+  const observer = await client.observe("key", listener, { overflow: "all" });
+  for (let i = 1; i <= 5; i += 1) {
+    await client.set("key", String(i));
+  }
+  await finished;
+  assert.deepEqual(seen, [1, 2, 3, 4, 5]);
+  observer.close();
+});
+
+test("an observer can be waited for by several, and each observation goes to one", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  const observer = await client.observe("key", { overflow: "all" });
+  const next = [observer.next(), observer.next(), observer.next()];
+  for (const value of ["1", "2", "3"]) {
+    await client.set("key", value);
+  }
+  assert.deepEqual((await Promise.all(next)).map(({ value }) => String(value)).sort(), ["1", "2", "3"]);
+});
+
+test("waiting for an observation can be given up, and none is lost by that", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  const observer = await client.observe("key", { overflow: "all" });
+  await assert.rejects(observer.next({ signal: AbortSignal.timeout(1) }), { code: "Cancelled" });
+  await client.set("key", "value");
+  assert.equal((await observer.next()).value.toString(), "value");
+  observer.close();
+  assert.equal(await observer.next(), undefined);
+});
+
+test("the holders of a lease and the leaders of an election can be followed", async (t) => {
+  const server = await serverOf(t);
+  const [a, b] = [await clientOf(t, server), await clientOf(t, server)];
+  const holders = await b.lease("door").observe();
+  assert.equal(await holders.next(), null);
+  const { guard } = await a.lease("door", { holder: "ann" }).acquire();
+  assert.equal((await holders.next()).holder.name.toString(), "ann");
+  await guard.release();
+  assert.equal(await holders.next(), null);
+  holders.close();
+  assert.equal(await holders.next(), undefined);
+
+  const leaders = await b.election("chief").observe();
+  assert.equal(await leaders.next(), null);
+  const leadership = await a.election("chief").campaign("10.0.0.1");
+  let leader = await leaders.next();
+  while (leader.value === null) {
+    leader = await leaders.next();
+  }
+  assert.equal(leader.value.toString(), "10.0.0.1");
+  assert.equal(leader.holder.clientId, a.clientId());
+  assert.equal(await leadership.resign(), "released");
+});

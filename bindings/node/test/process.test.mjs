@@ -1,0 +1,121 @@
+/** How a process with clients lives and ends. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { test } from "node:test";
+import { run, start } from "./child.mjs";
+import { clientOf, serverOf } from "./system.mjs";
+
+const ended = { exit: 0, complained: "" };
+
+test("an open client keeps the process alive", async (t) => {
+  const server = await serverOf(t);
+  const child = start(t, server, `
+    const client = await connect(url);
+    await client.observe("key", ({ value }) => {
+      console.log(String(value));
+      if (String(value) === "end") client.close();
+    }, { overflow: "all" });
+    console.log("ready");
+  `);
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  assert.equal((await lines.next()).value, "ready");
+  // Nothing but the client is there to keep it, and it hears of what others do, however late.
+  const other = await clientOf(t, server);
+  await other.set("key", "one");
+  assert.equal((await lines.next()).value, "one");
+  await other.set("key", "end");
+  assert.equal((await lines.next()).value, "end");
+  // It was closed, and nothing keeps it any more.
+  assert.deepEqual(await once(child, "exit"), [0, null]);
+});
+
+test("unref lets the process go, with calls under way too, and ref keeps it", async (t) => {
+  const server = await serverOf(t);
+  const code = `
+    const client = await connect(url);
+    const observer = await client.observe("key");
+    client.unref();
+    observer.next().then(() => console.log("never"));
+  `;
+  assert.deepEqual(await run(t, server, code), { ...ended, printed: "" });
+  assert.deepEqual(await run(t, server, `${code}
+    client.ref();
+    await client.set("key", "value");
+    await observer.next();
+    setImmediate(() => client.close());
+  `), { ...ended, printed: "never" });
+});
+
+test("a process ends in the middle of its calls", async (t) => {
+  const server = await serverOf(t);
+  const code = `
+    const client = await connect(url);
+    await client.observe("key", () => {}, { overflow: "all" });
+    for (let i = 0; i < 1000; i += 1) client.set("key", String(i)).catch(() => {});
+    client.lock("door").then((guard) => guard.signal);
+  `;
+  for (const end of ["process.exit(3);", "setImmediate(() => process.exit(3));", "await client.get('key'); process.exit(3);"]) {
+    const { exit, complained } = await run(t, server, code + end);
+    assert.deepEqual([exit, complained], [3, ""], end);
+  }
+});
+
+test("what a callback throws is an uncaught exception, and the observer goes on", async (t) => {
+  const server = await serverOf(t);
+  const { exit, printed } = await run(t, server, `
+    process.on("uncaughtException", (error) => console.log("uncaught", error.message));
+    process.on("unhandledRejection", (error) => console.log("unhandled", error.message));
+    const client = await connect(url);
+    let calls = 0;
+    await client.observe("key", ({ value }) => {
+      calls += 1;
+      if (calls === 3) setImmediate(() => client.close());
+      if (calls === 2) return Promise.reject(new Error(value));
+      throw new Error(value);
+    }, { overflow: "all" });
+    client.on("state", (state) => { throw new Error(state.is); });
+    for (const value of ["one", "two", "three"]) await client.set("key", value);
+  `);
+  assert.equal(exit, 0);
+  assert.deepEqual(printed.split("\n").sort(), ["uncaught closed", "uncaught one", "uncaught three", "unhandled two"]);
+  const without = await run(t, server, `
+    const client = await connect(url);
+    await client.observe("key", ({ value }) => { throw new Error("about " + value); });
+    await client.set("key", "one");
+  `);
+  assert.equal(without.exit, 1, "without a handler the process ends, as with any other listener");
+  assert.match(without.complained, /Error: about one/);
+});
+
+test("ESM and CommonJS share one module", async (t) => {
+  const { printed } = await run(t, await serverOf(t), `
+    import * as esm from "statestore";
+    import { createRequire } from "node:module";
+    const require = createRequire(process.cwd() + "/");
+    const cjs = require("statestore");
+    const missing = Object.keys(cjs).filter((name) => cjs[name] !== esm[name]);
+    console.log(Object.keys(cjs).length > 30, missing.length, require("statestore/testing").startServer !== undefined);
+  `);
+  assert.equal(printed, "true 0 true");
+});
+
+test("what the library logs goes to a function, without keys or values", async (t) => {
+  const server = await serverOf(t);
+  const { exit, printed } = await run(t, server, `
+    import { logTo } from "statestore";
+    const records = [];
+    logTo("TRACE", (record) => records.push(record));
+    const client = await connect(url);
+    await client.set("secret-key", "secret-value");
+    await client.close();
+    setImmediate(() => setImmediate(() => {
+      const text = JSON.stringify(records);
+      const levels = new Set(["ERROR", "WARN", "INFO", "DEBUG", "TRACE"]);
+      console.log(records.length > 0, text.includes("secret"), records.every(({ level, target, message }) =>
+        levels.has(level) && target.startsWith("statestore") && typeof message === "string"));
+      logTo(null);
+    }));
+  `);
+  assert.deepEqual([exit, printed], [0, "true false true"]);
+});
