@@ -385,6 +385,21 @@ fn memory_is_given_back_with_the_acknowledgements() {
     }
 }
 
+#[test]
+fn packet_identifiers_are_used_again() {
+    let mut bench = Bench::ready();
+    for round in 0..700 {
+        for number in 0..100 {
+            bench.publish(number, 9_000);
+        }
+        let publishes = bench.sent_publishes();
+        assert_eq!(publishes.len(), 100, "in round {round}");
+        for publish in publishes {
+            bench.acknowledge(publish.packet_id().unwrap());
+        }
+    }
+}
+
 /// One thing that happens to a session.
 #[derive(Debug, Clone)]
 enum Step {
