@@ -135,14 +135,20 @@ fn watches() {
     println!(
         "\n### Observed keys\n\n| keys | client's bytes per key | all renewed and read back after | per key |\n| --- | --- | --- | --- |"
     );
-    let server = RunningServer::start(Config::in_memory()).unwrap();
+    let mut config = Config::in_memory();
+    config.engine.max_watches_per_client = 50_000;
+    let server = RunningServer::start(config).unwrap();
     for keys in [1_000, 10_000, 50_000] {
         let runtime = runtime();
         let network = Cuttable {
             broker: server.addresses()[0],
             last: Arc::default(),
         };
-        let settings = Settings::new("127.0.0.1", network.broker.port()).platform(network.clone());
+        // Cut again and again, it would soon wait longer and longer before it connects.
+        let at_once = Duration::from_millis(1);
+        let settings = Settings::new("127.0.0.1", network.broker.port())
+            .reconnect_delay(at_once, at_once)
+            .platform(network.clone());
         let client = runtime.block_on(Client::connect(settings)).unwrap();
         let names: Vec<_> = (0..keys)
             .map(|number| format!("key:{number:012}"))
