@@ -107,6 +107,7 @@ pub use guard::Guard;
 pub use lock::{Acquisition, Election, Lease};
 pub use mailbox::Mailbox;
 pub use operation::Operation;
+pub use process::{PerProcess, forks};
 pub use scan::Scan;
 #[cfg(unix)]
 pub use signal::Signal;

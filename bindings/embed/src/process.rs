@@ -2,6 +2,7 @@
 use statestore::{Error, ErrorKind, Outcome};
 #[cfg(unix)]
 use std::sync::Once;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How often the memory of this process was forked on its way from the first one.
@@ -43,6 +44,47 @@ impl Process {
             "using a client after a fork",
             "it belongs to the parent process; connect a new one in this process",
         ))
+    }
+}
+
+/// How many forks lie between the first process that used this crate and this one. What was made at another number was
+/// inherited.
+pub fn forks() -> u32 {
+    Process::current().depth()
+}
+
+/// A value that each process has for itself: a forked child gets a new one instead of the inherited one, whose locks the
+/// threads of the parent may have held.
+#[derive(Debug)]
+pub struct PerProcess<T> {
+    mine: T,
+    make: fn() -> T,
+    child: OnceLock<Box<Self>>,
+}
+
+impl<T> PerProcess<T> {
+    /// The value of the first process, and how its children make theirs.
+    pub const fn new(mine: T, make: fn() -> T) -> Self {
+        Self {
+            mine,
+            make,
+            child: OnceLock::new(),
+        }
+    }
+
+    /// That of this process.
+    pub fn get(&self) -> &T {
+        self.of(Process::current())
+    }
+
+    pub(crate) fn of(&self, process: Process) -> &T {
+        let mut value = self;
+        for _ in 0..process.depth() {
+            value = value
+                .child
+                .get_or_init(|| Box::new(Self::new((value.make)(), value.make)));
+        }
+        &value.mine
     }
 }
 

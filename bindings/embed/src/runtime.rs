@@ -1,10 +1,10 @@
 //! The one runtime that all clients of a process share.
 use crate::executor::Executor;
-use crate::process::Process;
+use crate::process::{PerProcess, Process};
 use statestore::{Error, ErrorKind, Outcome};
 use std::cell::Cell;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
@@ -37,43 +37,26 @@ pub(crate) struct Lease {
     is_over: bool,
 }
 
-/// The runtime of one process.
-#[derive(Debug)]
-struct Slot {
-    running: Mutex<Running>,
-    /// That of its forked children. They do not touch this one, whose lock a thread of the parent may have held.
-    child: OnceLock<Box<Self>>,
-}
-
+/// The runtime, and how many clients it has.
 #[derive(Debug)]
 struct Running {
     runtime: Option<Arc<Runtime>>,
     clients: usize,
 }
 
-static FIRST: Slot = Slot::new();
+static RUNNING: PerProcess<Mutex<Running>> = PerProcess::new(Running::none(), Running::none);
 
-impl Slot {
-    const fn new() -> Self {
-        Self {
-            running: Mutex::new(Running {
-                runtime: None,
-                clients: 0,
-            }),
-            child: OnceLock::new(),
-        }
+impl Running {
+    const fn none() -> Mutex<Self> {
+        Mutex::new(Self {
+            runtime: None,
+            clients: 0,
+        })
     }
 
-    fn of(process: Process) -> &'static Self {
-        let mut slot = &FIRST;
-        for _ in 0..process.depth() {
-            slot = slot.child.get_or_init(|| Box::new(Self::new()));
-        }
-        slot
-    }
-
-    fn running(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn of(process: Process) -> MutexGuard<'static, Self> {
+        let running = RUNNING.of(process);
+        running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -81,7 +64,7 @@ impl Lease {
     /// Joins the runtime, which begins with the first client.
     pub(crate) fn take() -> Result<Self, Error> {
         let process = Process::current();
-        let mut running = Slot::of(process).running();
+        let mut running = Running::of(process);
         let runtime = match &running.runtime {
             Some(runtime) => Arc::clone(runtime),
             None => Arc::new(Runtime::start().map_err(|error| {
@@ -114,7 +97,7 @@ impl Lease {
         if std::mem::replace(&mut self.is_over, true) || !self.process.is_here() {
             return None;
         }
-        let mut running = Slot::of(self.process).running();
+        let mut running = Running::of(self.process);
         running.clients -= 1;
         if running.clients > 0 {
             return None;

@@ -73,14 +73,15 @@ impl Client {
     }
 
     /// As [`statestore::Client::update_async`]: `change` may take its time, as when a callback computes the new value.
-    pub fn update<F>(
+    pub fn update<F, C>(
         &self,
         key: Bytes,
         options: UpdateOptions,
-        change: impl FnMut(Option<Entry>) -> F + Send + 'static,
-    ) -> impl Future<Output = Result<UpdateOutcome, Error>> + Send + 'static
+        change: C,
+    ) -> impl Future<Output = Result<UpdateOutcome, Error>> + Send + 'static + use<F, C>
     where
         F: Future<Output = Option<Bytes>> + Send + 'static,
+        C: FnMut(Option<Entry>) -> F + Send + 'static,
     {
         let core = self.core().cloned();
         async move { core?.update_async(key, &options, change).await }

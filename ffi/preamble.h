@@ -1,0 +1,48 @@
+// The C ABI of the client for the Azure IoT Operations state store.
+//
+// This file is made from the sources of the library by scripts/header. Do not edit it.
+//
+// Status. Functions that can fail give an sst_status: SST_OK, or what kind of failure it is. Their last argument,
+// `error`, may be NULL; otherwise it gets an error object with a message, which the caller frees with sst_error_free(),
+// or NULL on success. An absent key, a condition that is not met, and a lease that somebody else has are results, not
+// errors.
+//
+// Owner. Every handle that a function gives through a pointer to a pointer belongs to the caller, who frees it with the
+// function of its type. It is NULL when the function fails. A handle in an argument is borrowed, as are all bytes,
+// texts and structs: the library copies what it keeps. A const pointer in a callback is borrowed for the call, another
+// one is the callback's to free.
+//
+// Handles. A handle is a number, not an address; nothing may be read or written through it. Using one that was freed
+// gives SST_INVALID_HANDLE, freeing it again does nothing. Freeing is possible at any time and on any thread, also in
+// callbacks. What a handle stands for lives as long as somebody needs it: freeing a client does not break its
+// observers. Data that a function gives without a handle of its own (sst_slice, texts) belongs to the handle that it
+// was asked of, and is gone with it.
+//
+// Bytes. Keys and values are any bytes, given as a pointer and a length. The pointer may be NULL if the length is 0.
+//
+// Options. A struct of options begins with `size`, which is set to the size of the struct; everything else may be zero,
+// which means the default: `sst_set_options options = { .size = sizeof options };`. Later versions add fields at the
+// end. A program that was compiled with an older header runs with a newer library; one with a newer header runs with an
+// older library as long as it leaves the new fields zero.
+//
+// Threads. Every function may be called on any thread, at the same time, with the same handles, unless it says
+// otherwise. The library has one thread for all connections, and one for the callbacks of each client that has
+// callbacks. They begin with the first client and end with the last one. No signals are touched.
+//
+// Blocking. A function that blocks says so, and has a twin with the suffix _async. That gives a callback its result
+// instead: exactly once if the function gave SST_OK, whatever happens; sst_operation_cancel() ends it early. Blocking
+// functions give SST_WRONG_THREAD on threads of the library, except in callbacks.
+//
+// Callbacks. A callback is a struct of a context, a function to call, and a function to drop the context. The functions
+// are called on the thread of the callbacks of the client, one after the other: never on the thread that handed them
+// over, never at the same time, never under a lock that the program could need. The context is dropped exactly once,
+// after the last call, also if the callback could not be taken over; only in that case it is dropped on the thread of
+// the caller, before the function returns. A callback may call every function of this library, also those that block,
+// except sst_client_close() for its own client. Other callbacks of the client wait meanwhile. It must return, and not
+// by longjmp() or a C++ exception.
+//
+// Forks. In a child process after fork(), handles of the parent give SST_FORKED, and freeing them does nothing. New
+// clients work.
+//
+// Bugs. Should the library find a bug of its own, the call gives SST_INTERNAL, and the client does nothing any more but
+// to be closed.

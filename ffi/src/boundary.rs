@@ -1,0 +1,55 @@
+//! Where C ends and Rust begins: errors and panics become a status.
+use crate::error::{self, sst_error};
+use crate::status::sst_status;
+use statestore_core::{Error, ErrorKind, Outcome};
+use statestore_embed::Client;
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The body of an export. `error` gets a new error object if it fails, and NULL if not; it may be NULL.
+pub(crate) fn status(
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+    body: impl FnOnce() -> Result<(), Error>,
+) -> sst_status {
+    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(panicked()));
+    error::give(error, result)
+}
+
+/// The body of an export that uses a client, which is unusable after a panic.
+pub(crate) fn with_client(
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+    client: impl FnOnce() -> Result<Client, Error>,
+    body: impl FnOnce(&Client) -> Result<(), Error>,
+) -> sst_status {
+    status(error, || {
+        let client = client()?;
+        catch_unwind(AssertUnwindSafe(|| body(&client))).unwrap_or_else(|_| {
+            client.poison();
+            Err(panicked())
+        })
+    })
+}
+
+/// The body of an export that gives a value; `otherwise` is what it gives when there is none.
+pub(crate) fn value<T>(otherwise: T, body: impl FnOnce() -> Result<T, Error>) -> T {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(value)) => value,
+        Ok(Err(_)) | Err(_) => otherwise,
+    }
+}
+
+/// The body of an export that gives nothing.
+pub(crate) fn run(body: impl FnOnce()) {
+    // There is nobody to tell, and the export has nothing that could be left half done.
+    let _ = catch_unwind(AssertUnwindSafe(body));
+}
+
+fn panicked() -> Error {
+    let reason = "a bug in the library; the client cannot be used any more";
+    Error::new(
+        ErrorKind::Internal,
+        Outcome::Unknown,
+        "a call of the library",
+        reason,
+    )
+}

@@ -1,0 +1,118 @@
+//! Bytes that the library hands out.
+use crate::boundary;
+use crate::error::sst_error;
+use crate::handle::{self, object};
+use crate::input;
+use crate::output::Out;
+use crate::status::sst_status;
+use bytes::Bytes;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// Bytes that belong to somebody else: the caller, or a handle.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct sst_slice {
+    /// The first byte; may be NULL if there is none.
+    pub data: *const c_void,
+    /// How many there are.
+    pub len: usize,
+}
+
+impl sst_slice {
+    pub(crate) const NONE: Self = Self {
+        data: ptr::null(),
+        len: 0,
+    };
+
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self {
+            data: bytes.as_ptr().cast(),
+            len: bytes.len(),
+        }
+    }
+}
+
+/// Bytes with a handle of their own. Opaque.
+pub struct sst_bytes;
+
+pub(crate) struct Owned(pub(crate) Bytes);
+
+object!(Owned, sst_bytes, 3, "bytes");
+
+/// Copies bytes, as for the result of a callback of sst_update().
+///
+/// Owner: `*bytes` is the caller's, freed with sst_bytes_free(), or handed over to the library. Thread: any. Blocks:
+/// no. NULL: `data` if `len` is 0, and `error`. Errors: SST_INVALID_ARGUMENT; `*bytes` is NULL then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_bytes_new(
+    data: *const c_void,
+    len: usize,
+    bytes: Option<&mut MaybeUninit<*mut sst_bytes>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || {
+        let bytes = Out::<Owned>::new(bytes, "bytes")?;
+        // SAFETY: the header asks for NULL or `len` bytes.
+        let data = unsafe { input::bytes(data, len, "data") }?;
+        bytes.give(Owned(Bytes::copy_from_slice(data)))
+    })
+}
+
+/// The bytes.
+///
+/// Owner: they belong to `bytes` and live as long as it. Thread: any. Blocks: no. NULL, and what are no bytes, gives
+/// none.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_bytes_slice(bytes: *const sst_bytes) -> sst_slice {
+    boundary::value(sst_slice::NONE, || {
+        Ok(sst_slice::of(&handle::get::<Owned>(bytes)?.0))
+    })
+}
+
+/// Frees bytes.
+///
+/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_bytes_free(bytes: *mut sst_bytes) {
+    boundary::run(|| drop(handle::free::<Owned>(bytes)));
+}
+
+/// Keys, in an order of their own. Opaque.
+pub struct sst_keys;
+
+pub(crate) struct Keys(pub(crate) Vec<Bytes>);
+
+object!(Keys, sst_keys, 4, "keys");
+
+/// How many keys there are.
+///
+/// Owner: `keys` is borrowed. Thread: any. Blocks: no. NULL, and what are no keys, gives 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_keys_len(keys: *const sst_keys) -> usize {
+    boundary::value(0, || Ok(handle::get::<Keys>(keys)?.0.len()))
+}
+
+/// The key at an index.
+///
+/// Owner: its bytes belong to `keys` and live as long as it. Thread: any. Blocks: no. NULL, what are no keys, and an
+/// index that is too large, give no bytes, which is never a key.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_keys_at(keys: *const sst_keys, index: usize) -> sst_slice {
+    boundary::value(sst_slice::NONE, || {
+        let keys = handle::get::<Keys>(keys)?;
+        Ok(keys
+            .0
+            .get(index)
+            .map_or(sst_slice::NONE, |key| sst_slice::of(key)))
+    })
+}
+
+/// Frees keys.
+///
+/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_keys_free(keys: *mut sst_keys) {
+    boundary::run(|| drop(handle::free::<Keys>(keys)));
+}

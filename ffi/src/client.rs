@@ -1,0 +1,265 @@
+//! Clients: connecting and closing.
+use crate::boundary;
+use crate::bytes::{Owned, sst_bytes};
+use crate::callback::{Callback, closure};
+use crate::error::{self, sst_error};
+use crate::handle::{self, object};
+use crate::input;
+use crate::operation::{begin, sst_operation, wait};
+use crate::output::Out;
+use crate::settings::{self, sst_settings};
+use crate::status::sst_status;
+use statestore_core::{Error, ErrorKind, Outcome, Settings};
+use statestore_embed::{Client, Wait};
+use std::ffi::{c_char, c_void};
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// A client of the state store: one connection, any number of requests at a time, any number of threads. Opaque.
+///
+/// Everything that was made from it keeps it open, until sst_client_close().
+pub struct sst_client;
+
+object!(Client, sst_client, 8, "a client");
+
+/// The client of a handle.
+pub(crate) fn get(client: *const sst_client) -> Result<Client, Error> {
+    Ok((*handle::get::<Client>(client)?).clone())
+}
+
+/// Is called when an operation without a result has ended. For what a callback may do see "Callbacks" at the top.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_done {
+    /// Handed to both functions.
+    pub context: *mut c_void,
+    /// Called once; may be NULL. `error` is borrowed for the call, and NULL if `status` is SST_OK.
+    pub call: Option<
+        unsafe extern "C" fn(context: *mut c_void, status: sst_status, error: *const sst_error),
+    >,
+    /// Called once after the last call, or instead of it; may be NULL.
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_done,
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error)
+);
+
+pub(crate) fn done(callback: &Callback<sst_on_done>, result: &Result<(), Error>) {
+    error::lend(result.as_ref().err(), |status, error| {
+        // SAFETY: a function of that type, with its context.
+        callback.call(|call, context| unsafe { call(context, status, error) });
+    });
+}
+
+/// Is called with a new client. For what a callback may do see "Callbacks" at the top.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_client {
+    /// Handed to both functions.
+    pub context: *mut c_void,
+    /// Called once; may be NULL, in which case the client is freed. `client` belongs to whom is called, and is NULL
+    /// unless `status` is SST_OK. `error` is borrowed for the call, and NULL if `status` is SST_OK.
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            status: sst_status,
+            error: *const sst_error,
+            client: *mut sst_client,
+        ),
+    >,
+    /// Called once after the last call, or instead of it; may be NULL.
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_client,
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *mut sst_client)
+);
+
+/// The settings of a URL, or of the environment for NULL, changed by those of the caller.
+///
+/// # Safety As [`input::text`] and [`settings::apply`] ask.
+unsafe fn read(url: *const c_char, given: *const sst_settings) -> Result<Settings, Error> {
+    // SAFETY: by the contract.
+    let settings = match unsafe { input::text(url, "url") } {
+        Ok(Some(url)) => Settings::from_url(url)?,
+        Ok(None) => Settings::from_environment()?,
+        Err(_) => {
+            return Err(Error::new(
+                ErrorKind::InvalidSettings,
+                Outcome::NotDone,
+                "reading the URL",
+                "it is not UTF-8",
+            ));
+        }
+    };
+    // SAFETY: by the contract.
+    unsafe { settings::apply(settings, given) }
+}
+
+/// Connects, and waits until the broker has accepted the connection and its subscriptions.
+///
+/// `url` is mqtt://[user[:password]@]host[:port], mqtts://… for TLS, or unix://…/path, with parameters as
+/// docs/connecting.md has them. NULL takes the settings from the environment: AIO_BROKER_HOSTNAME and the others that
+/// pods of Azure IoT Operations have. What `settings` has goes before both.
+///
+/// Owner: `*client` is the caller's, freed with sst_client_free(); everything else is borrowed for the call. Thread:
+/// any. Blocks: until it is connected, or one attempt failed. NULL: `url`, `settings` and `error`. Errors:
+/// SST_UNREACHABLE, SST_CONNECTION_REFUSED, SST_NOT_AUTHENTICATED, SST_UNTRUSTED, SST_INVALID_SETTINGS,
+/// SST_INVALID_ARGUMENT; `*client` is NULL then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_connect(
+    url: *const c_char,
+    settings: *const sst_settings,
+    client: Option<&mut MaybeUninit<*mut sst_client>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || {
+        let to = Out::<Client>::new(client, "client")?;
+        // SAFETY: the header asks for a text, and for a struct with its size.
+        let client = Client::new(unsafe { read(url, settings) }?)?;
+        wait(&client, "connecting", client.connect())?;
+        to.give(client)
+    })
+}
+
+/// Begins to connect. See sst_connect().
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+/// borrowed for the call. Thread: any. Blocks: no. NULL: `url`, `settings`, `operation` and `error`. Errors:
+/// SST_INVALID_SETTINGS, SST_INVALID_ARGUMENT; the callback is not called then, its context is dropped before this
+/// returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_connect_async(
+    url: *const c_char,
+    settings: *const sst_settings,
+    callback: sst_on_client,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::status(error, || {
+        // SAFETY: the header asks for a text, and for a struct with its size.
+        let client = Client::new(unsafe { read(url, settings) }?)?;
+        let (connecting, connected) = (client.connect(), client.clone());
+        begin(
+            &client,
+            "connecting",
+            connecting,
+            callback,
+            operation,
+            |callback, result| {
+                let made = result.and_then(|()| handle::new(connected));
+                error::lend(made.as_ref().err(), |status, error| {
+                    let client = made.as_ref().map_or(ptr::null_mut(), |client| *client);
+                    let mut is_taken = false;
+                    callback.call(|call, context| {
+                        is_taken = true;
+                        // SAFETY: a function of that type, with its context.
+                        unsafe { call(context, status, error, client) }
+                    });
+                    if !is_taken {
+                        handle::free::<Client>(client);
+                    }
+                });
+            },
+        )
+    })
+}
+
+/// Closes a client and waits until its last callback has returned: every operation that is under way ends, at the
+/// latest with SST_CLOSED, and nothing of the client runs any more. With the last client of the process, the threads of
+/// the library end. Closing again does nothing.
+///
+/// Owner: `client` is borrowed and still to be freed. Thread: any but that of the callbacks. Blocks: until all is done,
+/// which is a moment unless a callback takes its time. NULL: `error`. Errors: SST_WRONG_THREAD in a callback of this
+/// client, and nothing happens; SST_INVALID_HANDLE, SST_FORKED.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_client_close(
+    client: *const sst_client,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || get(client),
+        |client| {
+            let closed = client.close(Wait::default());
+            closed.map_err(|stopped| stopped.into_error("closing the client"))
+        },
+    )
+}
+
+/// Begins to close a client. See sst_client_close(). This may be called in a callback, since nothing waits for
+/// callbacks.
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+/// Blocks: no. NULL: `operation` and `error`. Errors: SST_CLOSED if it is closed already, SST_INVALID_HANDLE,
+/// SST_FORKED; the callback is not called then, its context is dropped before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_client_close_async(
+    client: *const sst_client,
+    callback: sst_on_done,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || get(client),
+        |client| {
+            begin(
+                client,
+                "closing the client",
+                client.close_async(),
+                callback,
+                operation,
+                |callback, result| done(callback, &result),
+            )
+        },
+    )
+}
+
+/// Frees a client. Unless it was closed, it is closed in the background as soon as nothing that was made from it is
+/// left.
+///
+/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_client_free(client: *mut sst_client) {
+    boundary::run(|| drop(handle::free::<Client>(client)));
+}
+
+/// The MQTT client id, as UTF-8.
+///
+/// Owner: `*id` is the caller's, freed with sst_bytes_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
+/// SST_CLOSED, SST_INVALID_HANDLE, SST_FORKED; `*id` is NULL then.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_client_id(
+    client: *const sst_client,
+    id: Option<&mut MaybeUninit<*mut sst_bytes>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || get(client),
+        |client| {
+            let id = Out::<Owned>::new(id, "id")?;
+            id.give(Owned(client.core()?.client_id().into()))
+        },
+    )
+}
+
+/// Panics behind the boundary, to test that. Only in builds with the feature `test-panic`.
+///
+/// Thread: any. Blocks: no. NULL: `error`. Errors: SST_INTERNAL, always; the client is unusable afterwards.
+///
+/// cbindgen:ignore
+#[cfg(feature = "test-panic")]
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_test_panic(
+    client: *const sst_client,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(error, || get(client), |_| panic!("injected"))
+}

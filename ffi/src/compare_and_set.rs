@@ -1,0 +1,136 @@
+//! Replacing an expected value.
+use crate::boundary;
+use crate::bytes::sst_slice;
+use crate::callback::Callback;
+use crate::client::{self, sst_client};
+use crate::error::sst_error;
+use crate::hlc::sst_hlc;
+use crate::input;
+use crate::operation::{begin, sst_operation, wait};
+use crate::status::sst_status;
+use crate::update::{self, Results, sst_on_update, sst_update_options, sst_update_result};
+use bytes::Bytes;
+use statestore_core::{Entry, Error, UpdateOptions, UpdateOutcome};
+use statestore_embed::Client;
+use std::ffi::c_void;
+use std::future::ready;
+use std::mem::MaybeUninit;
+
+/// # Safety `expected` is NULL or points to a slice as [`input::bytes`] asks for.
+unsafe fn expected(expected: *const sst_slice) -> Result<Option<Bytes>, Error> {
+    if expected.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: by the contract.
+    let bytes = unsafe {
+        let slice = expected.read();
+        input::bytes(slice.data, slice.len, "expected")
+    }?;
+    Ok(Some(Bytes::copy_from_slice(bytes)))
+}
+
+fn replace(
+    client: &Client,
+    key: &[u8],
+    expected: Option<Bytes>,
+    value: &[u8],
+    options: UpdateOptions,
+) -> impl Future<Output = Result<UpdateOutcome, Error>> + Send + 'static + use<> {
+    let value = Bytes::copy_from_slice(value);
+    client.update(
+        Bytes::copy_from_slice(key),
+        options,
+        move |old: Option<Entry>| {
+            let is_expected = old.map(|old| old.value) == expected;
+            ready(is_expected.then(|| value.clone()))
+        },
+    )
+}
+
+/// Replaces the value of a key if it holds the expected one; NULL for `expected` means that the key must be absent.
+/// This is sst_update() without a callback, with the same fence.
+///
+/// Owner: `*version`, that of the new value, is the caller's, freed with sst_hlc_free(), NULL if nothing changed;
+/// everything else is borrowed for the call. Thread: any. Blocks: until it is done, at most for the time-out. NULL:
+/// `expected`, `value` if `value_len` is 0, `options`, `result`, `version` and `error`. Errors: as sst_update();
+/// `*result` is SST_UPDATE_FAILED and `*version` NULL then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_compare_and_set(
+    client: *const sst_client,
+    key: *const c_void,
+    key_len: usize,
+    expected: *const sst_slice,
+    value: *const c_void,
+    value_len: usize,
+    options: *const sst_update_options,
+    result: Option<&mut MaybeUninit<sst_update_result>>,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let results = Results::new(result, version);
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
+            let (key, value) = unsafe {
+                (
+                    input::bytes(key, key_len, "key")?,
+                    input::bytes(value, value_len, "value")?,
+                )
+            };
+            // SAFETY: the header asks for NULL or a slice, and for a struct with its size.
+            let (expected, options) =
+                unsafe { (self::expected(expected)?, update::options(options)?) };
+            let replace = replace(client, key, expected, value, options);
+            results.give(&wait(client, "replacing", replace)?)
+        },
+    )
+}
+
+/// Begins to replace the value of a key. See sst_compare_and_set().
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+/// borrowed for the call. Thread: any. Blocks: no. NULL: `expected`, `value` if `value_len` is 0, `options`,
+/// `operation` and `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then,
+/// its context is dropped before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_compare_and_set_async(
+    client: *const sst_client,
+    key: *const c_void,
+    key_len: usize,
+    expected: *const sst_slice,
+    value: *const c_void,
+    value_len: usize,
+    options: *const sst_update_options,
+    callback: sst_on_update,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
+            let (key, value) = unsafe {
+                (
+                    input::bytes(key, key_len, "key")?,
+                    input::bytes(value, value_len, "value")?,
+                )
+            };
+            // SAFETY: the header asks for NULL or a slice, and for a struct with its size.
+            let (expected, options) =
+                unsafe { (self::expected(expected)?, update::options(options)?) };
+            let replace = replace(client, key, expected, value, options);
+            begin(
+                client,
+                "replacing",
+                replace,
+                callback,
+                operation,
+                update::tell,
+            )
+        },
+    )
+}

@@ -1,0 +1,110 @@
+//! What a client has seen so far.
+use crate::boundary;
+use crate::client::{self, sst_client};
+use crate::error::sst_error;
+use crate::input;
+use crate::status::sst_status;
+use std::mem::{MaybeUninit, size_of};
+use std::ptr;
+
+/// Counts since the client was made. Set `size` to sizeof(sst_counters) before the call.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct sst_counters {
+    /// sizeof(sst_counters).
+    pub size: usize,
+    /// Requests sent; one that is sent again in a new session counts again.
+    pub sent: u64,
+    /// Responses that a request waited for.
+    pub completed: u64,
+    /// Requests whose time was up.
+    pub timed_out: u64,
+    /// Requests that the broker refused or that could not be sent.
+    pub failed: u64,
+    /// Requests sent again after a reconnect.
+    pub resent: u64,
+    /// Connections that were made again.
+    pub reconnects: u64,
+    /// Newer service account tokens that the broker accepted over a live connection.
+    pub reauthentications: u64,
+    /// Reconnects at which the broker had no session any more.
+    pub sessions_lost: u64,
+    /// Connections that this client closed because the broker broke the protocol.
+    pub protocol_errors: u64,
+    /// Responses for which no request waited.
+    pub unmatched_responses: u64,
+    /// Received timestamps that were too far ahead of the local clock and were not taken over.
+    pub clock_skews: u64,
+    /// Notifications of watched keys.
+    pub notifications: u64,
+    /// Notifications that were not newer than the one before, or came for a key that is not watched.
+    pub stale_notifications: u64,
+    /// Messages that are neither responses nor notifications.
+    pub malformed_messages: u64,
+    /// Requests that were sent and not answered yet.
+    pub in_flight: u64,
+    /// Requests that wait to be sent.
+    pub queued: u64,
+}
+
+/// Fills `counters`, as far as its `size` says that there is room; what this version does not know becomes zero.
+///
+/// Owner: `counters` is the caller's. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_ARGUMENT for NULL or
+/// a size that cannot be, SST_CLOSED, SST_INVALID_HANDLE, SST_FORKED; `counters` is not changed then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_client_counters(
+    client: *const sst_client,
+    counters: *mut sst_counters,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            if counters.is_null() {
+                return Err(input::null("counters"));
+            }
+            // SAFETY: it is not NULL, and the header asks for a struct that begins with its size.
+            let size = unsafe { counters.cast::<usize>().read_unaligned() };
+            if size < size_of::<usize>() || isize::try_from(size).is_err() {
+                let reason = format!("its field `size` is {size}; set it to sizeof(sst_counters)");
+                return Err(input::invalid("counters", reason));
+            }
+            let seen = client.counters()?;
+            let known = sst_counters {
+                size,
+                sent: seen.sent,
+                completed: seen.completed,
+                timed_out: seen.timed_out,
+                failed: seen.failed,
+                resent: seen.resent,
+                reconnects: seen.reconnects,
+                reauthentications: seen.reauthentications,
+                sessions_lost: seen.sessions_lost,
+                protocol_errors: seen.protocol_errors,
+                unmatched_responses: seen.unmatched_responses,
+                clock_skews: seen.clock_skews,
+                notifications: seen.notifications,
+                stale_notifications: seen.stale_notifications,
+                malformed_messages: seen.malformed_messages,
+                in_flight: seen.in_flight,
+                queued: seen.queued,
+            };
+            let common = size.min(size_of::<sst_counters>());
+            // SAFETY: the header asks for `size` bytes, of which the first are filled from a struct that is at least as long
+            // as they are, and the rest become zero.
+            unsafe {
+                ptr::copy_nonoverlapping(
+                    (&raw const known).cast::<u8>(),
+                    counters.cast::<u8>(),
+                    common,
+                );
+                counters
+                    .cast::<u8>()
+                    .add(common)
+                    .write_bytes(0, size - common);
+            }
+            Ok(())
+        },
+    )
+}

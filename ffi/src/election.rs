@@ -1,0 +1,289 @@
+//! Elections: a lock whose holder proclaims a value.
+use crate::boundary;
+use crate::callback::Callback;
+use crate::client::{self, sst_client};
+use crate::error::sst_error;
+use crate::guard::{self, Guarded, sst_guard, sst_on_guard};
+use crate::handle::{self, object};
+use crate::hlc::sst_hlc;
+use crate::input;
+use crate::leader::{self, Leads, sst_leader, sst_on_leader};
+use crate::lease;
+use crate::lock::{self, sst_lock_options};
+use crate::operation::{begin, sst_operation, wait};
+use crate::output::{self, Out};
+use crate::set::{self, sst_on_set, sst_set_result};
+use crate::status::sst_status;
+use crate::subscription::{self, sst_subscription};
+use bytes::Bytes;
+use statestore_core::{Error, Leader};
+use statestore_embed::{Client, Election};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
+/// An election by its name. Opaque.
+///
+/// The name is the key of a lock, and whoever holds the lock is the leader. The key `{name}/leader` holds what it
+/// proclaims.
+pub struct sst_election;
+
+struct Named {
+    election: Election,
+    client: Client,
+}
+
+object!(Named, sst_election, 17, "an election");
+
+/// Prepares an election. Nothing is sent.
+///
+/// Owner: `*election` is the caller's, freed with sst_election_free(); everything else is borrowed for the call.
+/// Thread: any. Blocks: no. NULL: `options` and `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; `*election` is NULL
+/// then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_election_new(
+    client: *const sst_client,
+    name: *const c_void,
+    name_len: usize,
+    options: *const sst_lock_options,
+    election: Option<&mut MaybeUninit<*mut sst_election>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            let to = Out::<Named>::new(election, "election")?;
+            // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
+            let (name, options) = unsafe {
+                (
+                    input::bytes(name, name_len, "name")?,
+                    lock::options(options)?,
+                )
+            };
+            to.give(Named {
+                election: client.election(name, &options)?,
+                client: client.clone(),
+            })
+        },
+    )
+}
+
+fn client_of(election: *const sst_election) -> Result<Client, Error> {
+    Ok(handle::get::<Named>(election)?.client.clone())
+}
+
+/// Waits until it is elected, and proclaims a value.
+///
+/// Owner: `*guard` is the caller's, freed with sst_guard_free(), which resigns; `value` is borrowed for the call.
+/// Thread: any. Blocks: until it is elected, or the time to wait is over. NULL: `value` if `value_len` is 0, and
+/// `error`. Errors: as sst_lock(); `*guard` is NULL then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_election_campaign(
+    election: *const sst_election,
+    value: *const c_void,
+    value_len: usize,
+    guard: Option<&mut MaybeUninit<*mut sst_guard>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || client_of(election),
+        |client| {
+            let to = Out::<Guarded>::new(guard, "guard")?;
+            // SAFETY: the header asks for NULL or `value_len` bytes.
+            let value = Bytes::copy_from_slice(unsafe { input::bytes(value, value_len, "value") }?);
+            let campaign = handle::get::<Named>(election)?.election.campaign(value);
+            to.give(Guarded::new(wait(client, "campaigning", campaign)?, client))
+        },
+    )
+}
+
+/// Begins to campaign. See sst_election_campaign(). Cancelling the operation gives up.
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); `value` is borrowed
+/// for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `operation` and `error`. Errors:
+/// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
+/// this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_election_campaign_async(
+    election: *const sst_election,
+    value: *const c_void,
+    value_len: usize,
+    callback: sst_on_guard,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client_of(election),
+        |client| {
+            // SAFETY: the header asks for NULL or `value_len` bytes.
+            let value = Bytes::copy_from_slice(unsafe { input::bytes(value, value_len, "value") }?);
+            let campaign = handle::get::<Named>(election)?.election.campaign(value);
+            begin(
+                client,
+                "campaigning",
+                campaign,
+                callback,
+                operation,
+                guard::tell(client),
+            )
+        },
+    )
+}
+
+/// Replaces the value that the leader proclaims.
+///
+/// Owner: `*version`, that of the record, is the caller's, freed with sst_hlc_free(); everything else is borrowed for
+/// the call. Thread: any. Blocks: until the answer. NULL: `value` if `value_len` is 0, `result`, `version` and `error`.
+/// Errors: SST_INVALID_ARGUMENT if the guard is that of a lock, and as sst_guard_set(); `*result` is SST_SET_FAILED and
+/// `*version` NULL then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_guard_proclaim(
+    guard: *const sst_guard,
+    value: *const c_void,
+    value_len: usize,
+    result: Option<&mut MaybeUninit<sst_set_result>>,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let results = set::Results::new(result, version);
+    boundary::with_client(
+        error,
+        || guard::client_of(guard),
+        |client| {
+            // SAFETY: the header asks for NULL or `value_len` bytes.
+            let value = Bytes::copy_from_slice(unsafe { input::bytes(value, value_len, "value") }?);
+            results.give(&wait(
+                client,
+                "proclaiming",
+                guard::get(guard)?.proclaim(value),
+            )?)
+        },
+    )
+}
+
+/// Begins to replace the value that the leader proclaims. See sst_guard_proclaim().
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); `value` is borrowed
+/// for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `operation` and `error`. Errors:
+/// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
+/// this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_guard_proclaim_async(
+    guard: *const sst_guard,
+    value: *const c_void,
+    value_len: usize,
+    callback: sst_on_set,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || guard::client_of(guard),
+        |client| {
+            // SAFETY: the header asks for NULL or `value_len` bytes.
+            let value = Bytes::copy_from_slice(unsafe { input::bytes(value, value_len, "value") }?);
+            let proclaim = guard::get(guard)?.proclaim(value);
+            begin(
+                client,
+                "proclaiming",
+                proclaim,
+                callback,
+                operation,
+                set::tell,
+            )
+        },
+    )
+}
+
+/// Who leads now; `*leader` is NULL if nobody does.
+///
+/// Owner: `*leader` is the caller's, freed with sst_leader_free(). Thread: any. Blocks: until the answer. NULL:
+/// `error`. Errors: as sst_lease_holder(); `*leader` is NULL then.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_election_leader(
+    election: *const sst_election,
+    leader: Option<&mut MaybeUninit<*mut sst_leader>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || client_of(election),
+        |client| {
+            let to = Out::<Leads>::new(leader, "leader")?;
+            let leader = handle::get::<Named>(election)?.election.leader();
+            let leader = wait(client, "asking for a leader", leader)?;
+            output::give(Some(to), leader.map(Leads))
+        },
+    )
+}
+
+/// Begins to ask who leads. See sst_election_leader().
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_election_leader_async(
+    election: *const sst_election,
+    callback: sst_on_leader,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client_of(election),
+        |client| {
+            let leader = handle::get::<Named>(election)?.election.leader();
+            begin(
+                client,
+                "asking for a leader",
+                leader,
+                callback,
+                operation,
+                leader::tell,
+            )
+        },
+    )
+}
+
+/// Has a callback told who leads: at first who does now, then each time when somebody else does, or nobody, or when the
+/// leader proclaims another value. A call with an error is followed by others.
+///
+/// Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). `election`
+/// may be freed. Thread: any. Blocks: until the store has begun the watches. NULL: `subscription` and `error`. Errors:
+/// as sst_observe(); the callback is not called then, its context is dropped before this returns, and `*subscription`
+/// is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_election_observe(
+    election: *const sst_election,
+    callback: sst_on_leader,
+    subscription: Option<&mut MaybeUninit<*mut sst_subscription>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client_of(election),
+        |client| {
+            let observe = handle::get::<Named>(election)?.election.observe();
+            let feed = wait(client, "observing an election", observe)?;
+            let tell = move |leader: Option<Result<Option<Leader>, Error>>| {
+                leader::tell(&callback, leader.unwrap_or_else(|| Err(lease::ended())));
+            };
+            subscription::begin(client, &feed, subscription, tell)
+        },
+    )
+}
+
+/// Frees an election. The lead is held on by its guard, if it was won.
+///
+/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_election_free(election: *mut sst_election) {
+    boundary::run(|| drop(handle::free::<Named>(election)));
+}

@@ -1,0 +1,123 @@
+//! Stored values with their versions.
+use crate::boundary;
+use crate::bytes::sst_slice;
+use crate::error::sst_error;
+use crate::handle::{self, object};
+use crate::hlc::{Timestamp, sst_hlc};
+use crate::input;
+use crate::output::Out;
+use crate::status::sst_status;
+use statestore_core::Entry;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::Arc;
+
+/// A stored value with its version. Opaque.
+pub struct sst_entry;
+
+pub(crate) struct Stored(pub(crate) Entry);
+
+object!(Stored, sst_entry, 6, "an entry");
+
+/// Lends an entry for the time of a call; NULL for none.
+pub(crate) fn lend(entry: Option<Entry>, call: impl FnOnce(*const sst_entry)) {
+    let handle = entry.map_or(ptr::null_mut(), |entry| {
+        handle::new(Stored(entry)).unwrap_or(ptr::null_mut())
+    });
+    call(handle);
+    handle::free::<Stored>(handle);
+}
+
+/// The value.
+///
+/// Owner: its bytes belong to `entry` and live as long as it. Thread: any. Blocks: no. NULL, and what is no entry,
+/// gives none.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_entry_value(entry: *const sst_entry) -> sst_slice {
+    boundary::value(sst_slice::NONE, || {
+        Ok(sst_slice::of(&handle::get::<Stored>(entry)?.0.value))
+    })
+}
+
+/// The version that the SET which stored it returned.
+///
+/// Owner: `*version` is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
+/// SST_INVALID_ARGUMENT, SST_INVALID_HANDLE; `*version` is NULL then.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_entry_version(
+    entry: *const sst_entry,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || {
+        let version = Out::<Timestamp>::new(version, "version")?;
+        version.give(Timestamp::new(&handle::get::<Stored>(entry)?.0.version))
+    })
+}
+
+/// Another handle of the same entry, for keeping one that is borrowed. The value is not copied.
+///
+/// Owner: the result is the caller's, freed with sst_entry_free(). Thread: any. Blocks: no. NULL, and what is no entry,
+/// gives NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_entry_clone(entry: *const sst_entry) -> *mut sst_entry {
+    boundary::value(ptr::null_mut(), || {
+        handle::share::<Stored>(Arc::clone(&handle::get::<Stored>(entry)?))
+    })
+}
+
+/// Frees an entry.
+///
+/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_entry_free(entry: *mut sst_entry) {
+    boundary::run(|| drop(handle::free::<Stored>(entry)));
+}
+
+/// The results of sst_get_many(), in the order of its keys. Opaque.
+pub struct sst_entries;
+
+pub(crate) struct Entries(pub(crate) Vec<Option<Entry>>);
+
+object!(Entries, sst_entries, 7, "entries");
+
+/// How many results there are: as many as there were keys.
+///
+/// Owner: `entries` is borrowed. Thread: any. Blocks: no. NULL, and what are no entries, gives 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_entries_len(entries: *const sst_entries) -> usize {
+    boundary::value(0, || Ok(handle::get::<Entries>(entries)?.0.len()))
+}
+
+/// The entry of the key at an index; `*entry` is NULL if the key is absent.
+///
+/// Owner: `*entry` is the caller's, freed with sst_entry_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
+/// SST_INVALID_ARGUMENT if the index is too large, SST_INVALID_HANDLE; `*entry` is NULL then.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_entries_at(
+    entries: *const sst_entries,
+    index: usize,
+    entry: Option<&mut MaybeUninit<*mut sst_entry>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || {
+        let to = Out::<Stored>::new(entry, "entry")?;
+        let entries = handle::get::<Entries>(entries)?;
+        let Some(entry) = entries.0.get(index) else {
+            let count = entries.0.len();
+            return Err(input::invalid("index", format!("it is {index} of {count}")));
+        };
+        match entry {
+            Some(entry) => to.give(Stored(entry.clone())),
+            None => Ok(()),
+        }
+    })
+}
+
+/// Frees entries. Those that sst_entries_at() gave stay.
+///
+/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_entries_free(entries: *mut sst_entries) {
+    boundary::run(|| drop(handle::free::<Entries>(entries)));
+}

@@ -1,0 +1,151 @@
+//! Error objects.
+use crate::boundary;
+use crate::handle::{self, object};
+use crate::status::sst_status;
+use statestore_core::{Error, Outcome};
+use std::ffi::{CString, c_char};
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::Arc;
+
+/// Why a call failed. Opaque.
+pub struct sst_error;
+
+/// Whether what failed may have happened nevertheless.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum sst_outcome {
+    /// It certainly did not happen: it never left, or it was refused.
+    SST_NOT_DONE = 0,
+    /// It may have happened or may still happen: it left, and no response came.
+    SST_UNKNOWN = 1,
+}
+
+pub(crate) struct Failure {
+    error: Error,
+    message: CString,
+}
+
+object!(Failure, sst_error, 1, "an error");
+
+/// A handle of an error, NULL if there is none left.
+pub(crate) fn new(error: &Error) -> *mut sst_error {
+    // The message has no NUL, since what comes from outside is escaped in it.
+    let message = CString::new(error.to_string().replace('\0', "\u{fffd}")).unwrap_or_default();
+    let failure = Failure {
+        error: error.clone(),
+        message,
+    };
+    handle::new(failure).unwrap_or(ptr::null_mut())
+}
+
+/// Writes the error of a result, if there is one and somebody wants it, and gives the status.
+pub(crate) fn give(
+    to: Option<&mut MaybeUninit<*mut sst_error>>,
+    result: Result<(), Error>,
+) -> sst_status {
+    let status = match &result {
+        Ok(()) => sst_status::SST_OK,
+        Err(error) => error.kind().into(),
+    };
+    if let Some(to) = to {
+        to.write(result.err().map_or(ptr::null_mut(), |error| new(&error)));
+    }
+    status
+}
+
+/// The parts of a result: what there is, or the default, and why it failed.
+pub(crate) fn split<T: Default>(result: Result<T, Error>) -> (T, Option<Error>) {
+    match result {
+        Ok(value) => (value, None),
+        Err(error) => (T::default(), Some(error)),
+    }
+}
+
+/// Lends an error for the time of a call.
+pub(crate) fn lend(error: Option<&Error>, call: impl FnOnce(sst_status, *const sst_error)) {
+    let handle = error.map_or(ptr::null_mut(), new);
+    let status = error.map_or(sst_status::SST_OK, |error| error.kind().into());
+    call(status, handle);
+    handle::free::<Failure>(handle);
+}
+
+/// The status that the failed call returned.
+///
+/// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL gives SST_INVALID_ARGUMENT, what is no error
+/// SST_INVALID_HANDLE.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_error_status(error: *const sst_error) -> sst_status {
+    boundary::value(sst_status::SST_INTERNAL, || {
+        Ok(match handle::get::<Failure>(error) {
+            Ok(failure) => failure.error.kind().into(),
+            Err(error) => error.kind().into(),
+        })
+    })
+}
+
+/// What was tried, on what, and why it failed, in English, as UTF-8.
+///
+/// Owner: the text belongs to `error` and lives as long as it. Thread: any. Blocks: no. NULL: gives "". Errors: "" if
+/// `error` is no error.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_error_message(error: *const sst_error) -> *const c_char {
+    boundary::value(c"".as_ptr(), || {
+        Ok(handle::get::<Failure>(error)?.message.as_ptr())
+    })
+}
+
+/// Whether what failed may have happened nevertheless.
+///
+/// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL, and what is no error, gives SST_UNKNOWN.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_error_outcome(error: *const sst_error) -> sst_outcome {
+    boundary::value(sst_outcome::SST_UNKNOWN, || {
+        Ok(match handle::get::<Failure>(error)?.error.outcome() {
+            Outcome::NotDone => sst_outcome::SST_NOT_DONE,
+            Outcome::Unknown => sst_outcome::SST_UNKNOWN,
+        })
+    })
+}
+
+/// Whether the same call may succeed later without anything being changed by hand. Whether repeating it is safe depends
+/// on the outcome and on the operation.
+///
+/// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL, and what is no error, gives false.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_error_is_retryable(error: *const sst_error) -> bool {
+    boundary::value(false, || {
+        Ok(handle::get::<Failure>(error)?.error.is_retryable())
+    })
+}
+
+/// The reason code of the MQTT packet that brought the failure, -1 if none did.
+///
+/// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL, and what is no error, gives -1.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_error_mqtt_reason(error: *const sst_error) -> i32 {
+    boundary::value(-1, || {
+        let failure = handle::get::<Failure>(error)?;
+        let reason = failure.error.mqtt_reason();
+        Ok(reason.map_or(-1, |reason| i32::from(reason.0)))
+    })
+}
+
+/// Another handle of the same error, for keeping one that is borrowed.
+///
+/// Owner: the result is the caller's, freed with sst_error_free(). Thread: any. Blocks: no. NULL, and what is no error,
+/// gives NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_error_clone(error: *const sst_error) -> *mut sst_error {
+    boundary::value(ptr::null_mut(), || {
+        handle::share::<Failure>(Arc::clone(&handle::get::<Failure>(error)?))
+    })
+}
+
+/// Frees an error.
+///
+/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_error_free(error: *mut sst_error) {
+    boundary::run(|| drop(handle::free::<Failure>(error)));
+}

@@ -1,0 +1,139 @@
+//! GET.
+use crate::boundary;
+use crate::callback::{Callback, closure};
+use crate::client::{self, sst_client};
+use crate::entry::{self, Stored, sst_entry};
+use crate::error::{self, sst_error};
+use crate::input::{self, milliseconds, sized};
+use crate::operation::{begin, sst_operation, wait};
+use crate::output::Out;
+use crate::status::sst_status;
+use bytes::Bytes;
+use statestore_core::{Error, GetOptions};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
+/// Options of sst_get() and sst_get_many(). Set `size` to sizeof(sst_get_options) and everything else to zero, which
+/// means the default.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_get_options {
+    /// sizeof(sst_get_options).
+    pub size: usize,
+    /// How long the request may take, in milliseconds (default: that of the settings).
+    pub timeout_ms: u64,
+}
+
+sized!(sst_get_options);
+
+/// # Safety As [`input::options`] asks.
+pub(crate) unsafe fn options(given: *const sst_get_options) -> Result<GetOptions, Error> {
+    // SAFETY: by the contract.
+    let given = unsafe { input::options(given) }?;
+    Ok(GetOptions {
+        timeout: milliseconds(given.timeout_ms),
+    })
+}
+
+/// Is called with what a GET brought. For what a callback may do see "Callbacks" at the top.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_entry {
+    /// Handed to both functions.
+    pub context: *mut c_void,
+    /// Called once; may be NULL. `entry` and `error` are borrowed for the call; see sst_entry_clone(). `entry` is NULL
+    /// if the key is absent, or unless `status` is SST_OK; `error` is NULL if `status` is SST_OK.
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            status: sst_status,
+            error: *const sst_error,
+            entry: *const sst_entry,
+        ),
+    >,
+    /// Called once after the last call, or instead of it; may be NULL.
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_entry,
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_entry)
+);
+
+/// Reads a key. `*entry` is NULL if it is absent.
+///
+/// Owner: `*entry` is the caller's, freed with sst_entry_free(); everything else is borrowed for the call. Thread: any.
+/// Blocks: until the answer, at most for the time-out. NULL: `options` and `error`. Errors: SST_INVALID_ARGUMENT for an
+/// empty key, SST_TIMED_OUT, SST_QUEUE_FULL, SST_SESSION_LOST, SST_CLOSED, and what the store refuses with; `*entry` is
+/// NULL then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_get(
+    client: *const sst_client,
+    key: *const c_void,
+    key_len: usize,
+    options: *const sst_get_options,
+    entry: Option<&mut MaybeUninit<*mut sst_entry>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            let to = Out::<Stored>::new(entry, "entry")?;
+            // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+            let (key, options) =
+                unsafe { (input::bytes(key, key_len, "key")?, self::options(options)?) };
+            match wait(client, "getting", client.core()?.get_with(key, &options))? {
+                Some(entry) => to.give(Stored(entry)),
+                None => Ok(()),
+            }
+        },
+    )
+}
+
+/// Begins to read a key. See sst_get(). The request is on its way when this returns.
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+/// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
+/// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
+/// this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_get_async(
+    client: *const sst_client,
+    key: *const c_void,
+    key_len: usize,
+    options: *const sst_get_options,
+    callback: sst_on_entry,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+            let (key, options) =
+                unsafe { (input::bytes(key, key_len, "key")?, self::options(options)?) };
+            let get = client.get(Bytes::copy_from_slice(key), options);
+            begin(
+                client,
+                "getting",
+                get,
+                callback,
+                operation,
+                |callback, result| {
+                    let (entry, failed) = error::split(result);
+                    error::lend(failed.as_ref(), |status, error| {
+                        entry::lend(entry, |entry| {
+                            // SAFETY: a function of that type, with its context.
+                            callback.call(|call, context| unsafe {
+                                call(context, status, error, entry);
+                            });
+                        });
+                    });
+                },
+            )
+        },
+    )
+}

@@ -1,0 +1,125 @@
+//! Many GETs at a time.
+use crate::boundary;
+use crate::bytes::sst_slice;
+use crate::callback::{Callback, closure};
+use crate::client::{self, sst_client};
+use crate::entry::{Entries, sst_entries};
+use crate::error::{self, sst_error};
+use crate::get::{self, sst_get_options};
+use crate::handle;
+use crate::input;
+use crate::operation::{begin, sst_operation, wait};
+use crate::output::Out;
+use crate::status::sst_status;
+use bytes::Bytes;
+use statestore_core::Error;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// Is called with what several GETs brought. For what a callback may do see "Callbacks" at the top.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_entries {
+    /// Handed to both functions.
+    pub context: *mut c_void,
+    /// Called once; may be NULL. `entries` and `error` are borrowed for the call. `entries` is NULL unless `status` is
+    /// SST_OK; `error` is NULL if it is.
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            status: sst_status,
+            error: *const sst_error,
+            entries: *const sst_entries,
+        ),
+    >,
+    /// Called once after the last call, or instead of it; may be NULL.
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_entries,
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_entries)
+);
+
+/// # Safety As [`input::elements`] asks, and for each element as [`input::bytes`] asks.
+unsafe fn keys<'a>(keys: *const sst_slice, count: usize) -> Result<Vec<&'a [u8]>, Error> {
+    // SAFETY: by the contract.
+    let keys = unsafe { input::elements(keys, count, "keys") }?;
+    // SAFETY: by the contract.
+    let key = |key: &sst_slice| unsafe { input::bytes(key.data, key.len, "keys") };
+    keys.iter().map(key).collect()
+}
+
+/// Reads several keys. These are single GETs, sent without waiting for each other; the result is no snapshot.
+///
+/// Owner: `*entries` is the caller's, freed with sst_entries_free(); everything else is borrowed for the call. Thread:
+/// any. Blocks: until the last answer; the time-out is for each GET. NULL: `keys` if `count` is 0, `options` and
+/// `error`. Errors: the first one of any of them, as sst_get(); `*entries` is NULL then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_get_many(
+    client: *const sst_client,
+    keys: *const sst_slice,
+    count: usize,
+    options: *const sst_get_options,
+    entries: Option<&mut MaybeUninit<*mut sst_entries>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            let to = Out::<Entries>::new(entries, "entries")?;
+            // SAFETY: the header asks for NULL or `count` slices of keys, and for a struct with its size.
+            let (keys, options) = unsafe { (self::keys(keys, count)?, get::options(options)?) };
+            let get_many = client.core()?.get_many_with(&keys, &options);
+            to.give(Entries(wait(client, "getting keys", get_many)?))
+        },
+    )
+}
+
+/// Begins to read several keys. See sst_get_many().
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+/// borrowed for the call. Thread: any. Blocks: no. NULL: `keys` if `count` is 0, `options`, `operation` and `error`.
+/// Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped
+/// before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_get_many_async(
+    client: *const sst_client,
+    keys: *const sst_slice,
+    count: usize,
+    options: *const sst_get_options,
+    callback: sst_on_entries,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            // SAFETY: the header asks for NULL or `count` slices of keys, and for a struct with its size.
+            let (keys, options) = unsafe { (self::keys(keys, count)?, get::options(options)?) };
+            let keys = keys.into_iter().map(Bytes::copy_from_slice).collect();
+            let get_many = client.get_many(keys, options);
+            begin(
+                client,
+                "getting keys",
+                get_many,
+                callback,
+                operation,
+                |callback, result| {
+                    let entries = result.and_then(|entries| handle::new(Entries(entries)));
+                    error::lend(entries.as_ref().err(), |status, error| {
+                        let entries = entries.as_ref().map_or(ptr::null_mut(), |entries| *entries);
+                        // SAFETY: a function of that type, with its context.
+                        callback
+                            .call(|call, context| unsafe { call(context, status, error, entries) });
+                        handle::free::<Entries>(entries);
+                    });
+                },
+            )
+        },
+    )
+}

@@ -1,0 +1,232 @@
+//! Writes in the name of a lease: with its fencing token, and only while it is certainly held.
+use crate::boundary;
+use crate::callback::Callback;
+use crate::del::{self, sst_del_options, sst_del_result, sst_on_del};
+use crate::error::sst_error;
+use crate::guard::{self, sst_guard};
+use crate::hlc::sst_hlc;
+use crate::input;
+use crate::operation::{begin, sst_operation, wait};
+use crate::set::{self, sst_on_set, sst_set_options, sst_set_result};
+use crate::status::sst_status;
+use bytes::Bytes;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
+const ACTION: &str = "writing under the lease";
+
+/// Stores a value and protects the key: from now on it is written and deleted only with this guard's token or a higher
+/// one. The options must not have a fencing token.
+///
+/// Owner: `*version`, that of the value that is stored now, is the caller's, freed with sst_hlc_free(); everything else
+/// is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out, and not longer than the
+/// lease is certain. NULL: `value` if `value_len` is 0, `options`, `result`, `version` and `error`. Errors:
+/// SST_LOCK_LOST if the lease is not certainly held any more, and as sst_set(); `*result` is SST_SET_FAILED and
+/// `*version` NULL then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_guard_set(
+    guard: *const sst_guard,
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+    options: *const sst_set_options,
+    result: Option<&mut MaybeUninit<sst_set_result>>,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let results = set::Results::new(result, version);
+    boundary::with_client(
+        error,
+        || guard::client_of(guard),
+        |client| {
+            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
+            let (key, value) = unsafe {
+                (
+                    input::bytes(key, key_len, "key")?,
+                    input::bytes(value, value_len, "value")?,
+                )
+            };
+            // SAFETY: the header asks for a struct with its size.
+            let options = unsafe { set::options(options) }?;
+            let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+            let write = guard::get(guard)?.set(key, value, options);
+            results.give(&wait(client, ACTION, write)?)
+        },
+    )
+}
+
+/// Begins the same. See sst_guard_set().
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+/// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
+/// `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is
+/// dropped before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_guard_set_async(
+    guard: *const sst_guard,
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+    options: *const sst_set_options,
+    callback: sst_on_set,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || guard::client_of(guard),
+        |client| {
+            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
+            let (key, value) = unsafe {
+                (
+                    input::bytes(key, key_len, "key")?,
+                    input::bytes(value, value_len, "value")?,
+                )
+            };
+            // SAFETY: the header asks for a struct with its size.
+            let options = unsafe { set::options(options) }?;
+            let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+            let write = guard::get(guard)?.set(key, value, options);
+            begin(client, ACTION, write, callback, operation, set::tell)
+        },
+    )
+}
+
+/// Deletes a key, and with it its protection. The options must not have a fencing token.
+///
+/// Owner: everything is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out, and not
+/// longer than the lease is certain. NULL: `options`, `result`, and `error`. Errors: SST_LOCK_LOST if the lease is not
+/// certainly held any more, and as sst_del(); `*result` is SST_DEL_FAILED then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_guard_del(
+    guard: *const sst_guard,
+    key: *const c_void,
+    key_len: usize,
+    options: *const sst_del_options,
+    result: Option<&mut MaybeUninit<sst_del_result>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let results = del::Results::new(result);
+    boundary::with_client(
+        error,
+        || guard::client_of(guard),
+        |client| {
+            // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+            let (key, options) =
+                unsafe { (input::bytes(key, key_len, "key")?, del::options(options)?) };
+            let write = guard::get(guard)?.del(Bytes::copy_from_slice(key), options);
+            results.give(wait(client, ACTION, write)?);
+            Ok(())
+        },
+    )
+}
+
+/// Begins the same. See sst_guard_del().
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+/// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
+/// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
+/// this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_guard_del_async(
+    guard: *const sst_guard,
+    key: *const c_void,
+    key_len: usize,
+    options: *const sst_del_options,
+    callback: sst_on_del,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || guard::client_of(guard),
+        |client| {
+            // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+            let (key, options) =
+                unsafe { (input::bytes(key, key_len, "key")?, del::options(options)?) };
+            let write = guard::get(guard)?.del(Bytes::copy_from_slice(key), options);
+            begin(client, ACTION, write, callback, operation, del::tell)
+        },
+    )
+}
+
+/// Deletes a key if it holds this value, and with it its protection. The options must not have a fencing token.
+///
+/// Owner: everything is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out, and not
+/// longer than the lease is certain. NULL: `value` if `value_len` is 0, `options`, `result`, and `error`. Errors:
+/// SST_LOCK_LOST if the lease is not certainly held any more, and as sst_vdel(); `*result` is SST_DEL_FAILED then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_guard_vdel(
+    guard: *const sst_guard,
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+    options: *const sst_del_options,
+    result: Option<&mut MaybeUninit<sst_del_result>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let results = del::Results::new(result);
+    boundary::with_client(
+        error,
+        || guard::client_of(guard),
+        |client| {
+            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
+            let (key, value) = unsafe {
+                (
+                    input::bytes(key, key_len, "key")?,
+                    input::bytes(value, value_len, "value")?,
+                )
+            };
+            // SAFETY: the header asks for a struct with its size.
+            let options = unsafe { del::options(options) }?;
+            let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+            let write = guard::get(guard)?.vdel(key, value, options);
+            results.give(wait(client, ACTION, write)?);
+            Ok(())
+        },
+    )
+}
+
+/// Begins the same. See sst_guard_vdel().
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+/// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
+/// `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is
+/// dropped before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_guard_vdel_async(
+    guard: *const sst_guard,
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+    options: *const sst_del_options,
+    callback: sst_on_del,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || guard::client_of(guard),
+        |client| {
+            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
+            let (key, value) = unsafe {
+                (
+                    input::bytes(key, key_len, "key")?,
+                    input::bytes(value, value_len, "value")?,
+                )
+            };
+            // SAFETY: the header asks for a struct with its size.
+            let options = unsafe { del::options(options) }?;
+            let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+            let write = guard::get(guard)?.vdel(key, value, options);
+            begin(client, ACTION, write, callback, operation, del::tell)
+        },
+    )
+}

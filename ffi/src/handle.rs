@@ -1,0 +1,274 @@
+//! Handles: numbers that look like pointers.
+//!
+//! A handle names a place in a table and which of the objects that have been there it means. So one that was freed, or is
+//! of another type, or was inherited by a fork, is found out before anything is touched.
+use statestore_core::{Error, ErrorKind, Outcome};
+use statestore_embed::{PerProcess, forks};
+use std::collections::VecDeque;
+use std::ptr;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+// From the highest bit on: what it is, in which process it was made, the how-manieth object in its place, its place.
+const KIND_BITS: u32 = 6;
+const FORK_BITS: u32 = 6;
+const GENERATION_BITS: u32 = 28;
+const PLACE_BITS: u32 = 24;
+
+const _: () = assert!(
+    usize::BITS == KIND_BITS + FORK_BITS + GENERATION_BITS + PLACE_BITS,
+    "handles need pointers of 64 bits"
+);
+
+/// A type of which there are handles.
+pub(crate) trait Object: Sized + Send + Sync + 'static {
+    /// The type in the header.
+    type Opaque;
+    /// What it is, in messages.
+    const NAME: &'static str;
+    /// A number that no other type has; not 0.
+    const KIND: u8;
+    /// Where the objects are.
+    fn table() -> &'static PerProcess<Table<Self>>;
+}
+
+/// Declares the table of a type, the type in the header, and the function that frees a handle is left to its file.
+macro_rules! object {
+    ($type:ty, $opaque:ident, $kind:literal, $name:literal) => {
+        impl $crate::handle::Object for $type {
+            type Opaque = $opaque;
+            const NAME: &'static str = $name;
+            const KIND: u8 = $kind;
+            fn table() -> &'static statestore_embed::PerProcess<$crate::handle::Table<Self>> {
+                static TABLE: statestore_embed::PerProcess<$crate::handle::Table<$type>> =
+                    statestore_embed::PerProcess::new(
+                        $crate::handle::Table::new(),
+                        $crate::handle::Table::new,
+                    );
+                &TABLE
+            }
+        }
+    };
+}
+pub(crate) use object;
+
+/// The objects of one type.
+#[derive(Debug)]
+pub(crate) struct Table<T>(RwLock<Places<T>>);
+
+#[derive(Debug)]
+struct Places<T> {
+    places: Vec<Place<T>>,
+    /// The place that was free for the longest time is the next one, so that numbers come back late.
+    free: VecDeque<usize>,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    generation: usize,
+    object: Option<Arc<T>>,
+}
+
+impl<T> Table<T> {
+    pub(crate) const fn new() -> Self {
+        Self(RwLock::new(Places {
+            places: Vec::new(),
+            free: VecDeque::new(),
+        }))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Places<T>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Places<T>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const fn mask(bits: u32) -> usize {
+    (1 << bits) - 1
+}
+
+/// What a handle says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Parts {
+    kind: usize,
+    fork: usize,
+    generation: usize,
+    place: usize,
+}
+
+impl Parts {
+    fn pack(self) -> usize {
+        ((self.kind << FORK_BITS | self.fork) << GENERATION_BITS | self.generation) << PLACE_BITS
+            | self.place
+    }
+
+    fn unpack(handle: usize) -> Self {
+        Self {
+            place: handle & mask(PLACE_BITS),
+            generation: handle >> PLACE_BITS & mask(GENERATION_BITS),
+            fork: handle >> (PLACE_BITS + GENERATION_BITS) & mask(FORK_BITS),
+            kind: handle >> (PLACE_BITS + GENERATION_BITS + FORK_BITS),
+        }
+    }
+}
+
+fn this_fork() -> usize {
+    forks() as usize & mask(FORK_BITS)
+}
+
+/// A new handle of an object.
+pub(crate) fn new<T: Object>(object: T) -> Result<*mut T::Opaque, Error> {
+    share(Arc::new(object))
+}
+
+/// A new handle of an object that others may have as well.
+pub(crate) fn share<T: Object>(object: Arc<T>) -> Result<*mut T::Opaque, Error> {
+    let mut table = T::table().get().write();
+    let place = match table.free.pop_front() {
+        Some(place) => place,
+        None if table.places.len() <= mask(PLACE_BITS) => {
+            table.places.push(Place {
+                generation: 0,
+                object: None,
+            });
+            table.places.len() - 1
+        }
+        None => {
+            return Err(Error::new(
+                ErrorKind::QueueFull,
+                Outcome::Unknown,
+                format!("making {}", T::NAME),
+                "there are too many that nobody frees",
+            ));
+        }
+    };
+    table.places[place].object = Some(object);
+    let handle = Parts {
+        kind: T::KIND.into(),
+        fork: this_fork(),
+        generation: table.places[place].generation,
+        place,
+    };
+    Ok(ptr::without_provenance_mut(handle.pack()))
+}
+
+/// The object of a handle.
+pub(crate) fn get<T: Object>(handle: *const T::Opaque) -> Result<Arc<T>, Error> {
+    let parts = check::<T>(handle.addr())?;
+    let table = T::table().get().read();
+    let object = table
+        .places
+        .get(parts.place)
+        .filter(|place| place.generation == parts.generation)
+        .and_then(|place| place.object.clone());
+    drop(table);
+    object.ok_or_else(|| invalid::<T>("it was freed"))
+}
+
+/// Frees a handle; its object, if the handle was good. NULL, and what was freed before, is left alone.
+pub(crate) fn free<T: Object>(handle: *mut T::Opaque) -> Option<Arc<T>> {
+    let parts = check::<T>(handle.addr()).ok()?;
+    let mut table = T::table().get().write();
+    let place = table.places.get_mut(parts.place)?;
+    if place.generation != parts.generation {
+        return None;
+    }
+    let object = place.object.take()?;
+    place.generation = (place.generation + 1) & mask(GENERATION_BITS);
+    table.free.push_back(parts.place);
+    Some(object)
+}
+
+fn check<T: Object>(handle: usize) -> Result<Parts, Error> {
+    if handle == 0 {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            Outcome::NotDone,
+            format!("using {}", T::NAME),
+            "it is NULL",
+        ));
+    }
+    let parts = Parts::unpack(handle);
+    if parts.kind != usize::from(T::KIND) {
+        return Err(invalid::<T>("it is something else"));
+    }
+    if parts.fork != this_fork() {
+        return Err(Error::new(
+            ErrorKind::Forked,
+            Outcome::NotDone,
+            format!("using {}", T::NAME),
+            "it belongs to the parent process; connect a new client in this process",
+        ));
+    }
+    Ok(parts)
+}
+
+fn invalid<T: Object>(reason: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidHandle,
+        Outcome::NotDone,
+        format!("using {}", T::NAME),
+        reason,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Thing;
+    struct Opaque;
+    object!(Thing, Opaque, 61, "a thing");
+
+    struct Other;
+    struct OpaqueOther;
+    object!(Other, OpaqueOther, 62, "another thing");
+
+    fn kind<T>(result: Result<Arc<T>, Error>) -> ErrorKind {
+        result.err().unwrap().kind()
+    }
+
+    #[test]
+    fn a_handle_is_good_until_it_is_freed() {
+        let one = new(Thing).unwrap();
+        let two = new(Thing).unwrap();
+        assert_ne!(one, two);
+        assert!(get::<Thing>(one).is_ok());
+        assert!(free::<Thing>(one).is_some());
+        assert!(
+            free::<Thing>(one).is_none(),
+            "a second time changes nothing"
+        );
+        assert_eq!(kind(get::<Thing>(one)), ErrorKind::InvalidHandle);
+        let three = new(Thing).unwrap();
+        assert_ne!(one, three, "the place is the same, the object is not");
+        assert!(free::<Thing>(one).is_none());
+        assert!(get::<Thing>(three).is_ok() && get::<Thing>(two).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_handle_of_the_type_is_refused() {
+        let other = new(Other).unwrap();
+        assert_eq!(kind(get::<Thing>(other.cast())), ErrorKind::InvalidHandle);
+        assert_eq!(kind(get::<Thing>(ptr::null())), ErrorKind::InvalidArgument);
+        let heap = Box::new(0_u64);
+        assert_eq!(
+            kind(get::<Thing>(ptr::from_ref(&*heap).cast())),
+            ErrorKind::InvalidHandle
+        );
+        assert!(free::<Thing>(ptr::null_mut()).is_none());
+    }
+
+    #[test]
+    fn the_parts_of_a_handle_come_back() {
+        let parts = Parts {
+            kind: mask(KIND_BITS),
+            fork: 5,
+            generation: mask(GENERATION_BITS),
+            place: 1,
+        };
+        assert_eq!(Parts::unpack(parts.pack()), parts);
+    }
+}

@@ -1,0 +1,132 @@
+//! Versions and fencing tokens.
+use crate::boundary;
+use crate::error::sst_error;
+use crate::handle::{self, object};
+use crate::input;
+use crate::output::{self, Out};
+use crate::status::sst_status;
+use statestore_core::Hlc;
+use std::cmp::Ordering;
+use std::ffi::{CString, c_char, c_void};
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+/// A timestamp of a hybrid logical clock: the version of a value, or a fencing token. Opaque.
+pub struct sst_hlc;
+
+pub(crate) struct Timestamp {
+    hlc: Hlc,
+    text: CString,
+}
+
+object!(Timestamp, sst_hlc, 5, "a timestamp");
+
+impl Timestamp {
+    pub(crate) fn new(hlc: &Hlc) -> Self {
+        // A timestamp that was received may have any text in its third part.
+        let text = hlc.to_string().replace('\0', "\u{fffd}");
+        Self {
+            hlc: hlc.clone(),
+            text: CString::new(text).unwrap_or_default(),
+        }
+    }
+}
+
+/// A timestamp of the caller; `None` for NULL.
+pub(crate) fn optional(handle: *const sst_hlc) -> Result<Option<Hlc>, statestore_core::Error> {
+    if handle.is_null() {
+        return Ok(None);
+    }
+    Ok(Some(handle::get::<Timestamp>(handle)?.hlc.clone()))
+}
+
+/// Reads a timestamp: `{milliseconds}:{counter}:{node id}`.
+///
+/// Owner: `*hlc` is the caller's, freed with sst_hlc_free(); `text` is borrowed for the call. Thread: any. Blocks: no.
+/// NULL: `error`. Errors: SST_INVALID_ARGUMENT if it is none; `*hlc` is NULL then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_hlc_parse(
+    text: *const c_void,
+    len: usize,
+    hlc: Option<&mut MaybeUninit<*mut sst_hlc>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || {
+        let hlc = Out::<Timestamp>::new(hlc, "hlc")?;
+        // SAFETY: the header asks for NULL or `len` bytes.
+        let text = unsafe { input::bytes(text, len, "text") }?;
+        let parsed = Hlc::parse(text).map_err(|error| input::invalid("text", error.to_string()))?;
+        hlc.give(Timestamp::new(&parsed))
+    })
+}
+
+/// Its text, padded with zeros as it is sent, with a NUL at its end.
+///
+/// Owner: the text belongs to `hlc` and lives as long as it. Thread: any. Blocks: no. NULL, and what is no timestamp,
+/// gives "".
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_hlc_text(hlc: *const sst_hlc) -> *const c_char {
+    boundary::value(c"".as_ptr(), || {
+        Ok(handle::get::<Timestamp>(hlc)?.text.as_ptr())
+    })
+}
+
+/// Its wall clock time, in milliseconds since 1970-01-01 UTC.
+///
+/// Owner: `hlc` is borrowed. Thread: any. Blocks: no. NULL, and what is no timestamp, gives 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_hlc_wall_ms(hlc: *const sst_hlc) -> u64 {
+    boundary::value(0, || Ok(handle::get::<Timestamp>(hlc)?.hlc.wall_ms()))
+}
+
+/// Its counter.
+///
+/// Owner: `hlc` is borrowed. Thread: any. Blocks: no. NULL, and what is no timestamp, gives 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_hlc_counter(hlc: *const sst_hlc) -> u64 {
+    boundary::value(0, || Ok(handle::get::<Timestamp>(hlc)?.hlc.counter()))
+}
+
+/// Compares two timestamps: by their times, then their counters, then the bytes of their node ids. `*order` is negative
+/// if `one` is lower, 0 if they are equal, and positive if it is higher.
+///
+/// Owner: both are borrowed. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_ARGUMENT, SST_INVALID_HANDLE;
+/// `*order` is 0 then.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_hlc_compare(
+    one: *const sst_hlc,
+    other: *const sst_hlc,
+    order: Option<&mut MaybeUninit<i32>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || {
+        let order = output::place(order, 0, "order")?;
+        let one = handle::get::<Timestamp>(one)?;
+        let other = handle::get::<Timestamp>(other)?;
+        *order = match one.hlc.cmp(&other.hlc) {
+            Ordering::Less => -1,
+            Ordering::Equal => 0,
+            Ordering::Greater => 1,
+        };
+        Ok(())
+    })
+}
+
+/// Another handle of the same timestamp, for keeping one that is borrowed.
+///
+/// Owner: the result is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: no. NULL, and what is no
+/// timestamp, gives NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_hlc_clone(hlc: *const sst_hlc) -> *mut sst_hlc {
+    boundary::value(std::ptr::null_mut(), || {
+        handle::share::<Timestamp>(Arc::clone(&handle::get::<Timestamp>(hlc)?))
+    })
+}
+
+/// Frees a timestamp.
+///
+/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_hlc_free(hlc: *mut sst_hlc) {
+    boundary::run(|| drop(handle::free::<Timestamp>(hlc)));
+}

@@ -1,0 +1,95 @@
+//! Who holds a lease.
+use crate::boundary;
+use crate::bytes::sst_slice;
+use crate::callback::{Callback, closure};
+use crate::error::{self, sst_error};
+use crate::handle::{self, object};
+use crate::hlc::{Timestamp, sst_hlc};
+use crate::output::Out;
+use crate::status::sst_status;
+use statestore_core::{Error, Holding};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// Who holds a lease. Opaque.
+pub struct sst_holding;
+
+pub(crate) struct Held(pub(crate) Holding);
+
+object!(Held, sst_holding, 13, "a holding");
+
+/// The name of the holder: the value of the lease's key.
+///
+/// Owner: its bytes belong to `holding` and live as long as it. Thread: any. Blocks: no. NULL, and what is no holding,
+/// gives none.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_holding_holder(holding: *const sst_holding) -> sst_slice {
+    boundary::value(sst_slice::NONE, || {
+        Ok(sst_slice::of(handle::get::<Held>(holding)?.0.holder.name()))
+    })
+}
+
+/// The version of the lease, from when it was taken or last renewed.
+///
+/// Owner: `*version` is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
+/// SST_INVALID_ARGUMENT, SST_INVALID_HANDLE; `*version` is NULL then.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_holding_version(
+    holding: *const sst_holding,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || {
+        let version = Out::<Timestamp>::new(version, "version")?;
+        version.give(Timestamp::new(&handle::get::<Held>(holding)?.0.version))
+    })
+}
+
+/// Frees a holding.
+///
+/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_holding_free(holding: *mut sst_holding) {
+    boundary::run(|| drop(handle::free::<Held>(holding)));
+}
+
+/// Is called with who holds a lease. For what a callback may do see "Callbacks" at the top.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_holding {
+    /// Handed to both functions.
+    pub context: *mut c_void,
+    /// Called once for sst_lease_holder_async(), and any number of times for sst_lease_observe(); may be NULL.
+    /// `holding` and `error` are borrowed for the call. `holding` is NULL if nobody holds the lease, or unless `status`
+    /// is SST_OK. At the end of what is observed `status` is SST_CLOSED.
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            status: sst_status,
+            error: *const sst_error,
+            holding: *const sst_holding,
+        ),
+    >,
+    /// Called once after the last call, or instead of it; may be NULL.
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_holding,
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_holding)
+);
+
+/// Tells a callback who holds a lease.
+pub(crate) fn tell(callback: &Callback<sst_on_holding>, result: Result<Option<Holding>, Error>) {
+    let held = result.and_then(|holding| match holding {
+        Some(holding) => handle::new(Held(holding)),
+        None => Ok(ptr::null_mut()),
+    });
+    error::lend(held.as_ref().err(), |status, error| {
+        let holding = held.as_ref().map_or(ptr::null_mut(), |holding| *holding);
+        // SAFETY: a function of that type, with its context.
+        callback.call(|call, context| unsafe { call(context, status, error, holding) });
+        handle::free::<Held>(holding);
+    });
+}

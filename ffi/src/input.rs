@@ -1,0 +1,146 @@
+//! What an export is given: bytes, texts, option structs.
+use statestore_core::{Error, ErrorKind, Outcome};
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::{MaybeUninit, size_of};
+use std::ptr;
+use std::slice;
+use std::time::Duration;
+
+pub(crate) fn invalid(name: &str, reason: impl Into<String>) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        Outcome::NotDone,
+        format!("reading the argument `{name}`"),
+        reason,
+    )
+}
+
+pub(crate) fn null(name: &str) -> Error {
+    invalid(name, "it is NULL")
+}
+
+/// Bytes of the caller. NULL stands for no bytes.
+///
+/// # Safety `data` is NULL or points to `len` bytes that nobody changes during `'a`.
+pub(crate) unsafe fn bytes<'a>(
+    data: *const c_void,
+    len: usize,
+    name: &str,
+) -> Result<&'a [u8], Error> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    if data.is_null() {
+        return Err(invalid(
+            name,
+            format!("it is NULL and has a length of {len}"),
+        ));
+    }
+    if isize::try_from(len).is_err() {
+        return Err(invalid(name, "it is longer than memory can be"));
+    }
+    // SAFETY: it is not NULL, not too long, and by the contract there are as many bytes.
+    Ok(unsafe { slice::from_raw_parts(data.cast(), len) })
+}
+
+/// Elements of the caller. NULL stands for none.
+///
+/// # Safety `data` is NULL or points to `count` elements that nobody changes during `'a`.
+pub(crate) unsafe fn elements<'a, T>(
+    data: *const T,
+    count: usize,
+    name: &str,
+) -> Result<&'a [T], Error> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if data.is_null() {
+        return Err(invalid(
+            name,
+            format!("it is NULL and has {count} elements"),
+        ));
+    }
+    let bytes = count.checked_mul(size_of::<T>());
+    if bytes.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
+        return Err(invalid(name, "it is longer than memory can be"));
+    }
+    if !data.is_aligned() {
+        return Err(invalid(name, "it is not aligned"));
+    }
+    // SAFETY: it is not NULL, aligned, not too long, and by the contract there are as many elements.
+    Ok(unsafe { slice::from_raw_parts(data, count) })
+}
+
+/// A text of the caller; `None` for NULL.
+///
+/// # Safety `text` is NULL or points to a text with a NUL at its end that nobody changes during `'a`.
+pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<Option<&'a str>, Error> {
+    if text.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: it is not NULL, and by the contract it ends with a NUL.
+    match unsafe { CStr::from_ptr(text) }.to_str() {
+        Ok(text) => Ok(Some(text)),
+        Err(_) => Err(invalid(name, "it is not UTF-8")),
+    }
+}
+
+/// A struct of the header that begins with its own size and may be shorter or longer than this library knows it.
+///
+/// # Safety It is `repr(C)`, begins with its size as `usize`, and all its fields may be zero.
+pub(crate) unsafe trait Sized_: Copy {
+    /// What it is, in messages.
+    const NAME: &'static str;
+}
+
+/// Declares a struct of options. Its first field must be `size`.
+macro_rules! sized {
+    ($type:ident) => {
+        // SAFETY: it is `repr(C)`, has numbers, pointers and functions that may be missing, and begins with its size.
+        unsafe impl $crate::input::Sized_ for $type {
+            const NAME: &'static str = stringify!($type);
+        }
+        const _: () = assert!(std::mem::offset_of!($type, size) == 0);
+    };
+}
+pub(crate) use sized;
+
+/// Options of the caller; all zero, which is the default, for NULL. What a shorter struct lacks is zero; what a longer
+/// one has beyond what is known must be.
+///
+/// # Safety `options` is NULL or points to as many bytes as the size in it says.
+pub(crate) unsafe fn options<T: Sized_>(options: *const T) -> Result<T, Error> {
+    let mut known = MaybeUninit::<T>::zeroed();
+    if !options.is_null() {
+        // SAFETY: by the contract there are at least as many bytes as those of the size, however they are aligned.
+        let size = unsafe { options.cast::<usize>().read_unaligned() };
+        if size < size_of::<usize>() {
+            let reason = format!("its field `size` is {size}; set it to sizeof({})", T::NAME);
+            return Err(invalid(T::NAME, reason));
+        }
+        if isize::try_from(size).is_err() {
+            return Err(invalid(
+                T::NAME,
+                "its field `size` is larger than memory can be",
+            ));
+        }
+        // SAFETY: by the contract there are `size` bytes.
+        let given = unsafe { slice::from_raw_parts(options.cast::<u8>(), size) };
+        let (given, beyond) = given.split_at(size.min(size_of::<T>()));
+        if beyond.iter().any(|&byte| byte != 0) {
+            let reason = "it has options that this version of the library does not know";
+            return Err(invalid(T::NAME, reason));
+        }
+        // SAFETY: `given` is not longer than the struct, and the struct is a new one.
+        unsafe {
+            ptr::copy_nonoverlapping(given.as_ptr(), known.as_mut_ptr().cast(), given.len());
+        }
+    }
+    // SAFETY: every field may be zero, and what was copied comes from such a struct.
+    Ok(unsafe { known.assume_init() })
+}
+
+/// A duration in milliseconds; `None` for zero, which means the default.
+pub(crate) fn milliseconds(ms: u64) -> Option<Duration> {
+    (ms > 0).then(|| Duration::from_millis(ms))
+}

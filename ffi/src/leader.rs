@@ -1,0 +1,102 @@
+//! Who leads.
+use crate::boundary;
+use crate::bytes::sst_slice;
+use crate::callback::{Callback, closure};
+use crate::error::{self, sst_error};
+use crate::handle::{self, object};
+use crate::status::sst_status;
+use statestore_core::{Error, Leader};
+use std::ffi::c_void;
+use std::ptr;
+
+/// Who leads. Opaque.
+pub struct sst_leader;
+
+pub(crate) struct Leads(pub(crate) Leader);
+
+object!(Leads, sst_leader, 16, "a leader");
+
+/// The name of the leader: the value of the lock's key.
+///
+/// Owner: its bytes belong to `leader` and live as long as it. Thread: any. Blocks: no. NULL, and what is no leader,
+/// gives none.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_leader_holder(leader: *const sst_leader) -> sst_slice {
+    boundary::value(sst_slice::NONE, || {
+        Ok(sst_slice::of(handle::get::<Leads>(leader)?.0.holder.name()))
+    })
+}
+
+/// Whether it has proclaimed a value yet.
+///
+/// Owner: `leader` is borrowed. Thread: any. Blocks: no. NULL, and what is no leader, gives false.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_leader_has_value(leader: *const sst_leader) -> bool {
+    boundary::value(false, || {
+        Ok(handle::get::<Leads>(leader)?.0.value.is_some())
+    })
+}
+
+/// The value that it proclaims.
+///
+/// Owner: its bytes belong to `leader` and live as long as it. Thread: any. Blocks: no. NULL, what is no leader, and a
+/// leader that has proclaimed none, give none.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_leader_value(leader: *const sst_leader) -> sst_slice {
+    boundary::value(sst_slice::NONE, || {
+        let leader = handle::get::<Leads>(leader)?;
+        Ok(leader
+            .0
+            .value
+            .as_ref()
+            .map_or(sst_slice::NONE, |value| sst_slice::of(value)))
+    })
+}
+
+/// Frees what says who leads.
+///
+/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_leader_free(leader: *mut sst_leader) {
+    boundary::run(|| drop(handle::free::<Leads>(leader)));
+}
+
+/// Is called with who leads. For what a callback may do see "Callbacks" at the top.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_leader {
+    /// Handed to both functions.
+    pub context: *mut c_void,
+    /// Called once for sst_election_leader_async(), and any number of times for sst_election_observe(); may be NULL.
+    /// `leader` and `error` are borrowed for the call. `leader` is NULL if nobody leads, or unless `status` is SST_OK.
+    /// At the end of what is observed `status` is SST_CLOSED.
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            status: sst_status,
+            error: *const sst_error,
+            leader: *const sst_leader,
+        ),
+    >,
+    /// Called once after the last call, or instead of it; may be NULL.
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_leader,
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_leader)
+);
+
+/// Tells a callback who leads.
+pub(crate) fn tell(callback: &Callback<sst_on_leader>, result: Result<Option<Leader>, Error>) {
+    let leads = result.and_then(|leader| match leader {
+        Some(leader) => handle::new(Leads(leader)),
+        None => Ok(ptr::null_mut()),
+    });
+    error::lend(leads.as_ref().err(), |status, error| {
+        let leader = leads.as_ref().map_or(ptr::null_mut(), |leader| *leader);
+        // SAFETY: a function of that type, with its context.
+        callback.call(|call, context| unsafe { call(context, status, error, leader) });
+        handle::free::<Leads>(leader);
+    });
+}

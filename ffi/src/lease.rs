@@ -1,0 +1,386 @@
+//! Leases: one attempt to take, and who has it.
+use crate::boundary;
+use crate::callback::{Callback, closure};
+use crate::client::{self, sst_client};
+use crate::error::{self, sst_error};
+use crate::guard::{Guarded, sst_guard};
+use crate::handle::{self, object};
+use crate::holding::{self, Held, sst_holding, sst_on_holding};
+use crate::input::{self, milliseconds, sized};
+use crate::operation::{begin, sst_operation, wait};
+use crate::output::{self, Out};
+use crate::release::{self, sst_on_release, sst_release};
+use crate::status::sst_status;
+use crate::subscription::{self, sst_subscription};
+use bytes::Bytes;
+use statestore_core::{Error, ErrorKind, Holding, LeaseOptions, Outcome, Renewal};
+use statestore_embed::{Acquisition, Client, Lease};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::time::Duration;
+
+/// A lease by its name, which is a key of the store. Opaque.
+pub struct sst_lease;
+
+struct Named {
+    lease: Lease,
+    client: Client,
+}
+
+object!(Named, sst_lease, 14, "a lease");
+
+/// Options of sst_lease_new(), and of the lease behind a lock or an election. Set `size` to sizeof(sst_lease_options)
+/// and everything else to zero, which means the default.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_lease_options {
+    /// sizeof(sst_lease_options).
+    pub size: usize,
+    /// How long the lease lasts after it was taken or renewed, in milliseconds: 100 to a day (default: 10,000).
+    pub duration_ms: u64,
+    /// After how many milliseconds the guard renews it (default: each time a third of the lease is over; UINT64_MAX for
+    /// only when sst_guard_renew() is called).
+    pub renewal_ms: u64,
+    /// The name under which it is held (default: one that nobody else has). Borrowed for the call.
+    pub holder: *const c_void,
+    /// How many bytes the name has.
+    pub holder_len: usize,
+    /// How long an attempt may take, in milliseconds (default: the request time-out of the settings).
+    pub timeout_ms: u64,
+    /// How old a value that this library did not write may become and still count as somebody's lease, in milliseconds
+    /// (default: an hour).
+    pub foreign_lease_max_ms: u64,
+}
+
+sized!(sst_lease_options);
+
+/// # Safety As [`input::options`] asks, with a holder as [`input::bytes`] asks.
+pub(crate) unsafe fn options(given: *const sst_lease_options) -> Result<LeaseOptions, Error> {
+    // SAFETY: by the contract.
+    let given = unsafe { input::options(given) }?;
+    // SAFETY: by the contract.
+    let holder = unsafe { input::bytes(given.holder, given.holder_len, "holder") }?;
+    let mut options = LeaseOptions {
+        renewal: match given.renewal_ms {
+            0 => Renewal::Third,
+            u64::MAX => Renewal::Manual,
+            ms => Renewal::Every(Duration::from_millis(ms)),
+        },
+        holder: (!given.holder.is_null()).then(|| Bytes::copy_from_slice(holder)),
+        timeout: milliseconds(given.timeout_ms),
+        ..LeaseOptions::default()
+    };
+    if let Some(duration) = milliseconds(given.duration_ms) {
+        options.duration = duration;
+    }
+    if let Some(age) = milliseconds(given.foreign_lease_max_ms) {
+        options.foreign_lease_max = age;
+    }
+    Ok(options)
+}
+
+/// Is called with what an attempt to take a lease brought. For what a callback may do see "Callbacks" at the top.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_acquired {
+    /// Handed to both functions.
+    pub context: *mut c_void,
+    /// Called once; may be NULL, in which case the lease is given back. `guard` belongs to whom is called, and is NULL
+    /// if somebody else has the lease, or unless `status` is SST_OK. `holding` (who has it, if that is known) and
+    /// `error` are borrowed for the call.
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            status: sst_status,
+            error: *const sst_error,
+            guard: *mut sst_guard,
+            holding: *const sst_holding,
+        ),
+    >,
+    /// Called once after the last call, or instead of it; may be NULL.
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_acquired,
+    unsafe extern "C" fn(
+        *mut c_void,
+        sst_status,
+        *const sst_error,
+        *mut sst_guard,
+        *const sst_holding,
+    )
+);
+
+/// Prepares a lease. Nothing is sent.
+///
+/// Owner: `*lease` is the caller's, freed with sst_lease_free(); everything else is borrowed for the call. Thread: any.
+/// Blocks: no. NULL: `options` and `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; `*lease` is NULL then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_lease_new(
+    client: *const sst_client,
+    name: *const c_void,
+    name_len: usize,
+    options: *const sst_lease_options,
+    lease: Option<&mut MaybeUninit<*mut sst_lease>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            let to = Out::<Named>::new(lease, "lease")?;
+            // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
+            let (name, options) = unsafe {
+                (
+                    input::bytes(name, name_len, "name")?,
+                    self::options(options)?,
+                )
+            };
+            to.give(Named {
+                lease: client.lease(name, &options)?,
+                client: client.clone(),
+            })
+        },
+    )
+}
+
+fn client_of(lease: *const sst_lease) -> Result<Client, Error> {
+    Ok(handle::get::<Named>(lease)?.client.clone())
+}
+
+/// Makes one attempt to take a lease. `*guard` is NULL if somebody else has it, and `*holding` says who, if that is
+/// known.
+///
+/// Owner: `*guard` and `*holding` are the caller's, freed with sst_guard_free() and sst_holding_free(). Thread: any.
+/// Blocks: until the answer, at most for the time-out. NULL: `holding` and `error`. Errors: SST_NOT_A_LOCK if the key
+/// holds something else, and as sst_set(); both are NULL then.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_lease_acquire(
+    lease: *const sst_lease,
+    guard: Option<&mut MaybeUninit<*mut sst_guard>>,
+    holding: Option<&mut MaybeUninit<*mut sst_holding>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || client_of(lease),
+        |client| {
+            let holding = Out::<Held>::optional(holding);
+            let guard = Out::<Guarded>::new(guard, "guard")?;
+            let acquire = handle::get::<Named>(lease)?.lease.acquire();
+            match wait(client, "taking a lease", acquire)? {
+                Acquisition::Acquired(taken) => guard.give(Guarded::new(taken, client)),
+                Acquisition::Held(held) => output::give(holding, held.map(Held)),
+            }
+        },
+    )
+}
+
+/// Begins to make one attempt to take a lease. See sst_lease_acquire().
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_lease_acquire_async(
+    lease: *const sst_lease,
+    callback: sst_on_acquired,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client_of(lease),
+        |client| {
+            let acquire = handle::get::<Named>(lease)?.lease.acquire();
+            let owner = client.clone();
+            begin(
+                client,
+                "taking a lease",
+                acquire,
+                callback,
+                operation,
+                move |callback, result| {
+                    let none = (ptr::null_mut(), ptr::null_mut());
+                    let told = result.and_then(|acquisition| {
+                        Ok(match acquisition {
+                            Acquisition::Acquired(guard) => {
+                                (handle::new(Guarded::new(guard, &owner))?, ptr::null_mut())
+                            }
+                            Acquisition::Held(Some(holding)) => {
+                                (ptr::null_mut(), handle::new(Held(holding))?)
+                            }
+                            Acquisition::Held(None) => none,
+                        })
+                    });
+                    error::lend(told.as_ref().err(), |status, error| {
+                        let (guard, holding) = *told.as_ref().unwrap_or(&none);
+                        let mut is_taken = false;
+                        callback.call(|call, context| {
+                            is_taken = true;
+                            // SAFETY: a function of that type, with its context.
+                            unsafe { call(context, status, error, guard, holding) }
+                        });
+                        if !is_taken {
+                            handle::free::<Guarded>(guard);
+                        }
+                        handle::free::<Held>(holding);
+                    });
+                },
+            )
+        },
+    )
+}
+
+/// Gives back what is held under the holder's name in the options, whoever took it. A guard gives its lease back by
+/// itself.
+///
+/// Owner: `lease` is borrowed. Thread: any. Blocks: until the answer, at most for the time-out. NULL: `result` and
+/// `error`. Errors: SST_INVALID_ARGUMENT if the options have no holder, and as sst_vdel(); `*result` is
+/// SST_RELEASE_FAILED then.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_lease_release(
+    lease: *const sst_lease,
+    result: Option<&mut MaybeUninit<sst_release>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let result = release::place(result);
+    boundary::with_client(
+        error,
+        || client_of(lease),
+        |client| {
+            let release = handle::get::<Named>(lease)?.lease.release();
+            release::give(result, wait(client, "releasing a lease", release)?);
+            Ok(())
+        },
+    )
+}
+
+/// Begins to give back what is held under the holder's name. See sst_lease_release().
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_lease_release_async(
+    lease: *const sst_lease,
+    callback: sst_on_release,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client_of(lease),
+        |client| {
+            let release = handle::get::<Named>(lease)?.lease.release();
+            begin(
+                client,
+                "releasing a lease",
+                release,
+                callback,
+                operation,
+                release::tell,
+            )
+        },
+    )
+}
+
+/// Who holds a lease; `*holding` is NULL if nobody does.
+///
+/// Owner: `*holding` is the caller's, freed with sst_holding_free(). Thread: any. Blocks: until the answer, at most for
+/// the time-out. NULL: `error`. Errors: SST_NOT_A_LOCK if the key holds something else, and as sst_get(); `*holding` is
+/// NULL then.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_lease_holder(
+    lease: *const sst_lease,
+    holding: Option<&mut MaybeUninit<*mut sst_holding>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || client_of(lease),
+        |client| {
+            let to = Out::<Held>::new(holding, "holding")?;
+            let holder = handle::get::<Named>(lease)?.lease.holder();
+            let holding = wait(client, "asking for a holder", holder)?;
+            output::give(Some(to), holding.map(Held))
+        },
+    )
+}
+
+/// Begins to ask who holds a lease. See sst_lease_holder().
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_lease_holder_async(
+    lease: *const sst_lease,
+    callback: sst_on_holding,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client_of(lease),
+        |client| {
+            let holder = handle::get::<Named>(lease)?.lease.holder();
+            begin(
+                client,
+                "asking for a holder",
+                holder,
+                callback,
+                operation,
+                holding::tell,
+            )
+        },
+    )
+}
+
+/// Has a callback told who holds a lease: at first who does now, then each time when it is somebody else, or nobody.
+/// Renewals are not told. A call with an error is followed by others.
+///
+/// Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). `lease` may
+/// be freed. Thread: any. Blocks: until the store has begun the watch. NULL: `subscription` and `error`. Errors: as
+/// sst_observe(); the callback is not called then, its context is dropped before this returns, and `*subscription` is
+/// NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_lease_observe(
+    lease: *const sst_lease,
+    callback: sst_on_holding,
+    subscription: Option<&mut MaybeUninit<*mut sst_subscription>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client_of(lease),
+        |client| {
+            let observe = handle::get::<Named>(lease)?.lease.observe();
+            let feed = wait(client, "observing a lease", observe)?;
+            let tell = move |holder: Option<Result<Option<Holding>, Error>>| {
+                holding::tell(&callback, holder.unwrap_or_else(|| Err(ended())));
+            };
+            subscription::begin(client, &feed, subscription, tell)
+        },
+    )
+}
+
+/// What is told at the end.
+pub(crate) fn ended() -> Error {
+    let reason = "there is nothing more to come";
+    Error::new(ErrorKind::Closed, Outcome::NotDone, "observing", reason)
+}
+
+/// Frees a lease. It is held on by its guard, if it was taken.
+///
+/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_lease_free(lease: *mut sst_lease) {
+    boundary::run(|| drop(handle::free::<Named>(lease)));
+}

@@ -1,0 +1,93 @@
+//! The C ABI of `statestore`. `include/statestore.h` is made from this crate, and is its documentation.
+//!
+//! - A [`handle`] is a number that looks like a pointer, so that using one after it was freed is an error and no crash.
+//! - Each export is a [`boundary`]: it turns errors and panics into a status and an error object.
+//! - What an export is given is read in [`input`], what it gives is written through [`output`].
+//! - A [`callback`] is three words: a context, a function to call, and one to drop the context.
+//!
+//! The rest is one file for each noun of the header.
+#![allow(non_camel_case_types, reason = "the names are those of the header")]
+#![allow(
+    unreachable_pub,
+    reason = "what is public is what the header has, not what Rust code could reach"
+)]
+#![allow(
+    clippy::doc_markdown,
+    reason = "the documentation is that of a C header, which is not Markdown"
+)]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "what a pointer must be is said with its owner and where it may be NULL"
+)]
+
+// What is not in the header.
+mod boundary;
+mod callback;
+mod handle;
+mod input;
+mod output;
+
+// The order is that of the header.
+mod version;
+
+mod status;
+
+mod error;
+
+mod bytes;
+
+mod hlc;
+
+mod entry;
+
+mod settings;
+
+mod client;
+
+mod state;
+
+mod counters;
+
+mod log;
+
+mod operation;
+
+mod subscription;
+
+mod get;
+
+mod get_many;
+
+mod set;
+
+mod del;
+
+mod vdel;
+
+mod scan;
+
+mod pattern;
+
+mod update;
+
+mod compare_and_set;
+
+mod observation;
+
+mod observer;
+
+mod guard;
+
+mod guarded;
+
+mod release;
+
+mod holding;
+
+mod lease;
+
+mod lock;
+
+mod leader;
+
+mod election;

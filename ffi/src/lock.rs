@@ -1,0 +1,120 @@
+//! Waiting for a lease.
+use crate::boundary;
+use crate::callback::Callback;
+use crate::client::{self, sst_client};
+use crate::error::sst_error;
+use crate::guard::{self, Guarded, sst_guard, sst_on_guard};
+use crate::input::{self, sized};
+use crate::lease::{self, sst_lease_options};
+use crate::operation::{begin, sst_operation, wait};
+use crate::output::Out;
+use crate::status::sst_status;
+use bytes::Bytes;
+use statestore_core::{Error, LockOptions};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+/// Options of sst_lock() and sst_election_new(). Set `size` to sizeof(sst_lock_options) and everything else to zero,
+/// which means the default.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_lock_options {
+    /// sizeof(sst_lock_options).
+    pub size: usize,
+    /// The lease that is behind the lock (default: that of all defaults). Borrowed for the call.
+    pub lease: *const sst_lease_options,
+    /// How long to wait for the lock, in milliseconds (default: for ever; UINT64_MAX for one attempt).
+    pub wait_ms: u64,
+}
+
+sized!(sst_lock_options);
+
+/// # Safety As [`input::options`] asks, with a lease as [`lease::options`] asks.
+pub(crate) unsafe fn options(given: *const sst_lock_options) -> Result<LockOptions, Error> {
+    // SAFETY: by the contract.
+    let given = unsafe { input::options(given) }?;
+    Ok(LockOptions {
+        // SAFETY: by the contract.
+        lease: unsafe { lease::options(given.lease) }?,
+        wait: match given.wait_ms {
+            0 => None,
+            u64::MAX => Some(Duration::ZERO),
+            ms => Some(Duration::from_millis(ms)),
+        },
+    })
+}
+
+/// Takes a lock, whose name is a key of the store, and waits for it as long as the options say.
+///
+/// Owner: `*guard` is the caller's, freed with sst_guard_free(), which gives the lock back; everything else is borrowed
+/// for the call. Thread: any. Blocks: until it has the lock, or the time to wait is over. NULL: `options` and `error`.
+/// Errors: SST_LOCK_HELD if somebody else still has it, SST_NOT_A_LOCK if the key holds something else,
+/// SST_INVALID_ARGUMENT, SST_CLOSED; `*guard` is NULL then. A lost connection is no error while there is time to wait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_lock(
+    client: *const sst_client,
+    name: *const c_void,
+    name_len: usize,
+    options: *const sst_lock_options,
+    guard: Option<&mut MaybeUninit<*mut sst_guard>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            let to = Out::<Guarded>::new(guard, "guard")?;
+            // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
+            let (name, options) = unsafe {
+                (
+                    input::bytes(name, name_len, "name")?,
+                    self::options(options)?,
+                )
+            };
+            let lock = client.lock(Bytes::copy_from_slice(name), options);
+            to.give(Guarded::new(wait(client, "locking", lock)?, client))
+        },
+    )
+}
+
+/// Begins to take a lock. See sst_lock(). Cancelling the operation gives up.
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+/// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
+/// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
+/// this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_lock_async(
+    client: *const sst_client,
+    name: *const c_void,
+    name_len: usize,
+    options: *const sst_lock_options,
+    callback: sst_on_guard,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
+            let (name, options) = unsafe {
+                (
+                    input::bytes(name, name_len, "name")?,
+                    self::options(options)?,
+                )
+            };
+            let lock = client.lock(Bytes::copy_from_slice(name), options);
+            begin(
+                client,
+                "locking",
+                lock,
+                callback,
+                operation,
+                guard::tell(client),
+            )
+        },
+    )
+}

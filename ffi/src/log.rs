@@ -1,0 +1,118 @@
+//! What the library logs.
+use crate::boundary;
+use crate::callback::{Callback, closure};
+use crate::error::sst_error;
+use crate::input;
+use crate::status::sst_status;
+use statestore_embed::log::{self, Level, Record};
+use std::ffi::{CString, c_char, c_void};
+use std::mem::MaybeUninit;
+
+/// How important a log record is.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum sst_level {
+    /// A bug of this library.
+    SST_LOG_ERROR = 1,
+    /// Something that an operator should know, like a lost connection.
+    SST_LOG_WARN = 2,
+    /// What happens now and then.
+    SST_LOG_INFO = 3,
+    /// What somebody who looks for an error wants to know.
+    SST_LOG_DEBUG = 4,
+    /// Everything.
+    SST_LOG_TRACE = 5,
+}
+
+impl From<Level> for sst_level {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::ERROR => Self::SST_LOG_ERROR,
+            Level::WARN => Self::SST_LOG_WARN,
+            Level::INFO => Self::SST_LOG_INFO,
+            Level::DEBUG => Self::SST_LOG_DEBUG,
+            Level::TRACE => Self::SST_LOG_TRACE,
+        }
+    }
+}
+
+/// Is called with what the library logs: no keys, no values, no credentials.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_log {
+    /// Handed to both functions.
+    pub context: *mut c_void,
+    /// Called any number of times, one call after the other, on a thread that does nothing else; may be NULL. The texts
+    /// are UTF-8 with a NUL at the end, and borrowed for the call: `target` is the part of the library, `message` what
+    /// it says.
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            level: sst_level,
+            target: *const c_char,
+            message: *const c_char,
+        ),
+    >,
+    /// Called once after the last call, or instead of it; may be NULL.
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_log,
+    unsafe extern "C" fn(*mut c_void, sst_level, *const c_char, *const c_char)
+);
+
+/// Has a callback told what the library logs in this process and what is at least as important as `level`, an
+/// sst_level; in place of the callback that was set before. At most 1024 records wait for it; if more come, a record
+/// tells how many were dropped. A forked child has to set it anew.
+///
+/// Owner: `callback` is handed over. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_ARGUMENT for a level
+/// that is none, SST_INTERNAL if the system gives no thread; the callback is not called then, and its context is
+/// dropped before this returns.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_log_set(
+    level: u32,
+    callback: sst_on_log,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::status(error, || {
+        let levels = [
+            Level::ERROR,
+            Level::WARN,
+            Level::INFO,
+            Level::DEBUG,
+            Level::TRACE,
+        ];
+        let level = levels
+            .into_iter()
+            .find(|known| sst_level::from(*known) as u32 == level)
+            .ok_or_else(|| input::invalid("level", format!("{level} is no sst_level")))?;
+        log::to_callback(level, move |record| tell(&callback, &record))
+    })
+}
+
+fn tell(callback: &Callback<sst_on_log>, record: &Record) {
+    let text = |text: &str| CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default();
+    let (target, message) = (text(record.target), text(&record.message));
+    callback.call(|call, context| {
+        // SAFETY: a function of that type, with its context, and texts that outlive the call.
+        unsafe {
+            call(
+                context,
+                record.level.into(),
+                target.as_ptr(),
+                message.as_ptr(),
+            );
+        }
+    });
+}
+
+/// Tells nobody any more. The callback is still called with what was logged before; then its context is dropped on its
+/// thread.
+///
+/// Thread: any, also in the callback itself. Blocks: no.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_log_off() {
+    boundary::run(log::off);
+}

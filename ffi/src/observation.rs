@@ -1,0 +1,135 @@
+//! What an observer learns about its key.
+use crate::boundary;
+use crate::bytes::sst_slice;
+use crate::error::sst_error;
+use crate::handle::{self, object};
+use crate::hlc::{Timestamp, sst_hlc};
+use crate::output::{self, Out};
+use crate::status::sst_status;
+use statestore_core::{Error, ErrorKind, Observation, Outcome};
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::Arc;
+
+/// One thing that an observer learns about its key. Opaque.
+pub struct sst_observation;
+
+pub(crate) struct Observed(pub(crate) Observation);
+
+object!(Observed, sst_observation, 10, "an observation");
+
+/// What kind of observation it is. New kinds may appear.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum sst_observation_kind {
+    /// None: what was asked is no observation.
+    SST_NOT_OBSERVED = 0,
+    /// The key has this value now.
+    SST_OBSERVED_SET = 1,
+    /// The key is not there any more: it was deleted, or it expired.
+    SST_OBSERVED_DELETED = 2,
+    /// The connection was lost, and changes may have been missed. The state of the key follows, unless it is the one
+    /// that was told last.
+    SST_OBSERVED_RESYNC = 3,
+    /// The observer was too slow, and observations were dropped; the newest ones are kept.
+    SST_OBSERVED_LAGGED = 4,
+}
+
+/// Its kind.
+///
+/// Owner: `observation` is borrowed. Thread: any. Blocks: no. NULL, and what is no observation, gives SST_NOT_OBSERVED.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_observation_kind_of(
+    observation: *const sst_observation,
+) -> sst_observation_kind {
+    boundary::value(
+        sst_observation_kind::SST_NOT_OBSERVED,
+        || match handle::get::<Observed>(observation)?.0 {
+            Observation::Set { .. } => Ok(sst_observation_kind::SST_OBSERVED_SET),
+            Observation::Deleted { .. } => Ok(sst_observation_kind::SST_OBSERVED_DELETED),
+            Observation::Resync => Ok(sst_observation_kind::SST_OBSERVED_RESYNC),
+            Observation::Lagged(_) => Ok(sst_observation_kind::SST_OBSERVED_LAGGED),
+            _ => Err(unknown()),
+        },
+    )
+}
+
+fn unknown() -> Error {
+    let reason = "it is of a new kind";
+    Error::new(
+        ErrorKind::Internal,
+        Outcome::NotDone,
+        "an observation",
+        reason,
+    )
+}
+
+/// The value, of SST_OBSERVED_SET.
+///
+/// Owner: its bytes belong to `observation` and live as long as it. Thread: any. Blocks: no. NULL, and everything else,
+/// gives none.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_observation_value(observation: *const sst_observation) -> sst_slice {
+    boundary::value(sst_slice::NONE, || {
+        Ok(match &handle::get::<Observed>(observation)?.0 {
+            Observation::Set { value, .. } => sst_slice::of(value),
+            _ => sst_slice::NONE,
+        })
+    })
+}
+
+/// The version, of SST_OBSERVED_SET, and of SST_OBSERVED_DELETED unless that was found out after a reconnect.
+///
+/// Owner: `*version` is the caller's, freed with sst_hlc_free(); NULL if there is none. Thread: any. Blocks: no. NULL:
+/// `error`. Errors: SST_INVALID_ARGUMENT, SST_INVALID_HANDLE; `*version` is NULL then.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_observation_version(
+    observation: *const sst_observation,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || {
+        let to = Out::<Timestamp>::new(version, "version")?;
+        let observed = handle::get::<Observed>(observation)?;
+        let version = match &observed.0 {
+            Observation::Set { version, .. } => Some(version),
+            Observation::Deleted { version } => version.as_ref(),
+            _ => None,
+        };
+        output::give(Some(to), version.map(Timestamp::new))
+    })
+}
+
+/// How many observations were dropped, of SST_OBSERVED_LAGGED.
+///
+/// Owner: `observation` is borrowed. Thread: any. Blocks: no. NULL, and everything else, gives 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_observation_lagged(observation: *const sst_observation) -> u64 {
+    boundary::value(0, || {
+        Ok(match handle::get::<Observed>(observation)?.0 {
+            Observation::Lagged(count) => count,
+            _ => 0,
+        })
+    })
+}
+
+/// Another handle of the same observation, for keeping one that is borrowed. The value is not copied.
+///
+/// Owner: the result is the caller's, freed with sst_observation_free(). Thread: any. Blocks: no. NULL, and what is no
+/// observation, gives NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_observation_clone(
+    observation: *const sst_observation,
+) -> *mut sst_observation {
+    boundary::value(ptr::null_mut(), || {
+        handle::share::<Observed>(Arc::clone(&handle::get::<Observed>(observation)?))
+    })
+}
+
+/// Frees an observation.
+///
+/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_observation_free(observation: *mut sst_observation) {
+    boundary::run(|| drop(handle::free::<Observed>(observation)));
+}

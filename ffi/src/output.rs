@@ -1,0 +1,49 @@
+//! What an export gives: handles and values, through pointers of the caller.
+use crate::handle::{self, Object};
+use crate::input;
+use statestore_core::Error;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// Where a handle goes. It is NULL until there is one, so that it is NULL after a failure.
+pub(crate) struct Out<'a, T: Object>(&'a mut *mut T::Opaque);
+
+impl<'a, T: Object> Out<'a, T> {
+    /// One that may not be NULL.
+    pub(crate) fn new(
+        to: Option<&'a mut MaybeUninit<*mut T::Opaque>>,
+        name: &str,
+    ) -> Result<Self, Error> {
+        Self::optional(to).ok_or_else(|| input::null(name))
+    }
+
+    /// One that nobody may want.
+    pub(crate) fn optional(to: Option<&'a mut MaybeUninit<*mut T::Opaque>>) -> Option<Self> {
+        to.map(|to| Self(to.write(ptr::null_mut())))
+    }
+
+    pub(crate) fn give(self, object: T) -> Result<(), Error> {
+        *self.0 = handle::new(object)?;
+        Ok(())
+    }
+}
+
+/// Gives an object to those who want it.
+pub(crate) fn give<T: Object>(to: Option<Out<'_, T>>, object: Option<T>) -> Result<(), Error> {
+    match (to, object) {
+        (Some(to), Some(object)) => to.give(object),
+        _ => Ok(()),
+    }
+}
+
+/// Where a value goes, which is first what it is after a failure.
+pub(crate) fn place<'a, T>(
+    to: Option<&'a mut MaybeUninit<T>>,
+    otherwise: T,
+    name: &str,
+) -> Result<&'a mut T, Error> {
+    match to {
+        Some(to) => Ok(to.write(otherwise)),
+        None => Err(input::null(name)),
+    }
+}

@@ -1,0 +1,36 @@
+//! Key patterns, as SCAN has them.
+use crate::boundary;
+use crate::error::sst_error;
+use crate::input;
+use crate::output;
+use crate::status::sst_status;
+use statestore_core::protocol::glob::Glob;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
+/// Whether a pattern of sst_scan_new() matches a key, without asking a store.
+///
+/// Owner: everything is borrowed for the call. Thread: any. Blocks: no. NULL: `pattern` and `key` if their lengths are
+/// 0, and `error`. Errors: SST_INVALID_ARGUMENT; `*matches` is false then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_pattern_matches(
+    pattern: *const c_void,
+    pattern_len: usize,
+    key: *const c_void,
+    key_len: usize,
+    matches: Option<&mut MaybeUninit<bool>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || {
+        let matches = output::place(matches, false, "matches")?;
+        // SAFETY: the header asks for NULL or as many bytes as their lengths say.
+        let (pattern, key) = unsafe {
+            (
+                input::bytes(pattern, pattern_len, "pattern")?,
+                input::bytes(key, key_len, "key")?,
+            )
+        };
+        *matches = Glob::new(pattern).matches(key);
+        Ok(())
+    })
+}

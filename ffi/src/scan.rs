@@ -1,0 +1,282 @@
+//! SCAN.
+use crate::boundary;
+use crate::bytes::{Keys, Owned, sst_bytes, sst_keys};
+use crate::callback::{Callback, closure};
+use crate::client::{self, sst_client};
+use crate::error::{self, sst_error};
+use crate::handle::{self, object};
+use crate::input::{self, milliseconds, sized};
+use crate::operation::{begin, sst_operation, wait};
+use crate::output::Out;
+use crate::status::sst_status;
+use bytes::Bytes;
+use statestore_core::{Error, ScanOptions};
+use statestore_embed::{Client, Scan};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// The keys that match a pattern, page by page. Opaque.
+pub struct sst_scan;
+
+struct Scanning {
+    scan: Scan,
+    client: Client,
+}
+
+object!(Scanning, sst_scan, 9, "a scan");
+
+/// Options of sst_scan_new(). Set `size` to sizeof(sst_scan_options) and everything else to zero, which means the
+/// default.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_scan_options {
+    /// sizeof(sst_scan_options).
+    pub size: usize,
+    /// How long the request for each page may take, in milliseconds (default: that of the settings).
+    pub timeout_ms: u64,
+}
+
+sized!(sst_scan_options);
+
+/// Is called with a page of keys. For what a callback may do see "Callbacks" at the top.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_keys {
+    /// Handed to both functions.
+    pub context: *mut c_void,
+    /// Called once; may be NULL. `keys` and `error` are borrowed for the call. `keys` is NULL after the last page, or
+    /// unless `status` is SST_OK; `error` is NULL if `status` is SST_OK.
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            status: sst_status,
+            error: *const sst_error,
+            keys: *const sst_keys,
+        ),
+    >,
+    /// Called once after the last call, or instead of it; may be NULL.
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_keys,
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_keys)
+);
+
+/// Is called with a key. For what a callback may do see "Callbacks" at the top.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_bytes {
+    /// Handed to both functions.
+    pub context: *mut c_void,
+    /// Called once; may be NULL. `bytes` and `error` are borrowed for the call. `bytes` is NULL after the last key, or
+    /// unless `status` is SST_OK; `error` is NULL if `status` is SST_OK.
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            status: sst_status,
+            error: *const sst_error,
+            bytes: *const sst_bytes,
+        ),
+    >,
+    /// Called once after the last call, or instead of it; may be NULL.
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_bytes,
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_bytes)
+);
+
+/// Prepares to look for keys. Nothing is sent before the first page is asked for. The pattern is a glob: `*`, `?`,
+/// `[ab]`, `[0-9]`, `[!x]`, and `[*]` for a star. Keys that are there during the whole scan are found; one that is set
+/// or deleted meanwhile may be found or not.
+///
+/// Owner: `*scan` is the caller's, freed with sst_scan_free(); everything else is borrowed for the call. Thread: any.
+/// Blocks: no. NULL: `options` and `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; `*scan` is NULL then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_scan_new(
+    client: *const sst_client,
+    pattern: *const c_void,
+    pattern_len: usize,
+    options: *const sst_scan_options,
+    scan: Option<&mut MaybeUninit<*mut sst_scan>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            let to = Out::<Scanning>::new(scan, "scan")?;
+            // SAFETY: the header asks for NULL or `pattern_len` bytes, and for a struct with its size.
+            let (pattern, options) = unsafe {
+                (
+                    input::bytes(pattern, pattern_len, "pattern")?,
+                    input::options(options)?,
+                )
+            };
+            let options = ScanOptions {
+                timeout: milliseconds(options.timeout_ms),
+            };
+            to.give(Scanning {
+                scan: client.scan(pattern, options)?,
+                client: client.clone(),
+            })
+        },
+    )
+}
+
+fn client_of(scan: *const sst_scan) -> Result<Client, Error> {
+    Ok(handle::get::<Scanning>(scan)?.client.clone())
+}
+
+/// The next page. It may be empty although others follow; `*keys` is NULL after the last one. After an error the same
+/// page can be asked for again.
+///
+/// Owner: `*keys` is the caller's, freed with sst_keys_free(). Thread: any; pages asked for at the same time come one
+/// after the other. Blocks: until the answer, at most for the time-out. NULL: `error`. Errors: SST_UNKNOWN_COMMAND of a
+/// store that does not know SCAN, and as sst_get(); `*keys` is NULL then.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_scan_next_page(
+    scan: *const sst_scan,
+    keys: Option<&mut MaybeUninit<*mut sst_keys>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || client_of(scan),
+        |client| {
+            let to = Out::<Keys>::new(keys, "keys")?;
+            client.core()?;
+            match wait(
+                client,
+                "scanning",
+                handle::get::<Scanning>(scan)?.scan.next_page(),
+            )? {
+                Some(page) => to.give(Keys(page)),
+                None => Ok(()),
+            }
+        },
+    )
+}
+
+/// Begins to ask for the next page. See sst_scan_next_page().
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_scan_next_page_async(
+    scan: *const sst_scan,
+    callback: sst_on_keys,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client_of(scan),
+        |client| {
+            let page = handle::get::<Scanning>(scan)?.scan.next_page();
+            begin(
+                client,
+                "scanning",
+                page,
+                callback,
+                operation,
+                |callback, result| {
+                    let keys = result.and_then(|page: Option<Vec<Bytes>>| match page {
+                        Some(page) => handle::new(Keys(page)),
+                        None => Ok(ptr::null_mut()),
+                    });
+                    error::lend(keys.as_ref().err(), |status, error| {
+                        let keys = keys.as_ref().map_or(ptr::null_mut(), |keys| *keys);
+                        // SAFETY: a function of that type, with its context.
+                        callback
+                            .call(|call, context| unsafe { call(context, status, error, keys) });
+                        handle::free::<Keys>(keys);
+                    });
+                },
+            )
+        },
+    )
+}
+
+/// The next key; `*key` is NULL after the last one.
+///
+/// Owner: `*key` is the caller's, freed with sst_bytes_free(). Thread: any; keys asked for at the same time come one
+/// after the other. Blocks: until there is one; the time-out is for each page. NULL: `error`. Errors: as
+/// sst_scan_next_page(); `*key` is NULL then.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_scan_next(
+    scan: *const sst_scan,
+    key: Option<&mut MaybeUninit<*mut sst_bytes>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || client_of(scan),
+        |client| {
+            let to = Out::<Owned>::new(key, "key")?;
+            client.core()?;
+            match wait(
+                client,
+                "scanning",
+                handle::get::<Scanning>(scan)?.scan.next(),
+            )? {
+                Some(key) => to.give(Owned(key)),
+                None => Ok(()),
+            }
+        },
+    )
+}
+
+/// Begins to ask for the next key. See sst_scan_next().
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_scan_next_async(
+    scan: *const sst_scan,
+    callback: sst_on_bytes,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client_of(scan),
+        |client| {
+            let next = handle::get::<Scanning>(scan)?.scan.next();
+            begin(
+                client,
+                "scanning",
+                next,
+                callback,
+                operation,
+                |callback, result| {
+                    let key = result.and_then(|key: Option<Bytes>| match key {
+                        Some(key) => handle::new(Owned(key)),
+                        None => Ok(ptr::null_mut()),
+                    });
+                    error::lend(key.as_ref().err(), |status, error| {
+                        let key = key.as_ref().map_or(ptr::null_mut(), |key| *key);
+                        // SAFETY: a function of that type, with its context.
+                        callback.call(|call, context| unsafe { call(context, status, error, key) });
+                        handle::free::<Owned>(key);
+                    });
+                },
+            )
+        },
+    )
+}
+
+/// Frees a scan.
+///
+/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_scan_free(scan: *mut sst_scan) {
+    boundary::run(|| drop(handle::free::<Scanning>(scan)));
+}

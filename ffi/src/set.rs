@@ -1,0 +1,266 @@
+//! SET.
+use crate::boundary;
+use crate::callback::{Callback, closure};
+use crate::client::{self, sst_client};
+use crate::error::{self, sst_error};
+use crate::handle;
+use crate::hlc::{self, Timestamp, sst_hlc};
+use crate::input::{self, milliseconds, sized};
+use crate::operation::{begin, sst_operation, wait};
+use crate::output::{self, Out};
+use crate::status::sst_status;
+use bytes::Bytes;
+use statestore_core::{Condition, Error, Retry, SetOptions, SetOutcome};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// When a SET applies.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum sst_condition {
+    /// Always.
+    SST_ALWAYS = 0,
+    /// If the key is absent (NX).
+    SST_IF_ABSENT = 1,
+    /// If the key is absent or holds the value that is being set (NEX).
+    SST_IF_ABSENT_OR_EQUAL = 2,
+}
+
+/// Whether a write is sent again if the session is lost before its response comes, so that it may have been executed.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum sst_retry {
+    /// Only if that changes nothing: no write is. It fails with SST_SESSION_LOST and SST_UNKNOWN instead.
+    SST_RETRY_SAFE = 0,
+    /// It is sent again.
+    SST_RETRY_ALWAYS = 1,
+    /// It is not sent again.
+    SST_RETRY_NEVER = 2,
+}
+
+/// What a SET did.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum sst_set_result {
+    /// It failed: see the status.
+    SST_SET_FAILED = 0,
+    /// The value is stored.
+    SST_SET_APPLIED = 1,
+    /// The condition was not met, and nothing changed.
+    SST_SET_NOT_APPLIED = 2,
+}
+
+/// Options of sst_set() and sst_guard_set(). Set `size` to sizeof(sst_set_options) and everything else to zero, which
+/// means the default.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_set_options {
+    /// sizeof(sst_set_options).
+    pub size: usize,
+    /// When it applies, an sst_condition.
+    pub condition: u32,
+    /// Whether it is sent again if the session is lost, an sst_retry.
+    pub retry: u32,
+    /// Not zero: asks the store to keep the key on disk.
+    pub persist: u32,
+    /// After how many milliseconds the key expires (default: never).
+    pub expires_in_ms: u64,
+    /// Protects the key: from now on it is written and deleted only with this token or a higher one. Borrowed for the
+    /// call.
+    pub fencing_token: *const sst_hlc,
+    /// How long the request may take, in milliseconds (default: that of the settings).
+    pub timeout_ms: u64,
+}
+
+sized!(sst_set_options);
+
+pub(crate) fn retry(value: u32) -> Result<Retry, Error> {
+    const SAFE: u32 = sst_retry::SST_RETRY_SAFE as u32;
+    const ALWAYS: u32 = sst_retry::SST_RETRY_ALWAYS as u32;
+    const NEVER: u32 = sst_retry::SST_RETRY_NEVER as u32;
+    match value {
+        SAFE => Ok(Retry::Safe),
+        ALWAYS => Ok(Retry::Always),
+        NEVER => Ok(Retry::Never),
+        _ => Err(input::invalid("retry", format!("{value} is no sst_retry"))),
+    }
+}
+
+/// # Safety As [`input::options`] asks.
+pub(crate) unsafe fn options(given: *const sst_set_options) -> Result<SetOptions, Error> {
+    const ALWAYS: u32 = sst_condition::SST_ALWAYS as u32;
+    const IF_ABSENT: u32 = sst_condition::SST_IF_ABSENT as u32;
+    const IF_ABSENT_OR_EQUAL: u32 = sst_condition::SST_IF_ABSENT_OR_EQUAL as u32;
+    // SAFETY: by the contract.
+    let given = unsafe { input::options(given) }?;
+    let condition = match given.condition {
+        ALWAYS => Condition::Always,
+        IF_ABSENT => Condition::IfAbsent,
+        IF_ABSENT_OR_EQUAL => Condition::IfAbsentOrEqual,
+        other => {
+            let reason = format!("{other} is no sst_condition");
+            return Err(input::invalid("condition", reason));
+        }
+    };
+    Ok(SetOptions {
+        condition,
+        expires_in: milliseconds(given.expires_in_ms),
+        fencing_token: hlc::optional(given.fencing_token)?,
+        persist: given.persist != 0,
+        timeout: milliseconds(given.timeout_ms),
+        retry: retry(given.retry)?,
+    })
+}
+
+/// Is called with what a SET did. For what a callback may do see "Callbacks" at the top.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_set {
+    /// Handed to both functions.
+    pub context: *mut c_void,
+    /// Called once; may be NULL. `version` (that of the value that is stored now) and `error` are borrowed for the
+    /// call. `version` is NULL unless `status` is SST_OK; `error` is NULL if it is.
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            status: sst_status,
+            error: *const sst_error,
+            result: sst_set_result,
+            version: *const sst_hlc,
+        ),
+    >,
+    /// Called once after the last call, or instead of it; may be NULL.
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_set,
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, sst_set_result, *const sst_hlc)
+);
+
+fn kind(outcome: &SetOutcome) -> sst_set_result {
+    if outcome.is_applied() {
+        sst_set_result::SST_SET_APPLIED
+    } else {
+        sst_set_result::SST_SET_NOT_APPLIED
+    }
+}
+
+/// Where a blocking SET writes its result.
+pub(crate) struct Results<'a> {
+    result: Option<&'a mut sst_set_result>,
+    version: Option<Out<'a, Timestamp>>,
+}
+
+impl<'a> Results<'a> {
+    pub(crate) fn new(
+        result: Option<&'a mut MaybeUninit<sst_set_result>>,
+        version: Option<&'a mut MaybeUninit<*mut sst_hlc>>,
+    ) -> Self {
+        Self {
+            result: result.map(|result| result.write(sst_set_result::SST_SET_FAILED)),
+            version: Out::optional(version),
+        }
+    }
+
+    pub(crate) fn give(self, outcome: &SetOutcome) -> Result<(), Error> {
+        if let Some(result) = self.result {
+            *result = kind(outcome);
+        }
+        output::give(self.version, Some(Timestamp::new(outcome.version())))
+    }
+}
+
+/// Tells a callback what a SET did.
+pub(crate) fn tell(callback: &Callback<sst_on_set>, result: Result<SetOutcome, Error>) {
+    let told = result.and_then(|outcome| {
+        let version = handle::new(Timestamp::new(outcome.version()))?;
+        Ok((kind(&outcome), version))
+    });
+    error::lend(told.as_ref().err(), |status, error| {
+        let failed = (sst_set_result::SST_SET_FAILED, ptr::null_mut());
+        let (result, version) = *told.as_ref().unwrap_or(&failed);
+        // SAFETY: a function of that type, with its context.
+        callback.call(|call, context| unsafe { call(context, status, error, result, version) });
+        handle::free::<Timestamp>(version);
+    });
+}
+
+/// Stores a value.
+///
+/// Owner: `*version`, the version of the value that is stored now, is the caller's, freed with sst_hlc_free();
+/// everything else is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out. NULL:
+/// `value` if `value_len` is 0, `options`, `result`, `version` and `error`. Errors: SST_INVALID_ARGUMENT,
+/// SST_TOO_LARGE, SST_TIMED_OUT, SST_QUEUE_FULL, SST_SESSION_LOST, SST_CLOSED, and what the store refuses with;
+/// `*result` is SST_SET_FAILED and `*version` NULL then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_set(
+    client: *const sst_client,
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+    options: *const sst_set_options,
+    result: Option<&mut MaybeUninit<sst_set_result>>,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let results = Results::new(result, version);
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
+            let (key, value) = unsafe {
+                (
+                    input::bytes(key, key_len, "key")?,
+                    input::bytes(value, value_len, "value")?,
+                )
+            };
+            // SAFETY: the header asks for a struct with its size.
+            let options = unsafe { self::options(options) }?;
+            let set = client.core()?.set_with(key, value, &options);
+            results.give(&wait(client, "setting", set)?)
+        },
+    )
+}
+
+/// Begins to store a value. See sst_set(). The request is on its way when this returns.
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+/// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
+/// `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is
+/// dropped before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_set_async(
+    client: *const sst_client,
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+    options: *const sst_set_options,
+    callback: sst_on_set,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
+            let (key, value) = unsafe {
+                (
+                    input::bytes(key, key_len, "key")?,
+                    input::bytes(value, value_len, "value")?,
+                )
+            };
+            // SAFETY: the header asks for a struct with its size.
+            let options = unsafe { self::options(options) }?;
+            let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+            let set = client.set(key, value, options);
+            begin(client, "setting", set, callback, operation, tell)
+        },
+    )
+}

@@ -1,0 +1,209 @@
+//! Connection settings.
+use crate::input::{self, milliseconds, sized};
+use statestore_core::{Error, Settings};
+use std::ffi::{c_char, c_void};
+use std::time::Duration;
+
+/// A choice of which zero means the default.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum sst_choice {
+    /// As it is by default.
+    SST_DEFAULT = 0,
+    /// Yes.
+    SST_YES = 1,
+    /// No.
+    SST_NO = 2,
+}
+
+/// What can be set about a client besides its URL. Set `size` to sizeof(sst_settings) and everything else to zero,
+/// which means the default: `sst_settings settings = { .size = sizeof settings };`.
+///
+/// Owner: texts and the password are borrowed for the call that gets this struct. Texts are UTF-8 with a NUL at the
+/// end.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_settings {
+    /// sizeof(sst_settings).
+    pub size: usize,
+    /// The MQTT client id (default: a random one; "" asks the broker for one).
+    pub client_id: *const c_char,
+    /// The user name.
+    pub user_name: *const c_char,
+    /// The password: any bytes.
+    pub password: *const c_void,
+    /// How many bytes the password has.
+    pub password_len: usize,
+    /// A file that holds the password; read anew for each connection.
+    pub password_file: *const c_char,
+    /// A file that holds a Kubernetes service account token; watched for changes.
+    pub sat_file: *const c_char,
+    /// The certificates of the authorities that may have signed the broker's, as PEM (default: those of the system).
+    pub ca_file: *const c_char,
+    /// The client's certificate, as PEM.
+    pub cert_file: *const c_char,
+    /// The private key of that certificate, as PEM.
+    pub key_file: *const c_char,
+    /// A file that holds the password of the key.
+    pub key_password_file: *const c_char,
+    /// The name to which the broker's certificate must be made out (default: the host name).
+    pub server_name: *const c_char,
+    /// Whether the connection is TLS, an sst_choice (default: as the URL or the environment says).
+    pub tls: u32,
+    /// Whether the first connection ends a session that the broker still has for this client id, an sst_choice.
+    pub clean_start: u32,
+    /// How long the broker keeps the session while the client is away, in seconds (default: 3600).
+    pub session_expiry_s: u32,
+    /// After how much silence the connection is checked, in seconds (default: 60; UINT32_MAX for never).
+    pub keep_alive_s: u32,
+    /// How long the broker may take to answer such a check, in milliseconds (default: 10,000).
+    pub ping_timeout_ms: u64,
+    /// How long one attempt to connect may take, in milliseconds (default: 10,000).
+    pub connect_timeout_ms: u64,
+    /// How long a request may take unless its options say otherwise, in milliseconds (default: 10,000).
+    pub request_timeout_ms: u64,
+    /// Most requests that may be sent and not yet answered (default: 65,536).
+    pub max_in_flight: u32,
+    /// Most requests that may queue (default: 65,536).
+    pub max_queued: u32,
+    /// Most bytes of requests that are kept until the broker has acknowledged them (default: 64 MiB).
+    pub max_buffered_bytes: usize,
+    /// The longest value that is sent, in bytes (default: what MQTT can express, 256 MiB).
+    pub max_value_bytes: usize,
+    /// The largest packet that the broker may send, in bytes (default: what MQTT can express, 256 MiB).
+    pub max_packet_bytes: u32,
+    /// The least bound of the delay between attempts to reconnect, in milliseconds (default: 100).
+    pub reconnect_delay_min_ms: u32,
+    /// The greatest bound of that delay, in milliseconds (default: 30,000).
+    pub reconnect_delay_max_ms: u32,
+}
+
+sized!(sst_settings);
+
+/// A choice; `None` for the default.
+fn choice(value: u32, name: &str) -> Result<Option<bool>, Error> {
+    const DEFAULT: u32 = sst_choice::SST_DEFAULT as u32;
+    const YES: u32 = sst_choice::SST_YES as u32;
+    const NO: u32 = sst_choice::SST_NO as u32;
+    match value {
+        DEFAULT => Ok(None),
+        YES => Ok(Some(true)),
+        NO => Ok(Some(false)),
+        _ => Err(input::invalid(name, format!("{value} is no sst_choice"))),
+    }
+}
+
+/// Settings changed by those of the caller.
+///
+/// # Safety `given` is as [`input::options`] asks, with texts as [`input::text`] asks.
+pub(crate) unsafe fn apply(
+    settings: Settings,
+    given: *const sst_settings,
+) -> Result<Settings, Error> {
+    // SAFETY: by the contract.
+    let given = unsafe { input::options(given) }?;
+    let settings = identify(settings, &given)?;
+    let settings = secure(settings, &given)?;
+    limit(settings, &given)
+}
+
+fn identify(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error> {
+    // SAFETY: the contract of `apply`.
+    let text = |text, name| unsafe { input::text(text, name) };
+    if let Some(client_id) = text(given.client_id, "client_id")? {
+        settings = settings.client_id(client_id);
+    }
+    if let Some(user_name) = text(given.user_name, "user_name")? {
+        settings = settings.user_name(user_name);
+    }
+    // SAFETY: the contract of `apply`.
+    let password = unsafe { input::bytes(given.password, given.password_len, "password") }?;
+    if !given.password.is_null() {
+        settings = settings.password(password.to_vec());
+    }
+    if let Some(path) = text(given.password_file, "password_file")? {
+        settings = settings.password_file(path);
+    }
+    if let Some(path) = text(given.sat_file, "sat_file")? {
+        settings = settings.sat_file(path);
+    }
+    if let Some(clean_start) = choice(given.clean_start, "clean_start")? {
+        settings = settings.clean_start(clean_start);
+    }
+    Ok(settings)
+}
+
+fn secure(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error> {
+    // SAFETY: the contract of `apply`.
+    let text = |text, name| unsafe { input::text(text, name) };
+    if let Some(tls) = choice(given.tls, "tls")? {
+        settings = settings.tls(tls);
+    }
+    if let Some(path) = text(given.ca_file, "ca_file")? {
+        settings = settings.ca_file(path);
+    }
+    if let Some(path) = text(given.cert_file, "cert_file")? {
+        settings = settings.cert_file(path);
+    }
+    if let Some(path) = text(given.key_file, "key_file")? {
+        settings = settings.key_file(path);
+    }
+    if let Some(path) = text(given.key_password_file, "key_password_file")? {
+        settings = settings.key_password_file(path);
+    }
+    if let Some(name) = text(given.server_name, "server_name")? {
+        settings = settings.server_name(name);
+    }
+    Ok(settings)
+}
+
+fn limit(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error> {
+    let seconds = |s: u32| (s > 0).then(|| Duration::from_secs(s.into()));
+    if let Some(expiry) = seconds(given.session_expiry_s) {
+        settings = settings.session_expiry(expiry);
+    }
+    match given.keep_alive_s {
+        u32::MAX => settings = settings.keep_alive(Duration::ZERO),
+        s => {
+            if let Some(interval) = seconds(s) {
+                settings = settings.keep_alive(interval);
+            }
+        }
+    }
+    if let Some(timeout) = milliseconds(given.ping_timeout_ms) {
+        settings = settings.ping_timeout(timeout);
+    }
+    if let Some(timeout) = milliseconds(given.connect_timeout_ms) {
+        settings = settings.connect_timeout(timeout);
+    }
+    if let Some(timeout) = milliseconds(given.request_timeout_ms) {
+        settings = settings.request_timeout(timeout);
+    }
+    if given.max_in_flight > 0 {
+        settings = settings.max_in_flight(given.max_in_flight);
+    }
+    if given.max_queued > 0 {
+        settings = settings.max_queued(given.max_queued);
+    }
+    if given.max_buffered_bytes > 0 {
+        settings = settings.max_buffered_bytes(given.max_buffered_bytes);
+    }
+    if given.max_value_bytes > 0 {
+        settings = settings.max_value_bytes(given.max_value_bytes);
+    }
+    if given.max_packet_bytes > 0 {
+        settings = settings.max_packet_bytes(given.max_packet_bytes);
+    }
+    let delay =
+        |ms: u32, otherwise: u32| Duration::from_millis(if ms > 0 { ms } else { otherwise }.into());
+    if (given.reconnect_delay_min_ms, given.reconnect_delay_max_ms) != (0, 0) {
+        let min = delay(given.reconnect_delay_min_ms, 100);
+        let max = delay(given.reconnect_delay_max_ms, 30_000);
+        if min > max {
+            let reason = "it is greater than reconnect_delay_max_ms";
+            return Err(input::invalid("reconnect_delay_min_ms", reason));
+        }
+        settings = settings.reconnect_delay(min, max);
+    }
+    Ok(settings)
+}

@@ -1,0 +1,117 @@
+//! How the connection is.
+use crate::boundary;
+use crate::callback::{Callback, closure};
+use crate::client::{self, sst_client};
+use crate::error::{self, sst_error};
+use crate::output;
+use crate::status::sst_status;
+use crate::subscription::{self, sst_subscription};
+use statestore_core::{ConnectionState, Error};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
+/// The state of a client's connection. New states may appear.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum sst_state {
+    /// It is not known: see the status.
+    SST_STATE_UNKNOWN = 0,
+    /// The first connection is being made.
+    SST_CONNECTING = 1,
+    /// Requests are sent at once.
+    SST_CONNECTED = 2,
+    /// The connection was lost and is being made again. Requests wait.
+    SST_RECONNECTING = 3,
+    /// It is over; every request fails.
+    SST_ENDED = 4,
+}
+
+fn parts(state: &ConnectionState) -> (sst_state, Option<&Error>) {
+    match state {
+        ConnectionState::Connecting => (sst_state::SST_CONNECTING, None),
+        ConnectionState::Connected => (sst_state::SST_CONNECTED, None),
+        ConnectionState::Reconnecting(error) => (sst_state::SST_RECONNECTING, Some(error)),
+        ConnectionState::Closed(error) => (sst_state::SST_ENDED, Some(error)),
+        _ => (sst_state::SST_STATE_UNKNOWN, None),
+    }
+}
+
+/// Is called with each state of a connection. For what a callback may do see "Callbacks" at the top.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_state {
+    /// Handed to both functions.
+    pub context: *mut c_void,
+    /// Called any number of times; may be NULL. `reason` says why the connection was lost or ended; it is borrowed for
+    /// the call, and NULL in other states. `status` is its status, and SST_OK in other states.
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            status: sst_status,
+            reason: *const sst_error,
+            state: sst_state,
+        ),
+    >,
+    /// Called once after the last call, or instead of it; may be NULL.
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_state,
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, sst_state)
+);
+
+/// The present state of the connection.
+///
+/// Owner: `client` is borrowed. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED;
+/// `*state` is SST_STATE_UNKNOWN then.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_client_state(
+    client: *const sst_client,
+    state: Option<&mut MaybeUninit<sst_state>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            let state = output::place(state, sst_state::SST_STATE_UNKNOWN, "state")?;
+            *state = if client.is_closed()? {
+                sst_state::SST_ENDED
+            } else {
+                parts(&client.core()?.state().borrow()).0
+            };
+            Ok(())
+        },
+    )
+}
+
+/// Has a callback told the present state of the connection and each later one, as far as it lasts long enough to be
+/// told. The last one is SST_ENDED.
+///
+/// Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). Thread: any.
+/// Blocks: no. NULL: `subscription` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback
+/// is not called then, its context is dropped before this returns, and `*subscription` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_client_on_state(
+    client: *const sst_client,
+    callback: sst_on_state,
+    subscription: Option<&mut MaybeUninit<*mut sst_subscription>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            subscription::begin(client, &client.states()?, subscription, move |state| {
+                let Some(state) = state else { return };
+                let (state, reason) = parts(&state);
+                error::lend(reason, |status, reason| {
+                    // SAFETY: a function of that type, with its context.
+                    callback.call(|call, context| unsafe { call(context, status, reason, state) });
+                });
+            })
+        },
+    )
+}

@@ -1,0 +1,343 @@
+//! Changing a key by what it holds.
+use crate::boundary;
+use crate::bytes::{Owned, sst_bytes};
+use crate::callback::{Callback, closure};
+use crate::client::{self, sst_client};
+use crate::entry::{self, sst_entry};
+use crate::error::{self, sst_error};
+use crate::handle;
+use crate::hlc::{Timestamp, sst_hlc};
+use crate::input::{self, milliseconds, sized};
+use crate::operation::{begin, sst_operation, wait};
+use crate::output::{self, Out};
+use crate::status::sst_status;
+use bytes::Bytes;
+use statestore_core::{Entry, Error, UpdateOptions, UpdateOutcome};
+use statestore_embed::{Client, Job, Mailbox};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::oneshot;
+
+/// What sst_update() and sst_compare_and_set() did.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum sst_update_result {
+    /// It failed: see the status.
+    SST_UPDATE_FAILED = 0,
+    /// The new value is stored.
+    SST_UPDATE_APPLIED = 1,
+    /// The callback wanted no change, or the key does not hold what was expected. Nothing changed.
+    SST_UPDATE_UNCHANGED = 2,
+}
+
+/// What a callback of sst_update() wants.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum sst_change {
+    /// No change.
+    SST_KEEP = 0,
+    /// The new value.
+    SST_STORE = 1,
+}
+
+/// Options of sst_update() and sst_compare_and_set(). Set `size` to sizeof(sst_update_options) and everything else to
+/// zero, which means the default.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_update_options {
+    /// sizeof(sst_update_options).
+    pub size: usize,
+    /// After how many milliseconds the key expires, at least 100 (default: never, even if it was to expire before).
+    pub expires_in_ms: u64,
+    /// How long all attempts together may take, in milliseconds (default: the request time-out of the settings).
+    pub timeout_ms: u64,
+    /// Not zero: asks the store to keep the key on disk.
+    pub persist: u32,
+}
+
+sized!(sst_update_options);
+
+/// # Safety As [`input::options`] asks.
+pub(crate) unsafe fn options(given: *const sst_update_options) -> Result<UpdateOptions, Error> {
+    // SAFETY: by the contract.
+    let given = unsafe { input::options(given) }?;
+    Ok(UpdateOptions {
+        expires_in: milliseconds(given.expires_in_ms),
+        persist: given.persist != 0,
+        timeout: milliseconds(given.timeout_ms),
+    })
+}
+
+/// Computes the new value of a key. It may be called several times, when somebody else was faster, so it should do
+/// nothing but compute. For what a callback may do see "Callbacks" at the top.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_changer {
+    /// Handed to both functions.
+    pub context: *mut c_void,
+    /// Gives an sst_change; not NULL. `old` is what the key holds, borrowed for the call, NULL if it is absent. For
+    /// SST_STORE, `*value` is set to the new value, made with sst_bytes_new(), which the library takes over; it is NULL
+    /// before.
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            old: *const sst_entry,
+            value: *mut *mut sst_bytes,
+        ) -> u32,
+    >,
+    /// Called once after the last call, or instead of it; may be NULL.
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_changer,
+    unsafe extern "C" fn(*mut c_void, *const sst_entry, *mut *mut sst_bytes) -> u32
+);
+
+/// The new value that a callback wants; `None` for no change.
+fn ask(changer: &Callback<sst_changer>, old: Option<Entry>) -> Option<Bytes> {
+    let mut wanted = None;
+    entry::lend(old, |old| {
+        let mut value = ptr::null_mut();
+        let mut change = sst_change::SST_KEEP as u32;
+        // SAFETY: a function of that type, with its context, and a variable that outlives the call.
+        changer.call(|call, context| change = unsafe { call(context, old, &raw mut value) });
+        let value = handle::free::<Owned>(value);
+        if change == sst_change::SST_STORE as u32 {
+            wanted = value.map(|value| value.0.clone());
+        }
+    });
+    wanted
+}
+
+/// A callback that computes values on the thread of the callbacks, until it is taken away.
+struct Changer(Mutex<Option<Callback<sst_changer>>>);
+
+impl Changer {
+    fn new(callback: Callback<sst_changer>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Some(callback))))
+    }
+
+    /// The new value. Nobody else waits for this lock but who takes the callback away, and he has to wait for the call.
+    fn ask(&self, old: Option<Entry>) -> Option<Bytes> {
+        let callback = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ask(callback.as_ref()?, old)
+    }
+
+    /// Waits for a call that runs, and lets no other follow.
+    fn take(&self) -> Option<Callback<sst_changer>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Has the value computed on the thread of the callbacks.
+    fn ask_there(
+        self: Arc<Self>,
+        callbacks: &Mailbox<Job>,
+        old: Option<Entry>,
+    ) -> oneshot::Receiver<Option<Bytes>> {
+        let (answer, answered) = oneshot::channel();
+        let job = move || {
+            // Who asked may have given up.
+            let _ = answer.send(self.ask(old));
+        };
+        // If the client was closed, the job is dropped, and with it the answer.
+        let _ = callbacks.post(Box::new(job));
+        answered
+    }
+}
+
+fn update(
+    client: &Client,
+    key: &[u8],
+    options: UpdateOptions,
+    changer: &Arc<Changer>,
+) -> Result<impl Future<Output = Result<UpdateOutcome, Error>> + Send + 'static + use<>, Error> {
+    let callbacks = client.callbacks()?;
+    let (changer, is_here) = (Arc::clone(changer), client.is_in_callback());
+    Ok(
+        client.update(Bytes::copy_from_slice(key), options, move |old| {
+            // On the thread of the callbacks itself nobody else would ever run the job.
+            let answered = if is_here {
+                let (answer, answered) = oneshot::channel();
+                // The receiver is right here.
+                let _ = answer.send(changer.ask(old));
+                answered
+            } else {
+                Arc::clone(&changer).ask_there(&callbacks, old)
+            };
+            async move { answered.await.unwrap_or(None) }
+        }),
+    )
+}
+
+/// Is called with what an update did. For what a callback may do see "Callbacks" at the top.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_update {
+    /// Handed to both functions.
+    pub context: *mut c_void,
+    /// Called once; may be NULL. `version` (of the new value) and `error` are borrowed for the call. `version` is NULL
+    /// unless `result` is SST_UPDATE_APPLIED; `error` is NULL if `status` is SST_OK.
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            status: sst_status,
+            error: *const sst_error,
+            result: sst_update_result,
+            version: *const sst_hlc,
+        ),
+    >,
+    /// Called once after the last call, or instead of it; may be NULL.
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_update,
+    unsafe extern "C" fn(
+        *mut c_void,
+        sst_status,
+        *const sst_error,
+        sst_update_result,
+        *const sst_hlc,
+    )
+);
+
+/// Where a blocking update writes its result.
+pub(crate) struct Results<'a> {
+    result: Option<&'a mut sst_update_result>,
+    version: Option<Out<'a, Timestamp>>,
+}
+
+impl<'a> Results<'a> {
+    pub(crate) fn new(
+        result: Option<&'a mut MaybeUninit<sst_update_result>>,
+        version: Option<&'a mut MaybeUninit<*mut sst_hlc>>,
+    ) -> Self {
+        Self {
+            result: result.map(|result| result.write(sst_update_result::SST_UPDATE_FAILED)),
+            version: Out::optional(version),
+        }
+    }
+
+    pub(crate) fn give(self, outcome: &UpdateOutcome) -> Result<(), Error> {
+        let (kind, version) = parts(outcome);
+        if let Some(result) = self.result {
+            *result = kind;
+        }
+        output::give(self.version, version)
+    }
+}
+
+fn parts(outcome: &UpdateOutcome) -> (sst_update_result, Option<Timestamp>) {
+    match outcome {
+        UpdateOutcome::Applied { version } => {
+            let version = Timestamp::new(version);
+            (sst_update_result::SST_UPDATE_APPLIED, Some(version))
+        }
+        UpdateOutcome::Unchanged => (sst_update_result::SST_UPDATE_UNCHANGED, None),
+    }
+}
+
+/// Tells a callback what an update did.
+pub(crate) fn tell(callback: &Callback<sst_on_update>, result: Result<UpdateOutcome, Error>) {
+    let told = result.and_then(|outcome| {
+        let (kind, version) = parts(&outcome);
+        let version = version.map_or(Ok(ptr::null_mut()), handle::new)?;
+        Ok((kind, version))
+    });
+    error::lend(told.as_ref().err(), |status, error| {
+        let failed = (sst_update_result::SST_UPDATE_FAILED, ptr::null_mut());
+        let (result, version) = *told.as_ref().unwrap_or(&failed);
+        // SAFETY: a function of that type, with its context.
+        callback.call(|call, context| unsafe { call(context, status, error, result, version) });
+        handle::free::<Timestamp>(version);
+    });
+}
+
+/// Changes a key by what it holds, without a lock: a fenced compare-and-set. `changer` is called on the thread of the
+/// callbacks, and not any more when this has returned.
+///
+/// From the first update on, the key is fenced: a plain SET or DEL without a token is refused. All that write the key
+/// should use this. See docs/locks.md for the limits.
+///
+/// Owner: `changer` is handed over, and its context dropped before this returns; `*version`, that of the new value, is
+/// the caller's, freed with sst_hlc_free(), NULL if nothing changed. Thread: any. Blocks: until it is done, at most for
+/// the time-out, and while `changer` runs. NULL: `options`, `result`, `version` and `error`. Errors: as sst_get() and
+/// sst_set(); SST_TIMED_OUT if others changed the key each time; `*result` is SST_UPDATE_FAILED and `*version` NULL
+/// then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_update(
+    client: *const sst_client,
+    key: *const c_void,
+    key_len: usize,
+    options: *const sst_update_options,
+    changer: sst_changer,
+    result: Option<&mut MaybeUninit<sst_update_result>>,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let results = Results::new(result, version);
+    let changer = Changer::new(Callback::new(changer));
+    let status = boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+            let (key, options) =
+                unsafe { (input::bytes(key, key_len, "key")?, self::options(options)?) };
+            let update = update(client, key, options, &changer)?;
+            results.give(&wait(client, "updating", update)?)
+        },
+    );
+    drop(changer.take());
+    status
+}
+
+/// Begins to change a key by what it holds. See sst_update(). `changer` is dropped before `callback` is called.
+///
+/// Owner: `changer` and `callback` are handed over; `*operation` is the caller's, freed with sst_operation_free();
+/// everything else is borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
+/// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; neither is called then, their contexts are dropped before this
+/// returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_update_async(
+    client: *const sst_client,
+    key: *const c_void,
+    key_len: usize,
+    options: *const sst_update_options,
+    changer: sst_changer,
+    callback: sst_on_update,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    let changer = Changer::new(Callback::new(changer));
+    let status = boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+            let (key, options) =
+                unsafe { (input::bytes(key, key_len, "key")?, self::options(options)?) };
+            let update = update(client, key, options, &changer)?;
+            let ended = Arc::clone(&changer);
+            begin(
+                client,
+                "updating",
+                update,
+                callback,
+                operation,
+                move |callback, result| {
+                    drop(ended.take());
+                    tell(callback, result);
+                },
+            )
+        },
+    );
+    if status != sst_status::SST_OK {
+        drop(changer.take());
+    }
+    status
+}

@@ -1,0 +1,88 @@
+//! VDEL.
+use crate::boundary;
+use crate::callback::Callback;
+use crate::client::{self, sst_client};
+use crate::del::{self, Results, sst_del_options, sst_del_result, sst_on_del};
+use crate::error::sst_error;
+use crate::input;
+use crate::operation::{begin, sst_operation, wait};
+use crate::status::sst_status;
+use bytes::Bytes;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
+/// Deletes a key if it holds this value.
+///
+/// Owner: everything is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out. NULL:
+/// `value` if `value_len` is 0, `options`, `result` and `error`. Errors: as sst_del(); `*result` is SST_DEL_FAILED
+/// then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_vdel(
+    client: *const sst_client,
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+    options: *const sst_del_options,
+    result: Option<&mut MaybeUninit<sst_del_result>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let results = Results::new(result);
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
+            let (key, value) = unsafe {
+                (
+                    input::bytes(key, key_len, "key")?,
+                    input::bytes(value, value_len, "value")?,
+                )
+            };
+            // SAFETY: the header asks for a struct with its size.
+            let options = unsafe { del::options(options) }?;
+            let vdel = client.core()?.vdel_with(key, value, &options);
+            results.give(wait(client, "deleting", vdel)?);
+            Ok(())
+        },
+    )
+}
+
+/// Begins to delete a key if it holds this value. See sst_vdel(). The request is on its way when this returns.
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+/// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
+/// `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is
+/// dropped before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_vdel_async(
+    client: *const sst_client,
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+    options: *const sst_del_options,
+    callback: sst_on_del,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client::get(client),
+        |client| {
+            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
+            let (key, value) = unsafe {
+                (
+                    input::bytes(key, key_len, "key")?,
+                    input::bytes(value, value_len, "value")?,
+                )
+            };
+            // SAFETY: the header asks for a struct with its size.
+            let options = unsafe { del::options(options) }?;
+            let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+            let vdel = client.vdel(key, value, options);
+            begin(client, "deleting", vdel, callback, operation, del::tell)
+        },
+    )
+}

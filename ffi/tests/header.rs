@@ -1,0 +1,105 @@
+//! `include/statestore.h` is what the sources say. `scripts/header` makes it anew.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+fn header() -> String {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut config = cbindgen::Config::from_file(here.join("cbindgen.toml")).unwrap();
+    config.header = Some(std::fs::read_to_string(here.join("preamble.h")).unwrap());
+    config.after_includes = Some(format!(
+        "\n#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n\
+         #define SST_VERSION_MAJOR {}\n#define SST_VERSION_MINOR {}\n#define SST_VERSION_PATCH {}\n\
+         #define SST_VERSION \"{}\"\n",
+        env!("CARGO_PKG_VERSION_MAJOR"),
+        env!("CARGO_PKG_VERSION_MINOR"),
+        env!("CARGO_PKG_VERSION_PATCH"),
+        env!("CARGO_PKG_VERSION"),
+    ));
+    let bindings = cbindgen::Builder::new()
+        .with_crate(here)
+        .with_config(config)
+        .generate()
+        .unwrap();
+    let mut text = Vec::new();
+    bindings.write(&mut text);
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn the_header_is_what_the_sources_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../include/statestore.h");
+    let made = header();
+    if std::env::var_os("STATESTORE_WRITE_HEADER").is_some() {
+        std::fs::write(&path, &made).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    if let Some((line, (old, new))) = committed
+        .lines()
+        .zip(made.lines())
+        .enumerate()
+        .find(|(_, (old, new))| old != new)
+    {
+        panic!(
+            "run scripts/header: line {} is\n{old}\nand should be\n{new}",
+            line + 1
+        );
+    }
+    assert_eq!(
+        committed.len(),
+        made.len(),
+        "run scripts/header: one is longer"
+    );
+}
+
+/// The functions of the header, with their comments.
+fn functions(header: &str) -> Vec<(&str, &str)> {
+    header
+        .split("\n\n")
+        .filter_map(|block| {
+            let (comment, declaration) = block.rsplit_once("// ").and_then(|(before, rest)| {
+                let (last, declaration) = rest.split_once('\n')?;
+                Some((&block[..before.len() + 3 + last.len()], declaration))
+            })?;
+            let name = declaration.split_once('(')?.0.rsplit([' ', '*']).next()?;
+            name.starts_with("sst_").then_some((name, comment))
+        })
+        .collect()
+}
+
+#[test]
+fn every_function_says_what_there_is_to_know() {
+    let header = header();
+    let functions = functions(&header);
+    let declared = header.matches('(').count();
+    assert!(functions.len() > 90 && declared > functions.len());
+    for (name, comment) in functions {
+        for word in ["Thread:", "Blocks:"] {
+            assert!(comment.contains(word), "{name} does not say {word}");
+        }
+        let takes_nothing = ["sst_version", "sst_log_off", "sst_status_name"].contains(&name);
+        assert!(
+            takes_nothing || comment.contains("NULL"),
+            "{name} does not say NULL"
+        );
+        let owns = name.ends_with("_free") || name == "sst_log_off" || comment.contains("Owner:");
+        assert!(owns, "{name} does not say Owner:");
+    }
+}
+
+#[test]
+fn every_export_is_a_boundary() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for file in std::fs::read_dir(sources).unwrap() {
+        let path = file.unwrap().path();
+        let source = std::fs::read_to_string(&path).unwrap();
+        for export in source.split("#[unsafe(no_mangle)]").skip(1) {
+            let body = export.split("\n}").next().unwrap();
+            let name = body.split("fn ").nth(1).unwrap().split('(').next().unwrap();
+            assert!(
+                body.contains("boundary::") || name == "sst_version",
+                "{name} lets panics through"
+            );
+        }
+    }
+}

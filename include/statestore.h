@@ -1,0 +1,2006 @@
+// The C ABI of the client for the Azure IoT Operations state store.
+//
+// This file is made from the sources of the library by scripts/header. Do not edit it.
+//
+// Status. Functions that can fail give an sst_status: SST_OK, or what kind of failure it is. Their last argument,
+// `error`, may be NULL; otherwise it gets an error object with a message, which the caller frees with sst_error_free(),
+// or NULL on success. An absent key, a condition that is not met, and a lease that somebody else has are results, not
+// errors.
+//
+// Owner. Every handle that a function gives through a pointer to a pointer belongs to the caller, who frees it with the
+// function of its type. It is NULL when the function fails. A handle in an argument is borrowed, as are all bytes,
+// texts and structs: the library copies what it keeps. A const pointer in a callback is borrowed for the call, another
+// one is the callback's to free.
+//
+// Handles. A handle is a number, not an address; nothing may be read or written through it. Using one that was freed
+// gives SST_INVALID_HANDLE, freeing it again does nothing. Freeing is possible at any time and on any thread, also in
+// callbacks. What a handle stands for lives as long as somebody needs it: freeing a client does not break its
+// observers. Data that a function gives without a handle of its own (sst_slice, texts) belongs to the handle that it
+// was asked of, and is gone with it.
+//
+// Bytes. Keys and values are any bytes, given as a pointer and a length. The pointer may be NULL if the length is 0.
+//
+// Options. A struct of options begins with `size`, which is set to the size of the struct; everything else may be zero,
+// which means the default: `sst_set_options options = { .size = sizeof options };`. Later versions add fields at the
+// end. A program that was compiled with an older header runs with a newer library; one with a newer header runs with an
+// older library as long as it leaves the new fields zero.
+//
+// Threads. Every function may be called on any thread, at the same time, with the same handles, unless it says
+// otherwise. The library has one thread for all connections, and one for the callbacks of each client that has
+// callbacks. They begin with the first client and end with the last one. No signals are touched.
+//
+// Blocking. A function that blocks says so, and has a twin with the suffix _async. That gives a callback its result
+// instead: exactly once if the function gave SST_OK, whatever happens; sst_operation_cancel() ends it early. Blocking
+// functions give SST_WRONG_THREAD on threads of the library, except in callbacks.
+//
+// Callbacks. A callback is a struct of a context, a function to call, and a function to drop the context. The functions
+// are called on the thread of the callbacks of the client, one after the other: never on the thread that handed them
+// over, never at the same time, never under a lock that the program could need. The context is dropped exactly once,
+// after the last call, also if the callback could not be taken over; only in that case it is dropped on the thread of
+// the caller, before the function returns. A callback may call every function of this library, also those that block,
+// except sst_client_close() for its own client. Other callbacks of the client wait meanwhile. It must return, and not
+// by longjmp() or a C++ exception.
+//
+// Forks. In a child process after fork(), handles of the parent give SST_FORKED, and freeing them does nothing. New
+// clients work.
+//
+// Bugs. Should the library find a bug of its own, the call gives SST_INTERNAL, and the client does nothing any more but
+// to be closed.
+
+
+#ifndef STATESTORE_H
+#define STATESTORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SST_VERSION_MAJOR 0
+#define SST_VERSION_MINOR 1
+#define SST_VERSION_PATCH 0
+#define SST_VERSION "0.1.0"
+
+
+// What became of a call. The numbers are the same in every language, and are never used for something else.
+//
+// A program that meets a number that it does not know goes by sst_error_outcome() and sst_error_is_retryable().
+typedef enum sst_status {
+    // It succeeded. An absent key and a condition that is not met are successes.
+    SST_OK = 0,
+    // An argument cannot be used: NULL where that is not allowed, an empty key, options of another library version.
+    SST_INVALID_ARGUMENT = 1,
+    // The connection settings contradict each other, cannot be parsed, or name a file that cannot be used.
+    SST_INVALID_SETTINGS = 2,
+    // A handle that was freed, or is of another type.
+    SST_INVALID_HANDLE = 3,
+    // The call cannot be made on this thread, because it would wait for itself.
+    SST_WRONG_THREAD = 4,
+    // A bug of this library was met; the client cannot be used any more.
+    SST_INTERNAL = 5,
+    // The broker could not be reached: name not found, connection refused, no answer in time.
+    SST_UNREACHABLE = 10,
+    // The broker answered the CONNECT or the SUBSCRIBE with a refusal.
+    SST_CONNECTION_REFUSED = 11,
+    // The broker does not accept the credentials, or does not allow this client what it needs.
+    SST_NOT_AUTHENTICATED = 12,
+    // The connection was lost, and the session with it, so no response can come any more.
+    SST_SESSION_LOST = 13,
+    // The client was closed, or gave up its connection for good; or there is nothing more to come.
+    SST_CLOSED = 14,
+    // The broker's TLS certificate is not acceptable.
+    SST_UNTRUSTED = 15,
+    // The handle was made before this process was forked from another one, which still has it.
+    SST_FORKED = 16,
+    // No response came in time, or nothing happened.
+    SST_TIMED_OUT = 20,
+    // As many requests wait as may wait.
+    SST_QUEUE_FULL = 21,
+    // The request is larger than the broker or MQTT allows.
+    SST_TOO_LARGE = 22,
+    // The broker refused to take the request.
+    SST_REJECTED = 23,
+    // No state store listens behind the broker.
+    SST_NO_STORE = 24,
+    // The operation was cancelled.
+    SST_CANCELLED = 25,
+    // The response is not what the protocol defines.
+    SST_INVALID_RESPONSE = 30,
+    // The response says that the remote procedure call itself failed.
+    SST_RPC = 31,
+    // Somebody else holds the lock, and the time to wait for it is over.
+    SST_LOCK_HELD = 40,
+    // The lock is lost, so nothing is done in its name any more.
+    SST_LOCK_LOST = 41,
+    // The key of the lock holds something that is not the name of a holder.
+    SST_NOT_A_LOCK = 42,
+    // The store refused: the clocks of client and store are too far apart.
+    SST_TIMESTAMP_SKEW = 100,
+    // The store refused: the key is protected by a fencing token and the request has none.
+    SST_FENCING_TOKEN_REQUIRED = 101,
+    // The store refused: the fencing token is too far in the future.
+    SST_FENCING_TOKEN_SKEW = 102,
+    // The store refused: the key is protected by a higher fencing token.
+    SST_FENCING_TOKEN_LOWER = 103,
+    // The store refused: it holds as many keys as it may.
+    SST_QUOTA_EXCEEDED = 104,
+    // The store refused: the payload is not what it expects.
+    SST_SYNTAX = 105,
+    // The store refused: this client may not do this to this key.
+    SST_NOT_AUTHORIZED = 106,
+    // The store refused: it does not know the command.
+    SST_UNKNOWN_COMMAND = 107,
+    // The store refused: too few or too many arguments.
+    SST_WRONG_ARGUMENTS = 108,
+    // The store refused: the request has no timestamp.
+    SST_MISSING_TIMESTAMP = 109,
+    // The store refused: the timestamp or fencing token is not an HLC.
+    SST_MALFORMED_TIMESTAMP = 110,
+    // The store refused: the key is empty.
+    SST_EMPTY_KEY = 111,
+    // The store refused with a text that this version does not know.
+    SST_OTHER_REFUSAL = 199,
+} sst_status;
+
+// Whether what failed may have happened nevertheless.
+typedef enum sst_outcome {
+    // It certainly did not happen: it never left, or it was refused.
+    SST_NOT_DONE = 0,
+    // It may have happened or may still happen: it left, and no response came.
+    SST_UNKNOWN = 1,
+} sst_outcome;
+
+// The state of a client's connection. New states may appear.
+typedef enum sst_state {
+    // It is not known: see the status.
+    SST_STATE_UNKNOWN = 0,
+    // The first connection is being made.
+    SST_CONNECTING = 1,
+    // Requests are sent at once.
+    SST_CONNECTED = 2,
+    // The connection was lost and is being made again. Requests wait.
+    SST_RECONNECTING = 3,
+    // It is over; every request fails.
+    SST_ENDED = 4,
+} sst_state;
+
+// How important a log record is.
+typedef enum sst_level {
+    // A bug of this library.
+    SST_LOG_ERROR = 1,
+    // Something that an operator should know, like a lost connection.
+    SST_LOG_WARN = 2,
+    // What happens now and then.
+    SST_LOG_INFO = 3,
+    // What somebody who looks for an error wants to know.
+    SST_LOG_DEBUG = 4,
+    // Everything.
+    SST_LOG_TRACE = 5,
+} sst_level;
+
+// What a SET did.
+typedef enum sst_set_result {
+    // It failed: see the status.
+    SST_SET_FAILED = 0,
+    // The value is stored.
+    SST_SET_APPLIED = 1,
+    // The condition was not met, and nothing changed.
+    SST_SET_NOT_APPLIED = 2,
+} sst_set_result;
+
+// What a DEL or VDEL did.
+typedef enum sst_del_result {
+    // It failed: see the status.
+    SST_DEL_FAILED = 0,
+    // The key was there and is deleted.
+    SST_DEL_DELETED = 1,
+    // The key was not there.
+    SST_DEL_ABSENT = 2,
+    // The key holds another value, and nothing changed (VDEL).
+    SST_DEL_MISMATCH = 3,
+} sst_del_result;
+
+// What sst_update() and sst_compare_and_set() did.
+typedef enum sst_update_result {
+    // It failed: see the status.
+    SST_UPDATE_FAILED = 0,
+    // The new value is stored.
+    SST_UPDATE_APPLIED = 1,
+    // The callback wanted no change, or the key does not hold what was expected. Nothing changed.
+    SST_UPDATE_UNCHANGED = 2,
+} sst_update_result;
+
+// What kind of observation it is. New kinds may appear.
+typedef enum sst_observation_kind {
+    // None: what was asked is no observation.
+    SST_NOT_OBSERVED = 0,
+    // The key has this value now.
+    SST_OBSERVED_SET = 1,
+    // The key is not there any more: it was deleted, or it expired.
+    SST_OBSERVED_DELETED = 2,
+    // The connection was lost, and changes may have been missed. The state of the key follows, unless it is the one
+    // that was told last.
+    SST_OBSERVED_RESYNC = 3,
+    // The observer was too slow, and observations were dropped; the newest ones are kept.
+    SST_OBSERVED_LAGGED = 4,
+} sst_observation_kind;
+
+// What giving a lease back found.
+typedef enum sst_release {
+    // It failed: see the status. The lease ends when its time is over.
+    SST_RELEASE_FAILED = 0,
+    // The lease was held, and is free now.
+    SST_RELEASED = 1,
+    // It was not held any more: it had ended, or somebody else has it.
+    SST_NOT_HELD = 2,
+} sst_release;
+
+// A choice of which zero means the default.
+typedef enum sst_choice {
+    // As it is by default.
+    SST_DEFAULT = 0,
+    // Yes.
+    SST_YES = 1,
+    // No.
+    SST_NO = 2,
+} sst_choice;
+
+// When a SET applies.
+typedef enum sst_condition {
+    // Always.
+    SST_ALWAYS = 0,
+    // If the key is absent (NX).
+    SST_IF_ABSENT = 1,
+    // If the key is absent or holds the value that is being set (NEX).
+    SST_IF_ABSENT_OR_EQUAL = 2,
+} sst_condition;
+
+// Whether a write is sent again if the session is lost before its response comes, so that it may have been executed.
+typedef enum sst_retry {
+    // Only if that changes nothing: no write is. It fails with SST_SESSION_LOST and SST_UNKNOWN instead.
+    SST_RETRY_SAFE = 0,
+    // It is sent again.
+    SST_RETRY_ALWAYS = 1,
+    // It is not sent again.
+    SST_RETRY_NEVER = 2,
+} sst_retry;
+
+// What a callback of sst_update() wants.
+typedef enum sst_change {
+    // No change.
+    SST_KEEP = 0,
+    // The new value.
+    SST_STORE = 1,
+} sst_change;
+
+// Bytes with a handle of their own. Opaque.
+typedef struct sst_bytes sst_bytes;
+
+// A client of the state store: one connection, any number of requests at a time, any number of threads. Opaque.
+//
+// Everything that was made from it keeps it open, until sst_client_close().
+typedef struct sst_client sst_client;
+
+// An election by its name. Opaque.
+//
+// The name is the key of a lock, and whoever holds the lock is the leader. The key `{name}/leader` holds what it
+// proclaims.
+typedef struct sst_election sst_election;
+
+// The results of sst_get_many(), in the order of its keys. Opaque.
+typedef struct sst_entries sst_entries;
+
+// A stored value with its version. Opaque.
+typedef struct sst_entry sst_entry;
+
+// Why a call failed. Opaque.
+typedef struct sst_error sst_error;
+
+// Holds a lease, and knows when it does not hold it any more. Opaque.
+//
+// It renews the lease by itself. What is done between sst_guard_is_valid() and its effect on the world can still come
+// too late; writes that are made with the guard are safe nevertheless, since the store refuses them once a newer
+// holder has written.
+typedef struct sst_guard sst_guard;
+
+// A timestamp of a hybrid logical clock: the version of a value, or a fencing token. Opaque.
+typedef struct sst_hlc sst_hlc;
+
+// Who holds a lease. Opaque.
+typedef struct sst_holding sst_holding;
+
+// Keys, in an order of their own. Opaque.
+typedef struct sst_keys sst_keys;
+
+// Who leads. Opaque.
+typedef struct sst_leader sst_leader;
+
+// A lease by its name, which is a key of the store. Opaque.
+typedef struct sst_lease sst_lease;
+
+// One thing that an observer learns about its key. Opaque.
+typedef struct sst_observation sst_observation;
+
+// Follows one key. Opaque.
+//
+// What it learns is asked for with sst_observer_next(), or told to one callback with sst_observer_subscribe().
+typedef struct sst_observer sst_observer;
+
+// An operation that an _async function began. Opaque.
+//
+// It ends exactly once, by its callback, however it ends. Freeing this handle does not end it.
+typedef struct sst_operation sst_operation;
+
+// The keys that match a pattern, page by page. Opaque.
+typedef struct sst_scan sst_scan;
+
+// A callback that is called again and again, until it is cancelled or there is nothing more to tell. Opaque.
+typedef struct sst_subscription sst_subscription;
+
+// Bytes that belong to somebody else: the caller, or a handle.
+typedef struct sst_slice {
+    // The first byte; may be NULL if there is none.
+    const void *data;
+    // How many there are.
+    size_t len;
+} sst_slice;
+
+// What can be set about a client besides its URL. Set `size` to sizeof(sst_settings) and everything else to zero,
+// which means the default: `sst_settings settings = { .size = sizeof settings };`.
+//
+// Owner: texts and the password are borrowed for the call that gets this struct. Texts are UTF-8 with a NUL at the
+// end.
+typedef struct sst_settings {
+    // sizeof(sst_settings).
+    size_t size;
+    // The MQTT client id (default: a random one; "" asks the broker for one).
+    const char *client_id;
+    // The user name.
+    const char *user_name;
+    // The password: any bytes.
+    const void *password;
+    // How many bytes the password has.
+    size_t password_len;
+    // A file that holds the password; read anew for each connection.
+    const char *password_file;
+    // A file that holds a Kubernetes service account token; watched for changes.
+    const char *sat_file;
+    // The certificates of the authorities that may have signed the broker's, as PEM (default: those of the system).
+    const char *ca_file;
+    // The client's certificate, as PEM.
+    const char *cert_file;
+    // The private key of that certificate, as PEM.
+    const char *key_file;
+    // A file that holds the password of the key.
+    const char *key_password_file;
+    // The name to which the broker's certificate must be made out (default: the host name).
+    const char *server_name;
+    // Whether the connection is TLS, an sst_choice (default: as the URL or the environment says).
+    uint32_t tls;
+    // Whether the first connection ends a session that the broker still has for this client id, an sst_choice.
+    uint32_t clean_start;
+    // How long the broker keeps the session while the client is away, in seconds (default: 3600).
+    uint32_t session_expiry_s;
+    // After how much silence the connection is checked, in seconds (default: 60; UINT32_MAX for never).
+    uint32_t keep_alive_s;
+    // How long the broker may take to answer such a check, in milliseconds (default: 10,000).
+    uint64_t ping_timeout_ms;
+    // How long one attempt to connect may take, in milliseconds (default: 10,000).
+    uint64_t connect_timeout_ms;
+    // How long a request may take unless its options say otherwise, in milliseconds (default: 10,000).
+    uint64_t request_timeout_ms;
+    // Most requests that may be sent and not yet answered (default: 65,536).
+    uint32_t max_in_flight;
+    // Most requests that may queue (default: 65,536).
+    uint32_t max_queued;
+    // Most bytes of requests that are kept until the broker has acknowledged them (default: 64 MiB).
+    size_t max_buffered_bytes;
+    // The longest value that is sent, in bytes (default: what MQTT can express, 256 MiB).
+    size_t max_value_bytes;
+    // The largest packet that the broker may send, in bytes (default: what MQTT can express, 256 MiB).
+    uint32_t max_packet_bytes;
+    // The least bound of the delay between attempts to reconnect, in milliseconds (default: 100).
+    uint32_t reconnect_delay_min_ms;
+    // The greatest bound of that delay, in milliseconds (default: 30,000).
+    uint32_t reconnect_delay_max_ms;
+} sst_settings;
+
+// Is called with a new client. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_client {
+    // Handed to both functions.
+    void *context;
+    // Called once; may be NULL, in which case the client is freed. `client` belongs to whom is called, and is NULL
+    // unless `status` is SST_OK. `error` is borrowed for the call, and NULL if `status` is SST_OK.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 struct sst_client *client);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_client;
+
+// Is called when an operation without a result has ended. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_done {
+    // Handed to both functions.
+    void *context;
+    // Called once; may be NULL. `error` is borrowed for the call, and NULL if `status` is SST_OK.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_done;
+
+// Is called with each state of a connection. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_state {
+    // Handed to both functions.
+    void *context;
+    // Called any number of times; may be NULL. `reason` says why the connection was lost or ended; it is borrowed for
+    // the call, and NULL in other states. `status` is its status, and SST_OK in other states.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *reason,
+                 enum sst_state state);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_state;
+
+// Counts since the client was made. Set `size` to sizeof(sst_counters) before the call.
+typedef struct sst_counters {
+    // sizeof(sst_counters).
+    size_t size;
+    // Requests sent; one that is sent again in a new session counts again.
+    uint64_t sent;
+    // Responses that a request waited for.
+    uint64_t completed;
+    // Requests whose time was up.
+    uint64_t timed_out;
+    // Requests that the broker refused or that could not be sent.
+    uint64_t failed;
+    // Requests sent again after a reconnect.
+    uint64_t resent;
+    // Connections that were made again.
+    uint64_t reconnects;
+    // Newer service account tokens that the broker accepted over a live connection.
+    uint64_t reauthentications;
+    // Reconnects at which the broker had no session any more.
+    uint64_t sessions_lost;
+    // Connections that this client closed because the broker broke the protocol.
+    uint64_t protocol_errors;
+    // Responses for which no request waited.
+    uint64_t unmatched_responses;
+    // Received timestamps that were too far ahead of the local clock and were not taken over.
+    uint64_t clock_skews;
+    // Notifications of watched keys.
+    uint64_t notifications;
+    // Notifications that were not newer than the one before, or came for a key that is not watched.
+    uint64_t stale_notifications;
+    // Messages that are neither responses nor notifications.
+    uint64_t malformed_messages;
+    // Requests that were sent and not answered yet.
+    uint64_t in_flight;
+    // Requests that wait to be sent.
+    uint64_t queued;
+} sst_counters;
+
+// Is called with what the library logs: no keys, no values, no credentials.
+typedef struct sst_on_log {
+    // Handed to both functions.
+    void *context;
+    // Called any number of times, one call after the other, on a thread that does nothing else; may be NULL. The texts
+    // are UTF-8 with a NUL at the end, and borrowed for the call: `target` is the part of the library, `message` what
+    // it says.
+    void (*call)(void *context,
+                 enum sst_level level,
+                 const char *target,
+                 const char *message);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_log;
+
+// Options of sst_get() and sst_get_many(). Set `size` to sizeof(sst_get_options) and everything else to zero, which
+// means the default.
+typedef struct sst_get_options {
+    // sizeof(sst_get_options).
+    size_t size;
+    // How long the request may take, in milliseconds (default: that of the settings).
+    uint64_t timeout_ms;
+} sst_get_options;
+
+// Is called with what a GET brought. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_entry {
+    // Handed to both functions.
+    void *context;
+    // Called once; may be NULL. `entry` and `error` are borrowed for the call; see sst_entry_clone(). `entry` is NULL
+    // if the key is absent, or unless `status` is SST_OK; `error` is NULL if `status` is SST_OK.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 const struct sst_entry *entry);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_entry;
+
+// Is called with what several GETs brought. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_entries {
+    // Handed to both functions.
+    void *context;
+    // Called once; may be NULL. `entries` and `error` are borrowed for the call. `entries` is NULL unless `status` is
+    // SST_OK; `error` is NULL if it is.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 const struct sst_entries *entries);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_entries;
+
+// Options of sst_set() and sst_guard_set(). Set `size` to sizeof(sst_set_options) and everything else to zero, which
+// means the default.
+typedef struct sst_set_options {
+    // sizeof(sst_set_options).
+    size_t size;
+    // When it applies, an sst_condition.
+    uint32_t condition;
+    // Whether it is sent again if the session is lost, an sst_retry.
+    uint32_t retry;
+    // Not zero: asks the store to keep the key on disk.
+    uint32_t persist;
+    // After how many milliseconds the key expires (default: never).
+    uint64_t expires_in_ms;
+    // Protects the key: from now on it is written and deleted only with this token or a higher one. Borrowed for the
+    // call.
+    const struct sst_hlc *fencing_token;
+    // How long the request may take, in milliseconds (default: that of the settings).
+    uint64_t timeout_ms;
+} sst_set_options;
+
+// Is called with what a SET did. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_set {
+    // Handed to both functions.
+    void *context;
+    // Called once; may be NULL. `version` (that of the value that is stored now) and `error` are borrowed for the
+    // call. `version` is NULL unless `status` is SST_OK; `error` is NULL if it is.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 enum sst_set_result result,
+                 const struct sst_hlc *version);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_set;
+
+// Options of sst_del(), sst_vdel() and those of guards. Set `size` to sizeof(sst_del_options) and everything else to
+// zero, which means the default.
+typedef struct sst_del_options {
+    // sizeof(sst_del_options).
+    size_t size;
+    // Needed for a key that is protected by a fencing token: that token or a higher one. Borrowed for the call.
+    const struct sst_hlc *fencing_token;
+    // How long the request may take, in milliseconds (default: that of the settings).
+    uint64_t timeout_ms;
+    // Whether it is sent again if the session is lost, an sst_retry.
+    uint32_t retry;
+} sst_del_options;
+
+// Is called with what a DEL or VDEL did. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_del {
+    // Handed to both functions.
+    void *context;
+    // Called once; may be NULL. `error` is borrowed for the call, and NULL if `status` is SST_OK.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 enum sst_del_result result);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_del;
+
+// Options of sst_scan_new(). Set `size` to sizeof(sst_scan_options) and everything else to zero, which means the
+// default.
+typedef struct sst_scan_options {
+    // sizeof(sst_scan_options).
+    size_t size;
+    // How long the request for each page may take, in milliseconds (default: that of the settings).
+    uint64_t timeout_ms;
+} sst_scan_options;
+
+// Is called with a page of keys. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_keys {
+    // Handed to both functions.
+    void *context;
+    // Called once; may be NULL. `keys` and `error` are borrowed for the call. `keys` is NULL after the last page, or
+    // unless `status` is SST_OK; `error` is NULL if `status` is SST_OK.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 const struct sst_keys *keys);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_keys;
+
+// Is called with a key. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_bytes {
+    // Handed to both functions.
+    void *context;
+    // Called once; may be NULL. `bytes` and `error` are borrowed for the call. `bytes` is NULL after the last key, or
+    // unless `status` is SST_OK; `error` is NULL if `status` is SST_OK.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 const struct sst_bytes *bytes);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_bytes;
+
+// Options of sst_update() and sst_compare_and_set(). Set `size` to sizeof(sst_update_options) and everything else to
+// zero, which means the default.
+typedef struct sst_update_options {
+    // sizeof(sst_update_options).
+    size_t size;
+    // After how many milliseconds the key expires, at least 100 (default: never, even if it was to expire before).
+    uint64_t expires_in_ms;
+    // How long all attempts together may take, in milliseconds (default: the request time-out of the settings).
+    uint64_t timeout_ms;
+    // Not zero: asks the store to keep the key on disk.
+    uint32_t persist;
+} sst_update_options;
+
+// Computes the new value of a key. It may be called several times, when somebody else was faster, so it should do
+// nothing but compute. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_changer {
+    // Handed to both functions.
+    void *context;
+    // Gives an sst_change; not NULL. `old` is what the key holds, borrowed for the call, NULL if it is absent. For
+    // SST_STORE, `*value` is set to the new value, made with sst_bytes_new(), which the library takes over; it is NULL
+    // before.
+    uint32_t (*call)(void *context,
+                     const struct sst_entry *old,
+                     struct sst_bytes **value);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_changer;
+
+// Is called with what an update did. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_update {
+    // Handed to both functions.
+    void *context;
+    // Called once; may be NULL. `version` (of the new value) and `error` are borrowed for the call. `version` is NULL
+    // unless `result` is SST_UPDATE_APPLIED; `error` is NULL if `status` is SST_OK.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 enum sst_update_result result,
+                 const struct sst_hlc *version);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_update;
+
+// Options of sst_observe(). Set `size` to sizeof(sst_observe_options) and everything else to zero, which means the
+// default.
+typedef struct sst_observe_options {
+    // sizeof(sst_observe_options).
+    size_t size;
+    // How many changes are kept for an observer that is slow; then the oldest are dropped, and SST_OBSERVED_LAGGED
+    // tells how many (default: only the newest state is kept, and nothing is told of the others).
+    size_t keep;
+    // How long the store may take to begin the watch, in milliseconds (default: the request time-out of the settings).
+    uint64_t timeout_ms;
+} sst_observe_options;
+
+// Is called with a new observer. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_observer {
+    // Handed to both functions.
+    void *context;
+    // Called once; may be NULL, in which case the observer is freed. `observer` belongs to whom is called, and is NULL
+    // unless `status` is SST_OK. `error` is borrowed for the call, and NULL if `status` is SST_OK.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 struct sst_observer *observer);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_observer;
+
+// Is called with what an observer learns. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_observation {
+    // Handed to both functions.
+    void *context;
+    // Called once for sst_observer_next_async(), and any number of times for sst_observer_subscribe(); may be NULL.
+    // `observation` and `error` are borrowed for the call; see sst_observation_clone(). `observation` is NULL unless
+    // `status` is SST_OK. At the end `status` is SST_CLOSED, or says why the store does not allow the watch any more.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 const struct sst_observation *observation);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_observation;
+
+// Is called with a version. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_version {
+    // Handed to both functions.
+    void *context;
+    // Called once; may be NULL. `version` and `error` are borrowed for the call. `version` is NULL unless `status` is
+    // SST_OK; `error` is NULL if it is.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 const struct sst_hlc *version);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_version;
+
+// Is called with what giving a lease back found. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_release {
+    // Handed to both functions.
+    void *context;
+    // Called once; may be NULL. `error` is borrowed for the call, and NULL if `status` is SST_OK.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 enum sst_release result);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_release;
+
+// Options of sst_lease_new(), and of the lease behind a lock or an election. Set `size` to sizeof(sst_lease_options)
+// and everything else to zero, which means the default.
+typedef struct sst_lease_options {
+    // sizeof(sst_lease_options).
+    size_t size;
+    // How long the lease lasts after it was taken or renewed, in milliseconds: 100 to a day (default: 10,000).
+    uint64_t duration_ms;
+    // After how many milliseconds the guard renews it (default: each time a third of the lease is over; UINT64_MAX for
+    // only when sst_guard_renew() is called).
+    uint64_t renewal_ms;
+    // The name under which it is held (default: one that nobody else has). Borrowed for the call.
+    const void *holder;
+    // How many bytes the name has.
+    size_t holder_len;
+    // How long an attempt may take, in milliseconds (default: the request time-out of the settings).
+    uint64_t timeout_ms;
+    // How old a value that this library did not write may become and still count as somebody's lease, in milliseconds
+    // (default: an hour).
+    uint64_t foreign_lease_max_ms;
+} sst_lease_options;
+
+// Is called with what an attempt to take a lease brought. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_acquired {
+    // Handed to both functions.
+    void *context;
+    // Called once; may be NULL, in which case the lease is given back. `guard` belongs to whom is called, and is NULL
+    // if somebody else has the lease, or unless `status` is SST_OK. `holding` (who has it, if that is known) and
+    // `error` are borrowed for the call.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 struct sst_guard *guard,
+                 const struct sst_holding *holding);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_acquired;
+
+// Is called with who holds a lease. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_holding {
+    // Handed to both functions.
+    void *context;
+    // Called once for sst_lease_holder_async(), and any number of times for sst_lease_observe(); may be NULL.
+    // `holding` and `error` are borrowed for the call. `holding` is NULL if nobody holds the lease, or unless `status`
+    // is SST_OK. At the end of what is observed `status` is SST_CLOSED.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 const struct sst_holding *holding);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_holding;
+
+// Options of sst_lock() and sst_election_new(). Set `size` to sizeof(sst_lock_options) and everything else to zero,
+// which means the default.
+typedef struct sst_lock_options {
+    // sizeof(sst_lock_options).
+    size_t size;
+    // The lease that is behind the lock (default: that of all defaults). Borrowed for the call.
+    const struct sst_lease_options *lease;
+    // How long to wait for the lock, in milliseconds (default: for ever; UINT64_MAX for one attempt).
+    uint64_t wait_ms;
+} sst_lock_options;
+
+// Is called with a new guard. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_guard {
+    // Handed to both functions.
+    void *context;
+    // Called once; may be NULL, in which case what is held is given back. `guard` belongs to whom is called, and is
+    // NULL unless `status` is SST_OK. `error` is borrowed for the call, and NULL if `status` is SST_OK.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 struct sst_guard *guard);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_guard;
+
+// Is called with who leads. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_leader {
+    // Handed to both functions.
+    void *context;
+    // Called once for sst_election_leader_async(), and any number of times for sst_election_observe(); may be NULL.
+    // `leader` and `error` are borrowed for the call. `leader` is NULL if nobody leads, or unless `status` is SST_OK.
+    // At the end of what is observed `status` is SST_CLOSED.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 const struct sst_leader *leader);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_leader;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// The version of the library that runs, "0.1.0" for example. SST_VERSION is that of the header that was compiled with.
+//
+// Owner: nobody; the text lives as long as the library. Thread: any. Blocks: no.
+const char *sst_version(void);
+
+// The name of a status, as other languages have it: "TimedOut" for SST_TIMED_OUT, "unknown" for a number that is none.
+//
+// Owner: nobody; the text lives as long as the library. Thread: any. Blocks: no.
+const char *sst_status_name(int32_t status);
+
+// The status that the failed call returned.
+//
+// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL gives SST_INVALID_ARGUMENT, what is no error
+// SST_INVALID_HANDLE.
+enum sst_status sst_error_status(const struct sst_error *error);
+
+// What was tried, on what, and why it failed, in English, as UTF-8.
+//
+// Owner: the text belongs to `error` and lives as long as it. Thread: any. Blocks: no. NULL: gives "". Errors: "" if
+// `error` is no error.
+const char *sst_error_message(const struct sst_error *error);
+
+// Whether what failed may have happened nevertheless.
+//
+// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL, and what is no error, gives SST_UNKNOWN.
+enum sst_outcome sst_error_outcome(const struct sst_error *error);
+
+// Whether the same call may succeed later without anything being changed by hand. Whether repeating it is safe depends
+// on the outcome and on the operation.
+//
+// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL, and what is no error, gives false.
+bool sst_error_is_retryable(const struct sst_error *error);
+
+// The reason code of the MQTT packet that brought the failure, -1 if none did.
+//
+// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL, and what is no error, gives -1.
+int32_t sst_error_mqtt_reason(const struct sst_error *error);
+
+// Another handle of the same error, for keeping one that is borrowed.
+//
+// Owner: the result is the caller's, freed with sst_error_free(). Thread: any. Blocks: no. NULL, and what is no error,
+// gives NULL.
+struct sst_error *sst_error_clone(const struct sst_error *error);
+
+// Frees an error.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_error_free(struct sst_error *error);
+
+// Copies bytes, as for the result of a callback of sst_update().
+//
+// Owner: `*bytes` is the caller's, freed with sst_bytes_free(), or handed over to the library. Thread: any. Blocks:
+// no. NULL: `data` if `len` is 0, and `error`. Errors: SST_INVALID_ARGUMENT; `*bytes` is NULL then.
+enum sst_status sst_bytes_new(const void *data,
+                              size_t len,
+                              struct sst_bytes **bytes,
+                              struct sst_error **error);
+
+// The bytes.
+//
+// Owner: they belong to `bytes` and live as long as it. Thread: any. Blocks: no. NULL, and what are no bytes, gives
+// none.
+struct sst_slice sst_bytes_slice(const struct sst_bytes *bytes);
+
+// Frees bytes.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_bytes_free(struct sst_bytes *bytes);
+
+// How many keys there are.
+//
+// Owner: `keys` is borrowed. Thread: any. Blocks: no. NULL, and what are no keys, gives 0.
+size_t sst_keys_len(const struct sst_keys *keys);
+
+// The key at an index.
+//
+// Owner: its bytes belong to `keys` and live as long as it. Thread: any. Blocks: no. NULL, what are no keys, and an
+// index that is too large, give no bytes, which is never a key.
+struct sst_slice sst_keys_at(const struct sst_keys *keys,
+                             size_t index);
+
+// Frees keys.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_keys_free(struct sst_keys *keys);
+
+// Reads a timestamp: `{milliseconds}:{counter}:{node id}`.
+//
+// Owner: `*hlc` is the caller's, freed with sst_hlc_free(); `text` is borrowed for the call. Thread: any. Blocks: no.
+// NULL: `error`. Errors: SST_INVALID_ARGUMENT if it is none; `*hlc` is NULL then.
+enum sst_status sst_hlc_parse(const void *text,
+                              size_t len,
+                              struct sst_hlc **hlc,
+                              struct sst_error **error);
+
+// Its text, padded with zeros as it is sent, with a NUL at its end.
+//
+// Owner: the text belongs to `hlc` and lives as long as it. Thread: any. Blocks: no. NULL, and what is no timestamp,
+// gives "".
+const char *sst_hlc_text(const struct sst_hlc *hlc);
+
+// Its wall clock time, in milliseconds since 1970-01-01 UTC.
+//
+// Owner: `hlc` is borrowed. Thread: any. Blocks: no. NULL, and what is no timestamp, gives 0.
+uint64_t sst_hlc_wall_ms(const struct sst_hlc *hlc);
+
+// Its counter.
+//
+// Owner: `hlc` is borrowed. Thread: any. Blocks: no. NULL, and what is no timestamp, gives 0.
+uint64_t sst_hlc_counter(const struct sst_hlc *hlc);
+
+// Compares two timestamps: by their times, then their counters, then the bytes of their node ids. `*order` is negative
+// if `one` is lower, 0 if they are equal, and positive if it is higher.
+//
+// Owner: both are borrowed. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_ARGUMENT, SST_INVALID_HANDLE;
+// `*order` is 0 then.
+enum sst_status sst_hlc_compare(const struct sst_hlc *one,
+                                const struct sst_hlc *other,
+                                int32_t *order,
+                                struct sst_error **error);
+
+// Another handle of the same timestamp, for keeping one that is borrowed.
+//
+// Owner: the result is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: no. NULL, and what is no
+// timestamp, gives NULL.
+struct sst_hlc *sst_hlc_clone(const struct sst_hlc *hlc);
+
+// Frees a timestamp.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_hlc_free(struct sst_hlc *hlc);
+
+// The value.
+//
+// Owner: its bytes belong to `entry` and live as long as it. Thread: any. Blocks: no. NULL, and what is no entry,
+// gives none.
+struct sst_slice sst_entry_value(const struct sst_entry *entry);
+
+// The version that the SET which stored it returned.
+//
+// Owner: `*version` is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
+// SST_INVALID_ARGUMENT, SST_INVALID_HANDLE; `*version` is NULL then.
+enum sst_status sst_entry_version(const struct sst_entry *entry,
+                                  struct sst_hlc **version,
+                                  struct sst_error **error);
+
+// Another handle of the same entry, for keeping one that is borrowed. The value is not copied.
+//
+// Owner: the result is the caller's, freed with sst_entry_free(). Thread: any. Blocks: no. NULL, and what is no entry,
+// gives NULL.
+struct sst_entry *sst_entry_clone(const struct sst_entry *entry);
+
+// Frees an entry.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_entry_free(struct sst_entry *entry);
+
+// How many results there are: as many as there were keys.
+//
+// Owner: `entries` is borrowed. Thread: any. Blocks: no. NULL, and what are no entries, gives 0.
+size_t sst_entries_len(const struct sst_entries *entries);
+
+// The entry of the key at an index; `*entry` is NULL if the key is absent.
+//
+// Owner: `*entry` is the caller's, freed with sst_entry_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
+// SST_INVALID_ARGUMENT if the index is too large, SST_INVALID_HANDLE; `*entry` is NULL then.
+enum sst_status sst_entries_at(const struct sst_entries *entries,
+                               size_t index,
+                               struct sst_entry **entry,
+                               struct sst_error **error);
+
+// Frees entries. Those that sst_entries_at() gave stay.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_entries_free(struct sst_entries *entries);
+
+// Connects, and waits until the broker has accepted the connection and its subscriptions.
+//
+// `url` is mqtt://[user[:password]@]host[:port], mqtts://… for TLS, or unix://…/path, with parameters as
+// docs/connecting.md has them. NULL takes the settings from the environment: AIO_BROKER_HOSTNAME and the others that
+// pods of Azure IoT Operations have. What `settings` has goes before both.
+//
+// Owner: `*client` is the caller's, freed with sst_client_free(); everything else is borrowed for the call. Thread:
+// any. Blocks: until it is connected, or one attempt failed. NULL: `url`, `settings` and `error`. Errors:
+// SST_UNREACHABLE, SST_CONNECTION_REFUSED, SST_NOT_AUTHENTICATED, SST_UNTRUSTED, SST_INVALID_SETTINGS,
+// SST_INVALID_ARGUMENT; `*client` is NULL then.
+enum sst_status sst_connect(const char *url,
+                            const struct sst_settings *settings,
+                            struct sst_client **client,
+                            struct sst_error **error);
+
+// Begins to connect. See sst_connect().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+// borrowed for the call. Thread: any. Blocks: no. NULL: `url`, `settings`, `operation` and `error`. Errors:
+// SST_INVALID_SETTINGS, SST_INVALID_ARGUMENT; the callback is not called then, its context is dropped before this
+// returns, and `*operation` is NULL.
+enum sst_status sst_connect_async(const char *url,
+                                  const struct sst_settings *settings,
+                                  struct sst_on_client callback,
+                                  struct sst_operation **operation,
+                                  struct sst_error **error);
+
+// Closes a client and waits until its last callback has returned: every operation that is under way ends, at the
+// latest with SST_CLOSED, and nothing of the client runs any more. With the last client of the process, the threads of
+// the library end. Closing again does nothing.
+//
+// Owner: `client` is borrowed and still to be freed. Thread: any but that of the callbacks. Blocks: until all is done,
+// which is a moment unless a callback takes its time. NULL: `error`. Errors: SST_WRONG_THREAD in a callback of this
+// client, and nothing happens; SST_INVALID_HANDLE, SST_FORKED.
+enum sst_status sst_client_close(const struct sst_client *client,
+                                 struct sst_error **error);
+
+// Begins to close a client. See sst_client_close(). This may be called in a callback, since nothing waits for
+// callbacks.
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+// Blocks: no. NULL: `operation` and `error`. Errors: SST_CLOSED if it is closed already, SST_INVALID_HANDLE,
+// SST_FORKED; the callback is not called then, its context is dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_client_close_async(const struct sst_client *client,
+                                       struct sst_on_done callback,
+                                       struct sst_operation **operation,
+                                       struct sst_error **error);
+
+// Frees a client. Unless it was closed, it is closed in the background as soon as nothing that was made from it is
+// left.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_client_free(struct sst_client *client);
+
+// The MQTT client id, as UTF-8.
+//
+// Owner: `*id` is the caller's, freed with sst_bytes_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
+// SST_CLOSED, SST_INVALID_HANDLE, SST_FORKED; `*id` is NULL then.
+enum sst_status sst_client_id(const struct sst_client *client,
+                              struct sst_bytes **id,
+                              struct sst_error **error);
+
+// The present state of the connection.
+//
+// Owner: `client` is borrowed. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED;
+// `*state` is SST_STATE_UNKNOWN then.
+enum sst_status sst_client_state(const struct sst_client *client,
+                                 enum sst_state *state,
+                                 struct sst_error **error);
+
+// Has a callback told the present state of the connection and each later one, as far as it lasts long enough to be
+// told. The last one is SST_ENDED.
+//
+// Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). Thread: any.
+// Blocks: no. NULL: `subscription` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback
+// is not called then, its context is dropped before this returns, and `*subscription` is NULL.
+enum sst_status sst_client_on_state(const struct sst_client *client,
+                                    struct sst_on_state callback,
+                                    struct sst_subscription **subscription,
+                                    struct sst_error **error);
+
+// Fills `counters`, as far as its `size` says that there is room; what this version does not know becomes zero.
+//
+// Owner: `counters` is the caller's. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_ARGUMENT for NULL or
+// a size that cannot be, SST_CLOSED, SST_INVALID_HANDLE, SST_FORKED; `counters` is not changed then.
+enum sst_status sst_client_counters(const struct sst_client *client,
+                                    struct sst_counters *counters,
+                                    struct sst_error **error);
+
+// Has a callback told what the library logs in this process and what is at least as important as `level`, an
+// sst_level; in place of the callback that was set before. At most 1024 records wait for it; if more come, a record
+// tells how many were dropped. A forked child has to set it anew.
+//
+// Owner: `callback` is handed over. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_ARGUMENT for a level
+// that is none, SST_INTERNAL if the system gives no thread; the callback is not called then, and its context is
+// dropped before this returns.
+enum sst_status sst_log_set(uint32_t level,
+                            struct sst_on_log callback,
+                            struct sst_error **error);
+
+// Tells nobody any more. The callback is still called with what was logged before; then its context is dropped on its
+// thread.
+//
+// Thread: any, also in the callback itself. Blocks: no.
+void sst_log_off(void);
+
+// Gives an operation up. Its callback is called with SST_CANCELLED, or with its result if that comes at this very
+// moment. What was sent is not taken back. An operation that has ended is left alone.
+//
+// Owner: `operation` is borrowed and still to be freed. Thread: any. Blocks: no. NULL: `error` may be NULL. Errors:
+// SST_INVALID_HANDLE, SST_FORKED.
+enum sst_status sst_operation_cancel(const struct sst_operation *operation,
+                                     struct sst_error **error);
+
+// Whether an operation has ended, which means that its callback was called, or is going to be at once.
+//
+// Owner: `operation` is borrowed. Thread: any. Blocks: no. NULL, and what is no operation, gives true.
+bool sst_operation_has_ended(const struct sst_operation *operation);
+
+// Frees the handle of an operation, which goes on.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_operation_free(struct sst_operation *operation);
+
+// Ends a subscription. A call that runs at this moment is the last one; this does not wait for it. Then the context is
+// dropped on the thread of the callbacks. One that has ended is left alone.
+//
+// Owner: `subscription` is borrowed and still to be freed. Thread: any, also in the callback itself. Blocks: no. NULL:
+// `error`. Errors: SST_INVALID_HANDLE, SST_FORKED.
+enum sst_status sst_subscription_cancel(const struct sst_subscription *subscription,
+                                        struct sst_error **error);
+
+// Frees the handle of a subscription, which goes on.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_subscription_free(struct sst_subscription *subscription);
+
+// Reads a key. `*entry` is NULL if it is absent.
+//
+// Owner: `*entry` is the caller's, freed with sst_entry_free(); everything else is borrowed for the call. Thread: any.
+// Blocks: until the answer, at most for the time-out. NULL: `options` and `error`. Errors: SST_INVALID_ARGUMENT for an
+// empty key, SST_TIMED_OUT, SST_QUEUE_FULL, SST_SESSION_LOST, SST_CLOSED, and what the store refuses with; `*entry` is
+// NULL then.
+enum sst_status sst_get(const struct sst_client *client,
+                        const void *key,
+                        size_t key_len,
+                        const struct sst_get_options *options,
+                        struct sst_entry **entry,
+                        struct sst_error **error);
+
+// Begins to read a key. See sst_get(). The request is on its way when this returns.
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
+// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
+// this returns, and `*operation` is NULL.
+enum sst_status sst_get_async(const struct sst_client *client,
+                              const void *key,
+                              size_t key_len,
+                              const struct sst_get_options *options,
+                              struct sst_on_entry callback,
+                              struct sst_operation **operation,
+                              struct sst_error **error);
+
+// Reads several keys. These are single GETs, sent without waiting for each other; the result is no snapshot.
+//
+// Owner: `*entries` is the caller's, freed with sst_entries_free(); everything else is borrowed for the call. Thread:
+// any. Blocks: until the last answer; the time-out is for each GET. NULL: `keys` if `count` is 0, `options` and
+// `error`. Errors: the first one of any of them, as sst_get(); `*entries` is NULL then.
+enum sst_status sst_get_many(const struct sst_client *client,
+                             const struct sst_slice *keys,
+                             size_t count,
+                             const struct sst_get_options *options,
+                             struct sst_entries **entries,
+                             struct sst_error **error);
+
+// Begins to read several keys. See sst_get_many().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+// borrowed for the call. Thread: any. Blocks: no. NULL: `keys` if `count` is 0, `options`, `operation` and `error`.
+// Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped
+// before this returns, and `*operation` is NULL.
+enum sst_status sst_get_many_async(const struct sst_client *client,
+                                   const struct sst_slice *keys,
+                                   size_t count,
+                                   const struct sst_get_options *options,
+                                   struct sst_on_entries callback,
+                                   struct sst_operation **operation,
+                                   struct sst_error **error);
+
+// Stores a value.
+//
+// Owner: `*version`, the version of the value that is stored now, is the caller's, freed with sst_hlc_free();
+// everything else is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out. NULL:
+// `value` if `value_len` is 0, `options`, `result`, `version` and `error`. Errors: SST_INVALID_ARGUMENT,
+// SST_TOO_LARGE, SST_TIMED_OUT, SST_QUEUE_FULL, SST_SESSION_LOST, SST_CLOSED, and what the store refuses with;
+// `*result` is SST_SET_FAILED and `*version` NULL then.
+enum sst_status sst_set(const struct sst_client *client,
+                        const void *key,
+                        size_t key_len,
+                        const void *value,
+                        size_t value_len,
+                        const struct sst_set_options *options,
+                        enum sst_set_result *result,
+                        struct sst_hlc **version,
+                        struct sst_error **error);
+
+// Begins to store a value. See sst_set(). The request is on its way when this returns.
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
+// `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is
+// dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_set_async(const struct sst_client *client,
+                              const void *key,
+                              size_t key_len,
+                              const void *value,
+                              size_t value_len,
+                              const struct sst_set_options *options,
+                              struct sst_on_set callback,
+                              struct sst_operation **operation,
+                              struct sst_error **error);
+
+// Deletes a key.
+//
+// Owner: everything is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out. NULL:
+// `options`, `result` and `error`. Errors: SST_INVALID_ARGUMENT, SST_TIMED_OUT, SST_QUEUE_FULL, SST_SESSION_LOST,
+// SST_CLOSED, and what the store refuses with; `*result` is SST_DEL_FAILED then.
+enum sst_status sst_del(const struct sst_client *client,
+                        const void *key,
+                        size_t key_len,
+                        const struct sst_del_options *options,
+                        enum sst_del_result *result,
+                        struct sst_error **error);
+
+// Begins to delete a key. See sst_del(). The request is on its way when this returns.
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
+// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
+// this returns, and `*operation` is NULL.
+enum sst_status sst_del_async(const struct sst_client *client,
+                              const void *key,
+                              size_t key_len,
+                              const struct sst_del_options *options,
+                              struct sst_on_del callback,
+                              struct sst_operation **operation,
+                              struct sst_error **error);
+
+// Deletes a key if it holds this value.
+//
+// Owner: everything is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out. NULL:
+// `value` if `value_len` is 0, `options`, `result` and `error`. Errors: as sst_del(); `*result` is SST_DEL_FAILED
+// then.
+enum sst_status sst_vdel(const struct sst_client *client,
+                         const void *key,
+                         size_t key_len,
+                         const void *value,
+                         size_t value_len,
+                         const struct sst_del_options *options,
+                         enum sst_del_result *result,
+                         struct sst_error **error);
+
+// Begins to delete a key if it holds this value. See sst_vdel(). The request is on its way when this returns.
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
+// `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is
+// dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_vdel_async(const struct sst_client *client,
+                               const void *key,
+                               size_t key_len,
+                               const void *value,
+                               size_t value_len,
+                               const struct sst_del_options *options,
+                               struct sst_on_del callback,
+                               struct sst_operation **operation,
+                               struct sst_error **error);
+
+// Prepares to look for keys. Nothing is sent before the first page is asked for. The pattern is a glob: `*`, `?`,
+// `[ab]`, `[0-9]`, `[!x]`, and `[*]` for a star. Keys that are there during the whole scan are found; one that is set
+// or deleted meanwhile may be found or not.
+//
+// Owner: `*scan` is the caller's, freed with sst_scan_free(); everything else is borrowed for the call. Thread: any.
+// Blocks: no. NULL: `options` and `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; `*scan` is NULL then.
+enum sst_status sst_scan_new(const struct sst_client *client,
+                             const void *pattern,
+                             size_t pattern_len,
+                             const struct sst_scan_options *options,
+                             struct sst_scan **scan,
+                             struct sst_error **error);
+
+// The next page. It may be empty although others follow; `*keys` is NULL after the last one. After an error the same
+// page can be asked for again.
+//
+// Owner: `*keys` is the caller's, freed with sst_keys_free(). Thread: any; pages asked for at the same time come one
+// after the other. Blocks: until the answer, at most for the time-out. NULL: `error`. Errors: SST_UNKNOWN_COMMAND of a
+// store that does not know SCAN, and as sst_get(); `*keys` is NULL then.
+enum sst_status sst_scan_next_page(const struct sst_scan *scan,
+                                   struct sst_keys **keys,
+                                   struct sst_error **error);
+
+// Begins to ask for the next page. See sst_scan_next_page().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+// not called then, its context is dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_scan_next_page_async(const struct sst_scan *scan,
+                                         struct sst_on_keys callback,
+                                         struct sst_operation **operation,
+                                         struct sst_error **error);
+
+// The next key; `*key` is NULL after the last one.
+//
+// Owner: `*key` is the caller's, freed with sst_bytes_free(). Thread: any; keys asked for at the same time come one
+// after the other. Blocks: until there is one; the time-out is for each page. NULL: `error`. Errors: as
+// sst_scan_next_page(); `*key` is NULL then.
+enum sst_status sst_scan_next(const struct sst_scan *scan,
+                              struct sst_bytes **key,
+                              struct sst_error **error);
+
+// Begins to ask for the next key. See sst_scan_next().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+// not called then, its context is dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_scan_next_async(const struct sst_scan *scan,
+                                    struct sst_on_bytes callback,
+                                    struct sst_operation **operation,
+                                    struct sst_error **error);
+
+// Frees a scan.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_scan_free(struct sst_scan *scan);
+
+// Whether a pattern of sst_scan_new() matches a key, without asking a store.
+//
+// Owner: everything is borrowed for the call. Thread: any. Blocks: no. NULL: `pattern` and `key` if their lengths are
+// 0, and `error`. Errors: SST_INVALID_ARGUMENT; `*matches` is false then.
+enum sst_status sst_pattern_matches(const void *pattern,
+                                    size_t pattern_len,
+                                    const void *key,
+                                    size_t key_len,
+                                    bool *matches,
+                                    struct sst_error **error);
+
+// Changes a key by what it holds, without a lock: a fenced compare-and-set. `changer` is called on the thread of the
+// callbacks, and not any more when this has returned.
+//
+// From the first update on, the key is fenced: a plain SET or DEL without a token is refused. All that write the key
+// should use this. See docs/locks.md for the limits.
+//
+// Owner: `changer` is handed over, and its context dropped before this returns; `*version`, that of the new value, is
+// the caller's, freed with sst_hlc_free(), NULL if nothing changed. Thread: any. Blocks: until it is done, at most for
+// the time-out, and while `changer` runs. NULL: `options`, `result`, `version` and `error`. Errors: as sst_get() and
+// sst_set(); SST_TIMED_OUT if others changed the key each time; `*result` is SST_UPDATE_FAILED and `*version` NULL
+// then.
+enum sst_status sst_update(const struct sst_client *client,
+                           const void *key,
+                           size_t key_len,
+                           const struct sst_update_options *options,
+                           struct sst_changer changer,
+                           enum sst_update_result *result,
+                           struct sst_hlc **version,
+                           struct sst_error **error);
+
+// Begins to change a key by what it holds. See sst_update(). `changer` is dropped before `callback` is called.
+//
+// Owner: `changer` and `callback` are handed over; `*operation` is the caller's, freed with sst_operation_free();
+// everything else is borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
+// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; neither is called then, their contexts are dropped before this
+// returns, and `*operation` is NULL.
+enum sst_status sst_update_async(const struct sst_client *client,
+                                 const void *key,
+                                 size_t key_len,
+                                 const struct sst_update_options *options,
+                                 struct sst_changer changer,
+                                 struct sst_on_update callback,
+                                 struct sst_operation **operation,
+                                 struct sst_error **error);
+
+// Replaces the value of a key if it holds the expected one; NULL for `expected` means that the key must be absent.
+// This is sst_update() without a callback, with the same fence.
+//
+// Owner: `*version`, that of the new value, is the caller's, freed with sst_hlc_free(), NULL if nothing changed;
+// everything else is borrowed for the call. Thread: any. Blocks: until it is done, at most for the time-out. NULL:
+// `expected`, `value` if `value_len` is 0, `options`, `result`, `version` and `error`. Errors: as sst_update();
+// `*result` is SST_UPDATE_FAILED and `*version` NULL then.
+enum sst_status sst_compare_and_set(const struct sst_client *client,
+                                    const void *key,
+                                    size_t key_len,
+                                    const struct sst_slice *expected,
+                                    const void *value,
+                                    size_t value_len,
+                                    const struct sst_update_options *options,
+                                    enum sst_update_result *result,
+                                    struct sst_hlc **version,
+                                    struct sst_error **error);
+
+// Begins to replace the value of a key. See sst_compare_and_set().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+// borrowed for the call. Thread: any. Blocks: no. NULL: `expected`, `value` if `value_len` is 0, `options`,
+// `operation` and `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then,
+// its context is dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_compare_and_set_async(const struct sst_client *client,
+                                          const void *key,
+                                          size_t key_len,
+                                          const struct sst_slice *expected,
+                                          const void *value,
+                                          size_t value_len,
+                                          const struct sst_update_options *options,
+                                          struct sst_on_update callback,
+                                          struct sst_operation **operation,
+                                          struct sst_error **error);
+
+// Its kind.
+//
+// Owner: `observation` is borrowed. Thread: any. Blocks: no. NULL, and what is no observation, gives SST_NOT_OBSERVED.
+enum sst_observation_kind sst_observation_kind_of(const struct sst_observation *observation);
+
+// The value, of SST_OBSERVED_SET.
+//
+// Owner: its bytes belong to `observation` and live as long as it. Thread: any. Blocks: no. NULL, and everything else,
+// gives none.
+struct sst_slice sst_observation_value(const struct sst_observation *observation);
+
+// The version, of SST_OBSERVED_SET, and of SST_OBSERVED_DELETED unless that was found out after a reconnect.
+//
+// Owner: `*version` is the caller's, freed with sst_hlc_free(); NULL if there is none. Thread: any. Blocks: no. NULL:
+// `error`. Errors: SST_INVALID_ARGUMENT, SST_INVALID_HANDLE; `*version` is NULL then.
+enum sst_status sst_observation_version(const struct sst_observation *observation,
+                                        struct sst_hlc **version,
+                                        struct sst_error **error);
+
+// How many observations were dropped, of SST_OBSERVED_LAGGED.
+//
+// Owner: `observation` is borrowed. Thread: any. Blocks: no. NULL, and everything else, gives 0.
+uint64_t sst_observation_lagged(const struct sst_observation *observation);
+
+// Another handle of the same observation, for keeping one that is borrowed. The value is not copied.
+//
+// Owner: the result is the caller's, freed with sst_observation_free(). Thread: any. Blocks: no. NULL, and what is no
+// observation, gives NULL.
+struct sst_observation *sst_observation_clone(const struct sst_observation *observation);
+
+// Frees an observation.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_observation_free(struct sst_observation *observation);
+
+// Begins to follow a key. From when this returns, every change is observed; the state before is not, so read it
+// afterwards if you need it. The watch goes on over reconnects: see SST_OBSERVED_RESYNC.
+//
+// Owner: `*observer` is the caller's, freed with sst_observer_free(); everything else is borrowed for the call.
+// Thread: any. Blocks: until the store has begun the watch, at most for the time-out. NULL: `options` and `error`.
+// Errors: as sst_get(); `*observer` is NULL then.
+enum sst_status sst_observe(const struct sst_client *client,
+                            const void *key,
+                            size_t key_len,
+                            const struct sst_observe_options *options,
+                            struct sst_observer **observer,
+                            struct sst_error **error);
+
+// Begins to begin to follow a key. See sst_observe().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
+// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
+// this returns, and `*operation` is NULL.
+enum sst_status sst_observe_async(const struct sst_client *client,
+                                  const void *key,
+                                  size_t key_len,
+                                  const struct sst_observe_options *options,
+                                  struct sst_on_observer callback,
+                                  struct sst_operation **operation,
+                                  struct sst_error **error);
+
+// The next observation. Waits for it for `timeout_ms` milliseconds: not at all for 0, without a limit if it is
+// negative. What was observed before the end is still given.
+//
+// Owner: `*observation` is the caller's, freed with sst_observation_free(). Thread: any; each observation goes to one
+// of those who wait. Blocks: at most for the time-out. NULL: `error`. Errors: SST_TIMED_OUT if nothing happened,
+// SST_CLOSED at the end, or why the store does not allow the watch any more; SST_INVALID_HANDLE; `*observation` is
+// NULL then.
+enum sst_status sst_observer_next(const struct sst_observer *observer,
+                                  int64_t timeout_ms,
+                                  struct sst_observation **observation,
+                                  struct sst_error **error);
+
+// Begins to wait for the next observation. See sst_observer_next().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+// not called then, its context is dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_observer_next_async(const struct sst_observer *observer,
+                                        struct sst_on_observation callback,
+                                        struct sst_operation **operation,
+                                        struct sst_error **error);
+
+// Has a callback told every observation. The observer must not be asked for observations besides, and not have another
+// callback.
+//
+// Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). `observer`
+// may be freed: the subscription goes on until it is cancelled, or the client is closed. Thread: any. Blocks: no.
+// NULL: `subscription` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is not called
+// then, its context is dropped before this returns, and `*subscription` is NULL.
+enum sst_status sst_observer_subscribe(const struct sst_observer *observer,
+                                       struct sst_on_observation callback,
+                                       struct sst_subscription **subscription,
+                                       struct sst_error **error);
+
+// A file descriptor for event loops that is readable while sst_observer_next() may have something. When it is, call
+// that with a time-out of 0 until it gives SST_TIMED_OUT. Do not read the descriptor, and do not use it together with
+// a callback.
+//
+// Owner: the descriptor belongs to `observer` and is closed with it. Thread: any. Blocks: no. NULL: `error`. Errors:
+// SST_INTERNAL if the system gives no descriptor, SST_INVALID_HANDLE; `*fd` is -1 then.
+enum sst_status sst_observer_fd(const struct sst_observer *observer,
+                                int *fd,
+                                struct sst_error **error);
+
+// Frees an observer. The watch at the store ends with the last observer of the key.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_observer_free(struct sst_observer *observer);
+
+// The fencing token: the version that the lease got when it was taken. Each later holder gets a higher one. It can be
+// handed to others who write on behalf of the holder.
+//
+// Owner: `*token` is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
+// SST_INVALID_ARGUMENT, SST_INVALID_HANDLE; `*token` is NULL then.
+enum sst_status sst_guard_token(const struct sst_guard *guard,
+                                struct sst_hlc **token,
+                                struct sst_error **error);
+
+// The name under which the lease is held: the value of its key.
+//
+// Owner: its bytes belong to `guard` and live as long as it. Thread: any. Blocks: no. NULL, and what is no guard,
+// gives none.
+struct sst_slice sst_guard_holder(const struct sst_guard *guard);
+
+// Whether the lease is certainly still held. Once this was false it stays so.
+//
+// Owner: `guard` is borrowed. Thread: any. Blocks: no. NULL, and what is no guard, gives false.
+bool sst_guard_is_valid(const struct sst_guard *guard);
+
+// Says why the lease is not certainly held any more.
+//
+// Owner: `guard` is borrowed. Thread: any. Blocks: no. NULL: `error`. Errors: SST_LOCK_LOST, SST_INVALID_HANDLE,
+// SST_FORKED.
+enum sst_status sst_guard_check(const struct sst_guard *guard,
+                                struct sst_error **error);
+
+// Waits until the lease is not certainly held any more, for `timeout_ms` milliseconds: not at all for 0, without a
+// limit if it is negative. A lease that was given back is not held any more.
+//
+// Owner: `guard` is borrowed. Thread: any. Blocks: at most for the time-out. NULL: `error`. Errors: SST_TIMED_OUT if
+// it is still held, SST_INVALID_HANDLE, SST_FORKED.
+enum sst_status sst_guard_lost(const struct sst_guard *guard,
+                               int64_t timeout_ms,
+                               struct sst_error **error);
+
+// Has a callback called as soon as the lease is not certainly held any more. See sst_guard_lost().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+// not called then, its context is dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_guard_lost_async(const struct sst_guard *guard,
+                                     struct sst_on_done callback,
+                                     struct sst_operation **operation,
+                                     struct sst_error **error);
+
+// Renews the lease now, besides what the guard does by itself. `*version` is the new version of the lease's key; the
+// token stays.
+//
+// Owner: `*version` is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: until the answer, at most for the
+// time-out of the lease's options. NULL: `version` and `error`. Errors: SST_LOCK_LOST, and as sst_set(), which does
+// not mean that the lease is lost; `*version` is NULL then.
+enum sst_status sst_guard_renew(const struct sst_guard *guard,
+                                struct sst_hlc **version,
+                                struct sst_error **error);
+
+// Begins to renew the lease. See sst_guard_renew().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+// not called then, its context is dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_guard_renew_async(const struct sst_guard *guard,
+                                      struct sst_on_version callback,
+                                      struct sst_operation **operation,
+                                      struct sst_error **error);
+
+// Stops renewing and gives the lease back, or resigns from the lead of an election. Writes with the guard that are
+// under way are waited for.
+//
+// Owner: `guard` is borrowed and still to be freed. Thread: any. Blocks: until the answer, at most until the lease
+// would end by itself. NULL: `result` and `error`. Errors: the store could not be asked; `*result` is
+// SST_RELEASE_FAILED then, and the lease ends when its time is over.
+enum sst_status sst_guard_release(const struct sst_guard *guard,
+                                  enum sst_release *result,
+                                  struct sst_error **error);
+
+// Begins to give the lease back. See sst_guard_release().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+// not called then, its context is dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_guard_release_async(const struct sst_guard *guard,
+                                        struct sst_on_release callback,
+                                        struct sst_operation **operation,
+                                        struct sst_error **error);
+
+// Stops renewing and leaves the lease to its time, or to somebody who knows the holder's name and renews it. The lead
+// of an election is resigned from.
+//
+// Owner: `guard` is borrowed and still to be freed. Thread: any. Blocks: for a moment. NULL: `error`. Errors:
+// SST_CLOSED, SST_INVALID_HANDLE, SST_FORKED.
+enum sst_status sst_guard_leave(const struct sst_guard *guard,
+                                struct sst_error **error);
+
+// Begins to leave the lease to its time. See sst_guard_leave().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+// not called then, its context is dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_guard_leave_async(const struct sst_guard *guard,
+                                      struct sst_on_done callback,
+                                      struct sst_operation **operation,
+                                      struct sst_error **error);
+
+// Frees a guard, and gives its lease back in the background unless that was done or the lease was left.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_guard_free(struct sst_guard *guard);
+
+// Stores a value and protects the key: from now on it is written and deleted only with this guard's token or a higher
+// one. The options must not have a fencing token.
+//
+// Owner: `*version`, that of the value that is stored now, is the caller's, freed with sst_hlc_free(); everything else
+// is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out, and not longer than the
+// lease is certain. NULL: `value` if `value_len` is 0, `options`, `result`, `version` and `error`. Errors:
+// SST_LOCK_LOST if the lease is not certainly held any more, and as sst_set(); `*result` is SST_SET_FAILED and
+// `*version` NULL then.
+enum sst_status sst_guard_set(const struct sst_guard *guard,
+                              const void *key,
+                              size_t key_len,
+                              const void *value,
+                              size_t value_len,
+                              const struct sst_set_options *options,
+                              enum sst_set_result *result,
+                              struct sst_hlc **version,
+                              struct sst_error **error);
+
+// Begins the same. See sst_guard_set().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
+// `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is
+// dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_guard_set_async(const struct sst_guard *guard,
+                                    const void *key,
+                                    size_t key_len,
+                                    const void *value,
+                                    size_t value_len,
+                                    const struct sst_set_options *options,
+                                    struct sst_on_set callback,
+                                    struct sst_operation **operation,
+                                    struct sst_error **error);
+
+// Deletes a key, and with it its protection. The options must not have a fencing token.
+//
+// Owner: everything is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out, and not
+// longer than the lease is certain. NULL: `options`, `result`, and `error`. Errors: SST_LOCK_LOST if the lease is not
+// certainly held any more, and as sst_del(); `*result` is SST_DEL_FAILED then.
+enum sst_status sst_guard_del(const struct sst_guard *guard,
+                              const void *key,
+                              size_t key_len,
+                              const struct sst_del_options *options,
+                              enum sst_del_result *result,
+                              struct sst_error **error);
+
+// Begins the same. See sst_guard_del().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
+// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
+// this returns, and `*operation` is NULL.
+enum sst_status sst_guard_del_async(const struct sst_guard *guard,
+                                    const void *key,
+                                    size_t key_len,
+                                    const struct sst_del_options *options,
+                                    struct sst_on_del callback,
+                                    struct sst_operation **operation,
+                                    struct sst_error **error);
+
+// Deletes a key if it holds this value, and with it its protection. The options must not have a fencing token.
+//
+// Owner: everything is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out, and not
+// longer than the lease is certain. NULL: `value` if `value_len` is 0, `options`, `result`, and `error`. Errors:
+// SST_LOCK_LOST if the lease is not certainly held any more, and as sst_vdel(); `*result` is SST_DEL_FAILED then.
+enum sst_status sst_guard_vdel(const struct sst_guard *guard,
+                               const void *key,
+                               size_t key_len,
+                               const void *value,
+                               size_t value_len,
+                               const struct sst_del_options *options,
+                               enum sst_del_result *result,
+                               struct sst_error **error);
+
+// Begins the same. See sst_guard_vdel().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
+// `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is
+// dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_guard_vdel_async(const struct sst_guard *guard,
+                                     const void *key,
+                                     size_t key_len,
+                                     const void *value,
+                                     size_t value_len,
+                                     const struct sst_del_options *options,
+                                     struct sst_on_del callback,
+                                     struct sst_operation **operation,
+                                     struct sst_error **error);
+
+// The name of the holder: the value of the lease's key.
+//
+// Owner: its bytes belong to `holding` and live as long as it. Thread: any. Blocks: no. NULL, and what is no holding,
+// gives none.
+struct sst_slice sst_holding_holder(const struct sst_holding *holding);
+
+// The version of the lease, from when it was taken or last renewed.
+//
+// Owner: `*version` is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
+// SST_INVALID_ARGUMENT, SST_INVALID_HANDLE; `*version` is NULL then.
+enum sst_status sst_holding_version(const struct sst_holding *holding,
+                                    struct sst_hlc **version,
+                                    struct sst_error **error);
+
+// Frees a holding.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_holding_free(struct sst_holding *holding);
+
+// Prepares a lease. Nothing is sent.
+//
+// Owner: `*lease` is the caller's, freed with sst_lease_free(); everything else is borrowed for the call. Thread: any.
+// Blocks: no. NULL: `options` and `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; `*lease` is NULL then.
+enum sst_status sst_lease_new(const struct sst_client *client,
+                              const void *name,
+                              size_t name_len,
+                              const struct sst_lease_options *options,
+                              struct sst_lease **lease,
+                              struct sst_error **error);
+
+// Makes one attempt to take a lease. `*guard` is NULL if somebody else has it, and `*holding` says who, if that is
+// known.
+//
+// Owner: `*guard` and `*holding` are the caller's, freed with sst_guard_free() and sst_holding_free(). Thread: any.
+// Blocks: until the answer, at most for the time-out. NULL: `holding` and `error`. Errors: SST_NOT_A_LOCK if the key
+// holds something else, and as sst_set(); both are NULL then.
+enum sst_status sst_lease_acquire(const struct sst_lease *lease,
+                                  struct sst_guard **guard,
+                                  struct sst_holding **holding,
+                                  struct sst_error **error);
+
+// Begins to make one attempt to take a lease. See sst_lease_acquire().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+// not called then, its context is dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_lease_acquire_async(const struct sst_lease *lease,
+                                        struct sst_on_acquired callback,
+                                        struct sst_operation **operation,
+                                        struct sst_error **error);
+
+// Gives back what is held under the holder's name in the options, whoever took it. A guard gives its lease back by
+// itself.
+//
+// Owner: `lease` is borrowed. Thread: any. Blocks: until the answer, at most for the time-out. NULL: `result` and
+// `error`. Errors: SST_INVALID_ARGUMENT if the options have no holder, and as sst_vdel(); `*result` is
+// SST_RELEASE_FAILED then.
+enum sst_status sst_lease_release(const struct sst_lease *lease,
+                                  enum sst_release *result,
+                                  struct sst_error **error);
+
+// Begins to give back what is held under the holder's name. See sst_lease_release().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+// not called then, its context is dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_lease_release_async(const struct sst_lease *lease,
+                                        struct sst_on_release callback,
+                                        struct sst_operation **operation,
+                                        struct sst_error **error);
+
+// Who holds a lease; `*holding` is NULL if nobody does.
+//
+// Owner: `*holding` is the caller's, freed with sst_holding_free(). Thread: any. Blocks: until the answer, at most for
+// the time-out. NULL: `error`. Errors: SST_NOT_A_LOCK if the key holds something else, and as sst_get(); `*holding` is
+// NULL then.
+enum sst_status sst_lease_holder(const struct sst_lease *lease,
+                                 struct sst_holding **holding,
+                                 struct sst_error **error);
+
+// Begins to ask who holds a lease. See sst_lease_holder().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+// not called then, its context is dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_lease_holder_async(const struct sst_lease *lease,
+                                       struct sst_on_holding callback,
+                                       struct sst_operation **operation,
+                                       struct sst_error **error);
+
+// Has a callback told who holds a lease: at first who does now, then each time when it is somebody else, or nobody.
+// Renewals are not told. A call with an error is followed by others.
+//
+// Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). `lease` may
+// be freed. Thread: any. Blocks: until the store has begun the watch. NULL: `subscription` and `error`. Errors: as
+// sst_observe(); the callback is not called then, its context is dropped before this returns, and `*subscription` is
+// NULL.
+enum sst_status sst_lease_observe(const struct sst_lease *lease,
+                                  struct sst_on_holding callback,
+                                  struct sst_subscription **subscription,
+                                  struct sst_error **error);
+
+// Frees a lease. It is held on by its guard, if it was taken.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_lease_free(struct sst_lease *lease);
+
+// Takes a lock, whose name is a key of the store, and waits for it as long as the options say.
+//
+// Owner: `*guard` is the caller's, freed with sst_guard_free(), which gives the lock back; everything else is borrowed
+// for the call. Thread: any. Blocks: until it has the lock, or the time to wait is over. NULL: `options` and `error`.
+// Errors: SST_LOCK_HELD if somebody else still has it, SST_NOT_A_LOCK if the key holds something else,
+// SST_INVALID_ARGUMENT, SST_CLOSED; `*guard` is NULL then. A lost connection is no error while there is time to wait.
+enum sst_status sst_lock(const struct sst_client *client,
+                         const void *name,
+                         size_t name_len,
+                         const struct sst_lock_options *options,
+                         struct sst_guard **guard,
+                         struct sst_error **error);
+
+// Begins to take a lock. See sst_lock(). Cancelling the operation gives up.
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
+// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
+// this returns, and `*operation` is NULL.
+enum sst_status sst_lock_async(const struct sst_client *client,
+                               const void *name,
+                               size_t name_len,
+                               const struct sst_lock_options *options,
+                               struct sst_on_guard callback,
+                               struct sst_operation **operation,
+                               struct sst_error **error);
+
+// The name of the leader: the value of the lock's key.
+//
+// Owner: its bytes belong to `leader` and live as long as it. Thread: any. Blocks: no. NULL, and what is no leader,
+// gives none.
+struct sst_slice sst_leader_holder(const struct sst_leader *leader);
+
+// Whether it has proclaimed a value yet.
+//
+// Owner: `leader` is borrowed. Thread: any. Blocks: no. NULL, and what is no leader, gives false.
+bool sst_leader_has_value(const struct sst_leader *leader);
+
+// The value that it proclaims.
+//
+// Owner: its bytes belong to `leader` and live as long as it. Thread: any. Blocks: no. NULL, what is no leader, and a
+// leader that has proclaimed none, give none.
+struct sst_slice sst_leader_value(const struct sst_leader *leader);
+
+// Frees what says who leads.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_leader_free(struct sst_leader *leader);
+
+// Prepares an election. Nothing is sent.
+//
+// Owner: `*election` is the caller's, freed with sst_election_free(); everything else is borrowed for the call.
+// Thread: any. Blocks: no. NULL: `options` and `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; `*election` is NULL
+// then.
+enum sst_status sst_election_new(const struct sst_client *client,
+                                 const void *name,
+                                 size_t name_len,
+                                 const struct sst_lock_options *options,
+                                 struct sst_election **election,
+                                 struct sst_error **error);
+
+// Waits until it is elected, and proclaims a value.
+//
+// Owner: `*guard` is the caller's, freed with sst_guard_free(), which resigns; `value` is borrowed for the call.
+// Thread: any. Blocks: until it is elected, or the time to wait is over. NULL: `value` if `value_len` is 0, and
+// `error`. Errors: as sst_lock(); `*guard` is NULL then.
+enum sst_status sst_election_campaign(const struct sst_election *election,
+                                      const void *value,
+                                      size_t value_len,
+                                      struct sst_guard **guard,
+                                      struct sst_error **error);
+
+// Begins to campaign. See sst_election_campaign(). Cancelling the operation gives up.
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); `value` is borrowed
+// for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `operation` and `error`. Errors:
+// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
+// this returns, and `*operation` is NULL.
+enum sst_status sst_election_campaign_async(const struct sst_election *election,
+                                            const void *value,
+                                            size_t value_len,
+                                            struct sst_on_guard callback,
+                                            struct sst_operation **operation,
+                                            struct sst_error **error);
+
+// Replaces the value that the leader proclaims.
+//
+// Owner: `*version`, that of the record, is the caller's, freed with sst_hlc_free(); everything else is borrowed for
+// the call. Thread: any. Blocks: until the answer. NULL: `value` if `value_len` is 0, `result`, `version` and `error`.
+// Errors: SST_INVALID_ARGUMENT if the guard is that of a lock, and as sst_guard_set(); `*result` is SST_SET_FAILED and
+// `*version` NULL then.
+enum sst_status sst_guard_proclaim(const struct sst_guard *guard,
+                                   const void *value,
+                                   size_t value_len,
+                                   enum sst_set_result *result,
+                                   struct sst_hlc **version,
+                                   struct sst_error **error);
+
+// Begins to replace the value that the leader proclaims. See sst_guard_proclaim().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); `value` is borrowed
+// for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `operation` and `error`. Errors:
+// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
+// this returns, and `*operation` is NULL.
+enum sst_status sst_guard_proclaim_async(const struct sst_guard *guard,
+                                         const void *value,
+                                         size_t value_len,
+                                         struct sst_on_set callback,
+                                         struct sst_operation **operation,
+                                         struct sst_error **error);
+
+// Who leads now; `*leader` is NULL if nobody does.
+//
+// Owner: `*leader` is the caller's, freed with sst_leader_free(). Thread: any. Blocks: until the answer. NULL:
+// `error`. Errors: as sst_lease_holder(); `*leader` is NULL then.
+enum sst_status sst_election_leader(const struct sst_election *election,
+                                    struct sst_leader **leader,
+                                    struct sst_error **error);
+
+// Begins to ask who leads. See sst_election_leader().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+// not called then, its context is dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_election_leader_async(const struct sst_election *election,
+                                          struct sst_on_leader callback,
+                                          struct sst_operation **operation,
+                                          struct sst_error **error);
+
+// Has a callback told who leads: at first who does now, then each time when somebody else does, or nobody, or when the
+// leader proclaims another value. A call with an error is followed by others.
+//
+// Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). `election`
+// may be freed. Thread: any. Blocks: until the store has begun the watches. NULL: `subscription` and `error`. Errors:
+// as sst_observe(); the callback is not called then, its context is dropped before this returns, and `*subscription`
+// is NULL.
+enum sst_status sst_election_observe(const struct sst_election *election,
+                                     struct sst_on_leader callback,
+                                     struct sst_subscription **subscription,
+                                     struct sst_error **error);
+
+// Frees an election. The lead is held on by its guard, if it was won.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_election_free(struct sst_election *election);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* STATESTORE_H */
