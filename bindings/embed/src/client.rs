@@ -350,7 +350,11 @@ impl Inner {
     /// Closes it; the runtime, if this was its last client.
     async fn close(&self) -> Option<Arc<Runtime>> {
         self.home.close();
-        if let Some(core) = self.core.get() {
+        // A close that was given up while it waited for callbacks leaves no runtime to close the connection on.
+        let has_runtime = lock(&self.lease).is_some();
+        if let Some(core) = self.core.get()
+            && has_runtime
+        {
             core.close().await;
         }
         self.home.registry.end(Cause::Closed);

@@ -105,24 +105,21 @@ impl EventLoop {
         }))
     }
 
-    /// Begins an operation, whose result `convert` makes an object.
+    /// Begins an operation, of whose result `convert` makes an object.
     pub(crate) fn submit<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
         client: &Client,
         action: &'static str,
         operation: impl Future<Output = Result<T, Error>> + Send + 'static,
-        convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+        convert: impl FnOnce(Python<'_>, Result<T, Error>) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.check(py)?;
         let future = self.create_future.call0(py)?;
         let waiting = future.clone_ref(py);
         let complete = move |result: Result<T, Error>| Item::Done {
             future: waiting,
-            make: Box::new(move |py| match result {
-                Ok(value) => convert(py, value),
-                Err(error) => Err(error::to_python(py, &error)),
-            }),
+            make: Box::new(move |py| convert(py, result)),
         };
         let operation = client
             .submit(action, operation, &self.mailbox, complete)

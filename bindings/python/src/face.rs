@@ -15,13 +15,16 @@ pub(crate) enum Face {
     Asyncio(Arc<EventLoop>),
 }
 
-/// Waits for an operation on this thread.
+/// Waits for the result of an operation on this thread.
+///
+/// # Errors
+/// What a signal handler raised, as `KeyboardInterrupt`.
 pub(crate) fn wait<T: Send>(
     py: Python<'_>,
     client: &Client,
     action: &'static str,
     operation: impl Future<Output = Result<T, Error>> + Send,
-) -> PyResult<T> {
+) -> PyResult<Result<T, Error>> {
     waiting(py, action, |wait| client.wait(action, operation, wait))
 }
 
@@ -30,7 +33,7 @@ fn waiting<T: Send>(
     py: Python<'_>,
     action: &str,
     work: impl FnOnce(Wait<'_>) -> Result<T, Stopped> + Send,
-) -> PyResult<T> {
+) -> PyResult<Result<T, Error>> {
     let mut raised = None;
     let result = py.detach(|| {
         #[allow(
@@ -54,13 +57,13 @@ fn waiting<T: Send>(
     });
     match (result, raised) {
         (_, Some(error)) => Err(error),
-        (Ok(value), None) => Ok(value),
-        (Err(stopped), None) => Err(error::to_python(py, &stopped.into_error(action))),
+        (result, None) => Ok(result.map_err(|stopped| stopped.into_error(action))),
     }
 }
 
 /// Closes a client, and waits for its callbacks.
 pub(crate) fn close<'py>(py: Python<'py>, client: &Client) -> PyResult<Bound<'py, PyAny>> {
-    waiting(py, "closing the client", |wait| client.close(wait))?;
+    let closed = waiting(py, "closing the client", |wait| client.close(wait))?;
+    closed.map_err(|error| error::to_python(py, &error))?;
     Ok(py.None().into_bound(py))
 }

@@ -97,7 +97,8 @@ impl Guard {
             })
     }
 
-    /// Why the lock was lost, as an exception; ``None`` as long as it is held, and if it was given back.
+    /// Why the last renewal failed or the lock was lost, as an exception; ``None`` if there is no better reason than that its
+    /// time is over.
     fn reason<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let reason = self.inner.reason();
         let reason = reason.map_err(|error| error::to_python(py, &error))?;

@@ -45,7 +45,7 @@ mod _native {
     #[pymodule_export]
     use crate::log::{forward_log, stop_log};
     #[pymodule_export]
-    use crate::observer::Observer;
+    use crate::observer::{Observer, end_callbacks};
     #[pymodule_export]
     use crate::pending::Pending;
     #[pymodule_export]

@@ -10,6 +10,7 @@ use statestore::{Error, ErrorKind, Outcome};
 use statestore_embed::{Feed, Subscription};
 use std::fmt;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -65,6 +66,9 @@ impl<T: Send + 'static> Source for Of<T> {
         let client = self.feed.client();
         client.subscribe(&self.feed, move |item| {
             let Some(item) = item else { return };
+            if NO_MORE_CALLBACKS.load(Ordering::Acquire) {
+                return;
+            }
             let make = maker(item);
             // Nobody is told anything while the interpreter ends.
             Python::try_attach(|py| {
@@ -85,6 +89,15 @@ impl<T: Send + 'static> Source for Of<T> {
     fn stop(&self) -> Result<(), Error> {
         self.feed.stop()
     }
+}
+
+/// Set when the interpreter is about to end: a thread that called Python then would be lost in the middle of that.
+static NO_MORE_CALLBACKS: AtomicBool = AtomicBool::new(false);
+
+/// Begins no further callback, in any client.
+#[pyfunction]
+pub(crate) fn end_callbacks() {
+    NO_MORE_CALLBACKS.store(true, Ordering::Release);
 }
 
 /// Notes on which thread callbacks are called.
@@ -199,12 +212,15 @@ impl Observer {
             Poll::Ready(None) => return Ok(py.None().into_bound(py)),
             Poll::Pending => {}
         }
-        let next = before_the_end(self.source.next(), timeout);
+        let next = in_time(self.source.next(), timeout);
         let ran = self
             .shared
-            .run(py, WAITING, next, |py, _, make| match make {
-                Some(make) => make(py),
-                None => Ok(py.None()),
+            .run_either(py, WAITING, next, |py, _, next| match next {
+                Ok(Some(make)) => make(py),
+                Ok(None) => Ok(py.None()),
+                // That the client was closed is the end.
+                Err(error) if error.kind() == ErrorKind::Closed => Ok(py.None()),
+                Err(error) => Err(error::to_python(py, &error)),
             });
         match ran {
             // It was closed between the look and the wait.
@@ -236,9 +252,9 @@ impl Observer {
     }
 }
 
-/// The item, unless nothing comes in time. That the client is closed is the end.
-async fn before_the_end(next: NextItem, timeout: Option<Duration>) -> Result<Option<Make>, Error> {
-    let next = match timeout {
+/// The item, unless nothing comes in time.
+async fn in_time(next: NextItem, timeout: Option<Duration>) -> Result<Option<Make>, Error> {
+    match timeout {
         None => next.await,
         Some(timeout) => tokio::time::timeout(timeout, next)
             .await
@@ -247,9 +263,5 @@ async fn before_the_end(next: NextItem, timeout: Option<Duration>) -> Result<Opt
                 Error::new(ErrorKind::TimedOut, Outcome::NotDone, WAITING, reason)
             })
             .flatten(),
-    };
-    match next {
-        Err(error) if error.kind() == ErrorKind::Closed => Ok(None),
-        next => next,
     }
 }

@@ -29,7 +29,7 @@ impl Settings {
         url=None, *, env=false, encoding=None, client_id=None, clean_start=None, session_expiry=None, keep_alive=None,
         ping_timeout=None, connect_timeout=None, request_timeout=None, max_in_flight=None, max_queued=None,
         max_buffered_bytes=None, max_packet_bytes=None, max_value_bytes=None, reconnect_delay_min=None,
-        reconnect_delay_max=None, user_name=None, password=None, password_file=None, sat_file=None, tls=None,
+        reconnect_delay_max=None, reconnect_limit=None, user_name=None, password=None, password_file=None, sat_file=None, tls=None,
         ca_file=None, cert_file=None, key_file=None, key_password_file=None, server_name=None,
     ))]
     fn new(
@@ -51,6 +51,7 @@ impl Settings {
         max_value_bytes: Option<&Bound<'_, PyAny>>,
         reconnect_delay_min: Option<&Bound<'_, PyAny>>,
         reconnect_delay_max: Option<&Bound<'_, PyAny>>,
+        reconnect_limit: Option<&Bound<'_, PyAny>>,
         user_name: Option<&str>,
         password: Option<&Bound<'_, PyAny>>,
         password_file: Option<PathBuf>,
@@ -97,6 +98,7 @@ impl Settings {
             max_buffered_bytes = number("max_buffered_bytes", max_buffered_bytes)?;
             max_packet_bytes = number("max_packet_bytes", max_packet_bytes)?;
             max_value_bytes = number("max_value_bytes", max_value_bytes)?;
+            reconnect_limit = time("reconnect_limit", reconnect_limit)?;
             user_name = user_name;
             password = secret(password)?;
             password_file = password_file;

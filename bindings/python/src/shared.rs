@@ -1,5 +1,6 @@
 //! What a client and all that was made from it have in common.
 use crate::codec::Codec;
+use crate::error;
 use crate::face::{self, Face};
 use pyo3::prelude::*;
 use statestore::Error;
@@ -18,7 +19,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Runs an operation as the face has it; `convert` makes an object of its result.
+    /// Runs an operation as the face has it; `convert` makes an object of what it brought.
     pub(crate) fn run<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
@@ -26,14 +27,30 @@ impl Shared {
         operation: impl Future<Output = Result<T, Error>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, &Codec, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
+        self.run_either(py, action, operation, |py, codec, result| {
+            let value = result.map_err(|error| error::to_python(py, &error))?;
+            convert(py, codec, value)
+        })
+    }
+
+    /// The same, where `convert` makes something of an error too.
+    pub(crate) fn run_either<'py, T: Send + 'static>(
+        &self,
+        py: Python<'py>,
+        action: &'static str,
+        operation: impl Future<Output = Result<T, Error>> + Send + 'static,
+        convert: impl FnOnce(Python<'_>, &Codec, Result<T, Error>) -> PyResult<Py<PyAny>>
+        + Send
+        + 'static,
+    ) -> PyResult<Bound<'py, PyAny>> {
         match &self.face {
             Face::Blocking => {
-                let value = face::wait(py, &self.client, action, operation)?;
-                Ok(convert(py, &self.codec, value)?.into_bound(py))
+                let result = face::wait(py, &self.client, action, operation)?;
+                Ok(convert(py, &self.codec, result)?.into_bound(py))
             }
             Face::Asyncio(event_loop) => {
                 let codec = Arc::clone(&self.codec);
-                let convert = move |py: Python<'_>, value| convert(py, &codec, value);
+                let convert = move |py: Python<'_>, result| convert(py, &codec, result);
                 event_loop.submit(py, &self.client, action, operation, convert)
             }
         }

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "python" / "statestore"
 PLAIN = {
     "client_id", "counters", "state", "states", "scan", "lease", "election",  # of a client
     "key", "error", "name", "token", "is_valid", "reason", "guard",  # of things
-    "__bool__",
+    "__bool__", "__del__",
 }  # fmt: skip
 # What is awaited, or used in `async with`.
 OPENING = {"lock", "observe", "campaign", "connect"}
@@ -29,14 +29,17 @@ HEAD = '''\
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable
 '''
 OPENING_CLASS = '''\
-class _Opening(Coroutine[object, object, T_co], Generic[T_co]):
+__all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Scan", "connect"]
+
+class _Opening(Coroutine[object, object, _T_co], Generic[_T_co]):
     """A coroutine whose result is a context manager: ``await`` it, or use it in ``async with``."""
 
-    def __await__(self) -> Generator[object, object, T_co]: ...
-    def send(self, value: object, /) -> object: ...
+    def __init__(self, coroutine: Coroutine[object, object, _T_co]) -> None: ...
+    def __await__(self) -> Generator[object, object, _T_co]: ...
+    def send(self, value: object) -> object: ...
     def throw(self, *args: object) -> object: ...
     def close(self) -> None: ...
-    async def __aenter__(self) -> T_co: ...
+    async def __aenter__(self) -> _T_co: ...
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -72,11 +75,11 @@ def convert(lines):
         if is_opening:
             line = re.sub(r"\) -> (.*): \.\.\.$", r") -> _Opening[\1]: ...", line)
         line = line.replace(
-            "change: Callable[[Entry[V] | None], Data | None],",
-            "change: Callable[[Entry[V] | None], Data | None | Awaitable[Data | None]],",
-        ).replace("work: Callable[[Guard[V]], T],", "work: Callable[[Guard[V]], Awaitable[T]],")
-        if line.startswith('O = TypeVar("O")'):
-            line += 'T_co = TypeVar("T_co", covariant=True)\n'
+            "change: Callable[[Entry[_V] | None], _Data | None],",
+            "change: Callable[[Entry[_V] | None], _Data | None | Awaitable[_Data | None]],",
+        ).replace("work: Callable[[Guard[_V]], _T],", "work: Callable[[Guard[_V]], Awaitable[_T]],")
+        if line.startswith('_O = TypeVar("_O")'):
+            line += '_T_co = TypeVar("_T_co", covariant=True)\n'
         yield line
 
 

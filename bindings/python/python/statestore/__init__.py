@@ -27,6 +27,6 @@ __all__ = [
     "Scan",
     "__version__",
     "connect",
-    *_errors.__all__,
-    *_results.__all__,
 ]
+__all__ += _errors.__all__
+__all__ += _results.__all__

@@ -65,8 +65,7 @@ class Observer(_Generic, _native.Observer):
 class Scan(_Generic, _native.Scan):
     __doc__ = _native.Scan.__doc__
 
-    def __init__(self, _):
-        self._keys = iter(())
+    _keys = iter(())
 
     def __iter__(self):
         return self
@@ -87,6 +86,10 @@ class Lease(_Generic, _native.Lease):
 
 class Guard(_Generic, _native.Guard):
     __doc__ = _native.Guard.__doc__
+
+    def __bool__(self):
+        """It is true, so that it can be told from `Held`."""
+        return True
 
     def __enter__(self):
         return self

@@ -29,118 +29,118 @@ from statestore._results import (
     Unchanged,
 )
 
-V = TypeVarWithDefault("V", bytes, str, default=bytes)
-T = TypeVar("T")
-O = TypeVar("O")
+_V = TypeVarWithDefault("_V", bytes, str, default=bytes)
+_T = TypeVar("_T")
+_O = TypeVar("_O")
 
-Data: TypeAlias = str | bytes | bytearray | memoryview
-Time: TypeAlias = float | timedelta
-Path: TypeAlias = str | PathLike[str]
-Condition: TypeAlias = Literal["always", "if_absent", "if_absent_or_equal"]
-Retry: TypeAlias = Literal["safe", "always", "never"]
-Overflow: TypeAlias = Literal["latest", "all"] | int
-Renewal: TypeAlias = Literal["third", "manual"] | Time
+_Data: TypeAlias = str | bytes | bytearray | memoryview
+_Time: TypeAlias = float | timedelta
+_Path: TypeAlias = str | PathLike[str]
+_Condition: TypeAlias = Literal["always", "if_absent", "if_absent_or_equal"]
+_Retry: TypeAlias = Literal["safe", "always", "never"]
+_Overflow: TypeAlias = Literal["latest", "all"] | int
+_Renewal: TypeAlias = Literal["third", "manual"] | _Time
 
-class Client(Generic[V]):
+class Client(Generic[_V]):
     def client_id(self) -> str: ...
     def counters(self) -> Counters: ...
     def state(self) -> State: ...
     def states(self, callback: Callable[[State], object] | None = None) -> Observer[State]: ...
-    def get(self, key: Data, *, timeout: Time | None = None) -> Entry[V] | None: ...
+    def get(self, key: _Data, *, timeout: _Time | None = None) -> Entry[_V] | None: ...
     def get_many(
-        self, keys: Iterable[Data], *, timeout: Time | None = None
-    ) -> list[Entry[V] | None]: ...
+        self, keys: Iterable[_Data], *, timeout: _Time | None = None
+    ) -> list[Entry[_V] | None]: ...
     def set(
         self,
-        key: Data,
-        value: Data,
+        key: _Data,
+        value: _Data,
         *,
-        condition: Condition = "always",
-        expires_in: Time | None = None,
+        condition: _Condition = "always",
+        expires_in: _Time | None = None,
         fencing_token: Hlc | None = None,
         persist: bool = False,
-        timeout: Time | None = None,
-        retry: Retry = "safe",
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
     ) -> SetOutcome: ...
     def delete(
         self,
-        key: Data,
+        key: _Data,
         *,
         fencing_token: Hlc | None = None,
-        timeout: Time | None = None,
-        retry: Retry = "safe",
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
     ) -> Deleted | Absent: ...
     def vdel(
         self,
-        key: Data,
-        value: Data,
+        key: _Data,
+        value: _Data,
         *,
         fencing_token: Hlc | None = None,
-        timeout: Time | None = None,
-        retry: Retry = "safe",
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
     ) -> Deleted | Absent | Mismatch: ...
-    def scan(self, pattern: Data, *, timeout: Time | None = None) -> Scan[V]: ...
+    def scan(self, pattern: _Data, *, timeout: _Time | None = None) -> Scan[_V]: ...
     def observe(
         self,
-        key: Data,
-        callback: Callable[[Observation[V]], object] | None = None,
+        key: _Data,
+        callback: Callable[[Observation[_V]], object] | None = None,
         *,
-        overflow: Overflow = "latest",
-        timeout: Time | None = None,
-    ) -> Observer[Observation[V]]: ...
+        overflow: _Overflow = "latest",
+        timeout: _Time | None = None,
+    ) -> Observer[Observation[_V]]: ...
     def update(
         self,
-        key: Data,
-        change: Callable[[Entry[V] | None], Data | None],
+        key: _Data,
+        change: Callable[[Entry[_V] | None], _Data | None],
         *,
-        expires_in: Time | None = None,
+        expires_in: _Time | None = None,
         persist: bool = False,
-        timeout: Time | None = None,
+        timeout: _Time | None = None,
     ) -> Applied | Unchanged: ...
     def lease(
         self,
-        name: Data,
+        name: _Data,
         *,
-        duration: Time = 10.0,
-        renewal: Renewal = "third",
-        holder: Data | None = None,
-        timeout: Time | None = None,
-        foreign_lease_max: Time = 3600.0,
-    ) -> Lease[V]: ...
+        duration: _Time = 10.0,
+        renewal: _Renewal = "third",
+        holder: _Data | None = None,
+        timeout: _Time | None = None,
+        foreign_lease_max: _Time = 3600.0,
+    ) -> Lease[_V]: ...
     def lock(
         self,
-        name: Data,
+        name: _Data,
         *,
-        duration: Time = 10.0,
-        renewal: Renewal = "third",
-        holder: Data | None = None,
-        timeout: Time | None = None,
-        foreign_lease_max: Time = 3600.0,
-        wait: Time | None = None,
-    ) -> Guard[V]: ...
+        duration: _Time = 10.0,
+        renewal: _Renewal = "third",
+        holder: _Data | None = None,
+        timeout: _Time | None = None,
+        foreign_lease_max: _Time = 3600.0,
+        wait: _Time | None = None,
+    ) -> Guard[_V]: ...
     def with_lock(
         self,
-        name: Data,
-        work: Callable[[Guard[V]], T],
+        name: _Data,
+        work: Callable[[Guard[_V]], _T],
         *,
-        duration: Time = 10.0,
-        renewal: Renewal = "third",
-        holder: Data | None = None,
-        timeout: Time | None = None,
-        foreign_lease_max: Time = 3600.0,
-        wait: Time | None = None,
-    ) -> T: ...
+        duration: _Time = 10.0,
+        renewal: _Renewal = "third",
+        holder: _Data | None = None,
+        timeout: _Time | None = None,
+        foreign_lease_max: _Time = 3600.0,
+        wait: _Time | None = None,
+    ) -> _T: ...
     def election(
         self,
-        name: Data,
+        name: _Data,
         *,
-        duration: Time = 10.0,
-        renewal: Renewal = "third",
-        holder: Data | None = None,
-        timeout: Time | None = None,
-        foreign_lease_max: Time = 3600.0,
-        wait: Time | None = None,
-    ) -> Election[V]: ...
+        duration: _Time = 10.0,
+        renewal: _Renewal = "third",
+        holder: _Data | None = None,
+        timeout: _Time | None = None,
+        foreign_lease_max: _Time = 3600.0,
+        wait: _Time | None = None,
+    ) -> Election[_V]: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -150,15 +150,16 @@ class Client(Generic[V]):
         traceback: TracebackType | None,
         /,
     ) -> None: ...
+    def __del__(self) -> None: ...
 
-class Observer(Generic[O]):
+class Observer(Generic[_O]):
     @property
     def key(self) -> bytes | str | None: ...
-    def next(self, *, timeout: Time | None = None) -> O | None: ...
+    def next(self, *, timeout: _Time | None = None) -> _O | None: ...
     def error(self) -> StateStoreError | None: ...
     def close(self) -> None: ...
-    def __iter__(self) -> Iterator[O]: ...
-    def __next__(self) -> O: ...
+    def __iter__(self) -> Iterator[_O]: ...
+    def __next__(self) -> _O: ...
     def __enter__(self) -> Self: ...
     def __exit__(
         self,
@@ -168,50 +169,50 @@ class Observer(Generic[O]):
         /,
     ) -> None: ...
 
-class Scan(Generic[V]):
-    def next_page(self) -> list[V] | None: ...
-    def __iter__(self) -> Iterator[V]: ...
-    def __next__(self) -> V: ...
+class Scan(Generic[_V]):
+    def next_page(self) -> list[_V] | None: ...
+    def __iter__(self) -> Iterator[_V]: ...
+    def __next__(self) -> _V: ...
 
-class Lease(Generic[V]):
+class Lease(Generic[_V]):
     @property
-    def name(self) -> V: ...
-    def acquire(self) -> Guard[V] | Held[V]: ...
+    def name(self) -> _V: ...
+    def acquire(self) -> Guard[_V] | Held[_V]: ...
     def release(self) -> Release: ...
-    def holder(self) -> Holding[V] | None: ...
+    def holder(self) -> Holding[_V] | None: ...
     def observe(
-        self, callback: Callable[[Holding[V] | Nobody], object] | None = None
-    ) -> Observer[Holding[V] | Nobody]: ...
+        self, callback: Callable[[Holding[_V] | Nobody], object] | None = None
+    ) -> Observer[Holding[_V] | Nobody]: ...
 
-class Guard(Generic[V]):
+class Guard(Generic[_V]):
     @property
-    def name(self) -> V: ...
+    def name(self) -> _V: ...
     @property
-    def holder(self) -> Holder[V]: ...
+    def holder(self) -> Holder[_V]: ...
     @property
     def token(self) -> Hlc: ...
     def is_valid(self) -> bool: ...
-    def lost(self, *, timeout: Time | None = None) -> bool: ...
+    def lost(self, *, timeout: _Time | None = None) -> bool: ...
     def reason(self) -> StateStoreError | None: ...
     def renew(self) -> Hlc: ...
     def release(self) -> Release: ...
     def leave(self) -> None: ...
     def set(
         self,
-        key: Data,
-        value: Data,
+        key: _Data,
+        value: _Data,
         *,
-        condition: Condition = "always",
-        expires_in: Time | None = None,
+        condition: _Condition = "always",
+        expires_in: _Time | None = None,
         persist: bool = False,
-        timeout: Time | None = None,
-        retry: Retry = "safe",
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
     ) -> SetOutcome: ...
     def delete(
-        self, key: Data, *, timeout: Time | None = None, retry: Retry = "safe"
+        self, key: _Data, *, timeout: _Time | None = None, retry: _Retry = "safe"
     ) -> Deleted | Absent: ...
     def vdel(
-        self, key: Data, value: Data, *, timeout: Time | None = None, retry: Retry = "safe"
+        self, key: _Data, value: _Data, *, timeout: _Time | None = None, retry: _Retry = "safe"
     ) -> Deleted | Absent | Mismatch: ...
     def __bool__(self) -> Literal[True]: ...
     def __enter__(self) -> Self: ...
@@ -223,19 +224,19 @@ class Guard(Generic[V]):
         /,
     ) -> None: ...
 
-class Election(Generic[V]):
+class Election(Generic[_V]):
     @property
-    def name(self) -> V: ...
-    def campaign(self, value: Data) -> Leadership[V]: ...
-    def leader(self) -> Leader[V] | None: ...
+    def name(self) -> _V: ...
+    def campaign(self, value: _Data) -> Leadership[_V]: ...
+    def leader(self) -> Leader[_V] | None: ...
     def observe(
-        self, callback: Callable[[Leader[V] | Nobody], object] | None = None
-    ) -> Observer[Leader[V] | Nobody]: ...
+        self, callback: Callable[[Leader[_V] | Nobody], object] | None = None
+    ) -> Observer[Leader[_V] | Nobody]: ...
 
-class Leadership(Generic[V]):
+class Leadership(Generic[_V]):
     @property
-    def guard(self) -> Guard[V]: ...
-    def proclaim(self, value: Data) -> SetOutcome: ...
+    def guard(self) -> Guard[_V]: ...
+    def proclaim(self, value: _Data) -> SetOutcome: ...
     def resign(self) -> Release: ...
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -254,27 +255,28 @@ def connect(
     encoding: None = None,
     client_id: str | None = None,
     clean_start: bool | None = None,
-    session_expiry: Time | None = None,
-    keep_alive: Time | None = None,
-    ping_timeout: Time | None = None,
-    connect_timeout: Time | None = None,
-    request_timeout: Time | None = None,
+    session_expiry: _Time | None = None,
+    keep_alive: _Time | None = None,
+    ping_timeout: _Time | None = None,
+    connect_timeout: _Time | None = None,
+    request_timeout: _Time | None = None,
     max_in_flight: int | None = None,
     max_queued: int | None = None,
     max_buffered_bytes: int | None = None,
     max_packet_bytes: int | None = None,
     max_value_bytes: int | None = None,
-    reconnect_delay_min: Time | None = None,
-    reconnect_delay_max: Time | None = None,
+    reconnect_delay_min: _Time | None = None,
+    reconnect_delay_max: _Time | None = None,
+    reconnect_limit: _Time | None = None,
     user_name: str | None = None,
     password: str | bytes | None = None,
-    password_file: Path | None = None,
-    sat_file: Path | None = None,
+    password_file: _Path | None = None,
+    sat_file: _Path | None = None,
     tls: bool | None = None,
-    ca_file: Path | None = None,
-    cert_file: Path | None = None,
-    key_file: Path | None = None,
-    key_password_file: Path | None = None,
+    ca_file: _Path | None = None,
+    cert_file: _Path | None = None,
+    key_file: _Path | None = None,
+    key_password_file: _Path | None = None,
     server_name: str | None = None,
 ) -> Client[bytes]: ...
 @overload
@@ -285,26 +287,27 @@ def connect(
     encoding: str,
     client_id: str | None = None,
     clean_start: bool | None = None,
-    session_expiry: Time | None = None,
-    keep_alive: Time | None = None,
-    ping_timeout: Time | None = None,
-    connect_timeout: Time | None = None,
-    request_timeout: Time | None = None,
+    session_expiry: _Time | None = None,
+    keep_alive: _Time | None = None,
+    ping_timeout: _Time | None = None,
+    connect_timeout: _Time | None = None,
+    request_timeout: _Time | None = None,
     max_in_flight: int | None = None,
     max_queued: int | None = None,
     max_buffered_bytes: int | None = None,
     max_packet_bytes: int | None = None,
     max_value_bytes: int | None = None,
-    reconnect_delay_min: Time | None = None,
-    reconnect_delay_max: Time | None = None,
+    reconnect_delay_min: _Time | None = None,
+    reconnect_delay_max: _Time | None = None,
+    reconnect_limit: _Time | None = None,
     user_name: str | None = None,
     password: str | bytes | None = None,
-    password_file: Path | None = None,
-    sat_file: Path | None = None,
+    password_file: _Path | None = None,
+    sat_file: _Path | None = None,
     tls: bool | None = None,
-    ca_file: Path | None = None,
-    cert_file: Path | None = None,
-    key_file: Path | None = None,
-    key_password_file: Path | None = None,
+    ca_file: _Path | None = None,
+    cert_file: _Path | None = None,
+    key_file: _Path | None = None,
+    key_password_file: _Path | None = None,
     server_name: str | None = None,
 ) -> Client[str]: ...

@@ -28,9 +28,12 @@ def _close_all() -> None:
     from statestore import _native
 
     left = _close_until(list(_open), time.monotonic() + PATIENCE)
-    for client in left:
-        _interrupt(client._callback_thread())
-    _close_until(left, time.monotonic() + PATIENCE)
+    _native.end_callbacks()
+    deadline = time.monotonic() + PATIENCE
+    while left and time.monotonic() < deadline:
+        for client in left:
+            _interrupt(client._callback_thread())
+        left = _close_until(left, time.monotonic() + 0.1)
     _native.stop_log()
 
 

@@ -35,6 +35,8 @@ def _coroutine(method):
         except BaseException:
             # Ended is ended; what is still under way has nobody to tell.
             result.cancel()
+            # The exception has this frame, and the future has the exception.
+            del result
             raise
 
     return call
@@ -169,10 +171,9 @@ class Observer(_Generic, _native.Observer):
 class Scan(_Generic, _native.Scan):
     __doc__ = _native.Scan.__doc__
 
-    next_page = _coroutine(_native.Scan.next_page)
+    _keys = iter(())
 
-    def __init__(self, _):
-        self._keys = iter(())
+    next_page = _coroutine(_native.Scan.next_page)
 
     def __aiter__(self):
         return self
@@ -203,6 +204,10 @@ class Lease(_Generic, _native.Lease):
 
 class Guard(_Generic, _native.Guard):
     __doc__ = _native.Guard.__doc__
+
+    def __bool__(self):
+        """It is true, so that it can be told from `Held`."""
+        return True
 
     lost = _coroutine(_native.Guard.lost)
     renew = _coroutine(_native.Guard.renew)

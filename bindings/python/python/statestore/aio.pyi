@@ -29,27 +29,30 @@ from statestore._results import (
     Unchanged,
 )
 
-V = TypeVarWithDefault("V", bytes, str, default=bytes)
-T = TypeVar("T")
-O = TypeVar("O")
-T_co = TypeVar("T_co", covariant=True)
+_V = TypeVarWithDefault("_V", bytes, str, default=bytes)
+_T = TypeVar("_T")
+_O = TypeVar("_O")
+_T_co = TypeVar("_T_co", covariant=True)
 
-Data: TypeAlias = str | bytes | bytearray | memoryview
-Time: TypeAlias = float | timedelta
-Path: TypeAlias = str | PathLike[str]
-Condition: TypeAlias = Literal["always", "if_absent", "if_absent_or_equal"]
-Retry: TypeAlias = Literal["safe", "always", "never"]
-Overflow: TypeAlias = Literal["latest", "all"] | int
-Renewal: TypeAlias = Literal["third", "manual"] | Time
+_Data: TypeAlias = str | bytes | bytearray | memoryview
+_Time: TypeAlias = float | timedelta
+_Path: TypeAlias = str | PathLike[str]
+_Condition: TypeAlias = Literal["always", "if_absent", "if_absent_or_equal"]
+_Retry: TypeAlias = Literal["safe", "always", "never"]
+_Overflow: TypeAlias = Literal["latest", "all"] | int
+_Renewal: TypeAlias = Literal["third", "manual"] | _Time
 
-class _Opening(Coroutine[object, object, T_co], Generic[T_co]):
+__all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Scan", "connect"]
+
+class _Opening(Coroutine[object, object, _T_co], Generic[_T_co]):
     """A coroutine whose result is a context manager: ``await`` it, or use it in ``async with``."""
 
-    def __await__(self) -> Generator[object, object, T_co]: ...
-    def send(self, value: object, /) -> object: ...
+    def __init__(self, coroutine: Coroutine[object, object, _T_co]) -> None: ...
+    def __await__(self) -> Generator[object, object, _T_co]: ...
+    def send(self, value: object) -> object: ...
     def throw(self, *args: object) -> object: ...
     def close(self) -> None: ...
-    async def __aenter__(self) -> T_co: ...
+    async def __aenter__(self) -> _T_co: ...
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -58,106 +61,106 @@ class _Opening(Coroutine[object, object, T_co], Generic[T_co]):
         /,
     ) -> None: ...
 
-class Client(Generic[V]):
+class Client(Generic[_V]):
     def client_id(self) -> str: ...
     def counters(self) -> Counters: ...
     def state(self) -> State: ...
     def states(self, callback: Callable[[State], object] | None = None) -> Observer[State]: ...
-    async def get(self, key: Data, *, timeout: Time | None = None) -> Entry[V] | None: ...
+    async def get(self, key: _Data, *, timeout: _Time | None = None) -> Entry[_V] | None: ...
     async def get_many(
-        self, keys: Iterable[Data], *, timeout: Time | None = None
-    ) -> list[Entry[V] | None]: ...
+        self, keys: Iterable[_Data], *, timeout: _Time | None = None
+    ) -> list[Entry[_V] | None]: ...
     async def set(
         self,
-        key: Data,
-        value: Data,
+        key: _Data,
+        value: _Data,
         *,
-        condition: Condition = "always",
-        expires_in: Time | None = None,
+        condition: _Condition = "always",
+        expires_in: _Time | None = None,
         fencing_token: Hlc | None = None,
         persist: bool = False,
-        timeout: Time | None = None,
-        retry: Retry = "safe",
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
     ) -> SetOutcome: ...
     async def delete(
         self,
-        key: Data,
+        key: _Data,
         *,
         fencing_token: Hlc | None = None,
-        timeout: Time | None = None,
-        retry: Retry = "safe",
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
     ) -> Deleted | Absent: ...
     async def vdel(
         self,
-        key: Data,
-        value: Data,
+        key: _Data,
+        value: _Data,
         *,
         fencing_token: Hlc | None = None,
-        timeout: Time | None = None,
-        retry: Retry = "safe",
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
     ) -> Deleted | Absent | Mismatch: ...
-    def scan(self, pattern: Data, *, timeout: Time | None = None) -> Scan[V]: ...
+    def scan(self, pattern: _Data, *, timeout: _Time | None = None) -> Scan[_V]: ...
     def observe(
         self,
-        key: Data,
-        callback: Callable[[Observation[V]], object] | None = None,
+        key: _Data,
+        callback: Callable[[Observation[_V]], object] | None = None,
         *,
-        overflow: Overflow = "latest",
-        timeout: Time | None = None,
-    ) -> _Opening[Observer[Observation[V]]]: ...
+        overflow: _Overflow = "latest",
+        timeout: _Time | None = None,
+    ) -> _Opening[Observer[Observation[_V]]]: ...
     async def update(
         self,
-        key: Data,
-        change: Callable[[Entry[V] | None], Data | None | Awaitable[Data | None]],
+        key: _Data,
+        change: Callable[[Entry[_V] | None], _Data | None | Awaitable[_Data | None]],
         *,
-        expires_in: Time | None = None,
+        expires_in: _Time | None = None,
         persist: bool = False,
-        timeout: Time | None = None,
+        timeout: _Time | None = None,
     ) -> Applied | Unchanged: ...
     def lease(
         self,
-        name: Data,
+        name: _Data,
         *,
-        duration: Time = 10.0,
-        renewal: Renewal = "third",
-        holder: Data | None = None,
-        timeout: Time | None = None,
-        foreign_lease_max: Time = 3600.0,
-    ) -> Lease[V]: ...
+        duration: _Time = 10.0,
+        renewal: _Renewal = "third",
+        holder: _Data | None = None,
+        timeout: _Time | None = None,
+        foreign_lease_max: _Time = 3600.0,
+    ) -> Lease[_V]: ...
     def lock(
         self,
-        name: Data,
+        name: _Data,
         *,
-        duration: Time = 10.0,
-        renewal: Renewal = "third",
-        holder: Data | None = None,
-        timeout: Time | None = None,
-        foreign_lease_max: Time = 3600.0,
-        wait: Time | None = None,
-    ) -> _Opening[Guard[V]]: ...
+        duration: _Time = 10.0,
+        renewal: _Renewal = "third",
+        holder: _Data | None = None,
+        timeout: _Time | None = None,
+        foreign_lease_max: _Time = 3600.0,
+        wait: _Time | None = None,
+    ) -> _Opening[Guard[_V]]: ...
     async def with_lock(
         self,
-        name: Data,
-        work: Callable[[Guard[V]], Awaitable[T]],
+        name: _Data,
+        work: Callable[[Guard[_V]], Awaitable[_T]],
         *,
-        duration: Time = 10.0,
-        renewal: Renewal = "third",
-        holder: Data | None = None,
-        timeout: Time | None = None,
-        foreign_lease_max: Time = 3600.0,
-        wait: Time | None = None,
-    ) -> T: ...
+        duration: _Time = 10.0,
+        renewal: _Renewal = "third",
+        holder: _Data | None = None,
+        timeout: _Time | None = None,
+        foreign_lease_max: _Time = 3600.0,
+        wait: _Time | None = None,
+    ) -> _T: ...
     def election(
         self,
-        name: Data,
+        name: _Data,
         *,
-        duration: Time = 10.0,
-        renewal: Renewal = "third",
-        holder: Data | None = None,
-        timeout: Time | None = None,
-        foreign_lease_max: Time = 3600.0,
-        wait: Time | None = None,
-    ) -> Election[V]: ...
+        duration: _Time = 10.0,
+        renewal: _Renewal = "third",
+        holder: _Data | None = None,
+        timeout: _Time | None = None,
+        foreign_lease_max: _Time = 3600.0,
+        wait: _Time | None = None,
+    ) -> Election[_V]: ...
     async def close(self) -> None: ...
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
@@ -167,15 +170,16 @@ class Client(Generic[V]):
         traceback: TracebackType | None,
         /,
     ) -> None: ...
+    def __del__(self) -> None: ...
 
-class Observer(Generic[O]):
+class Observer(Generic[_O]):
     @property
     def key(self) -> bytes | str | None: ...
-    async def next(self, *, timeout: Time | None = None) -> O | None: ...
+    async def next(self, *, timeout: _Time | None = None) -> _O | None: ...
     def error(self) -> StateStoreError | None: ...
     async def close(self) -> None: ...
-    def __aiter__(self) -> AsyncIterator[O]: ...
-    async def __anext__(self) -> O: ...
+    def __aiter__(self) -> AsyncIterator[_O]: ...
+    async def __anext__(self) -> _O: ...
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
         self,
@@ -185,50 +189,50 @@ class Observer(Generic[O]):
         /,
     ) -> None: ...
 
-class Scan(Generic[V]):
-    async def next_page(self) -> list[V] | None: ...
-    def __aiter__(self) -> AsyncIterator[V]: ...
-    async def __anext__(self) -> V: ...
+class Scan(Generic[_V]):
+    async def next_page(self) -> list[_V] | None: ...
+    def __aiter__(self) -> AsyncIterator[_V]: ...
+    async def __anext__(self) -> _V: ...
 
-class Lease(Generic[V]):
+class Lease(Generic[_V]):
     @property
-    def name(self) -> V: ...
-    async def acquire(self) -> Guard[V] | Held[V]: ...
+    def name(self) -> _V: ...
+    async def acquire(self) -> Guard[_V] | Held[_V]: ...
     async def release(self) -> Release: ...
-    async def holder(self) -> Holding[V] | None: ...
+    async def holder(self) -> Holding[_V] | None: ...
     def observe(
-        self, callback: Callable[[Holding[V] | Nobody], object] | None = None
-    ) -> _Opening[Observer[Holding[V] | Nobody]]: ...
+        self, callback: Callable[[Holding[_V] | Nobody], object] | None = None
+    ) -> _Opening[Observer[Holding[_V] | Nobody]]: ...
 
-class Guard(Generic[V]):
+class Guard(Generic[_V]):
     @property
-    def name(self) -> V: ...
+    def name(self) -> _V: ...
     @property
-    def holder(self) -> Holder[V]: ...
+    def holder(self) -> Holder[_V]: ...
     @property
     def token(self) -> Hlc: ...
     def is_valid(self) -> bool: ...
-    async def lost(self, *, timeout: Time | None = None) -> bool: ...
+    async def lost(self, *, timeout: _Time | None = None) -> bool: ...
     def reason(self) -> StateStoreError | None: ...
     async def renew(self) -> Hlc: ...
     async def release(self) -> Release: ...
     async def leave(self) -> None: ...
     async def set(
         self,
-        key: Data,
-        value: Data,
+        key: _Data,
+        value: _Data,
         *,
-        condition: Condition = "always",
-        expires_in: Time | None = None,
+        condition: _Condition = "always",
+        expires_in: _Time | None = None,
         persist: bool = False,
-        timeout: Time | None = None,
-        retry: Retry = "safe",
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
     ) -> SetOutcome: ...
     async def delete(
-        self, key: Data, *, timeout: Time | None = None, retry: Retry = "safe"
+        self, key: _Data, *, timeout: _Time | None = None, retry: _Retry = "safe"
     ) -> Deleted | Absent: ...
     async def vdel(
-        self, key: Data, value: Data, *, timeout: Time | None = None, retry: Retry = "safe"
+        self, key: _Data, value: _Data, *, timeout: _Time | None = None, retry: _Retry = "safe"
     ) -> Deleted | Absent | Mismatch: ...
     def __bool__(self) -> Literal[True]: ...
     async def __aenter__(self) -> Self: ...
@@ -240,19 +244,19 @@ class Guard(Generic[V]):
         /,
     ) -> None: ...
 
-class Election(Generic[V]):
+class Election(Generic[_V]):
     @property
-    def name(self) -> V: ...
-    def campaign(self, value: Data) -> _Opening[Leadership[V]]: ...
-    async def leader(self) -> Leader[V] | None: ...
+    def name(self) -> _V: ...
+    def campaign(self, value: _Data) -> _Opening[Leadership[_V]]: ...
+    async def leader(self) -> Leader[_V] | None: ...
     def observe(
-        self, callback: Callable[[Leader[V] | Nobody], object] | None = None
-    ) -> _Opening[Observer[Leader[V] | Nobody]]: ...
+        self, callback: Callable[[Leader[_V] | Nobody], object] | None = None
+    ) -> _Opening[Observer[Leader[_V] | Nobody]]: ...
 
-class Leadership(Generic[V]):
+class Leadership(Generic[_V]):
     @property
-    def guard(self) -> Guard[V]: ...
-    async def proclaim(self, value: Data) -> SetOutcome: ...
+    def guard(self) -> Guard[_V]: ...
+    async def proclaim(self, value: _Data) -> SetOutcome: ...
     async def resign(self) -> Release: ...
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
@@ -271,27 +275,28 @@ def connect(
     encoding: None = None,
     client_id: str | None = None,
     clean_start: bool | None = None,
-    session_expiry: Time | None = None,
-    keep_alive: Time | None = None,
-    ping_timeout: Time | None = None,
-    connect_timeout: Time | None = None,
-    request_timeout: Time | None = None,
+    session_expiry: _Time | None = None,
+    keep_alive: _Time | None = None,
+    ping_timeout: _Time | None = None,
+    connect_timeout: _Time | None = None,
+    request_timeout: _Time | None = None,
     max_in_flight: int | None = None,
     max_queued: int | None = None,
     max_buffered_bytes: int | None = None,
     max_packet_bytes: int | None = None,
     max_value_bytes: int | None = None,
-    reconnect_delay_min: Time | None = None,
-    reconnect_delay_max: Time | None = None,
+    reconnect_delay_min: _Time | None = None,
+    reconnect_delay_max: _Time | None = None,
+    reconnect_limit: _Time | None = None,
     user_name: str | None = None,
     password: str | bytes | None = None,
-    password_file: Path | None = None,
-    sat_file: Path | None = None,
+    password_file: _Path | None = None,
+    sat_file: _Path | None = None,
     tls: bool | None = None,
-    ca_file: Path | None = None,
-    cert_file: Path | None = None,
-    key_file: Path | None = None,
-    key_password_file: Path | None = None,
+    ca_file: _Path | None = None,
+    cert_file: _Path | None = None,
+    key_file: _Path | None = None,
+    key_password_file: _Path | None = None,
     server_name: str | None = None,
 ) -> _Opening[Client[bytes]]: ...
 @overload
@@ -302,26 +307,27 @@ def connect(
     encoding: str,
     client_id: str | None = None,
     clean_start: bool | None = None,
-    session_expiry: Time | None = None,
-    keep_alive: Time | None = None,
-    ping_timeout: Time | None = None,
-    connect_timeout: Time | None = None,
-    request_timeout: Time | None = None,
+    session_expiry: _Time | None = None,
+    keep_alive: _Time | None = None,
+    ping_timeout: _Time | None = None,
+    connect_timeout: _Time | None = None,
+    request_timeout: _Time | None = None,
     max_in_flight: int | None = None,
     max_queued: int | None = None,
     max_buffered_bytes: int | None = None,
     max_packet_bytes: int | None = None,
     max_value_bytes: int | None = None,
-    reconnect_delay_min: Time | None = None,
-    reconnect_delay_max: Time | None = None,
+    reconnect_delay_min: _Time | None = None,
+    reconnect_delay_max: _Time | None = None,
+    reconnect_limit: _Time | None = None,
     user_name: str | None = None,
     password: str | bytes | None = None,
-    password_file: Path | None = None,
-    sat_file: Path | None = None,
+    password_file: _Path | None = None,
+    sat_file: _Path | None = None,
     tls: bool | None = None,
-    ca_file: Path | None = None,
-    cert_file: Path | None = None,
-    key_file: Path | None = None,
-    key_password_file: Path | None = None,
+    ca_file: _Path | None = None,
+    cert_file: _Path | None = None,
+    key_file: _Path | None = None,
+    key_password_file: _Path | None = None,
     server_name: str | None = None,
 ) -> _Opening[Client[str]]: ...

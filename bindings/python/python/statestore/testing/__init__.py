@@ -1,0 +1,143 @@
+"""A private state store for tests.
+
+With pytest, the fixture `statestore_server` is there as soon as this package is installed:
+
+    def test_greeting(statestore_server):
+        with statestore.connect(statestore_server.url) as client:
+            assert client.get("greeting") is None
+
+Elsewhere, `Server` is a context manager.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+__all__ = ["Server", "ServerNotFound", "find_server"]
+
+_READY = "listening on tcp://"
+
+
+class ServerNotFound(RuntimeError):
+    """There is no `statestored`."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "there is no `statestored`: set STATESTORED to its path, put it on PATH, or `pip install statestore[server]`"
+        )
+
+
+def find_server() -> Path:
+    """The program `statestored`: what the environment variable ``STATESTORED`` names, the one that is installed with
+    ``statestore[server]``, or the one on ``PATH``.
+
+    Raises `ServerNotFound`.
+    """
+    named = os.environ.get("STATESTORED")
+    if named:
+        path = Path(named)
+        if not path.is_file():
+            raise FileNotFoundError(f"STATESTORED is {named!r}, which is not a file")
+        return path
+    program = "statestored.exe" if sys.platform == "win32" else "statestored"
+    installed = Path(sysconfig.get_path("scripts"), program)
+    if installed.is_file():
+        return installed
+    found = shutil.which("statestored")
+    if found is None:
+        raise ServerNotFound
+    return Path(found)
+
+
+class Server:
+    """A `statestored` process of its own on a free loopback port, in memory; it is empty, and nobody else uses it.
+
+    ``options`` are further ones of its command line. It runs from the beginning on, and ends with `stop` or at the end of a
+    ``with`` statement.
+    """
+
+    url: str
+    """The URL to connect to."""
+    host: str
+    """The address it listens on."""
+    port: int
+    """The port it listens on."""
+
+    def __init__(self, *options: str, patience: float = 20.0) -> None:
+        storage = () if "--data-dir" in options else ("--storage", "memory")
+        command = [str(find_server()), "--listen", "tcp://127.0.0.1:0", "--log", "warn", *storage, *options]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        )
+        lines: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, args=(lines,), daemon=True)
+        self._reader.start()
+        try:
+            line = lines.get(timeout=patience)
+        except queue.Empty:
+            line = ""
+        if not line.startswith(_READY):
+            self.stop()
+            raise RuntimeError(f"`{' '.join(command)}` did not say that it listens, but {line!r}")
+        self.host, _, port = line.strip().removeprefix(_READY).rpartition(":")
+        self.port = int(port)
+        self.url = f"mqtt://{self.host}:{self.port}"
+
+    def _read(self, lines: queue.Queue[str]) -> None:
+        assert self._process.stdout is not None
+        # To the end, so that the process can never block on a full pipe.
+        for line in self._process.stdout:
+            lines.put(line)
+        lines.put("")
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """Ends it at once, as a crash does."""
+        self._process.kill()
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends it. Stopping again does nothing."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<Server {self.url}>"

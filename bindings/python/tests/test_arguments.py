@@ -1,0 +1,259 @@
+"""What is refused, and how that is said; the same in both faces."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+import statestore
+from statestore import ClosedError, InvalidArgumentError, LockLostError, aio
+
+WRONG_TYPES = [
+    ("get", (1,), {}, "key"),
+    ("get", (None,), {}, "key"),
+    ("get", ("key",), {"timeout": "soon"}, "timeout"),
+    ("get", ("key",), {"timeout": True}, "timeout"),
+    ("get_many", (1,), {}, "keys"),
+    ("get_many", ("key",), {}, "keys"),
+    ("get_many", ([1],), {}, "keys"),
+    ("set", ("key", 1.5), {}, "value"),
+    ("set", ("key", ["v"]), {}, "value"),
+    ("set", ("key", "v"), {"condition": 1}, "condition"),
+    ("set", ("key", "v"), {"expires_in": b"1"}, "expires_in"),
+    ("set", ("key", "v"), {"fencing_token": "1:0:a"}, "fencing_token"),
+    ("set", ("key", "v"), {"persist": "yes"}, "persist"),
+    ("set", ("key", "v"), {"retry": None}, "retry"),
+    ("delete", (3,), {}, "key"),
+    ("vdel", ("key", 3), {}, "value"),
+    ("observe", ("key", "callback"), {}, "callback"),
+    ("observe", ("key",), {"overflow": 1.5}, "overflow"),
+    ("update", ("key", b"value"), {}, "change"),
+    ("scan", (3,), {}, "pattern"),
+    ("lock", (3,), {}, "name"),
+    ("lock", ("name",), {"holder": 3}, "holder"),
+    ("lock", ("name",), {"renewal": []}, "renewal"),
+    ("lock", ("name",), {"wait": "long"}, "wait"),
+    ("lease", (3,), {}, "name"),
+    ("election", (3,), {}, "name"),
+    ("states", (3,), {}, "callback"),
+]
+BAD_VALUES = [
+    ("get", ("",), {}, "key"),
+    ("get", ("key",), {"timeout": -1}, "timeout"),
+    ("get", ("key",), {"timeout": float("nan")}, "timeout"),
+    ("get", ("key",), {"timeout": float("inf")}, "timeout"),
+    ("get", ("key",), {"timeout": timedelta(seconds=-1)}, "timeout"),
+    ("set", ("key", "v"), {"condition": "sometimes"}, "condition"),
+    ("set", ("key", "v"), {"retry": "maybe"}, "retry"),
+    ("set", ("key", "v"), {"expires_in": 0}, "expire"),
+    ("observe", ("key",), {"overflow": "most"}, "overflow"),
+    ("observe", ("key",), {"overflow": -1}, "overflow"),
+    ("lock", ("name",), {"renewal": "often"}, "renewal"),
+    ("lock", ("name",), {"duration": 0.01}, "lease"),
+    ("lock", ("name",), {"holder": ""}, "holder"),
+    ("lease", ("",), {}, "name"),
+]
+
+
+def named(cases):
+    return [pytest.param(*case, id=f"{case[0]}{case[1]}{case[2] or ''}") for case in cases]
+
+
+@pytest.mark.parametrize(("call", "arguments", "options", "name"), named(WRONG_TYPES))
+def test_a_wrong_type_is_a_type_error_that_names_the_argument(face, connect, call, arguments, options, name):
+    client = connect()
+    with pytest.raises(TypeError, match=name):
+        face.run(getattr(client, call)(*arguments, **options))
+
+
+@pytest.mark.parametrize(("call", "arguments", "options", "name"), named(BAD_VALUES))
+def test_a_bad_value_is_a_value_error(face, connect, call, arguments, options, name):
+    client = connect()
+    with pytest.raises(ValueError, match=name) as raised:
+        face.run(getattr(client, call)(*arguments, **options))
+    assert isinstance(raised.value, InvalidArgumentError)
+    assert raised.value.outcome == "not_done"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "name"),
+    [
+        ((), {}, "URL"),
+        (("mqtt://localhost",), {"env": True}, "URL"),
+        ((1,), {}, "url"),
+        (("mqtt://localhost",), {"client_id": 1}, "client_id"),
+        (("mqtt://localhost",), {"max_in_flight": "many"}, "max_in_flight"),
+        (("mqtt://localhost",), {"keep_alive": "60"}, "keep_alive"),
+        (("mqtt://localhost",), {"password": 1}, "password"),
+        (("mqtt://localhost",), {"ca_file": 1}, "ca_file"),
+        (("mqtt://localhost",), {"colour": "red"}, "colour"),
+    ],
+)
+def test_settings_of_a_wrong_type(face, arguments, settings, name):
+    with pytest.raises(TypeError, match=name):
+        face.run(face.module.connect(*arguments, **settings))
+
+
+@pytest.mark.parametrize(
+    ("url", "settings"),
+    [
+        ("http://localhost", {}),
+        ("mqtt://localhost?colour=red", {}),
+        ("mqtt://localhost", {"max_in_flight": -1}),
+        ("mqtt://localhost", {"max_in_flight": 1 << 32}),
+        ("mqtt://localhost", {"client_id": "a+b"}),
+        ("mqtt://localhost", {"password": "a", "password_file": "b"}),
+        ("mqtts://localhost", {"ca_file": "/nonexistent/ca.pem"}),
+    ],
+)
+def test_settings_with_a_bad_value(face, url, settings):
+    with pytest.raises(ValueError):
+        face.run(face.module.connect(url, **settings))
+
+
+def test_an_unknown_encoding(face, statestore_server):
+    with pytest.raises(LookupError, match="klingon"):
+        face.run(face.module.connect(statestore_server.url, encoding="klingon"))
+
+
+def test_nobody_listens(face):
+    with pytest.raises(ConnectionError) as raised:
+        face.run(face.module.connect("unix:///nonexistent/socket"))
+    assert raised.value.kind == "Unreachable"
+    assert raised.value.retryable
+
+
+def test_the_environment(face, statestore_server, monkeypatch):
+    with pytest.raises(ValueError, match="AIO_BROKER_HOSTNAME"):
+        face.run(face.module.connect(env=True))
+    monkeypatch.setenv("AIO_BROKER_HOSTNAME", statestore_server.host)
+    monkeypatch.setenv("AIO_BROKER_TCP_PORT", str(statestore_server.port))
+    monkeypatch.setenv("AIO_MQTT_USE_TLS", "false")
+    monkeypatch.setenv("AIO_MQTT_CLIENT_ID", "from-the-environment")
+    client = face.run(face.module.connect(env=True))
+    assert client.client_id() == "from-the-environment"
+    face.run(client.close())
+
+
+def test_a_setting_replaces_that_of_the_url(face, statestore_server):
+    client = face.run(face.module.connect(statestore_server.url + "?client_id=one", client_id="two"))
+    assert client.client_id() == "two"
+    face.run(client.close())
+
+
+def test_every_call_of_a_closed_client_says_that_it_is_closed(face, connect):
+    client = connect()
+    guard = face.run(client.lock("held"))
+    lease = client.lease("lease")
+    election = client.election("election")
+    face.run(client.close())
+    face.run(client.close())
+    calls = [
+        lambda: client.get("k"),
+        lambda: client.get_many(["k"]),
+        lambda: client.set("k", "v"),
+        lambda: client.delete("k"),
+        lambda: client.vdel("k", "v"),
+        lambda: client.observe("k"),
+        lambda: client.update("k", lambda _: None),
+        lambda: client.lock("l"),
+        lambda: client.scan("*"),
+        lambda: client.lease("l"),
+        lambda: client.election("l"),
+        client.states,
+        client.state,
+        client.counters,
+        client.client_id,
+        lease.acquire,
+        lease.holder,
+        lambda: election.campaign("v"),
+        election.leader,
+    ]
+    for call in calls:
+        with pytest.raises(ClosedError) as raised:
+            face.run(call())
+        assert raised.value.outcome == "not_done"
+    assert not guard.is_valid()
+    with pytest.raises(LockLostError):
+        face.run(guard.set("k", "v"))
+
+
+def test_bytes_in_every_form(face, connect):
+    client = connect()
+    for value in (b"\xff\x00", bytearray(b"\xff\x00"), memoryview(b"\xff\x00")):
+        face.run(client.set(value, value))
+        assert face.run(client.get(b"\xff\x00")).value == b"\xff\x00"
+    face.run(client.set("schlüssel", "wert"))
+    assert face.run(client.get("schlüssel".encode())).value == b"wert"
+
+
+def test_an_encoding_is_that_of_both_ways(face, connect):
+    client, raw = connect(encoding="latin-1"), connect()
+    face.run(client.set("ä", "ö"))
+    assert face.run(raw.get(b"\xe4")).value == b"\xf6"
+    assert face.run(client.get("ä")).value == "ö"
+    assert face.collect(client.scan("*")) == ["ä"]
+    with pytest.raises(UnicodeEncodeError):
+        face.run(client.set("key", "☃"))
+
+
+def test_what_is_not_text_is_an_error_and_the_observations_go_on(face, connect):
+    client = connect(encoding="utf-8")
+    observer = face.run(client.observe("key", overflow="all"))
+    face.run(client.set("key", b"\xff"))
+    face.run(client.set("key", "text"))
+    with pytest.raises(UnicodeDecodeError):
+        face.run(observer.next(timeout=30))
+    assert face.run(observer.next(timeout=30)).value == "text"
+    assert observer.key == "key"
+
+
+def test_times_are_seconds_or_timedeltas(face, connect):
+    client = connect()
+    observer = face.run(client.observe("key"))
+    for timeout in (0, 0.01, timedelta(milliseconds=10)):
+        with pytest.raises(TimeoutError):
+            face.run(observer.next(timeout=timeout))
+
+
+def test_the_client_of_another_loop(statestore_server):
+    first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
+
+    async def connect():
+        return await aio.connect(statestore_server.url)
+
+    async def get(client):
+        return await client.get("key")
+
+    client = first.run_until_complete(connect())
+    with pytest.raises(RuntimeError, match="another event loop"):
+        second.run_until_complete(get(client))
+    assert first.run_until_complete(get(client)) is None
+    first.close()
+    with pytest.raises(RuntimeError, match="is closed"):
+        second.run_until_complete(get(client))
+    second.close()
+    assert client._close_within(10)
+
+
+def test_no_loop_runs(statestore_server):
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        aio.connect(statestore_server.url).send(None)
+
+
+def test_closing_in_a_callback_is_refused(statestore_server):
+    import queue
+
+    errors = queue.Queue()
+    client = statestore.connect(statestore_server.url)
+
+    def callback(_):
+        try:
+            client.close()
+        except statestore.WrongThreadError as error:
+            errors.put(error)
+
+    client.observe("key", callback)
+    client.set("key", "value")
+    assert errors.get(timeout=30).kind == "WrongThread"
+    client.close()

@@ -1,0 +1,141 @@
+"""What is special about event loops: cancellation, many calls at once, loops of other kinds, clients that are forgotten."""
+
+import asyncio
+import gc
+import socket
+import warnings
+
+import pytest
+
+import statestore
+from statestore import aio
+
+GUARD = 30
+
+
+def run(server, main, loop=None):
+    async def connected():
+        async with aio.connect(server.url) as client:
+            return await asyncio.wait_for(main(client), GUARD)
+
+    if loop is None:
+        return asyncio.run(connected())
+    try:
+        return loop.run_until_complete(connected())
+    finally:
+        loop.close()
+
+
+def test_ten_thousand_awaits_at_once(statestore_server):
+    async def main(client):
+        await asyncio.gather(*(client.set(f"key/{i}", str(i)) for i in range(10_000)))
+        entries = await asyncio.gather(*(client.get(f"key/{i}") for i in range(10_000)))
+        assert [entry.value for entry in entries] == [str(i).encode() for i in range(10_000)]
+        assert client.counters().completed == 20_000
+
+    run(statestore_server, main)
+
+
+def test_calls_are_coroutines(statestore_server):
+    async def main(client):
+        for call in (client.get("key"), client.lock("door"), client.observe("key")):
+            assert asyncio.iscoroutine(call)
+            await asyncio.create_task(call)
+        assert await asyncio.wait_for(client.get("key"), 10) is None
+
+    run(statestore_server, main)
+
+
+def test_cancelling_a_task_cancels_its_call(statestore_server):
+    async def main(client):
+        held = await client.lock("door")
+        observer = await client.observe("key")
+        tasks = [asyncio.create_task(call) for call in (client.lock("door"), client.get("key"), observer.next())]
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        await held.release()
+        # Nothing of the waiting one is left: the lock is free, and stays with who takes it.
+        assert (await client.lock("door", wait=0)).is_valid()
+        assert client.counters().in_flight == 0
+
+    run(statestore_server, main)
+
+
+def test_a_timeout_of_asyncio_cancels_the_call(statestore_server):
+    async def main(client):
+        observer = await client.observe("key", overflow="all")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(observer.next(), 0.01)
+        await client.set("key", "value")
+        assert (await observer.next()).value == b"value"
+
+    run(statestore_server, main)
+
+
+def test_closing_ends_what_is_under_way(statestore_server):
+    async def main(client):
+        held = await client.lock("door")
+        waiting = asyncio.create_task(client.lock("door"))
+        observer = await client.observe("key")
+        observing = asyncio.create_task(observer.next())
+        losing = asyncio.create_task(held.lost())
+        await asyncio.sleep(0)
+        await client.close()
+        with pytest.raises(statestore.ClosedError):
+            await waiting
+        assert await observing is None
+        with pytest.raises(statestore.ClosedError):
+            await losing
+
+    run(statestore_server, main)
+
+
+class WithoutReaders(asyncio.SelectorEventLoop):
+    """As the loops of Windows are."""
+
+    def add_reader(self, *_):
+        raise NotImplementedError
+
+
+def test_a_loop_that_has_no_readers(statestore_server):
+    async def main(client):
+        await asyncio.gather(*(client.set(f"key/{i}", str(i)) for i in range(1000)))
+        return len([key async for key in client.scan("*")])
+
+    assert run(statestore_server, main, WithoutReaders()) == 1000
+
+
+def test_a_client_that_is_forgotten_leaves_nothing_in_the_loop(statestore_server):
+    async def main():
+        loop = asyncio.get_running_loop()
+        before = len(loop._selector.get_map())
+        client = await aio.connect(statestore_server.url)
+        assert len(loop._selector.get_map()) == before + 1
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            del client
+            gc.collect()
+        assert [warning.category for warning in caught] == [ResourceWarning]
+        # A warning keeps what it is about.
+        caught.clear()
+        while len(loop._selector.get_map()) > before:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(asyncio.wait_for(main(), GUARD))
+
+
+def test_cancelling_connect():
+    async def main(url):
+        connecting = asyncio.create_task(aio.connect(url))
+        await asyncio.sleep(0)
+        connecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+
+    # It accepts, and says nothing.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        asyncio.run(main(f"mqtt://127.0.0.1:{silent.getsockname()[1]}"))

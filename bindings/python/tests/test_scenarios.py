@@ -1,0 +1,145 @@
+"""The scenarios that every language plays (tests/scenarios/README.md), with both faces."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import statestore
+from statestore import Hlc
+
+FOLDER = Path(__file__).parents[3] / "tests" / "scenarios"
+PATIENCE = 30.0
+TIMES = {"timeout", "expires_in", "duration", "wait", "foreign_lease_max"}
+RENAMED = {"del": "delete"}
+
+
+def scenarios():
+    for path in sorted(FOLDER.glob("*.json")):
+        found = json.loads(path.read_text())["scenarios"]
+        assert found
+        for scenario in found:
+            yield pytest.param(scenario["steps"], id=f"{path.stem}: {scenario['name']}")
+
+
+def raw(text):
+    return text.encode("latin-1")
+
+
+def text(data):
+    return data.decode("latin-1")
+
+
+class Player:
+    def __init__(self, face, connect):
+        self.face, self.connect = face, connect
+        self.clients, self.things, self.versions = {}, {}, {}
+
+    def play(self, step):
+        assert step.keys() <= {"call", "client", "on", "args", "options", "result", "error", "save"}
+        if "on" in step:
+            on = self.things[step["on"]]
+        else:
+            name = step.get("client", "a")
+            on = self.clients.get(name) or self.clients.setdefault(name, self.connect())
+        if "error" in step:
+            with pytest.raises(statestore.StateStoreError) as raised:
+                self.call(on, step)
+            assert raised.value.kind == step["error"]["kind"]
+            assert raised.value.outcome == step["error"].get("outcome", raised.value.outcome)
+            return
+        result = self.call(on, step)
+        if "save" in step:
+            self.things[step["save"]] = result
+        if "result" in step:
+            self.compare(step["result"], plain(result))
+
+    def call(self, on, step):
+        name = RENAMED.get(step["call"], step["call"])
+        arguments = [self.argument(argument) for argument in step.get("args", [])]
+        options = {name: self.option(name, value) for name, value in step.get("options", {}).items()}
+        if name == "next":
+            options["timeout"] = PATIENCE
+        result = getattr(on, name)(*arguments, **options)
+        return sorted(self.face.collect(result)) if name == "scan" else self.face.run(result)
+
+    def argument(self, argument):
+        if isinstance(argument, list):
+            return [raw(key) for key in argument]
+        if isinstance(argument, str):
+            return raw(argument)
+        if "append" in argument:
+            return lambda old: (old.value if old else b"") + raw(argument["append"])
+        assert argument == {"leave": True}
+        return lambda _: None
+
+    def option(self, name, value):
+        if name in TIMES or (name == "renewal" and not isinstance(value, str)):
+            return value / 1000
+        if name == "fencing_token":
+            return self.versions[value["ref"]]
+        if name == "overflow" and not isinstance(value, str):
+            return value["all"]
+        return raw(value) if name == "holder" else value
+
+    def compare(self, expected, found):
+        if isinstance(expected, list):
+            assert len(expected) == len(found)
+            for item, of in zip(expected, found, strict=True):
+                self.compare(item, of)
+        elif not isinstance(expected, dict):
+            assert found == expected
+        elif expected == {"absent": True}:
+            assert found is None
+        elif len(expected) == 1 and expected.keys() <= {"save", "same", "newer"}:
+            ((word, name),) = expected.items()
+            assert isinstance(found, Hlc)
+            if word == "save":
+                self.versions[name] = found
+            elif word == "same":
+                assert found == self.versions[name]
+            else:
+                assert found > self.versions[name]
+        else:
+            assert isinstance(found, dict), found
+            for name, value in expected.items():
+                self.compare(value, found.get(name))
+
+
+IS = {
+    statestore.Set: "set",
+    statestore.Deleted: "deleted",
+    statestore.Absent: "absent",
+    statestore.Mismatch: "mismatch",
+    statestore.Applied: "applied",
+    statestore.Unchanged: "unchanged",
+    statestore.Resync: "resync",
+    statestore.Lagged: "lagged",
+}
+
+
+def plain(result):
+    """A result as the scenarios write it."""
+    if isinstance(result, bytes):
+        return text(result)
+    if isinstance(result, list):
+        return [plain(item) for item in result]
+    if isinstance(result, statestore.Release):
+        return {"is": result.value}
+    if isinstance(result, statestore.Held):
+        return {"is": "held", "holding": plain(result.by)}
+    if isinstance(result, statestore.Holder):
+        return text(result.name)
+    if hasattr(result, "release"):
+        return {"is": "acquired"}
+    if hasattr(result, "__dataclass_fields__"):
+        members = {name: plain(getattr(result, name)) for name in result.__dataclass_fields__}
+        return {"is": IS[type(result)], **members} if type(result) in IS else members
+    return result
+
+
+@pytest.mark.parametrize("steps", list(scenarios()))
+def test_scenario(steps, face, connect):
+    player = Player(face, connect)
+    for step in steps:
+        player.play(step)
