@@ -74,7 +74,8 @@ static void afterwards(const server *server) {
     FAILS(sst_get_async(client, TEXT("key"), NULL, (sst_on_entry){&told, on_entry, dropped}, NULL, &error), error, SST_CLOSED);
     CHECK(told.calls == 0 && told.drops == 1);
     FAILS(sst_observer_next(observer, -1, &observation, &error), error, SST_CLOSED);
-    FAILS(sst_guard_set(guard, TEXT("key"), TEXT("value"), NULL, NULL, NULL, &error), error, SST_CLOSED);
+    FAILS(sst_guard_set(guard, TEXT("key"), TEXT("value"), NULL, NULL, NULL, &error), error, SST_LOCK_LOST);
+    CHECK(!sst_guard_is_valid(guard));
     FAILS(sst_scan_next_page(scan, &keys, &error), error, SST_CLOSED);
     FAILS(sst_client_counters(client, &counters, &error), error, SST_CLOSED);
     OK(sst_client_state(client, &state, &error), error);

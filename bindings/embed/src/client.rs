@@ -14,6 +14,7 @@ use statestore::{Error, ErrorKind, Outcome, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
+use tokio::sync::Mutex as AsyncMutex;
 
 /// A client of the state store that brings its own runtime.
 ///
@@ -38,6 +39,9 @@ struct Inner {
     home: Arc<Home>,
     /// Present until it is closed.
     lease: Mutex<Option<Lease>>,
+    /// Whether it was closed completely. Who closes it has the lock, so that another one waits for that, or goes on if the
+    /// first gave up.
+    is_ended: AsyncMutex<bool>,
     /// Made when the first callback is to be called.
     dispatcher: Mutex<Option<Arc<Dispatcher>>>,
 }
@@ -45,7 +49,8 @@ struct Inner {
 impl Drop for Handle {
     fn drop(&mut self) {
         let Ok(inner) = self.inner.get() else { return };
-        if !inner.home.is_closed() {
+        let is_ended = inner.is_ended.try_lock();
+        if !is_ended.is_ok_and(|is_ended| *is_ended) {
             let inner = Arc::clone(inner);
             let runtime = inner.home.runtime.clone();
             runtime.spawn(async move {
@@ -75,6 +80,7 @@ impl Client {
                     core: OnceLock::new(),
                     home,
                     lease: Mutex::new(Some(lease)),
+                    is_ended: AsyncMutex::new(false),
                     dispatcher: Mutex::new(None),
                 })),
             }),
@@ -350,15 +356,17 @@ impl Inner {
     /// Closes it; the runtime, if this was its last client.
     async fn close(&self) -> Option<Arc<Runtime>> {
         self.home.close();
-        // A close that was given up while it waited for callbacks leaves no runtime to close the connection on.
-        let has_runtime = lock(&self.lease).is_some();
-        if let Some(core) = self.core.get()
-            && has_runtime
-        {
+        let mut is_ended = self.is_ended.lock().await;
+        if *is_ended {
+            // Its runtime may be gone.
+            return None;
+        }
+        if let Some(core) = self.core.get() {
             core.close().await;
         }
         self.home.registry.end(Cause::Closed);
         self.stop_dispatcher();
+        *is_ended = true;
         let lease = lock(&self.lease).take();
         lease.and_then(Lease::end)
     }

@@ -108,6 +108,18 @@ impl<T: Send + 'static> Feed<T> {
     where
         P: Future<Output = ()> + Send + 'static,
     {
+        Ok(Self::new(client.clone(), Self::pump(client, action, pump)?))
+    }
+
+    /// The source of such a feed. It ends with the operation, which ends with the client.
+    pub(crate) fn pump<P>(
+        client: &Client,
+        action: &'static str,
+        pump: impl FnOnce(mpsc::Sender<T>) -> P,
+    ) -> Result<Source<T>, Error>
+    where
+        P: Future<Output = ()> + Send + 'static,
+    {
         let (sender, mut receiver) = mpsc::channel(1);
         let pump = pump(sender);
         let nobody = Mailbox::new(|| {});
@@ -122,13 +134,10 @@ impl<T: Send + 'static> Feed<T> {
             drop,
         )?;
         let guard = EndsWithIt(operation);
-        Ok(Self::new(
-            client.clone(),
-            Box::new(move |context| {
-                let _ = &guard;
-                receiver.poll_recv(context)
-            }),
-        ))
+        Ok(Box::new(move |context| {
+            let _ = &guard;
+            receiver.poll_recv(context)
+        }))
     }
 
     pub(crate) fn new(client: Client, source: Source<T>) -> Self {

@@ -111,14 +111,15 @@ impl Client {
     }
 
     /// The states of the connection: at first the present one, then each later one, as far as they are not replaced before
-    /// they are taken.
+    /// they are taken. The last one is always told.
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
     pub fn states(&self) -> Result<Feed<ConnectionState>, Error> {
         let mut states = self.core()?.state();
         states.mark_changed();
-        Feed::pumped(self, "following the connection", async move |sender| {
+        let last = states.clone();
+        let mut source = Feed::pump(self, "following the connection", async move |sender| {
             while states.changed().await.is_ok() {
                 let state = states.borrow_and_update().clone();
                 let is_last = state.is_closed();
@@ -126,7 +127,21 @@ impl Client {
                     return;
                 }
             }
-        })
+        })?;
+        let mut is_over = false;
+        let source = move |context: &mut Context<'_>| match source(context) {
+            Poll::Ready(Some(state)) => {
+                is_over = state.is_closed();
+                Poll::Ready(Some(state))
+            }
+            // Closing the client ends the operation, which may have had no time to send that.
+            Poll::Ready(None) if !std::mem::replace(&mut is_over, true) => {
+                let state = last.borrow().clone();
+                Poll::Ready(state.is_closed().then_some(state))
+            }
+            other => other,
+        };
+        Ok(Feed::new(self.clone(), Box::new(source)))
     }
 
     /// As [`statestore::Client::counters`].

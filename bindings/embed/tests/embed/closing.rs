@@ -114,3 +114,15 @@ fn a_dropped_client_closes_its_connection() {
     assert!(ended.unwrap());
     close(&observer);
 }
+
+#[test]
+fn a_client_can_be_closed_by_many_threads() {
+    let server = start();
+    let (client, other) = (connect(&server), connect(&server));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| close(&client));
+        }
+    });
+    close(&other);
+}

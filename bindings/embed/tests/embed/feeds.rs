@@ -117,4 +117,10 @@ fn the_states_of_a_connection_are_told_until_it_is_closed() {
         "{second:?}"
     );
     close(&client);
+    let mut rest = Vec::new();
+    while let Some(state) = wait(&client, states.next()).unwrap() {
+        rest.push(state.is_closed());
+    }
+    assert_eq!(rest.last(), Some(&true), "the end is told");
+    assert_eq!(rest.iter().filter(|is_closed| **is_closed).count(), 1);
 }
