@@ -118,9 +118,7 @@ def report(found):
         for name in ("statestore.aio", "aiomqtt"):
             rate, p50, p99 = (median(found, f"asyncio, {in_flight} in flight: {name}", i) for i in range(3))
             print(f"| {name}, {in_flight} in flight | {rate:,.0f} | {p50:.0f} µs | {p99:.0f} µs |")
-    ours, peer = (
-        median(found, f"asyncio, {IN_FLIGHT} in flight: {name}", 0) for name in ("statestore.aio", "aiomqtt")
-    )
+    ours, peer = (median(found, f"asyncio, {IN_FLIGHT} in flight: {name}", 0) for name in ("statestore.aio", "aiomqtt"))
     print(f"| ratio, {IN_FLIGHT} in flight | {ours / peer:.1f} | | |")
 
 

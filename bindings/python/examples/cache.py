@@ -1,6 +1,6 @@
 """A cache in front of something slow, shared by all processes and emptied by time.
 
-    python cache.py [URL] [--once]
+python cache.py [URL] [--once]
 """
 
 from __future__ import annotations

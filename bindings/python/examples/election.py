@@ -1,6 +1,6 @@
 """Two processes, one of which leads; when it ends, the other takes over.
 
-    python election.py [URL] [--once]
+python election.py [URL] [--once]
 """
 
 from __future__ import annotations

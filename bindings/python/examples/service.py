@@ -92,9 +92,7 @@ async def main() -> None:
     parser.add_argument("--once", action="store_true", help="visit it, and end")
     arguments = parser.parse_args()
     async with aio.connect(arguments.url) as client:
-        server = await asyncio.start_server(
-            Service(client).serve, "127.0.0.1", 0 if arguments.once else 8080
-        )
+        server = await asyncio.start_server(Service(client).serve, "127.0.0.1", 0 if arguments.once else 8080)
         host, port = server.sockets[0].getsockname()
         print(f"http://{host}:{port}/keys/greeting", flush=True)
         async with server:

@@ -6,6 +6,7 @@ import socket
 import warnings
 
 import pytest
+import uvloop
 
 import statestore
 from statestore import aio
@@ -100,12 +101,17 @@ class WithoutReaders(asyncio.SelectorEventLoop):
         raise NotImplementedError
 
 
-def test_a_loop_that_has_no_readers(statestore_server):
+@pytest.mark.parametrize("loop", [WithoutReaders, uvloop.new_event_loop], ids=["without readers", "uvloop"])
+def test_a_loop_of_another_kind(loop, statestore_server):
     async def main(client):
         await asyncio.gather(*(client.set(f"key/{i}", str(i)) for i in range(1000)))
-        return len([key async for key in client.scan("*")])
+        async with client.observe("key") as changes:
+            waiting = asyncio.create_task(anext(changes))
+            await client.set("key", "value")
+            assert (await waiting).value == b"value"
+        return len([key async for key in client.scan("key/*")])
 
-    assert run(statestore_server, main, WithoutReaders()) == 1000
+    assert run(statestore_server, main, loop()) == 1000
 
 
 def test_a_client_that_is_forgotten_leaves_nothing_in_the_loop(statestore_server):

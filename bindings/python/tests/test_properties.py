@@ -73,7 +73,16 @@ def test_the_same_in_asyncio(server, pairs):
 
 
 @SETTINGS
-@given(argument=st.one_of(st.none(), st.integers(), st.floats(), st.booleans(), st.lists(st.integers()), st.dictionaries(st.text(), st.text())))
+@given(
+    argument=st.one_of(
+        st.none(),
+        st.integers(),
+        st.floats(),
+        st.booleans(),
+        st.lists(st.integers()),
+        st.dictionaries(st.text(), st.text()),
+    )
+)
 def test_what_is_no_key_is_a_type_error(client, argument):
     with pytest.raises(TypeError, match="key"):
         client.get(argument)

@@ -23,9 +23,7 @@ def text(written):
 
 def test_the_kinds_of_errors():
     table = vectors("error_kinds.json")["kinds"]
-    assert {kind["name"]: kind["code"] for kind in table} == {
-        name: error.code for name, error in _errors.KINDS.items()
-    }
+    assert {kind["name"]: kind["code"] for kind in table} == {name: error.code for name, error in _errors.KINDS.items()}
     for kind in table:
         error = _errors.KINDS[kind["name"]]
         assert error.__name__ == kind["name"] + "Error"

@@ -1,7 +1,7 @@
 """Makes the types of `statestore.aio` from those of the blocking face, so that they cannot differ.
 
-    python tools/aio_stub.py          writes python/statestore/aio.pyi
-    python tools/aio_stub.py --check  fails if it is not what would be written
+Run `python tools/aio_stub.py` after each change of `_blocking.pyi`. With `--check`, it fails if `aio.pyi` is not what it
+would write.
 """
 
 import re
@@ -24,10 +24,10 @@ DUNDERS = {
     "    def __iter__": "    def __aiter__",
     "    def __next__": "    async def __anext__",
 }
-HEAD = '''\
+HEAD = """\
 # Made by `tools/aio_stub.py` from `_blocking.pyi`.
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable
-'''
+"""
 OPENING_CLASS = '''\
 __all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Scan", "connect"]
 

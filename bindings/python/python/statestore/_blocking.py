@@ -123,7 +123,11 @@ def connect(*args, **kwargs):
     """
     client = Client(_native.Settings(*args, **kwargs), sys.modules[__name__], asyncio=False)
     _log.forward()
-    client._connect()
+    try:
+        client._connect()
+    except BaseException:
+        client._close_within(0.0)
+        raise
     _exit.remember(client)
     return client
 

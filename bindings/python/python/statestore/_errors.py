@@ -328,7 +328,5 @@ class OtherRefusalError(StateStoreError):
     code = 199
 
 
-KINDS: dict[str, type[StateStoreError]] = {
-    error.kind: error for error in StateStoreError.__subclasses__()
-}
+KINDS: dict[str, type[StateStoreError]] = {error.kind: error for error in StateStoreError.__subclasses__()}
 """The exceptions by the names of their kinds."""

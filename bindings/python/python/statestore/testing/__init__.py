@@ -80,9 +80,7 @@ class Server:
     def __init__(self, *options: str, patience: float = 20.0) -> None:
         storage = () if "--data-dir" in options else ("--storage", "memory")
         command = [str(find_server()), "--listen", "tcp://127.0.0.1:0", "--log", "warn", *storage, *options]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-        )
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         lines: queue.Queue[str] = queue.Queue()
         self._reader = threading.Thread(target=self._read, args=(lines,), daemon=True)
         self._reader.start()
