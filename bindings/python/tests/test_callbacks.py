@@ -118,10 +118,9 @@ def test_the_state_of_the_connection(statestore_server, start_server, face, conn
     assert state.kind == "reconnecting"
     assert isinstance(state.reason, statestore.StateStoreError)
     face.run(client.close())
-    kinds = []
+    # More attempts may have failed meanwhile; then it ends.
     while (state := face.run(states.next(timeout=GUARD))) is not None:
-        kinds.append(state.kind)
-    assert kinds in ([], ["closed"])
+        assert state.kind in ("reconnecting", "closed")
 
 
 def test_a_callback_for_the_state(statestore_server):
