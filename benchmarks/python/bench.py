@@ -8,6 +8,7 @@ The server is found as `statestore.testing` finds it. Each figure is the median 
 import argparse
 import asyncio
 import statistics
+import tempfile
 import threading
 import time
 from collections import defaultdict
@@ -22,22 +23,22 @@ KEY, VALUE = b"bench/key", b"x" * 100
 IN_FLIGHT = 64
 
 
-def blocking(get, seconds):
+def blocking(call, seconds):
     """The times of calls, one after the other, in seconds."""
     times = []
     end = time.perf_counter() + seconds
     while (began := time.perf_counter()) < end:
-        get(KEY)
+        call(KEY)
         times.append(time.perf_counter() - began)
     return times
 
 
-def threaded(get, threads, seconds):
+def threaded(call, threads, seconds):
     """Calls per second of some threads together."""
     counts = []
 
     def work():
-        counts.append(len(blocking(get, seconds)))
+        counts.append(len(blocking(call, seconds)))
 
     workers = [threading.Thread(target=work) for _ in range(threads)]
     for worker in workers:
@@ -97,6 +98,15 @@ def median(found, name, index=None):
     return statistics.median(row if index is None else row[index] for row in found[name])
 
 
+def measure_durable(server, rounds, seconds, found):
+    """SET, each of which waits for the disk: what threads gain when calls wait."""
+    with statestore.connect(server.url) as ours:
+        for _ in range(rounds):
+            for threads in ("1 thread", "4 threads"):
+                rate = threaded(lambda key: ours.set(key, VALUE), int(threads[0]), seconds)
+                found[f"durable, {threads}"].append(rate)
+
+
 def report(found):
     print("\nBlocking GET, one at a time:\n")
     print("| | p50 | p99 |\n| --- | --- | --- |")
@@ -106,11 +116,14 @@ def report(found):
     ratio = median(found, "blocking, 1 thread: statestore", 0) / median(found, "blocking, 1 thread: paho-mqtt", 0)
     print(f"| ratio | {ratio:.2f} | |")
 
-    print("\nBlocking GET, threads on one client:\n")
+    print("\nBlocking calls, threads on one client (GET in memory, where not said otherwise):\n")
     print("| | 1 thread, req/s | 4 threads, req/s | ratio |\n| --- | --- | --- | --- |")
     for name in ("statestore", "paho-mqtt"):
         one, four = (median(found, f"{threads}: {name}") for threads in ("1 thread", "4 threads"))
         print(f"| {name} | {one:,.0f} | {four:,.0f} | {four / one:.1f} |")
+
+    one, four = (median(found, f"durable, {threads}") for threads in ("1 thread", "4 threads"))
+    print(f"| statestore, SET on durable storage | {one:,.0f} | {four:,.0f} | {four / one:.1f} |")
 
     print("\nGET in asyncio:\n")
     print("| | req/s | p50 | p99 |\n| --- | --- | --- | --- |")
@@ -128,7 +141,10 @@ def main():
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
     arguments = parser.parse_args()
     with Server() as server:
-        report(measure(server, arguments.rounds, arguments.seconds))
+        found = measure(server, arguments.rounds, arguments.seconds)
+    with tempfile.TemporaryDirectory() as folder, Server("--data-dir", folder) as server:
+        measure_durable(server, arguments.rounds, arguments.seconds, found)
+    report(found)
 
 
 if __name__ == "__main__":
