@@ -241,7 +241,7 @@ export interface Guard extends AsyncDisposable {
   readonly name: Buffer;
   readonly holder: Holder;
   readonly token: Hlc;
-  /** Fires when the lock is lost; with the reason, or with {@link LockLostError} if it was given back. */
+  /** Fires when the lock is lost or was given back, with a {@link LockLostError} whose cause is the {@link reason}. */
   readonly signal: AbortSignal;
   /** Whether the lock is certainly held at this moment. */
   isValid(): boolean;

@@ -27,7 +27,7 @@ import * as args from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
 import { Election } from "./election.js";
 import { ClosedError, direct } from "./errors.js";
-import { Follower, Observer, tell } from "./follower.js";
+import { Follower, Observer, rethrow, tell } from "./follower.js";
 import { Guard } from "./guard.js";
 import { Lease } from "./lease.js";
 import { native, type Failure, type NativeClient, type NativeFeed, type NativeGuard } from "./native.js";
@@ -80,7 +80,12 @@ export class Client extends EventEmitter implements Declared {
     if (state.is === "closed") {
       this.#last = state;
     }
-    this.emit("state", state);
+    try {
+      this.emit("state", state);
+    } catch (error) {
+      // What a listener throws is not the business of who closes the client.
+      rethrow(error);
+    }
   }
 
   async get(key: Data, options?: TimeoutOptions): Promise<Entry | null> {

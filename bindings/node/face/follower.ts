@@ -81,10 +81,14 @@ export async function tell<T>(follower: Follower<T>, listener: (item: T) => unkn
         await returned.catch((error: unknown) => void Promise.reject(error));
       }
     } catch (error) {
-      // Thrown where nobody catches it: an uncaughtException, as from any other listener.
-      queueMicrotask(() => {
-        throw error;
-      });
+      rethrow(error);
     }
   }
+}
+
+/** Throws where nobody catches it: an `uncaughtException`, as from any other listener. */
+export function rethrow(error: unknown): void {
+  queueMicrotask(() => {
+    throw error;
+  });
 }

@@ -41,9 +41,12 @@ export class Guard implements Declared {
   get signal(): AbortSignal {
     if (this.#lost === undefined) {
       const lost = new AbortController();
-      const fire = () => lost.abort(this.reason() ?? new LockLostError("the lease was given back", { outcome: "not_done" }));
-      // It ends with the client at the latest, and then the lock is not certainly held either.
-      this.lost().then(fire, fire);
+      const fire = (cause: unknown) => {
+        const message = cause === null ? "the lock was given back" : "the lock is lost";
+        lost.abort(new LockLostError(message, { outcome: "not_done", cause }));
+      };
+      // Nobody renews it any more when its client is closed.
+      this.lost().then(() => fire(this.reason()), fire);
       this.#lost = lost;
     }
     return this.#lost.signal;

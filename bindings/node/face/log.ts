@@ -2,6 +2,7 @@
 import type { LogRecord } from "../index.js";
 import { badValue, callback } from "./arguments.js";
 import { direct } from "./errors.js";
+import { rethrow } from "./follower.js";
 import { native, type NativeLog } from "./native.js";
 
 const LEVELS = ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"];
@@ -29,9 +30,7 @@ export function logTo(level: LogRecord["level"] | null, listener?: (record: LogR
       try {
         listener?.(record);
       } catch (error) {
-        queueMicrotask(() => {
-          throw error;
-        });
+        rethrow(error);
       }
     }
   };

@@ -1,0 +1,50 @@
+/** What the types promise and refuse; compiled, never run. */
+import { connect, Hlc, StateStoreError, TimedOutError, type Client, type Entry, type ErrorCode, type Observation } from "statestore";
+import { startServer, type Server } from "statestore/testing";
+
+export async function promises(client: Client): Promise<void> {
+  const entry: Entry | null = await client.get("key", { timeout: 100, signal: AbortSignal.timeout(50) });
+  const value: Buffer | undefined = entry?.value;
+  const { applied, version } = await client.set("key", value ?? new Uint8Array(1), { condition: "if_absent", expiresIn: 1 });
+  const isApplied: boolean = applied;
+  const newest: Hlc[] = [version, Hlc.parse("1:0:a")].sort(Hlc.compare);
+  const deleted = await client.vdel("key", "value", { fencingToken: newest[0], retry: "never" });
+  if (deleted.is === "deleted") {
+    deleted.version satisfies Hlc | null;
+  } else {
+    deleted.is satisfies "absent" | "mismatch";
+  }
+  for await (const key of client.scan("*")) {
+    key satisfies Buffer;
+  }
+  for await (const observation of await client.observe("key", { overflow: { all: 10 } })) {
+    observation satisfies Observation;
+  }
+  const result: number = await client.withLock("lock", async (guard) => (guard.isValid() ? 1 : 0), { wait: 0 });
+  client.on("state", (state) => state.is === "reconnecting" && state.reason.code satisfies ErrorCode).unref();
+  await using server: Server = await startServer();
+  await using other = await connect({ url: server.url, clientId: "x", cleanStart: false });
+  void [isApplied, result, other];
+}
+
+export async function refusals(client: Client): Promise<void> {
+  // @ts-expect-error a number is neither a string nor bytes
+  await client.set("key", 7);
+  // @ts-expect-error an entry may be absent
+  (await client.get("key")).value;
+  // @ts-expect-error no such condition
+  await client.set("key", "value", { condition: "sometimes" });
+  // @ts-expect-error a token is an Hlc
+  await client.del("key", { fencingToken: "1:0:a" });
+  // @ts-expect-error the token of a guard is its own
+  await client.withLock("lock", (guard) => guard.set("key", "value", { fencingToken: guard.token }));
+  // @ts-expect-error no such setting
+  await connect("mqtt://localhost", { clientID: "x" });
+  // @ts-expect-error made by the store, or read from a text
+  new Hlc("1:0:a");
+  const error: unknown = new TimedOutError("late");
+  if (error instanceof StateStoreError) {
+    // @ts-expect-error no such code
+    void (error.code === "Late");
+  }
+}
