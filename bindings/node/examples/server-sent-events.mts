@@ -40,5 +40,7 @@ await once(server, "listening");
 console.log(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
 
 await once(process, "SIGTERM");
-server.close();
+// Ends all observers, and with them the responses.
 await client.close();
+server.close();
+server.closeAllConnections();
