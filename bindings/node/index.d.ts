@@ -69,6 +69,8 @@ export interface Settings {
   /** Bounds of the pause between attempts to reconnect (default: 100 ms and 30 s). */
   reconnectDelayMin?: number | undefined;
   reconnectDelayMax?: number | undefined;
+  /** How long after a lost connection the client tries to connect again before it gives up for good (default: for ever). */
+  reconnectLimit?: number | undefined;
   userName?: string | undefined;
   password?: Data | undefined;
   /** Files are read anew for each connection. */

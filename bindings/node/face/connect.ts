@@ -25,6 +25,7 @@ const TIMES = [
   "requestTimeout",
   "reconnectDelayMin",
   "reconnectDelayMax",
+  "reconnectLimit",
 ];
 const NUMBERS: Record<string, number> = {
   port: 65_535,

@@ -26,6 +26,7 @@ pub struct SettingsInput {
     pub max_value_bytes: Option<f64>,
     pub reconnect_delay_min: Option<f64>,
     pub reconnect_delay_max: Option<f64>,
+    pub reconnect_limit: Option<f64>,
     pub user_name: Option<String>,
     pub password: Option<Uint8Array>,
     pub password_file: Option<String>,
@@ -104,6 +105,11 @@ impl SettingsInput {
         let to = with(to, self.key_file, Settings::key_file);
         let to = with(to, self.key_password_file, Settings::key_password_file);
         let to = with(to, self.server_name, Settings::server_name);
+        let to = with(
+            to,
+            self.reconnect_limit.map(time),
+            Settings::reconnect_limit,
+        );
         match (self.reconnect_delay_min, self.reconnect_delay_max) {
             (None, None) => to,
             (min, max) => to.reconnect_delay(

@@ -196,3 +196,13 @@ test("states are told, the connection comes back, and observers learn that they 
   assert.deepEqual(await observer.next(), { is: "resync" });
   assert.equal(client.counters().reconnects, 1);
 });
+
+test("a client that gives its connection up says so, and still has to be closed", async (t) => {
+  const server = await serverOf(t);
+  const client = await clientOf(t, server, { reconnectDelayMin: 1, reconnectDelayMax: 10, reconnectLimit: 50 });
+  const closed = new Promise((resolve) => client.on("state", (state) => state.is === "closed" && resolve(state.reason)));
+  await server.kill();
+  assert.equal((await closed).code, "Unreachable");
+  await assert.rejects(client.get("key"), ClosedError);
+  assert.equal(client.state().is, "closed");
+});

@@ -1,11 +1,12 @@
 /** Programs of a few lines in processes of their own. */
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { join } from "node:path";
 
 const ROOT = join(import.meta.dirname, "..");
 const PRELUDE = `
   import { connect } from "statestore";
-  const url = ${"process.env.URL_OF_SERVER"};
+  const url = process.env.URL_OF_SERVER;
 `;
 
 /** Runs a program against a server to its end: its exit code or signal, and what it printed. */
@@ -28,5 +29,6 @@ export function start(t, server, code, nodeOptions = []) {
     stdio: ["ignore", "pipe", "pipe"],
   });
   t.after(() => child.kill("SIGKILL"));
-  return child;
+  // From the start, since it may end at any time.
+  return Object.assign(child, { exited: once(child, "exit") });
 }

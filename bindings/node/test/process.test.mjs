@@ -1,6 +1,5 @@
 /** How a process with clients lives and ends. */
 import assert from "node:assert/strict";
-import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { run, start } from "./child.mjs";
@@ -27,7 +26,7 @@ test("an open client keeps the process alive", async (t) => {
   await other.set("key", "end");
   assert.equal((await lines.next()).value, "end");
   // It was closed, and nothing keeps it any more.
-  assert.deepEqual(await once(child, "exit"), [0, null]);
+  assert.deepEqual(await child.exited, [0, null]);
 });
 
 test("unref lets the process go, with calls under way too, and ref keeps it", async (t) => {
@@ -120,5 +119,5 @@ test("what the library logs goes to a function, without keys or values", async (
   assert.deepEqual([level, target.split("::")[0]], ["WARN", "statestore"]);
   assert.match(message, /connection .* lost/);
   assert.doesNotMatch(message, /secret/);
-  assert.deepEqual(await once(child, "exit"), [0, null]);
+  assert.deepEqual(await child.exited, [0, null]);
 });

@@ -34,8 +34,8 @@ test("workers have clients of their own", async (t) => {
       await client.close();
     `)),
   );
-  const ends = await Promise.all(workers.map(async (worker) => [(await once(worker, "message"))[0], (await once(worker, "exit"))[0]]));
-  assert.deepEqual(ends, [[0, 0], [1, 0], [2, 0]]);
+  const ends = workers.map((worker) => Promise.all([once(worker, "message"), once(worker, "exit")]));
+  assert.deepEqual(await Promise.all(ends), [[[0], [0]], [[1], [0]], [[2], [0]]]);
   const client = await clientOf(t, server);
   assert.equal((await client.get("count")).value.toString(), "150");
 });
