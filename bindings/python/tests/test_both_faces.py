@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import statestore
-from statestore import aio
+from statestore import _errors, _results, aio
 
 CLASSES = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Scan"]
 # What waits in the one face and is awaited in the other.
@@ -58,3 +58,8 @@ def test_what_waits_is_awaited(name):
 def test_the_types_of_asyncio_are_made_from_the_blocking_ones():
     tool = Path(__file__).parents[1] / "tools" / "aio_stub.py"
     subprocess.run([sys.executable, tool, "--check"], check=True)
+
+
+def test_everything_public_is_exported():
+    assert set(statestore.__all__) >= {*_errors.__all__, *_results.__all__, *aio.__all__}
+    assert all(hasattr(statestore, name) for name in statestore.__all__)

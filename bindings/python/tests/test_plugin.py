@@ -27,20 +27,22 @@ def test_the_fixtures_are_there_by_themselves(pytester):
 def test_without_a_server_the_tests_are_skipped(pytester, monkeypatch):
     monkeypatch.delenv("STATESTORED", raising=False)
     monkeypatch.setenv("PATH", str(pytester.path))
-    pytester.makepyfile("def test_one(statestore_server): pass")
+    pytester.makepyfile(
+        """
+        import sysconfig
+        import pytest
+
+        @pytest.fixture(autouse=True)
+        def not_installed(monkeypatch):
+            monkeypatch.setattr(sysconfig, "get_path", lambda _: "/nonexistent")
+
+        def test_one(not_installed, statestore_server):
+            pass
+        """
+    )
     result = pytester.runpytest_subprocess("-rs")
-    if find_packaged():
-        result.assert_outcomes(passed=1)
-    else:
-        result.assert_outcomes(skipped=1)
-        result.stdout.fnmatch_lines(["*set STATESTORED*"])
-
-
-def find_packaged():
-    import sysconfig
-    from pathlib import Path
-
-    return Path(sysconfig.get_path("scripts"), "statestored").exists()
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*set STATESTORED*"])
 
 
 def test_a_wrong_path_is_an_error(monkeypatch):
