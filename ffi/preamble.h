@@ -30,8 +30,9 @@
 // callbacks. They begin with the first client and end with the last one. No signals are touched.
 //
 // Blocking. A function that blocks says so, and has a twin with the suffix _async. That gives a callback its result
-// instead: exactly once if the function gave SST_OK, whatever happens; sst_operation_cancel() ends it early. Blocking
-// functions give SST_WRONG_THREAD on threads of the library, except in callbacks.
+// instead: exactly once if the function gave SST_OK, whatever happens; sst_operation_cancel() ends it early. Operations
+// begin in the order in which they were asked for, a moment after the function returned; a blocking call may overtake
+// them. Blocking functions give SST_WRONG_THREAD on threads of the library, except in callbacks.
 //
 // Callbacks. A callback is a struct of a context, a function to call, and a function to drop the context. The functions
 // are called on the thread of the callbacks of the client, one after the other: never on the thread that handed them

@@ -30,8 +30,9 @@
 // callbacks. They begin with the first client and end with the last one. No signals are touched.
 //
 // Blocking. A function that blocks says so, and has a twin with the suffix _async. That gives a callback its result
-// instead: exactly once if the function gave SST_OK, whatever happens; sst_operation_cancel() ends it early. Blocking
-// functions give SST_WRONG_THREAD on threads of the library, except in callbacks.
+// instead: exactly once if the function gave SST_OK, whatever happens; sst_operation_cancel() ends it early. Operations
+// begin in the order in which they were asked for, a moment after the function returned; a blocking call may overtake
+// them. Blocking functions give SST_WRONG_THREAD on threads of the library, except in callbacks.
 //
 // Callbacks. A callback is a struct of a context, a function to call, and a function to drop the context. The functions
 // are called on the thread of the callbacks of the client, one after the other: never on the thread that handed them
@@ -1169,7 +1170,7 @@ enum sst_status sst_get(const struct sst_client *client,
                         struct sst_entry **entry,
                         struct sst_error **error);
 
-// Begins to read a key. See sst_get(). The request is on its way when this returns.
+// Begins to read a key. See sst_get().
 //
 // Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
 // borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
@@ -1226,7 +1227,7 @@ enum sst_status sst_set(const struct sst_client *client,
                         struct sst_hlc **version,
                         struct sst_error **error);
 
-// Begins to store a value. See sst_set(). The request is on its way when this returns.
+// Begins to store a value. See sst_set().
 //
 // Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
 // borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
@@ -1254,7 +1255,7 @@ enum sst_status sst_del(const struct sst_client *client,
                         enum sst_del_result *result,
                         struct sst_error **error);
 
-// Begins to delete a key. See sst_del(). The request is on its way when this returns.
+// Begins to delete a key. See sst_del().
 //
 // Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
 // borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
@@ -1282,7 +1283,7 @@ enum sst_status sst_vdel(const struct sst_client *client,
                          enum sst_del_result *result,
                          struct sst_error **error);
 
-// Begins to delete a key if it holds this value. See sst_vdel(). The request is on its way when this returns.
+// Begins to delete a key if it holds this value. See sst_vdel().
 //
 // Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
 // borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and

@@ -6,11 +6,11 @@ use crate::error::{self, sst_error};
 use crate::handle::{self, object};
 use crate::input;
 use crate::operation::{begin, sst_operation, wait};
-use crate::output::Out;
+use crate::output::{self, Out};
 use crate::settings::{self, sst_settings};
 use crate::status::sst_status;
 use statestore_core::{Error, ErrorKind, Outcome, Settings};
-use statestore_embed::{Client, Wait};
+use statestore_embed::{Client, Job, Operation, Wait};
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -209,14 +209,11 @@ pub extern "C" fn sst_client_close_async(
         error,
         || get(client),
         |client| {
-            begin(
-                client,
-                "closing the client",
-                client.close_async(),
-                callback,
-                operation,
-                |callback, result| done(callback, &result),
-            )
+            let to = Out::<Operation>::optional(operation);
+            let begun = client.submit_close(&client.callbacks()?, |result| -> Job {
+                Box::new(move || done(&callback, &result))
+            })?;
+            output::give(to, Some(begun))
         },
     )
 }

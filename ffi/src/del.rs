@@ -158,7 +158,7 @@ pub unsafe extern "C" fn sst_del(
     )
 }
 
-/// Begins to delete a key. See sst_del(). The request is on its way when this returns.
+/// Begins to delete a key. See sst_del().
 ///
 /// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
 /// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:

@@ -91,7 +91,7 @@ pub unsafe extern "C" fn sst_get(
     )
 }
 
-/// Begins to read a key. See sst_get(). The request is on its way when this returns.
+/// Begins to read a key. See sst_get().
 ///
 /// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
 /// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:

@@ -226,7 +226,7 @@ pub unsafe extern "C" fn sst_set(
     )
 }
 
-/// Begins to store a value. See sst_set(). The request is on its way when this returns.
+/// Begins to store a value. See sst_set().
 ///
 /// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
 /// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and

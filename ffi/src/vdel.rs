@@ -48,7 +48,7 @@ pub unsafe extern "C" fn sst_vdel(
     )
 }
 
-/// Begins to delete a key if it holds this value. See sst_vdel(). The request is on its way when this returns.
+/// Begins to delete a key if it holds this value. See sst_vdel().
 ///
 /// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
 /// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and

@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 use tokio::sync::Mutex as AsyncMutex;
 
+const CLOSING: &str = "closing the client";
+
 /// A client of the state store that brings its own runtime.
 ///
 /// Clones share one connection. It ends with [`close`](Self::close), or in the background when the last clone is dropped,
@@ -170,9 +172,9 @@ impl Client {
 
     /// Begins an operation, whose result becomes an item of a mailbox, made by `complete`.
     ///
-    /// The future is polled for the first time by this call, on this thread; so the request is on its way when this
-    /// returns. Then it goes on by itself on the runtime's thread, where `complete` is called as well (or on that of a
-    /// canceller). Both must not block.
+    /// It goes on by itself on the runtime's thread, where `complete` is called as well (or on that of a canceller); both
+    /// must not block. Operations begin in the order in which they are submitted. So this thread, which may be an event
+    /// loop or hold the lock of an interpreter, spends no time on the request.
     ///
     /// The operation ends exactly once, however it ends: with what the future brought, or with [`ErrorKind::Cancelled`],
     /// [`ErrorKind::Closed`] (the client was closed, or the runtime is gone) or [`ErrorKind::Internal`] (it panicked, and
@@ -200,7 +202,7 @@ impl Client {
         let task = home
             .registry
             .enter(|place| Task::new(Arc::clone(home), place, work));
-        Arc::clone(&task).run();
+        home.executor.schedule(Arc::clone(&task));
         if home.registry.has_ended() {
             task.end(Cause::Closed);
         }
@@ -306,20 +308,37 @@ impl Client {
         }
     }
 
-    /// The same, and waits until the last callback has returned and the threads have ended.
+    /// Begins to close, as an operation: [`submit`](Self::submit) with [`close_async`](Self::close_async), except that it does
+    /// not fail because somebody else closes the client at the same time.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit); among them [`ErrorKind::Closed`] if it is closed already.
+    pub fn submit_close<M: Send + 'static>(
+        &self,
+        mailbox: &Arc<Mailbox<M>>,
+        complete: impl FnOnce(Result<(), Error>) -> M + Send + 'static,
+    ) -> Result<Operation, Error> {
+        self.submit(CLOSING, self.close_async(), mailbox, |result| {
+            complete(result.or_else(|error| match error.kind() {
+                ErrorKind::Closed => Ok(()),
+                _ => Err(error),
+            }))
+        })
+    }
+
+    /// Closes it, and waits until the last callback has returned and the threads have ended.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`]; [`ErrorKind::WrongThread`] in a callback of this client, where nothing happens then.
     pub fn close(&self, wait: Wait<'_>) -> Result<(), Stopped> {
-        const ACTION: &str = "closing the client";
         let inner = Arc::clone(self.handle.inner.get()?);
         if self.is_in_callback() {
             let reason = "a callback of the client cannot wait for the callbacks; close it from another thread";
-            return Err(wrong_thread(ACTION, reason).into());
+            return Err(wrong_thread(CLOSING, reason).into());
         }
         let closing = Arc::clone(&inner);
         let runtime = self.wait(
-            ACTION,
+            CLOSING,
             async move {
                 let runtime = closing.close().await;
                 let dispatcher = lock(&closing.dispatcher).clone();
@@ -365,6 +384,10 @@ impl Inner {
             core.close().await;
         }
         self.home.registry.end(Cause::Closed);
+        // One that was just running ends on the runtime's thread, which can only be waited for on another one.
+        while !Runtime::is_current() && !self.home.registry.is_empty() {
+            tokio::task::yield_now().await;
+        }
         self.stop_dispatcher();
         *is_ended = true;
         let lease = lock(&self.lease).take();

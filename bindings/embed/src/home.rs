@@ -1,10 +1,11 @@
 //! What the operations of one client share.
 use crate::executor::Executor;
 use crate::registry::Registry;
+use crate::runtime::Runtime;
 use crate::task::Cause;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::runtime::Handle;
+use tokio::runtime::{EnterGuard, Handle};
 
 #[derive(Debug)]
 pub(crate) struct Home {
@@ -24,6 +25,11 @@ impl Home {
             is_closed: AtomicBool::new(false),
             is_poisoned: AtomicBool::new(false),
         }
+    }
+
+    /// Makes timers and tasks those of the runtime, unless this thread is within it anyway.
+    pub(crate) fn enter(&self) -> Option<EnterGuard<'_>> {
+        (!Runtime::is_current()).then(|| self.runtime.enter())
     }
 
     pub(crate) fn is_closed(&self) -> bool {

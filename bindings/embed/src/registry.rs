@@ -77,6 +77,11 @@ impl Registry {
         task
     }
 
+    /// Whether every task has ended.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tasks().is_empty()
+    }
+
     pub(crate) fn remove(&self, place: usize) {
         // A task drops its registry, so it is dropped outside of the lock.
         let task = self.tasks().try_remove(place);

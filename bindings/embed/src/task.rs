@@ -17,7 +17,7 @@ pub(crate) enum Cause {
 /// A future with nothing to give: what it brings, it hands over itself, even when it is dropped too early.
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A future that is polled first by who made it and then by the executor.
+/// A future that the executor polls.
 pub(crate) struct Task {
     state: Mutex<State>,
     home: Arc<Home>,
@@ -45,7 +45,7 @@ enum Stage {
 }
 
 impl Task {
-    /// A task that is [run](Self::run) next. `work` gets the task, to learn why it ended.
+    /// A task that is to be [scheduled](crate::executor::Executor::schedule). `work` gets the task, to learn why it ended.
     pub(crate) fn new(
         home: Arc<Home>,
         place: usize,
@@ -66,7 +66,7 @@ impl Task {
     pub(crate) fn run(self: Arc<Self>) {
         let Some(mut work) = self.begin() else { return };
         let waker = Waker::from(Arc::clone(&self));
-        let guard = self.home.runtime.enter();
+        let guard = self.home.enter();
         let polled = catch_unwind(AssertUnwindSafe(|| {
             work.as_mut().poll(&mut Context::from_waker(&waker))
         }));
@@ -134,12 +134,12 @@ impl Task {
     }
 
     fn drop_work(&self, work: Work) {
-        self.home.registry.remove(self.place);
-        let guard = self.home.runtime.enter();
+        let guard = self.home.enter();
         if catch_unwind(AssertUnwindSafe(|| drop(work))).is_err() {
             self.home.panicked();
         }
         drop(guard);
+        self.home.registry.remove(self.place);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -43,9 +43,7 @@ fn closing_is_refused_in_a_callback_and_possible_without_waiting() {
             })
         };
         let callbacks = inner.callbacks().unwrap();
-        inner
-            .submit("closing", inner.close_async(), &callbacks, complete)
-            .unwrap();
+        inner.submit_close(&callbacks, complete).unwrap();
     };
     mailbox.post(Box::new(job)).ok().unwrap();
     let (refused, was_closed, closed): (Result<(), statestore::Error>, _, Option<Result<(), _>>) =
