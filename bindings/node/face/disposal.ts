@@ -1,3 +1,3 @@
-/** `Symbol.asyncDispose`, which the first releases of Node 20 do not have; compilers use the same symbol in its place. */
+/** `Symbol.asyncDispose`; where there is none, there is no `await using` either, and nobody looks for it. */
 export const asyncDispose: typeof Symbol.asyncDispose =
-  Symbol.asyncDispose ?? (Symbol.for("Symbol.asyncDispose") as typeof Symbol.asyncDispose);
+  Symbol.asyncDispose ?? (Symbol("Symbol.asyncDispose") as typeof Symbol.asyncDispose);

@@ -28,7 +28,7 @@ export class Guard implements Declared {
   readonly token: Hlc;
   readonly #operations: Operations;
   readonly #native: NativeGuard;
-  #lost: AbortController | undefined;
+  readonly #end = new AbortController();
 
   constructor(operations: Operations, native: NativeGuard, name: Uint8Array) {
     this.#operations = operations;
@@ -36,20 +36,21 @@ export class Guard implements Declared {
     this.name = Buffer.from(name);
     this.holder = direct(() => results.holder(native.holder()));
     this.token = direct(() => hlc(native.token()));
+    this.#watch();
   }
 
   get signal(): AbortSignal {
-    if (this.#lost === undefined) {
-      const lost = new AbortController();
-      const fire = (cause: unknown) => {
-        const message = cause === null ? "the lock was given back" : "the lock is lost";
-        lost.abort(new LockLostError(message, { outcome: "not_done", cause }));
-      };
-      // Nobody renews it any more when its client is closed.
-      this.lost().then(() => fire(this.reason()), fire);
-      this.#lost = lost;
-    }
-    return this.#lost.signal;
+    return this.#end.signal;
+  }
+
+  /** Fires the signal at the end, and keeps the guard until then: a lock is not given back because nobody looks at it. */
+  #watch(): void {
+    const fire = (cause: unknown) => {
+      const message = cause === null ? "the lock was given back" : "the lock is lost";
+      this.#end.abort(new LockLostError(message, { outcome: "not_done", cause }));
+    };
+    // It fails when the client is closed.
+    this.lost().then(() => fire(this.reason()), fire);
   }
 
   isValid(): boolean {

@@ -14,13 +14,14 @@ interface Waiting {
   reject(reason: unknown): void;
   read: Read<unknown>;
   /** Present if it can be given up. */
-  watch: Watch | undefined;
+  signal: AbortSignal | undefined;
   /** Present if it is an update: asked for the new value. */
   question: ((operation: number, a: unknown, b: unknown) => void) | undefined;
 }
 
+/** Who listens to a signal: one listener for all calls that share it, however many. */
 interface Watch {
-  signal: AbortSignal;
+  operations: Set<number>;
   onAbort: () => void;
 }
 
@@ -28,6 +29,7 @@ export class Operations {
   readonly #native: NativeClient;
   /** By their numbers, which the native half gives anew when they are free. */
   readonly #waiting: (Waiting | undefined)[] = [];
+  readonly #watches = new Map<AbortSignal, Watch>();
   readonly #drain = () => this.#settle();
   #isReferenced = true;
   wakeUps = 0;
@@ -61,15 +63,30 @@ export class Operations {
       return Promise.reject(failed(operation));
     }
     return new Promise((resolve, reject) => {
-      const watch = signal === undefined ? undefined : this.#watch(signal, operation);
-      this.#waiting[operation] = { resolve: resolve as Waiting["resolve"], reject, read, watch, question };
+      if (signal !== undefined) {
+        this.#watch(signal, operation);
+      }
+      this.#waiting[operation] = { resolve: resolve as Waiting["resolve"], reject, read, signal, question };
     });
   }
 
-  #watch(signal: AbortSignal, operation: number): Watch {
-    const onAbort = () => this.#native.cancel(operation);
-    signal.addEventListener("abort", onAbort, { once: true });
-    return { signal, onAbort };
+  #watch(signal: AbortSignal, operation: number): void {
+    let watch = this.#watches.get(signal);
+    if (watch === undefined) {
+      const operations = new Set<number>();
+      watch = { operations, onAbort: () => operations.forEach((operation) => this.#native.cancel(operation)) };
+      this.#watches.set(signal, watch);
+      signal.addEventListener("abort", watch.onAbort, { once: true });
+    }
+    watch.operations.add(operation);
+  }
+
+  #forget(signal: AbortSignal | undefined, operation: number): void {
+    const watch = signal && this.#watches.get(signal);
+    if (watch?.operations.delete(operation) && watch.operations.size === 0) {
+      this.#watches.delete(signal as AbortSignal);
+      signal?.removeEventListener("abort", watch.onAbort);
+    }
   }
 
   /** Whether results keep the process alive. */
@@ -81,9 +98,9 @@ export class Operations {
   /** Rejects what still waits, and lets go of the event loop. */
   end(): void {
     this.#native.release();
-    for (const waiting of this.#waiting.splice(0)) {
+    for (const [operation, waiting] of this.#waiting.splice(0).entries()) {
       if (waiting !== undefined) {
-        forget(waiting);
+        this.#forget(waiting.signal, operation);
         waiting.reject(new ClosedError("the client was closed", { outcome: "unknown" }));
       }
     }
@@ -113,25 +130,20 @@ export class Operations {
         continue;
       }
       this.#waiting[operation] = undefined;
-      forget(waiting);
+      this.#forget(waiting.signal, operation);
       if (failure === undefined) {
         try {
           waiting.resolve(waiting.read(results[slot + 2], results[slot + 3]));
         } catch (error) {
           waiting.reject(error);
         }
-      } else if (failure.kind === "Cancelled" && waiting.watch !== undefined) {
-        waiting.reject(cancelled(failure.outcome, waiting.watch.signal));
+      } else if (failure.kind === "Cancelled" && waiting.signal !== undefined) {
+        waiting.reject(cancelled(failure.outcome, waiting.signal));
       } else {
         waiting.reject(failed(failure));
       }
     }
   }
-}
-
-function forget(waiting: Waiting): void {
-  const { watch } = waiting;
-  watch?.signal.removeEventListener("abort", watch.onAbort);
 }
 
 function cancelled(outcome: "not_done" | "unknown", signal: AbortSignal): StateStoreError {
