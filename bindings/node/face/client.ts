@@ -214,8 +214,11 @@ export class Client extends EventEmitter implements Declared {
   }
 
   async #close(): Promise<void> {
-    await this.#operations.run(undefined, () => this.#native.close(), results.nothing);
-    this.#operations.end();
+    try {
+      await this.#operations.run(undefined, () => this.#native.close(), results.nothing);
+    } finally {
+      this.#operations.end();
+    }
     this.#tell({ is: "closed", reason: new ClosedError("the client was closed", { outcome: "not_done" }) });
   }
 

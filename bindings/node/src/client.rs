@@ -103,8 +103,7 @@ impl NativeClient {
 
     #[napi]
     pub fn close(&self) -> Begun {
-        let close = self.desk.client.close_async();
-        self.desk.submit("closing the client", close, Reply::Done)
+        self.desk.close_client()
     }
 
     /// Lets go of the event loop; to be called last of all.

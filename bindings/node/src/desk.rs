@@ -90,6 +90,14 @@ impl Desk {
         self.begin("updating", update, Reply::Update)
     }
 
+    /// Begins to close the client.
+    pub(crate) fn close_client(&self) -> Begun {
+        self.enter(|operation| {
+            self.client
+                .submit_close(&self.mailbox, completion(operation, Reply::Done))
+        })
+    }
+
     fn begin<T, F>(
         &self,
         action: &'static str,
@@ -100,17 +108,19 @@ impl Desk {
         T: Send + 'static,
         F: Future<Output = std::result::Result<T, Error>> + Send + 'static,
     {
+        self.enter(|operation| {
+            let complete = completion(operation, reply);
+            self.client
+                .submit(action, future(operation), &self.mailbox, complete)
+        })
+    }
+
+    /// Gives an operation its number.
+    fn enter(&self, submit: impl FnOnce(usize) -> std::result::Result<Operation, Error>) -> Begun {
         let mut operations = self.operations.borrow_mut();
         let place = operations.vacant_entry();
         let operation = place.key();
-        let complete = move |result: std::result::Result<T, Error>| Item {
-            operation,
-            news: News::Done(result.map(reply)),
-        };
-        match self
-            .client
-            .submit(action, future(operation), &self.mailbox, complete)
-        {
+        match submit(operation) {
             Ok(begun) => {
                 place.insert(begun);
                 // A client has at most 2^18 operations.
@@ -193,5 +203,16 @@ impl Desk {
     pub(crate) fn close(&self) {
         self.mailbox.close();
         self.bell.silence();
+    }
+}
+
+/// Makes an item of what an operation brought.
+fn completion<T>(
+    operation: usize,
+    reply: impl FnOnce(T) -> Reply + Send + 'static,
+) -> impl FnOnce(std::result::Result<T, Error>) -> Item + Send + 'static {
+    move |result| Item {
+        operation,
+        news: News::Done(result.map(reply)),
     }
 }
