@@ -50,21 +50,12 @@ def test_the_same_in_asyncio(statestore_server, unraisable):
             await client.observe("key", callback, overflow="all")
             for value in ("one", "bad", "two"):
                 await client.set("key", value)
-            async with asyncio.timeout(GUARD) if sys.version_info >= (3, 11) else _nothing():
-                here = threading.get_ident()
-                assert await seen.get() == (b"one", here)
-                assert await seen.get() == (b"two", here)
+            here = threading.get_ident()
+            assert await asyncio.wait_for(seen.get(), GUARD) == (b"one", here)
+            assert await asyncio.wait_for(seen.get(), GUARD) == (b"two", here)
 
     asyncio.run(main())
     assert str(unraisable.get(timeout=GUARD)) == "bad value"
-
-
-class _nothing:
-    async def __aenter__(self):
-        pass
-
-    async def __aexit__(self, *_):
-        pass
 
 
 def test_callbacks_of_a_client_run_one_after_the_other_on_one_other_thread(statestore_client):
