@@ -2,7 +2,8 @@
 use crate::error;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDelta};
+use pyo3::types::{PyBool, PyDelta, PyString};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// `name must be WANTED, not TYPE`
@@ -44,6 +45,33 @@ pub(crate) fn time(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Opt
     }
 }
 
+/// A text.
+pub(crate) fn text(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<String>> {
+    let Some(value) = value else { return Ok(None) };
+    match value.cast::<PyString>() {
+        Ok(text) => Ok(Some(text.to_str()?.to_owned())),
+        Err(_) => Err(wrong_type(name, "str", value)),
+    }
+}
+
+/// Yes or no.
+pub(crate) fn flag(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<bool>> {
+    let Some(value) = value else { return Ok(None) };
+    match value.cast::<PyBool>() {
+        Ok(flag) => Ok(Some(flag.is_true())),
+        Err(_) => Err(wrong_type(name, "bool", value)),
+    }
+}
+
+/// The path of a file.
+pub(crate) fn path(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<PathBuf>> {
+    let Some(value) = value else { return Ok(None) };
+    match value.extract() {
+        Ok(path) => Ok(Some(path)),
+        Err(_) => Err(wrong_type(name, "str or a path", value)),
+    }
+}
+
 /// A count or a size.
 pub(crate) fn number<T>(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<T>>
 where
@@ -66,20 +94,23 @@ where
         )
 }
 
-/// One of some words.
+/// One of some words, the first unless given.
 pub(crate) fn word<T: Copy>(
-    py: Python<'_>,
     name: &str,
-    value: &str,
+    value: Option<&Bound<'_, PyAny>>,
     words: &[(&str, T)],
 ) -> PyResult<T> {
-    if let Some((_, meaning)) = words.iter().find(|(word, _)| *word == value) {
+    let Some(value) = value else {
+        return Ok(words[0].1);
+    };
+    let text = text(name, Some(value))?;
+    let found = words
+        .iter()
+        .find(|(word, _)| text.as_deref() == Some(*word));
+    if let Some((_, meaning)) = found {
         return Ok(*meaning);
     }
     let known: Vec<_> = words.iter().map(|(word, _)| format!("'{word}'")).collect();
-    let known = known.join(", ");
-    Err(error::invalid(
-        py,
-        &format!("{name} must be one of {known}, not {value:?}"),
-    ))
+    let wanted = format!("one of {}", known.join(", "));
+    Err(wrong_value(name, &wanted, value))
 }

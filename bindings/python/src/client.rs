@@ -1,11 +1,10 @@
 //! The client.
-use crate::argument::{time, wrong_type};
+use crate::argument::{flag, time, wrong_type};
 use crate::election::Election;
 use crate::error;
 use crate::event_loop::EventLoop;
 use crate::face::{self, Face};
 use crate::guard::Guard;
-use crate::hlc::Hlc;
 use crate::lease::Lease;
 use crate::observer::{check_callback, observer};
 use crate::options;
@@ -178,34 +177,35 @@ impl Client {
     ///     >>> client.set("greeting", "other", condition="if_absent").applied
     ///     False
     #[allow(clippy::too_many_arguments, reason = "each is an option")]
-    #[pyo3(signature = (
-        key, value, *, condition="always", expires_in=None, fencing_token=None, persist=false, timeout=None,
-        retry="safe",
-    ))]
+    #[pyo3(
+        signature = (
+            key, value, *, condition=None, expires_in=None, fencing_token=None, persist=None, timeout=None, retry=None,
+        ),
+        text_signature = "($self, key, value, *, condition='always', expires_in=None, fencing_token=None, persist=False, timeout=None, retry='safe')"
+    )]
     fn set<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
-        condition: &str,
+        condition: Any<'_, 'py>,
         expires_in: Any<'_, 'py>,
-        fencing_token: Option<&Bound<'py, Hlc>>,
-        persist: bool,
+        fencing_token: Any<'_, 'py>,
+        persist: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
-        retry: &str,
+        retry: Any<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let codec = &self.shared.codec;
         let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
-        let options = options::set(
-            py,
+        let options = options::Set {
             condition,
             expires_in,
             fencing_token,
             persist,
             timeout,
             retry,
-        )?;
-        let set = self.shared.client.set(key, value, options);
+        };
+        let set = self.shared.client.set(key, value, options.read()?);
         self.shared
             .run(py, "SET", set, |py, _, outcome| outcome::set(py, &outcome))
     }
@@ -214,17 +214,20 @@ impl Client {
     ///
     ///     >>> client.delete("greeting")
     ///     Absent()
-    #[pyo3(signature = (key, *, fencing_token=None, timeout=None, retry="safe"))]
+    #[pyo3(
+        signature = (key, *, fencing_token=None, timeout=None, retry=None),
+        text_signature = "($self, key, *, fencing_token=None, timeout=None, retry='safe')"
+    )]
     fn delete<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
-        fencing_token: Option<&Bound<'py, Hlc>>,
+        fencing_token: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
-        retry: &str,
+        retry: Any<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.shared.codec.read("key", key)?;
-        let options = options::del(py, fencing_token, timeout, retry)?;
+        let options = options::del(fencing_token, timeout, retry)?;
         let del = self.shared.client.del(key, options);
         self.shared
             .run(py, "DEL", del, |py, _, outcome| outcome::del(py, &outcome))
@@ -235,19 +238,22 @@ impl Client {
     ///     >>> _ = client.set("greeting", "hello")
     ///     >>> client.vdel("greeting", "other")
     ///     Mismatch()
-    #[pyo3(signature = (key, value, *, fencing_token=None, timeout=None, retry="safe"))]
+    #[pyo3(
+        signature = (key, value, *, fencing_token=None, timeout=None, retry=None),
+        text_signature = "($self, key, value, *, fencing_token=None, timeout=None, retry='safe')"
+    )]
     fn vdel<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
-        fencing_token: Option<&Bound<'py, Hlc>>,
+        fencing_token: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
-        retry: &str,
+        retry: Any<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let codec = &self.shared.codec;
         let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
-        let options = options::del(py, fencing_token, timeout, retry)?;
+        let options = options::del(fencing_token, timeout, retry)?;
         let vdel = self.shared.client.vdel(key, value, options);
         self.shared.run(py, "VDEL", vdel, |py, _, outcome| {
             outcome::vdel(py, &outcome)
@@ -327,21 +333,24 @@ impl Client {
     ///     >>> _ = client.update("parts", count), client.update("parts", count)
     ///     >>> client.get("parts").value
     ///     b'2'
-    #[pyo3(signature = (key, change, *, expires_in=None, persist=false, timeout=None))]
+    #[pyo3(
+        signature = (key, change, *, expires_in=None, persist=None, timeout=None),
+        text_signature = "($self, key, change, *, expires_in=None, persist=False, timeout=None)"
+    )]
     fn update<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         change: &Bound<'py, PyAny>,
         expires_in: Any<'_, 'py>,
-        persist: bool,
+        persist: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.shared.codec.read("key", key)?;
         let change = Change::new(change, &self.shared.codec)?;
         let options = UpdateOptions {
             expires_in: time("expires_in", expires_in)?,
-            persist,
+            persist: flag("persist", persist)?.unwrap_or_default(),
             timeout: time("timeout", timeout)?,
         };
         let calls = update::calls(&self.shared.face, &change);

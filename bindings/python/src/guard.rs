@@ -138,38 +138,51 @@ impl Guard {
     ///     ...     guard.set("pump/state", "running").applied
     ///     True
     #[allow(clippy::too_many_arguments, reason = "each is an option")]
-    #[pyo3(signature = (key, value, *, condition="always", expires_in=None, persist=false, timeout=None, retry="safe"))]
+    #[pyo3(
+        signature = (key, value, *, condition=None, expires_in=None, persist=None, timeout=None, retry=None),
+        text_signature = "($self, key, value, *, condition='always', expires_in=None, persist=False, timeout=None, retry='safe')"
+    )]
     fn set<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
-        condition: &str,
+        condition: Option<&Bound<'py, PyAny>>,
         expires_in: Option<&Bound<'py, PyAny>>,
-        persist: bool,
+        persist: Option<&Bound<'py, PyAny>>,
         timeout: Option<&Bound<'py, PyAny>>,
-        retry: &str,
+        retry: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let codec = &self.shared.codec;
         let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
-        let options = options::set(py, condition, expires_in, None, persist, timeout, retry)?;
-        let set = self.inner.set(key, value, options);
+        let options = options::Set {
+            condition,
+            expires_in,
+            fencing_token: None,
+            persist,
+            timeout,
+            retry,
+        };
+        let set = self.inner.set(key, value, options.read()?);
         self.shared.run(py, "a guarded SET", set, |py, _, outcome| {
             outcome::set(py, &outcome)
         })
     }
 
     /// As `Client.delete`, under the token of the lock.
-    #[pyo3(signature = (key, *, timeout=None, retry="safe"))]
+    #[pyo3(
+        signature = (key, *, timeout=None, retry=None),
+        text_signature = "($self, key, *, timeout=None, retry='safe')"
+    )]
     fn delete<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         timeout: Option<&Bound<'py, PyAny>>,
-        retry: &str,
+        retry: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.shared.codec.read("key", key)?;
-        let options = options::del(py, None, timeout, retry)?;
+        let options = options::del(None, timeout, retry)?;
         let del = self.inner.del(key, options);
         self.shared.run(py, "a guarded DEL", del, |py, _, outcome| {
             outcome::del(py, &outcome)
@@ -177,18 +190,21 @@ impl Guard {
     }
 
     /// As `Client.vdel`, under the token of the lock.
-    #[pyo3(signature = (key, value, *, timeout=None, retry="safe"))]
+    #[pyo3(
+        signature = (key, value, *, timeout=None, retry=None),
+        text_signature = "($self, key, value, *, timeout=None, retry='safe')"
+    )]
     fn vdel<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
         timeout: Option<&Bound<'py, PyAny>>,
-        retry: &str,
+        retry: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let codec = &self.shared.codec;
         let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
-        let options = options::del(py, None, timeout, retry)?;
+        let options = options::del(None, timeout, retry)?;
         let vdel = self.inner.vdel(key, value, options);
         self.shared
             .run(py, "a guarded VDEL", vdel, |py, _, outcome| {

@@ -1,8 +1,9 @@
 //! Versions and fencing tokens.
+use crate::argument::wrong_type;
 use crate::error;
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyString, PyTuple};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The version of a value, or a fencing token: a timestamp of a hybrid logical clock.
@@ -25,14 +26,13 @@ pub(crate) struct Hlc(pub(crate) statestore::Hlc);
 impl Hlc {
     #[new]
     #[pyo3(signature = (text, /))]
-    fn new(py: Python<'_>, text: &str) -> PyResult<Self> {
-        match text.parse() {
-            Ok(hlc) => Ok(Self(hlc)),
-            Err(problem) => Err(error::invalid(
-                py,
-                &format!("{text:?} is not a version: {problem}"),
-            )),
-        }
+    fn new(text: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let Ok(text) = text.cast::<PyString>() else {
+            return Err(wrong_type("text", "str", text));
+        };
+        text.to_str()?.parse().map(Self).map_err(|problem| {
+            error::invalid(text.py(), &format!("{text:?} is not a version: {problem}"))
+        })
     }
 
     /// Milliseconds since 1970, by the clock of the store.

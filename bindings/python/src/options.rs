@@ -1,7 +1,8 @@
 //! The options of calls.
-use crate::argument::{number, time, word, wrong_type};
+use crate::argument::{flag, number, time, word, wrong_type};
 use crate::codec::Codec;
 use crate::hlc::Hlc;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use statestore::{
@@ -14,54 +15,62 @@ type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 /// How many observations are kept by `overflow="all"`.
 const KEPT: usize = 1024;
 
-pub(crate) fn set(
-    py: Python<'_>,
-    condition: &str,
-    expires_in: Any<'_, '_>,
-    fencing_token: Option<&Bound<'_, Hlc>>,
-    persist: bool,
-    timeout: Any<'_, '_>,
-    retry_word: &str,
-) -> PyResult<SetOptions> {
-    const CONDITIONS: &[(&str, Condition)] = &[
-        ("always", Condition::Always),
-        ("if_absent", Condition::IfAbsent),
-        ("if_absent_or_equal", Condition::IfAbsentOrEqual),
-    ];
-    Ok(SetOptions {
-        condition: word(py, "condition", condition, CONDITIONS)?,
-        expires_in: time("expires_in", expires_in)?,
-        fencing_token: token(fencing_token),
-        persist,
-        timeout: time("timeout", timeout)?,
-        retry: retry(py, retry_word)?,
-    })
+/// The options of SET as Python gives them; `None` is the default.
+pub(crate) struct Set<'a, 'py> {
+    pub(crate) condition: Any<'a, 'py>,
+    pub(crate) expires_in: Any<'a, 'py>,
+    pub(crate) fencing_token: Any<'a, 'py>,
+    pub(crate) persist: Any<'a, 'py>,
+    pub(crate) timeout: Any<'a, 'py>,
+    pub(crate) retry: Any<'a, 'py>,
 }
 
+impl Set<'_, '_> {
+    pub(crate) fn read(&self) -> PyResult<SetOptions> {
+        const CONDITIONS: &[(&str, Condition)] = &[
+            ("always", Condition::Always),
+            ("if_absent", Condition::IfAbsent),
+            ("if_absent_or_equal", Condition::IfAbsentOrEqual),
+        ];
+        Ok(SetOptions {
+            condition: word("condition", self.condition, CONDITIONS)?,
+            expires_in: time("expires_in", self.expires_in)?,
+            fencing_token: token(self.fencing_token)?,
+            persist: flag("persist", self.persist)?.unwrap_or_default(),
+            timeout: time("timeout", self.timeout)?,
+            retry: retry(self.retry)?,
+        })
+    }
+}
+
+/// `None` is the default.
 pub(crate) fn del(
-    py: Python<'_>,
-    fencing_token: Option<&Bound<'_, Hlc>>,
+    fencing_token: Any<'_, '_>,
     timeout: Any<'_, '_>,
-    retry_word: &str,
+    again: Any<'_, '_>,
 ) -> PyResult<DelOptions> {
     Ok(DelOptions {
-        fencing_token: token(fencing_token),
+        fencing_token: token(fencing_token)?,
         timeout: time("timeout", timeout)?,
-        retry: retry(py, retry_word)?,
+        retry: retry(again)?,
     })
 }
 
-fn token(token: Option<&Bound<'_, Hlc>>) -> Option<statestore::Hlc> {
-    token.map(|token| token.get().0.clone())
+fn token(value: Any<'_, '_>) -> PyResult<Option<statestore::Hlc>> {
+    let Some(value) = value else { return Ok(None) };
+    match value.cast::<Hlc>() {
+        Ok(token) => Ok(Some(token.get().0.clone())),
+        Err(_) => Err(wrong_type("fencing_token", "an Hlc", value)),
+    }
 }
 
-fn retry(py: Python<'_>, name: &str) -> PyResult<Retry> {
+fn retry(value: Any<'_, '_>) -> PyResult<Retry> {
     const WORDS: &[(&str, Retry)] = &[
         ("safe", Retry::Safe),
         ("always", Retry::Always),
         ("never", Retry::Never),
     ];
-    word(py, "retry", name, WORDS)
+    word("retry", value, WORDS)
 }
 
 /// `None` is the default.
@@ -70,19 +79,14 @@ pub(crate) fn observe(overflow: Any<'_, '_>, timeout: Any<'_, '_>) -> PyResult<O
         &[("latest", Overflow::Latest), ("all", Overflow::All(KEPT))];
     let overflow = match overflow {
         None => Overflow::Latest,
-        Some(value) => match value.cast::<PyString>() {
-            Ok(name) => word(value.py(), "overflow", name.to_str()?, WORDS)?,
-            Err(_) => match number("overflow", Some(value)) {
-                Ok(kept) => kept.map_or(Overflow::Latest, Overflow::All),
-                Err(error) if error.is_instance_of::<pyo3::exceptions::PyTypeError>(value.py()) => {
-                    return Err(wrong_type(
-                        "overflow",
-                        "'latest', 'all' or the number of observations to keep",
-                        value,
-                    ));
-                }
-                Err(error) => return Err(error),
-            },
+        Some(value) if value.is_instance_of::<PyString>() => word("overflow", Some(value), WORDS)?,
+        Some(value) => match number("overflow", Some(value)) {
+            Ok(kept) => kept.map_or(Overflow::Latest, Overflow::All),
+            Err(error) if error.is_instance_of::<PyTypeError>(value.py()) => {
+                let wanted = "'latest', 'all' or the number of observations to keep";
+                return Err(wrong_type("overflow", wanted, value));
+            }
+            Err(error) => return Err(error),
         },
     };
     Ok(ObserveOptions {
@@ -124,11 +128,10 @@ impl Lease<'_, '_> {
 
 fn renewal(value: Any<'_, '_>) -> PyResult<Renewal> {
     const WORDS: &[(&str, Renewal)] = &[("third", Renewal::Third), ("manual", Renewal::Manual)];
-    let Some(value) = value else {
-        return Ok(Renewal::Third);
-    };
-    match value.cast::<PyString>() {
-        Ok(name) => word(value.py(), "renewal", name.to_str()?, WORDS),
-        Err(_) => Ok(time("renewal", Some(value))?.map_or(Renewal::Third, Renewal::Every)),
+    match value {
+        Some(value) if !value.is_instance_of::<PyString>() => {
+            Ok(time("renewal", Some(value))?.map_or(Renewal::Third, Renewal::Every))
+        }
+        value => word("renewal", value, WORDS),
     }
 }

@@ -1,13 +1,14 @@
 //! How to reach the broker, and how the client behaves.
-use crate::argument::{number, time, wrong_type};
+use crate::argument::{flag, number, path, text, time, wrong_type};
 use crate::codec::Codec;
 use crate::error;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 const DELAY_MIN: Duration = Duration::from_millis(100);
 const DELAY_MAX: Duration = Duration::from_secs(30);
@@ -23,47 +24,50 @@ pub(crate) struct Settings {
 #[pymethods]
 impl Settings {
     #[allow(clippy::too_many_arguments, reason = "each is a setting")]
-    #[allow(clippy::fn_params_excessive_bools, reason = "each is a setting")]
     #[new]
-    #[pyo3(signature = (
-        url=None, *, env=false, encoding=None, client_id=None, clean_start=None, session_expiry=None, keep_alive=None,
-        ping_timeout=None, connect_timeout=None, request_timeout=None, max_in_flight=None, max_queued=None,
-        max_buffered_bytes=None, max_packet_bytes=None, max_value_bytes=None, reconnect_delay_min=None,
-        reconnect_delay_max=None, reconnect_limit=None, user_name=None, password=None, password_file=None, sat_file=None, tls=None,
-        ca_file=None, cert_file=None, key_file=None, key_password_file=None, server_name=None,
-    ))]
+    #[pyo3(
+        signature = (
+            url=None, *, env=None, encoding=None, client_id=None, clean_start=None, session_expiry=None, keep_alive=None,
+            ping_timeout=None, connect_timeout=None, request_timeout=None, max_in_flight=None, max_queued=None,
+            max_buffered_bytes=None, max_packet_bytes=None, max_value_bytes=None, reconnect_delay_min=None,
+            reconnect_delay_max=None, reconnect_limit=None, user_name=None, password=None, password_file=None, sat_file=None, tls=None,
+            ca_file=None, cert_file=None, key_file=None, key_password_file=None, server_name=None,
+        ),
+        text_signature = "(url=None, *, env=False, encoding=None, client_id=None, clean_start=None, session_expiry=None, keep_alive=None, ping_timeout=None, connect_timeout=None, request_timeout=None, max_in_flight=None, max_queued=None, max_buffered_bytes=None, max_packet_bytes=None, max_value_bytes=None, reconnect_delay_min=None, reconnect_delay_max=None, reconnect_limit=None, user_name=None, password=None, password_file=None, sat_file=None, tls=None, ca_file=None, cert_file=None, key_file=None, key_password_file=None, server_name=None)"
+    )]
     fn new(
         py: Python<'_>,
-        url: Option<&str>,
-        env: bool,
-        encoding: Option<&str>,
-        client_id: Option<&str>,
-        clean_start: Option<bool>,
-        session_expiry: Option<&Bound<'_, PyAny>>,
-        keep_alive: Option<&Bound<'_, PyAny>>,
-        ping_timeout: Option<&Bound<'_, PyAny>>,
-        connect_timeout: Option<&Bound<'_, PyAny>>,
-        request_timeout: Option<&Bound<'_, PyAny>>,
-        max_in_flight: Option<&Bound<'_, PyAny>>,
-        max_queued: Option<&Bound<'_, PyAny>>,
-        max_buffered_bytes: Option<&Bound<'_, PyAny>>,
-        max_packet_bytes: Option<&Bound<'_, PyAny>>,
-        max_value_bytes: Option<&Bound<'_, PyAny>>,
-        reconnect_delay_min: Option<&Bound<'_, PyAny>>,
-        reconnect_delay_max: Option<&Bound<'_, PyAny>>,
-        reconnect_limit: Option<&Bound<'_, PyAny>>,
-        user_name: Option<&str>,
-        password: Option<&Bound<'_, PyAny>>,
-        password_file: Option<PathBuf>,
-        sat_file: Option<PathBuf>,
-        tls: Option<bool>,
-        ca_file: Option<PathBuf>,
-        cert_file: Option<PathBuf>,
-        key_file: Option<PathBuf>,
-        key_password_file: Option<PathBuf>,
-        server_name: Option<&str>,
+        url: Any<'_, '_>,
+        env: Any<'_, '_>,
+        encoding: Any<'_, '_>,
+        client_id: Any<'_, '_>,
+        clean_start: Any<'_, '_>,
+        session_expiry: Any<'_, '_>,
+        keep_alive: Any<'_, '_>,
+        ping_timeout: Any<'_, '_>,
+        connect_timeout: Any<'_, '_>,
+        request_timeout: Any<'_, '_>,
+        max_in_flight: Any<'_, '_>,
+        max_queued: Any<'_, '_>,
+        max_buffered_bytes: Any<'_, '_>,
+        max_packet_bytes: Any<'_, '_>,
+        max_value_bytes: Any<'_, '_>,
+        reconnect_delay_min: Any<'_, '_>,
+        reconnect_delay_max: Any<'_, '_>,
+        reconnect_limit: Any<'_, '_>,
+        user_name: Any<'_, '_>,
+        password: Any<'_, '_>,
+        password_file: Any<'_, '_>,
+        sat_file: Any<'_, '_>,
+        tls: Any<'_, '_>,
+        ca_file: Any<'_, '_>,
+        cert_file: Any<'_, '_>,
+        key_file: Any<'_, '_>,
+        key_password_file: Any<'_, '_>,
+        server_name: Any<'_, '_>,
     ) -> PyResult<Self> {
-        let found = match (url, env) {
+        let (url, env) = (text("url", url)?, flag("env", env)?);
+        let found = match (&url, env.unwrap_or_default()) {
             (Some(url), false) => statestore::Settings::from_url(url),
             (None, true) => statestore::Settings::from_environment(),
             (Some(_), true) => {
@@ -86,8 +90,8 @@ impl Settings {
             )* };
         }
         apply! {
-            client_id = client_id;
-            clean_start = clean_start;
+            client_id = text("client_id", client_id)?;
+            clean_start = flag("clean_start", clean_start)?;
             session_expiry = time("session_expiry", session_expiry)?;
             keep_alive = time("keep_alive", keep_alive)?;
             ping_timeout = time("ping_timeout", ping_timeout)?;
@@ -99,16 +103,16 @@ impl Settings {
             max_packet_bytes = number("max_packet_bytes", max_packet_bytes)?;
             max_value_bytes = number("max_value_bytes", max_value_bytes)?;
             reconnect_limit = time("reconnect_limit", reconnect_limit)?;
-            user_name = user_name;
+            user_name = text("user_name", user_name)?;
             password = secret(password)?;
-            password_file = password_file;
-            sat_file = sat_file;
-            tls = tls;
-            ca_file = ca_file;
-            cert_file = cert_file;
-            key_file = key_file;
-            key_password_file = key_password_file;
-            server_name = server_name;
+            password_file = path("password_file", password_file)?;
+            sat_file = path("sat_file", sat_file)?;
+            tls = flag("tls", tls)?;
+            ca_file = path("ca_file", ca_file)?;
+            cert_file = path("cert_file", cert_file)?;
+            key_file = path("key_file", key_file)?;
+            key_password_file = path("key_password_file", key_password_file)?;
+            server_name = text("server_name", server_name)?;
         }
         let least = time("reconnect_delay_min", reconnect_delay_min)?;
         let most = time("reconnect_delay_max", reconnect_delay_max)?;
@@ -116,7 +120,8 @@ impl Settings {
             let (least, most) = (least.unwrap_or(DELAY_MIN), most.unwrap_or(DELAY_MAX));
             core = core.reconnect_delay(least, most);
         }
-        let codec = Arc::new(Codec::new(py, encoding)?);
+        let encoding = text("encoding", encoding)?;
+        let codec = Arc::new(Codec::new(py, encoding.as_deref())?);
         Ok(Self { core, codec })
     }
 
@@ -127,7 +132,7 @@ impl Settings {
     }
 }
 
-fn secret(value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<u8>>> {
+fn secret(value: Any<'_, '_>) -> PyResult<Option<Vec<u8>>> {
     let Some(value) = value else { return Ok(None) };
     if let Ok(text) = value.cast::<PyString>() {
         Ok(Some(text.to_str()?.as_bytes().to_vec()))

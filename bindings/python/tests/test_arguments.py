@@ -22,7 +22,7 @@ WRONG_TYPES = [
     ("set", ("key", "v"), {"expires_in": b"1"}, "expires_in"),
     ("set", ("key", "v"), {"fencing_token": "1:0:a"}, "fencing_token"),
     ("set", ("key", "v"), {"persist": "yes"}, "persist"),
-    ("set", ("key", "v"), {"retry": None}, "retry"),
+    ("set", ("key", "v"), {"retry": 1}, "retry"),
     ("delete", (3,), {}, "key"),
     ("vdel", ("key", 3), {}, "value"),
     ("observe", ("key", "callback"), {}, "callback"),
