@@ -318,7 +318,7 @@ export interface Counters {
   inFlight: number;
   /** Requests that wait to be sent. */
   queued: number;
-  /** How often the event loop was called to settle promises; each call settles many. Only in Node. */
+  /** How often the event loop was called to settle promises, of which each call settles up to 128. Only in Node. */
   wakeUps: number;
 }
 

@@ -32,12 +32,12 @@ export class Operations {
   readonly #watches = new Map<AbortSignal, Watch>();
   readonly #drain = () => this.#settle();
   #isReferenced = true;
+  /** How often results were fetched. */
   wakeUps = 0;
 
   /** `create` gets the function that is called when there are results. */
   constructor(create: (ring: () => void) => NativeClient) {
     this.#native = create(() => {
-      this.wakeUps += 1;
       // Not at once: a call from another thread is repeated without a pause as long as new results make new calls, and
       // the event loop would do nothing else.
       this.#schedule();
@@ -114,6 +114,7 @@ export class Operations {
   }
 
   #settle(): void {
+    this.wakeUps += 1;
     const results = this.#native.drain();
     if (results[0] === true) {
       this.#schedule();
