@@ -1,0 +1,22 @@
+// The client for the Azure IoT Operations state store in C++17: a thin, header-only face of statestore.h.
+//
+//     auto client = statestore::client::connect("mqtt://127.0.0.1:1883");
+//     client.set("greeting", "hello");
+//     if (auto entry = client.get("greeting")) std::cout << entry->value().text();
+//
+// Owner. Objects that stand for something of the library can be moved, not copied, and free it when they are destroyed. Versions
+// (`hlc`), outcomes and errors are values. Bytes are given as `bytes_view` and used during the call only.
+//
+// Errors. Calls throw `statestore::error`. With STATESTORE_NO_EXCEPTIONS defined before the include they give
+// `statestore::expected<T>` instead. An absent key, a condition that is not met, and a value that does not match are results.
+//
+// Threads. Everything may be used on any thread; that a `const` call is made at the same time by several is fine. Functions that are
+// handed over are called one after the other on one thread of the client; they may block, but must not throw.
+//
+// A moved-from object may only be destroyed or assigned to; calls of it fail with SST_INVALID_ARGUMENT.
+#ifndef STATESTORE_HPP
+#define STATESTORE_HPP
+
+#include "statestore/client.hpp"
+
+#endif

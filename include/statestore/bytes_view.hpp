@@ -1,0 +1,70 @@
+// Bytes that somebody else owns.
+#ifndef STATESTORE_BYTES_VIEW_HPP
+#define STATESTORE_BYTES_VIEW_HPP
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "../statestore.h"
+
+namespace statestore {
+
+/// A pointer and a length, like `std::span<const unsigned char>` of C++20. Keys, values and names are given and told as this.
+///
+/// It is made from texts (without the NUL at their end) and from every container of single bytes with `data()` and `size()`.
+///
+/// Owner: whoever owns the bytes; a view that a call is given is used during the call only.
+class bytes_view {
+ public:
+  using value_type = unsigned char;
+  using const_iterator = const unsigned char*;
+
+  /// No bytes.
+  constexpr bytes_view() noexcept = default;
+
+  /// `size` bytes at `data`; `data` may be null if there are none.
+  bytes_view(const void* data, std::size_t size) noexcept
+      : data_(static_cast<const unsigned char*>(data)), size_(size) {}
+
+  /// A text with a NUL at its end, which does not belong to the bytes.
+  bytes_view(const char* text) noexcept : bytes_view(text, std::strlen(text)) {}
+
+  /// Bytes of the C interface.
+  bytes_view(sst_slice slice) noexcept : bytes_view(slice.data, slice.len) {}
+
+  /// A container of single bytes: `std::string`, `std::string_view`, `std::vector<std::byte>`, `std::array<char, 4>` and so on.
+  template <class Bytes, class Byte = std::remove_pointer_t<decltype(std::declval<const Bytes&>().data())>,
+            std::enable_if_t<sizeof(Byte) == 1 && std::is_trivially_copyable_v<Byte> &&
+                                 !std::is_same_v<std::decay_t<Bytes>, bytes_view>,
+                             int> = 0>
+  bytes_view(const Bytes& bytes) noexcept : bytes_view(bytes.data(), bytes.size()) {}
+
+  const unsigned char* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
+  bool empty() const noexcept { return size_ == 0; }
+  const_iterator begin() const noexcept { return data_; }
+  const_iterator end() const noexcept { return data_ + size_; }
+  unsigned char operator[](std::size_t index) const noexcept { return data_[index]; }
+
+  /// The same bytes as characters, whatever they mean.
+  std::string_view text() const noexcept { return {reinterpret_cast<const char*>(data_), size_}; }
+  /// A copy of them.
+  std::string str() const { return std::string(text()); }
+
+  sst_slice slice() const noexcept { return {data_, size_}; }
+
+  friend bool operator==(bytes_view one, bytes_view other) noexcept { return one.text() == other.text(); }
+  friend bool operator!=(bytes_view one, bytes_view other) noexcept { return !(one == other); }
+
+ private:
+  const unsigned char* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace statestore
+
+#endif

@@ -1,0 +1,455 @@
+// The client of the state store.
+#ifndef STATESTORE_CLIENT_HPP
+#define STATESTORE_CLIENT_HPP
+
+#include <initializer_list>
+
+#include "lock.hpp"
+#include "observer.hpp"
+
+namespace statestore {
+
+/// A client: one connection, any number of requests at a time, from any number of threads.
+///
+/// Owner: can be moved, not copied. When it is destroyed it is closed in the background, once nothing that was made from it is left.
+///
+/// Blocking: each call says so, and has a twin `_async`, which gives a function its result: exactly once if the call itself did not
+/// fail. Calls that block fail with SST_WRONG_THREAD on threads of the library, except in such functions.
+class client {
+ public:
+  /// Takes a handle over.
+  explicit client(sst_client* raw) noexcept : raw_(raw) {}
+
+  /// Connects to `mqtt://host:port`, `mqtts://…` or `unix://…`; docs/connecting.md has the parameters of URLs.
+  ///
+  /// Blocks: until the broker has accepted the connection, or one attempt failed. Errors: SST_UNREACHABLE, SST_CONNECTION_REFUSED,
+  /// SST_NOT_AUTHENTICATED, SST_UNTRUSTED, SST_INVALID_SETTINGS.
+  static result<client> connect(const std::string& url, const settings& settings = {}) {
+    return connect_to(url.c_str(), settings);
+  }
+
+  /// Connects with the settings from the environment that pods of Azure IoT Operations have. Blocks, errors: as `connect`.
+  static result<client> connect_environment(const settings& settings = {}) { return connect_to(nullptr, settings); }
+
+  /// Begins to connect. Blocks: no. Errors: SST_INVALID_SETTINGS.
+  static result<operation> connect_async(const std::string& url, const settings& settings, completion<client> done) {
+    const sst_settings given = detail::raw(settings);
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_connect_async(url.c_str(), &given,
+                               detail::completion<sst_on_client, client>(std::move(done),
+                                                                         [](sst_client* raw) { return client(raw); }),
+                               operation, failure);
+    });
+  }
+
+  /// Ends every operation that is under way, waits until the last function has returned, and disconnects. Closing again does nothing.
+  ///
+  /// Blocks: for a moment, unless a function takes its time. Errors: SST_WRONG_THREAD in a function that this client calls.
+  result<void> close() const {
+    return detail::give([&](sst_error** failure) { return sst_client_close(raw(), failure); });
+  }
+
+  /// Begins to close; allowed in functions that this client calls. Blocks: no. Errors: SST_CLOSED if it is closed already.
+  result<operation> close_async(completion<void> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_client_close_async(raw(), detail::completion<sst_on_done, void>(std::move(done), [] {}), operation, failure);
+    });
+  }
+
+  /// Reads a key; none if it is absent.
+  ///
+  /// Blocks: until the answer, at most for the time-out. Errors: SST_INVALID_ARGUMENT for an empty key, SST_TIMED_OUT,
+  /// SST_QUEUE_FULL, SST_SESSION_LOST, SST_CLOSED, and what the store refuses with.
+  result<std::optional<entry>> get(bytes_view key, const get_options& options = {}) const {
+    const sst_get_options given = detail::raw(options);
+    sst_entry* found = nullptr;
+    return detail::give<std::optional<entry>>(
+        [&](sst_error** failure) { return sst_get(raw(), key.data(), key.size(), &given, &found, failure); },
+        [&] { return detail::take(found); });
+  }
+
+  /// Begins to read a key. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED.
+  result<operation> get_async(bytes_view key, completion<std::optional<entry>> done, const get_options& options = {}) const {
+    const sst_get_options given = detail::raw(options);
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_get_async(raw(), key.data(), key.size(), &given,
+                           detail::completion<sst_on_entry, std::optional<entry>>(
+                               std::move(done), [](const sst_entry* found) { return detail::take(sst_entry_clone(found)); }),
+                           operation, failure);
+    });
+  }
+
+  /// Reads several keys, in their order; not a snapshot. Blocks: until the last answer. Errors: the first one of any of them.
+  result<std::vector<std::optional<entry>>> get_many(const std::vector<bytes_view>& keys, const get_options& options = {}) const {
+    const sst_get_options given = detail::raw(options);
+    const std::vector<sst_slice> slices = slices_of(keys);
+    sst_entries* found = nullptr;
+    return detail::give<std::vector<std::optional<entry>>>(
+        [&](sst_error** failure) { return sst_get_many(raw(), slices.data(), slices.size(), &given, &found, failure); },
+        [&] {
+          const detail::owned<sst_entries, sst_entries_free> entries(found);
+          return detail::read(entries.get());
+        });
+  }
+
+  /// Begins to read several keys. Blocks: no.
+  result<operation> get_many_async(const std::vector<bytes_view>& keys, completion<std::vector<std::optional<entry>>> done,
+                                   const get_options& options = {}) const {
+    const sst_get_options given = detail::raw(options);
+    const std::vector<sst_slice> slices = slices_of(keys);
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_get_many_async(raw(), slices.data(), slices.size(), &given,
+                                detail::completion<sst_on_entries, std::vector<std::optional<entry>>>(
+                                    std::move(done), [](const sst_entries* entries) { return detail::read(entries); }),
+                                operation, failure);
+    });
+  }
+
+  /// Stores a value. A condition that is not met is a result, not an error.
+  ///
+  /// Blocks: until the answer. Errors: those of `get`, SST_TOO_LARGE.
+  result<set_outcome> set(bytes_view key, bytes_view value, const set_options& options = {}) const {
+    if (detail::is_no_expiry(options.expires_in)) return detail::refuse<set_outcome>(detail::no_expiry);
+    const sst_set_options given = detail::raw(options);
+    sst_set_result outcome = SST_SET_FAILED;
+    sst_hlc* version = nullptr;
+    return detail::give<set_outcome>(
+        [&](sst_error** failure) {
+          return sst_set(raw(), key.data(), key.size(), value.data(), value.size(), &given, &outcome, &version, failure);
+        },
+        [&] { return set_outcome{outcome == SST_SET_APPLIED, detail::take(version)}; });
+  }
+
+  /// Begins to store a value. Blocks: no.
+  result<operation> set_async(bytes_view key, bytes_view value, completion<set_outcome> done,
+                              const set_options& options = {}) const {
+    if (detail::is_no_expiry(options.expires_in)) return detail::refuse<operation>(detail::no_expiry);
+    const sst_set_options given = detail::raw(options);
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_set_async(raw(), key.data(), key.size(), value.data(), value.size(), &given,
+                           detail::completion<sst_on_set, set_outcome>(
+                               std::move(done),
+                               [](sst_set_result outcome, const sst_hlc* version) {
+                                 return set_outcome{outcome == SST_SET_APPLIED, detail::copy(version)};
+                               }),
+                           operation, failure);
+    });
+  }
+
+  /// Deletes a key. Blocks: until the answer. Errors: those of `get`.
+  result<del_outcome> del(bytes_view key, const del_options& options = {}) const {
+    const sst_del_options given = detail::raw(options);
+    sst_del_result outcome = SST_DEL_FAILED;
+    return detail::give<del_outcome>(
+        [&](sst_error** failure) { return sst_del(raw(), key.data(), key.size(), &given, &outcome, failure); },
+        [&] { return static_cast<del_outcome>(outcome); });
+  }
+
+  /// Begins to delete a key. Blocks: no.
+  result<operation> del_async(bytes_view key, completion<del_outcome> done, const del_options& options = {}) const {
+    const sst_del_options given = detail::raw(options);
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_del_async(raw(), key.data(), key.size(), &given, deleted(std::move(done)), operation, failure);
+    });
+  }
+
+  /// Deletes a key if it holds this value. Blocks: until the answer. Errors: those of `get`.
+  result<del_outcome> vdel(bytes_view key, bytes_view value, const del_options& options = {}) const {
+    const sst_del_options given = detail::raw(options);
+    sst_del_result outcome = SST_DEL_FAILED;
+    return detail::give<del_outcome>(
+        [&](sst_error** failure) {
+          return sst_vdel(raw(), key.data(), key.size(), value.data(), value.size(), &given, &outcome, failure);
+        },
+        [&] { return static_cast<del_outcome>(outcome); });
+  }
+
+  /// Begins to delete a key if it holds this value. Blocks: no.
+  result<operation> vdel_async(bytes_view key, bytes_view value, completion<del_outcome> done,
+                               const del_options& options = {}) const {
+    const sst_del_options given = detail::raw(options);
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_vdel_async(raw(), key.data(), key.size(), value.data(), value.size(), &given, deleted(std::move(done)),
+                            operation, failure);
+    });
+  }
+
+  /// Looks for keys by a glob: `*`, `?`, `[ab]`, `[0-9]`, `[!x]`, `[*]` for a star. Nothing is sent before the first page is asked
+  /// for. Blocks: no.
+  result<statestore::scan> scan(bytes_view pattern, const scan_options& options = {}) const {
+    const sst_scan_options given = detail::raw(options);
+    sst_scan* scan = nullptr;
+    return detail::give<statestore::scan>(
+        [&](sst_error** failure) { return sst_scan_new(raw(), pattern.data(), pattern.size(), &given, &scan, failure); },
+        [&] { return statestore::scan(scan); });
+  }
+
+  /// Follows a key: from when this returns, every change is observed.
+  ///
+  /// Blocks: until the store has begun the watch. Errors: those of `get`.
+  result<observer> observe(bytes_view key, const observe_options& options = {}) const {
+    const sst_observe_options given = detail::raw(options);
+    sst_observer* observer = nullptr;
+    return detail::give<statestore::observer>(
+        [&](sst_error** failure) { return sst_observe(raw(), key.data(), key.size(), &given, &observer, failure); },
+        [&] { return statestore::observer(observer); });
+  }
+
+  /// Begins to begin to follow a key. Blocks: no.
+  result<operation> observe_async(bytes_view key, completion<observer> done, const observe_options& options = {}) const {
+    const sst_observe_options given = detail::raw(options);
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_observe_async(raw(), key.data(), key.size(), &given,
+                               detail::completion<sst_on_observer, observer>(
+                                   std::move(done), [](sst_observer* raw) { return observer(raw); }),
+                               operation, failure);
+    });
+  }
+
+  /// Computes the new value of a key from what it holds (null if absent); none means that it stays as it is.
+  using change = std::function<std::optional<std::string>(const entry* old)>;
+
+  /// Changes a key by what it holds: a fenced compare-and-set, after which plain writes without a token are refused. `change` is called
+  /// on the thread of the callbacks, several times if others write meanwhile. What it throws, this throws, and nothing is changed.
+  ///
+  /// Blocks: until it is done. Errors: those of `get`; SST_TIMED_OUT if others changed the key each time.
+  result<update_outcome> update(bytes_view key, const change& change, const update_options& options = {}) const {
+    if (detail::is_no_expiry(options.expires_in)) return detail::refuse<update_outcome>(detail::no_expiry);
+    const sst_update_options given = detail::raw(options);
+    sst_update_result outcome = SST_UPDATE_FAILED;
+    sst_hlc* version = nullptr;
+    std::exception_ptr thrown;
+    auto updated = detail::attempt<update_outcome>(
+        [&](sst_error** failure) {
+          return sst_update(raw(), key.data(), key.size(), &given, changer([&change, &thrown](const entry* old) {
+                              return guarded(change, old, thrown);
+                            }),
+                            &outcome, &version, failure);
+        },
+        [&] { return update_outcome{outcome == SST_UPDATE_APPLIED, detail::take(version)}; });
+#ifndef STATESTORE_NO_EXCEPTIONS
+    if (thrown) std::rethrow_exception(thrown);
+#endif
+    return detail::unwrap(std::move(updated));
+  }
+
+  /// Begins to change a key by what it holds. `change` must not throw: that ends the program. Blocks: no.
+  result<operation> update_async(bytes_view key, change change, completion<update_outcome> done,
+                                 const update_options& options = {}) const {
+    if (detail::is_no_expiry(options.expires_in)) return detail::refuse<operation>(detail::no_expiry);
+    const sst_update_options given = detail::raw(options);
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_update_async(raw(), key.data(), key.size(), &given, changer(std::move(change)), updated(std::move(done)),
+                              operation, failure);
+    });
+  }
+
+  /// Replaces the value of a key if it holds the expected one, or is absent for none. The same fence as `update`.
+  ///
+  /// Blocks: until it is done. Errors: those of `update`.
+  result<update_outcome> compare_and_set(bytes_view key, const std::optional<bytes_view>& expected, bytes_view value,
+                                         const update_options& options = {}) const {
+    if (detail::is_no_expiry(options.expires_in)) return detail::refuse<update_outcome>(detail::no_expiry);
+    const sst_update_options given = detail::raw(options);
+    const sst_slice slice = expected.value_or(bytes_view()).slice();
+    sst_update_result outcome = SST_UPDATE_FAILED;
+    sst_hlc* version = nullptr;
+    return detail::give<update_outcome>(
+        [&](sst_error** failure) {
+          return sst_compare_and_set(raw(), key.data(), key.size(), expected ? &slice : nullptr, value.data(), value.size(),
+                                     &given, &outcome, &version, failure);
+        },
+        [&] { return update_outcome{outcome == SST_UPDATE_APPLIED, detail::take(version)}; });
+  }
+
+  /// The lease of this name. Nothing is sent. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_CLOSED.
+  result<statestore::lease> lease(bytes_view name, const lease_options& options = {}) const {
+    const sst_lease_options given = detail::raw(options);
+    sst_lease* lease = nullptr;
+    return detail::give<statestore::lease>(
+        [&](sst_error** failure) { return sst_lease_new(raw(), name.data(), name.size(), &given, &lease, failure); },
+        [&] { return statestore::lease(lease); });
+  }
+
+  /// Takes a lock, and waits for it as long as the options say.
+  ///
+  /// Blocks: until it has the lock. Errors: SST_LOCK_HELD if somebody else still has it, SST_NOT_A_LOCK, SST_INVALID_ARGUMENT.
+  result<guard> lock(bytes_view name, const lock_options& options = {}) const {
+    return detail::unwrap(lock_or_not(name, options));
+  }
+
+  /// Begins to take a lock; cancelling the operation gives up. Blocks: no.
+  result<operation> lock_async(bytes_view name, completion<guard> done, const lock_options& options = {}) const {
+    const sst_lease_options lease = detail::raw(options.lease);
+    const sst_lock_options given = detail::raw(options, lease);
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_lock_async(raw(), name.data(), name.size(), &given,
+                            detail::completion<sst_on_guard, guard>(std::move(done),
+                                                                    [](sst_guard* raw) { return guard(raw); }),
+                            operation, failure);
+    });
+  }
+
+  /// Takes a lock, calls `work` with the guard, gives the lock back, and gives what `work` returned.
+  ///
+  /// `work` is not interrupted when the lock is lost; writes with the guard fail then. Thread: `work` runs on that of the caller.
+  /// Blocks: as `lock`, and while `work` runs. Errors: those of `lock`; SST_LOCK_LOST if the lock was lost before `work` was done.
+  template <class Work>
+  auto with_lock(bytes_view name, Work&& work, const lock_options& options = {}) const
+      -> result<std::invoke_result_t<Work, const guard&>> {
+    using value = std::invoke_result_t<Work, const guard&>;
+    auto taken = lock_or_not(name, options);
+    if (!taken) return detail::unwrap(expected<value>(taken.error()));
+    const guard& held = *taken;
+    const auto give_back = [&held] {
+      auto valid = detail::attempt<void>([&](sst_error** failure) { return sst_guard_check(held.raw(), failure); }, [] {});
+      // Should this fail, the lease ends when its time is over.
+      sst_guard_release(held.raw(), nullptr, nullptr);
+      return valid;
+    };
+    if constexpr (std::is_void_v<value>) {
+      std::forward<Work>(work)(held);
+      return detail::unwrap(give_back());
+    } else {
+      value done = std::forward<Work>(work)(held);
+      auto valid = give_back();
+      return detail::unwrap(valid ? expected<value>(std::move(done)) : expected<value>(valid.error()));
+    }
+  }
+
+  /// The election of this name. Nothing is sent. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_CLOSED.
+  result<statestore::election> election(bytes_view name, const lock_options& options = {}) const {
+    const sst_lease_options lease = detail::raw(options.lease);
+    const sst_lock_options given = detail::raw(options, lease);
+    sst_election* election = nullptr;
+    return detail::give<statestore::election>(
+        [&](sst_error** failure) { return sst_election_new(raw(), name.data(), name.size(), &given, &election, failure); },
+        [&] { return statestore::election(election); });
+  }
+
+  /// The MQTT client id. Blocks: no.
+  result<std::string> client_id() const {
+    sst_bytes* id = nullptr;
+    return detail::give<std::string>([&](sst_error** failure) { return sst_client_id(raw(), &id, failure); },
+                                     [&] {
+                                       const detail::owned<sst_bytes, sst_bytes_free> owner(id);
+                                       return bytes_view(sst_bytes_slice(id)).str();
+                                     });
+  }
+
+  /// The present state of the connection. Blocks: no.
+  result<sst_state> state() const {
+    sst_state state = SST_STATE_UNKNOWN;
+    return detail::give<sst_state>([&](sst_error** failure) { return sst_client_state(raw(), &state, failure); },
+                                   [&] { return state; });
+  }
+
+  /// Has a function told the present state of the connection and each later one, with the reason why it was lost or ended. Blocks: no.
+  result<subscription> on_state(std::function<void(sst_state, const std::optional<error>& reason)> function) const {
+    return detail::subscribe([&](sst_subscription** subscription, sst_error** failure) {
+      return sst_client_on_state(
+          raw(),
+          detail::closure<sst_on_state>([function = std::move(function)](sst_status status, const sst_error* reason,
+                                                                         sst_state state) {
+            function(state, reason != nullptr ? std::optional<error>(error(status, reason)) : std::nullopt);
+          }),
+          subscription, failure);
+    });
+  }
+
+  /// Counts since the client was made. Blocks: no.
+  result<sst_counters> counters() const {
+    sst_counters counters{};
+    counters.size = sizeof counters;
+    return detail::give<sst_counters>([&](sst_error** failure) { return sst_client_counters(raw(), &counters, failure); },
+                                      [&] { return counters; });
+  }
+
+  /// The handle, for calls of the C interface. Owner: this.
+  const sst_client* raw() const noexcept { return raw_.get(); }
+
+ private:
+  static result<client> connect_to(const char* url, const settings& settings) {
+    const sst_settings given = detail::raw(settings);
+    sst_client* raw = nullptr;
+    return detail::give<client>([&](sst_error** failure) { return sst_connect(url, &given, &raw, failure); },
+                                [&] { return client(raw); });
+  }
+
+  expected<guard> lock_or_not(bytes_view name, const lock_options& options) const {
+    const sst_lease_options lease = detail::raw(options.lease);
+    const sst_lock_options given = detail::raw(options, lease);
+    sst_guard* guard = nullptr;
+    return detail::attempt<statestore::guard>(
+        [&](sst_error** failure) { return sst_lock(raw(), name.data(), name.size(), &given, &guard, failure); },
+        [&] { return statestore::guard(guard); });
+  }
+
+  static std::vector<sst_slice> slices_of(const std::vector<bytes_view>& keys) {
+    std::vector<sst_slice> slices;
+    slices.reserve(keys.size());
+    for (const bytes_view key : keys) slices.push_back(key.slice());
+    return slices;
+  }
+
+  static sst_on_del deleted(completion<del_outcome> done) {
+    return detail::completion<sst_on_del, del_outcome>(
+        std::move(done), [](sst_del_result outcome) { return static_cast<del_outcome>(outcome); });
+  }
+
+  static sst_on_update updated(completion<update_outcome> done) {
+    return detail::completion<sst_on_update, update_outcome>(
+        std::move(done), [](sst_update_result outcome, const sst_hlc* version) {
+          return update_outcome{outcome == SST_UPDATE_APPLIED, detail::copy(version)};
+        });
+  }
+
+  /// The change, or none and the exception.
+  static std::optional<std::string> guarded(const change& change, const entry* old, [[maybe_unused]] std::exception_ptr& thrown) {
+#ifdef STATESTORE_NO_EXCEPTIONS
+    return change(old);
+#else
+    try {
+      return change(old);
+    } catch (...) {
+      thrown = std::current_exception();
+      return std::nullopt;
+    }
+#endif
+  }
+
+  static sst_changer changer(change function) {
+    sst_changer made{};
+    made.context = new change(std::move(function));
+    made.call = [](void* context, const sst_entry* borrowed, sst_bytes** value) noexcept -> std::uint32_t {
+      const std::optional<entry> old = detail::take(sst_entry_clone(borrowed));
+      const std::optional<std::string> changed = (*static_cast<change*>(context))(old ? &*old : nullptr);
+      if (!changed) return SST_KEEP;
+      sst_bytes_new(changed->data(), changed->size(), value, nullptr);
+      return SST_STORE;
+    };
+    made.drop = [](void* context) noexcept { delete static_cast<change*>(context); };
+    return made;
+  }
+
+  detail::owned<sst_client, sst_client_free> raw_;
+};
+
+/// Has a function told what the library logs in this process and is at least as important as `level`, in place of the one before.
+///
+/// Thread: the function runs on one of its own. Blocks: no. Errors: SST_INTERNAL if the system gives no thread.
+inline result<void> set_log(sst_level level,
+                            std::function<void(sst_level, std::string_view target, std::string_view message)> function) {
+  using function_type = decltype(function);
+  sst_on_log callback{};
+  callback.context = new function_type(std::move(function));
+  callback.call = [](void* context, sst_level record, const char* target, const char* message) noexcept {
+    (*static_cast<function_type*>(context))(record, target, message);
+  };
+  callback.drop = [](void* context) noexcept { delete static_cast<function_type*>(context); };
+  return detail::give([&](sst_error** failure) { return sst_log_set(level, callback, failure); });
+}
+
+}  // namespace statestore
+
+#endif

@@ -1,0 +1,182 @@
+// What a call brings: a value, or an error.
+//
+// By default calls give their value and throw `statestore::error`. With STATESTORE_NO_EXCEPTIONS defined before the first
+// include, or compiled with -fno-exceptions, they give a `statestore::expected` instead.
+#ifndef STATESTORE_ERROR_HPP
+#define STATESTORE_ERROR_HPP
+
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "../statestore.h"
+
+#if !defined(STATESTORE_NO_EXCEPTIONS) && !defined(__cpp_exceptions)
+#define STATESTORE_NO_EXCEPTIONS
+#endif
+
+namespace statestore {
+
+/// Why a call failed. Can be copied and kept; refers to nothing of the library.
+class error : public std::exception {
+ public:
+  /// The error of a call of the C interface; `detail` is borrowed and may be null.
+  error(sst_status status, const sst_error* detail)
+      : status_(status),
+        outcome_(sst_error_outcome(detail)),
+        is_retryable_(sst_error_is_retryable(detail)),
+        mqtt_reason_(sst_error_mqtt_reason(detail)),
+        message_(detail != nullptr ? sst_error_message(detail) : sst_status_name(status)) {}
+
+  /// An error that was found before the library was called: nothing was done.
+  error(sst_status status, std::string message)
+      : status_(status), outcome_(SST_NOT_DONE), is_retryable_(false), mqtt_reason_(-1), message_(std::move(message)) {}
+
+  /// What kind of failure it is.
+  sst_status status() const noexcept { return status_; }
+  /// The name of that kind, the same in every language: "TimedOut".
+  const char* name() const noexcept { return sst_status_name(status_); }
+  /// Whether what failed may have happened nevertheless.
+  sst_outcome outcome() const noexcept { return outcome_; }
+  /// Whether the same call may succeed later without anything being changed by hand.
+  bool is_retryable() const noexcept { return is_retryable_; }
+  /// The reason code of the MQTT packet that brought the failure, -1 if none did.
+  std::int32_t mqtt_reason() const noexcept { return mqtt_reason_; }
+  /// What was tried, on what, and why it failed.
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  sst_status status_;
+  sst_outcome outcome_;
+  bool is_retryable_;
+  std::int32_t mqtt_reason_;
+  std::string message_;
+};
+
+namespace detail {
+
+[[noreturn]] inline void fail([[maybe_unused]] const error& error) {
+#ifdef STATESTORE_NO_EXCEPTIONS
+  std::abort();
+#else
+  throw error;
+#endif
+}
+
+}  // namespace detail
+
+/// A value or an error. Asking for the one that is not there throws the error, or ends the program without exceptions.
+template <class T>
+class [[nodiscard]] expected {
+ public:
+  expected(T value) : content_(std::in_place_index<0>, std::move(value)) {}
+  expected(statestore::error error) : content_(std::in_place_index<1>, std::move(error)) {}
+
+  bool has_value() const noexcept { return content_.index() == 0; }
+  explicit operator bool() const noexcept { return has_value(); }
+
+  T& value() & { return has_value() ? *std::get_if<0>(&content_) : (detail::fail(error()), *std::get_if<0>(&content_)); }
+  const T& value() const& { return const_cast<expected*>(this)->value(); }
+  T&& value() && { return std::move(value()); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(value()); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+  const statestore::error& error() const {
+    if (has_value()) std::abort();
+    return *std::get_if<1>(&content_);
+  }
+
+ private:
+  std::variant<T, statestore::error> content_;
+};
+
+/// Success or an error.
+template <>
+class [[nodiscard]] expected<void> {
+ public:
+  expected() noexcept = default;
+  expected(statestore::error error) : error_(std::move(error)) {}
+
+  bool has_value() const noexcept { return !error_.has_value(); }
+  explicit operator bool() const noexcept { return has_value(); }
+  void value() const {
+    if (error_) detail::fail(*error_);
+  }
+  const statestore::error& error() const {
+    if (!error_) std::abort();
+    return *error_;
+  }
+
+ private:
+  std::optional<statestore::error> error_;
+};
+
+/// What calls give.
+#ifdef STATESTORE_NO_EXCEPTIONS
+template <class T>
+using result = expected<T>;
+#else
+template <class T>
+using result = T;
+#endif
+
+namespace detail {
+
+template <class T>
+result<T> unwrap(expected<T>&& from) {
+#ifdef STATESTORE_NO_EXCEPTIONS
+  return std::move(from);
+#else
+  if constexpr (std::is_void_v<T>) {
+    from.value();
+  } else {
+    return std::move(from).value();
+  }
+#endif
+}
+
+/// Calls the C interface, and makes a value if it succeeded. `call` is given where to leave an error.
+template <class T, class Call, class Make>
+expected<T> attempt(Call call, Make make) {
+  sst_error* failure = nullptr;
+  const sst_status status = call(&failure);
+  if (status != SST_OK) {
+    error reason(status, failure);
+    sst_error_free(failure);
+    return reason;
+  }
+  if constexpr (std::is_void_v<T>) {
+    make();
+    return {};
+  } else {
+    return expected<T>(make());
+  }
+}
+
+/// The same, in the style of this program.
+template <class T, class Call, class Make>
+result<T> give(Call call, Make make) {
+  return unwrap<T>(attempt<T>(std::move(call), std::move(make)));
+}
+
+template <class Call>
+result<void> give(Call call) {
+  return give<void>(std::move(call), [] {});
+}
+
+template <class T>
+result<T> refuse(const char* message) {
+  return unwrap<T>(expected<T>(error(SST_INVALID_ARGUMENT, std::string(message))));
+}
+
+}  // namespace detail
+}  // namespace statestore
+
+#endif

@@ -1,0 +1,120 @@
+// Following keys and finding them.
+#ifndef STATESTORE_OBSERVER_HPP
+#define STATESTORE_OBSERVER_HPP
+
+#include "operation.hpp"
+#include "options.hpp"
+
+namespace statestore {
+
+/// Follows one key over reconnects. What it learns is asked for with `next`, or told to one function with `subscribe`.
+///
+/// Thread: any. The watch at the store ends with the last observer of the key.
+class observer {
+ public:
+  /// Takes a handle over.
+  explicit observer(sst_observer* raw) noexcept : raw_(raw) {}
+
+  /// The next observation; none when the observer has come to its end because its client was closed.
+  ///
+  /// Blocks: until there is one, at most for `timeout` (by default without a limit, 0 not at all). Errors: SST_TIMED_OUT if
+  /// nothing happened, or why the store does not allow the watch any more.
+  result<std::optional<observation>> next(std::optional<milliseconds> timeout = std::nullopt) const {
+    const std::int64_t limit = timeout ? static_cast<std::int64_t>(detail::ms(*timeout)) : -1;
+    sst_observation* raw = nullptr;
+    auto next = detail::attempt<std::optional<observation>>(
+        [&](sst_error** failure) { return sst_observer_next(raw_.get(), limit, &raw, failure); },
+        [&] { return std::optional<observation>(observation(raw)); });
+    if (!next && next.error().status() == SST_CLOSED) next = std::optional<observation>();
+    return detail::unwrap(std::move(next));
+  }
+
+  /// Begins to wait for the next observation. Blocks: no. Errors: SST_QUEUE_FULL, SST_CLOSED; `done` is not called then.
+  result<operation> next_async(completion<observation> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_observer_next_async(raw_.get(), told(std::move(done)), operation, failure);
+    });
+  }
+
+  /// Has a function told every observation, the last time an error: SST_CLOSED, or why the store does not allow the watch any
+  /// more. The observer must not be asked for observations besides; it may be destroyed. Blocks: no.
+  result<subscription> subscribe(completion<observation> function) const {
+    return detail::subscribe([&](sst_subscription** subscription, sst_error** failure) {
+      return sst_observer_subscribe(raw_.get(), told(std::move(function)), subscription, failure);
+    });
+  }
+
+  /// A file descriptor that is readable while `next` may have something: then call `next(0ms)` until it gives SST_TIMED_OUT. Do not
+  /// read it. Owner: the observer, which closes it. Blocks: no.
+  result<int> fd() const {
+    int fd = -1;
+    return detail::give<int>([&](sst_error** failure) { return sst_observer_fd(raw_.get(), &fd, failure); }, [&] { return fd; });
+  }
+
+ private:
+  static sst_on_observation told(completion<observation> function) {
+    return detail::completion<sst_on_observation, observation>(
+        std::move(function), [](const sst_observation* borrowed) { return observation(sst_observation_clone(borrowed)); });
+  }
+
+  detail::owned<sst_observer, sst_observer_free> raw_;
+};
+
+/// The keys that match a pattern. Several threads that ask at the same time get one page, or key, after the other.
+class scan {
+ public:
+  /// Takes a handle over.
+  explicit scan(sst_scan* raw) noexcept : raw_(raw) {}
+
+  /// The next page, which may be empty although others follow; none after the last one. After an error the same page can be asked
+  /// for again. Blocks: until the answer.
+  result<std::optional<std::vector<std::string>>> next_page() const {
+    sst_keys* raw = nullptr;
+    return detail::give<std::optional<std::vector<std::string>>>(
+        [&](sst_error** failure) { return sst_scan_next_page(raw_.get(), &raw, failure); },
+        [&] {
+          const detail::owned<sst_keys, sst_keys_free> keys(raw);
+          return detail::read(keys.get());
+        });
+  }
+
+  /// Begins to ask for the next page. Blocks: no.
+  result<operation> next_page_async(completion<std::optional<std::vector<std::string>>> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_scan_next_page_async(
+          raw_.get(),
+          detail::completion<sst_on_keys, std::optional<std::vector<std::string>>>(
+              std::move(done), [](const sst_keys* keys) { return detail::read(keys); }),
+          operation, failure);
+    });
+  }
+
+  /// The next key; none after the last one. Blocks: until there is one.
+  result<std::optional<std::string>> next() const {
+    sst_bytes* raw = nullptr;
+    return detail::give<std::optional<std::string>>(
+        [&](sst_error** failure) { return sst_scan_next(raw_.get(), &raw, failure); },
+        [&]() -> std::optional<std::string> {
+          const detail::owned<sst_bytes, sst_bytes_free> key(raw);
+          if (!key) return std::nullopt;
+          return bytes_view(sst_bytes_slice(key.get())).str();
+        });
+  }
+
+ private:
+  detail::owned<sst_scan, sst_scan_free> raw_;
+};
+
+/// Whether a pattern of `client::scan` matches a key, without asking a store. Errors: SST_INVALID_ARGUMENT.
+inline result<bool> pattern_matches(bytes_view pattern, bytes_view key) {
+  bool matches = false;
+  return detail::give<bool>(
+      [&](sst_error** failure) {
+        return sst_pattern_matches(pattern.data(), pattern.size(), key.data(), key.size(), &matches, failure);
+      },
+      [&] { return matches; });
+}
+
+}  // namespace statestore
+
+#endif

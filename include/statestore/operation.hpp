@@ -1,0 +1,79 @@
+// What goes on in the background: operations and subscriptions.
+#ifndef STATESTORE_OPERATION_HPP
+#define STATESTORE_OPERATION_HPP
+
+#include <functional>
+
+#include "handle.hpp"
+
+namespace statestore {
+
+/// Called once with the result of an operation, on the thread of the callbacks of the client.
+///
+/// It may call everything of this library, also what blocks, but must not close its own client, nor throw: that ends the program.
+template <class T>
+using completion = std::function<void(expected<T>)>;
+
+/// An operation that an `_async` function began. It goes on when this is destroyed.
+///
+/// Thread: any. Blocks: never.
+class operation {
+ public:
+  /// Takes a handle over.
+  explicit operation(sst_operation* raw) noexcept : raw_(raw) {}
+
+  /// Gives it up: it ends with SST_CANCELLED, or with its result if that comes at this very moment.
+  void cancel() const noexcept { sst_operation_cancel(raw_.get(), nullptr); }
+  /// Whether it has ended, so that its function was called, or is going to be at once.
+  bool has_ended() const noexcept { return sst_operation_has_ended(raw_.get()); }
+
+ private:
+  detail::owned<sst_operation, sst_operation_free> raw_;
+};
+
+/// A function that is called again and again on the thread of the callbacks of the client. The subscription ends when this is
+/// destroyed, unless it was detached.
+///
+/// Thread: any. Blocks: never; a call that runs at the end is not waited for.
+class subscription {
+ public:
+  /// Takes a handle over.
+  explicit subscription(sst_subscription* raw) noexcept : raw_(raw) {}
+  subscription(subscription&&) noexcept = default;
+  subscription& operator=(subscription&& other) noexcept {
+    cancel();
+    raw_ = std::move(other.raw_);
+    return *this;
+  }
+  ~subscription() { cancel(); }
+
+  /// Ends it. The function is destroyed on the thread of the callbacks, after its last call.
+  void cancel() const noexcept {
+    if (raw_) sst_subscription_cancel(raw_.get(), nullptr);
+  }
+  /// Lets it go on until the client is closed or there is nothing more to tell.
+  void detach() noexcept { raw_.reset(); }
+
+ private:
+  detail::owned<sst_subscription, sst_subscription_free> raw_;
+};
+
+namespace detail {
+
+/// Begins an operation; `call` is given where to leave it and an error.
+template <class Call>
+result<operation> begin(Call call) {
+  sst_operation* raw = nullptr;
+  return give<operation>([&](sst_error** failure) { return call(&raw, failure); }, [&] { return operation(raw); });
+}
+
+template <class Call>
+result<subscription> subscribe(Call call) {
+  sst_subscription* raw = nullptr;
+  return give<subscription>([&](sst_error** failure) { return call(&raw, failure); }, [&] { return subscription(raw); });
+}
+
+}  // namespace detail
+}  // namespace statestore
+
+#endif

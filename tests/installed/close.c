@@ -1,0 +1,140 @@
+// Closing: with operations under way, in callbacks, and what comes afterwards.
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void on_entry(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
+  CHECK((error == NULL) == (status == SST_OK) && (entry == NULL || status == SST_OK));
+  latch_call((latch *)context, status, NULL, "");
+}
+
+// The server stands still, so that nothing is answered: each operation ends with the client, exactly once.
+static void with_operations_in_flight(void) {
+  sst_error *error = NULL;
+  const int count = repetitions(1000);
+  sst_client *client = new_client();
+  latch *latches = (latch *)calloc((size_t)count, sizeof *latches);
+  sst_operation **operations = (sst_operation **)calloc((size_t)count, sizeof *operations);
+  int i;
+  CHECK(latches != NULL && operations != NULL);
+  server_stop();
+  for (i = 0; i < count; ++i) {
+    const sst_on_entry callback = {&latches[i], on_entry, latch_drop};
+    latch_init(&latches[i]);
+    EXPECT(SST_OK, sst_get_async(client, TEXT("close"), NULL, callback, &operations[i], &error));
+  }
+  EXPECT(SST_OK, sst_client_close(client, &error));
+  // All callbacks have returned when the client is closed; that they were dropped too is seen by locking.
+  for (i = 0; i < count; ++i) {
+    latch_wait_drops(&latches[i], 1);
+    pthread_mutex_lock(&latches[i].mutex);
+    CHECK(latches[i].calls == 1 && latches[i].drops == 1 && latches[i].status == SST_CLOSED);
+    pthread_mutex_unlock(&latches[i].mutex);
+    CHECK(sst_operation_has_ended(operations[i]));
+    sst_operation_free(operations[i]);
+    latch_destroy(&latches[i]);
+  }
+  server_continue();
+  sst_client_free(client);
+  free(latches);
+  free(operations);
+}
+
+static void used_afterwards(void) {
+  sst_error *error = NULL;
+  sst_client *client = new_client();
+  sst_entry *entry = NULL;
+  sst_observer *observer = NULL;
+  sst_guard *guard = NULL;
+  sst_state state = SST_STATE_UNKNOWN;
+  latch done;
+  const sst_on_entry callback = {&done, on_entry, latch_drop};
+  latch_init(&done);
+  EXPECT(SST_OK, sst_client_close(client, &error));
+  EXPECT(SST_OK, sst_client_close(client, &error));
+  EXPECT(SST_CLOSED, sst_get(client, TEXT("key"), NULL, &entry, &error));
+  EXPECT(SST_CLOSED, sst_set(client, TEXT("key"), TEXT("x"), NULL, NULL, NULL, &error));
+  EXPECT(SST_CLOSED, sst_observe(client, TEXT("key"), NULL, &observer, &error));
+  EXPECT(SST_CLOSED, sst_lock(client, TEXT("key"), NULL, &guard, &error));
+  EXPECT(SST_OK, sst_client_state(client, &state, &error));
+  CHECK(state == SST_ENDED && entry == NULL && observer == NULL && guard == NULL);
+  // Whether a client that is closed still takes operations over or refuses them: either way it ends once.
+  if (sst_get_async(client, TEXT("key"), NULL, callback, NULL, NULL) == SST_OK) {
+    latch_wait_drops(&done, 1);
+    CHECK(done.calls == 1 && done.status == SST_CLOSED);
+  }
+  CHECK(done.drops == 1);
+  sst_client_free(client);
+  latch_destroy(&done);
+}
+
+typedef struct closing {
+  latch latch;
+  latch closed;
+  sst_client *client;
+} closing;
+
+static void on_closed(void *context, sst_status status, const sst_error *error) {
+  (void)error;
+  latch_call((latch *)context, status, NULL, "");
+}
+
+static void on_entry_close(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
+  closing *closing_ = (closing *)context;
+  const sst_on_done closed = {&closing_->closed, on_closed, latch_drop};
+  sst_entry *own = NULL;
+  sst_client *client;
+  (void)error, (void)entry;
+  pthread_mutex_lock(&closing_->latch.mutex);
+  client = closing_->client;
+  pthread_mutex_unlock(&closing_->latch.mutex);
+  CHECK(status == SST_OK);
+  // Blocking calls are allowed here, closing the client is not; beginning to close it is.
+  CHECK(sst_get(client, TEXT("key"), NULL, &own, NULL) == SST_OK);
+  CHECK(sst_client_close(client, NULL) == SST_WRONG_THREAD);
+  CHECK(sst_get(client, TEXT("key"), NULL, &own, NULL) == SST_OK);
+  CHECK(sst_client_close_async(client, closed, NULL, NULL) == SST_OK);
+  latch_call(&closing_->latch, status, NULL, "");
+}
+
+static void drop_closing(void *context) { latch_drop(&((closing *)context)->latch); }
+
+static void in_a_callback(void) {
+  sst_error *error = NULL;
+  closing closing_;
+  const sst_on_entry callback = {&closing_, on_entry_close, drop_closing};
+  latch_init(&closing_.latch);
+  latch_init(&closing_.closed);
+  pthread_mutex_lock(&closing_.latch.mutex);
+  closing_.client = new_client();
+  pthread_mutex_unlock(&closing_.latch.mutex);
+  EXPECT(SST_OK, sst_get_async(closing_.client, TEXT("key"), NULL, callback, NULL, &error));
+  latch_wait_drops(&closing_.latch, 1);
+  latch_wait_drops(&closing_.closed, 1);
+  CHECK(closing_.closed.calls == 1 && closing_.closed.status == SST_OK);
+  EXPECT(SST_OK, sst_client_close(closing_.client, &error));
+  sst_client_free(closing_.client);
+  latch_destroy(&closing_.latch);
+  latch_destroy(&closing_.closed);
+}
+
+// Each thread of the library ends with its last client, and comes back with the next one.
+static void again_and_again(void) {
+  sst_error *error = NULL;
+  sst_entry *entry = NULL;
+  const int count = repetitions(20);
+  int i;
+  for (i = 0; i < count; ++i) {
+    sst_client *client = new_client();
+    EXPECT(SST_OK, sst_get(client, TEXT("key"), NULL, &entry, &error));
+    end_client(client);
+  }
+}
+
+void suite_close(void) {
+  with_operations_in_flight();
+  used_afterwards();
+  in_a_callback();
+  again_and_again();
+}

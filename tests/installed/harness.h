@@ -1,0 +1,77 @@
+// What the tests in C share: a server of their own, checks, latches. Compiled as C99, C11 and C++17.
+#ifndef HARNESS_H
+#define HARNESS_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <pthread.h>
+#include <statestore.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+// Ends the process unless the condition holds.
+#define CHECK(condition) check(__FILE__, __LINE__, #condition, (condition))
+
+// Makes a call that leaves its error in a local variable `error`, and ends the process unless it gives this status. An error object
+// must be there exactly if it failed; it is freed.
+#define EXPECT(expected, call) expect(__FILE__, __LINE__, #call, (expected), (call), &error)
+
+// A text as pointer and length.
+#define TEXT(text) (text), (sizeof(text) - 1)
+
+void check(const char *file, int line, const char *condition, bool holds);
+void expect(const char *file, int line, const char *call, sst_status expected, sst_status status, sst_error **error);
+bool holds(sst_slice slice, const char *text);
+
+// The server of this process, started when it is first asked for and ended with the process.
+const char *server_url(void);
+// Lets the server stand still, and go on. Nothing is answered meanwhile.
+void server_stop(void);
+void server_continue(void);
+sst_client *new_client(void);
+void end_client(sst_client *client);
+
+// How many of `count` repetitions to make: fewer under tools that slow everything down (STATESTORE_TEST_DIVISOR).
+int repetitions(int count);
+uint64_t now_ms(void);
+
+// Counts what happened on other threads. Everything behind it may be read after latch_wait().
+typedef struct latch {
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
+  int calls;
+  int drops;
+  sst_status status;
+  int failures;
+  void *handle;
+  char text[128];
+} latch;
+
+void latch_init(latch *latch);
+void latch_destroy(latch *latch);
+// Waits until the context was dropped this often, which it is after the last call; ends the process after a minute.
+void latch_wait_drops(latch *latch, int drops);
+void latch_wait_calls(latch *latch, int calls);
+// To be called in callbacks.
+void latch_call(latch *latch, sst_status status, void *handle, const char *text);
+void latch_drop(void *latch);
+
+// The suites.
+void suite_values(void);
+void suite_async(void);
+void suite_locks(void);
+void suite_observers(void);
+void suite_handles(void);
+void suite_arguments(void);
+void suite_close(void);
+void suite_fork(void);
+void suite_panic(void);
+void suite_threads(void);
+void suite_vectors(void);
+void suite_log(void);
+
+#endif
