@@ -657,7 +657,7 @@ typedef struct sst_changer {
     void *context;
     // Gives an sst_change; not NULL. `old` is what the key holds, borrowed for the call, NULL if it is absent. For
     // SST_STORE, `*value` is set to the new value, made with sst_bytes_new(), which the library takes over; it is NULL
-    // before.
+    // before, and NULL afterwards is no change.
     uint32_t (*call)(void *context,
                      const struct sst_entry *old,
                      struct sst_bytes **value);

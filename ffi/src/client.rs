@@ -139,6 +139,7 @@ pub unsafe extern "C" fn sst_connect_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::status(error, || {
         // SAFETY: the header asks for a text, and for a struct with its size.
@@ -204,6 +205,7 @@ pub extern "C" fn sst_client_close_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,
@@ -237,6 +239,7 @@ pub extern "C" fn sst_client_id(
     id: Option<&mut MaybeUninit<*mut sst_bytes>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let id = output::failed(id);
     boundary::with_client(
         error,
         || get(client),

@@ -7,6 +7,7 @@ use crate::error::sst_error;
 use crate::hlc::sst_hlc;
 use crate::input;
 use crate::operation::{begin, sst_operation, wait};
+use crate::output;
 use crate::status::sst_status;
 use crate::update::{self, Results, sst_on_update, sst_update_options, sst_update_result};
 use bytes::Bytes;
@@ -107,6 +108,7 @@ pub unsafe extern "C" fn sst_compare_and_set_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,

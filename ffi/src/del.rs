@@ -6,6 +6,7 @@ use crate::error::{self, sst_error};
 use crate::hlc::{self, sst_hlc};
 use crate::input::{self, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
+use crate::output;
 use crate::set;
 use crate::status::sst_status;
 use bytes::Bytes;
@@ -174,6 +175,7 @@ pub unsafe extern "C" fn sst_del_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,

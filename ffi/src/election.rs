@@ -48,6 +48,7 @@ pub unsafe extern "C" fn sst_election_new(
     election: Option<&mut MaybeUninit<*mut sst_election>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let election = output::failed(election);
     boundary::with_client(
         error,
         || client::get(client),
@@ -85,6 +86,7 @@ pub unsafe extern "C" fn sst_election_campaign(
     guard: Option<&mut MaybeUninit<*mut sst_guard>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let guard = output::failed(guard);
     boundary::with_client(
         error,
         || client_of(election),
@@ -113,6 +115,7 @@ pub unsafe extern "C" fn sst_election_campaign_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,
@@ -179,6 +182,7 @@ pub unsafe extern "C" fn sst_guard_proclaim_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,
@@ -209,6 +213,7 @@ pub extern "C" fn sst_election_leader(
     leader: Option<&mut MaybeUninit<*mut sst_leader>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let leader = output::failed(leader);
     boundary::with_client(
         error,
         || client_of(election),
@@ -233,6 +238,7 @@ pub extern "C" fn sst_election_leader_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,
@@ -265,6 +271,7 @@ pub extern "C" fn sst_election_observe(
     subscription: Option<&mut MaybeUninit<*mut sst_subscription>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let subscription = output::failed(subscription);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,

@@ -6,7 +6,7 @@ use crate::entry::{self, Stored, sst_entry};
 use crate::error::{self, sst_error};
 use crate::input::{self, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
-use crate::output::Out;
+use crate::output::{self, Out};
 use crate::status::sst_status;
 use bytes::Bytes;
 use statestore_core::{Error, GetOptions};
@@ -75,6 +75,7 @@ pub unsafe extern "C" fn sst_get(
     entry: Option<&mut MaybeUninit<*mut sst_entry>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let entry = output::failed(entry);
     boundary::with_client(
         error,
         || client::get(client),
@@ -107,6 +108,7 @@ pub unsafe extern "C" fn sst_get_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,

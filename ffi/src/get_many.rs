@@ -9,7 +9,7 @@ use crate::get::{self, sst_get_options};
 use crate::handle;
 use crate::input;
 use crate::operation::{begin, sst_operation, wait};
-use crate::output::Out;
+use crate::output::{self, Out};
 use crate::status::sst_status;
 use bytes::Bytes;
 use statestore_core::Error;
@@ -65,6 +65,7 @@ pub unsafe extern "C" fn sst_get_many(
     entries: Option<&mut MaybeUninit<*mut sst_entries>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let entries = output::failed(entries);
     boundary::with_client(
         error,
         || client::get(client),
@@ -94,6 +95,7 @@ pub unsafe extern "C" fn sst_get_many_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,

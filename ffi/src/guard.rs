@@ -7,7 +7,7 @@ use crate::error::{self, sst_error};
 use crate::handle::{self, object};
 use crate::hlc::{Timestamp, sst_hlc};
 use crate::operation::{begin, sst_operation, wait, wait_for};
-use crate::output::Out;
+use crate::output::{self, Out};
 use crate::release::{self, sst_on_release, sst_release};
 use crate::status::sst_status;
 use statestore_core::Error;
@@ -205,6 +205,7 @@ pub extern "C" fn sst_guard_lost_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,
@@ -261,6 +262,7 @@ pub extern "C" fn sst_guard_renew_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,
@@ -324,6 +326,7 @@ pub extern "C" fn sst_guard_release_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,
@@ -371,6 +374,7 @@ pub extern "C" fn sst_guard_leave_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,

@@ -7,6 +7,7 @@ use crate::guard::{self, sst_guard};
 use crate::hlc::sst_hlc;
 use crate::input;
 use crate::operation::{begin, sst_operation, wait};
+use crate::output;
 use crate::set::{self, sst_on_set, sst_set_options, sst_set_result};
 use crate::status::sst_status;
 use bytes::Bytes;
@@ -74,6 +75,7 @@ pub unsafe extern "C" fn sst_guard_set_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,
@@ -140,6 +142,7 @@ pub unsafe extern "C" fn sst_guard_del_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,
@@ -210,6 +213,7 @@ pub unsafe extern "C" fn sst_guard_vdel_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,

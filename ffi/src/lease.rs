@@ -126,6 +126,7 @@ pub unsafe extern "C" fn sst_lease_new(
     lease: Option<&mut MaybeUninit<*mut sst_lease>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let lease = output::failed(lease);
     boundary::with_client(
         error,
         || client::get(client),
@@ -163,6 +164,8 @@ pub extern "C" fn sst_lease_acquire(
     holding: Option<&mut MaybeUninit<*mut sst_holding>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let guard = output::failed(guard);
+    let holding = output::failed(holding);
     boundary::with_client(
         error,
         || client_of(lease),
@@ -190,6 +193,7 @@ pub extern "C" fn sst_lease_acquire_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,
@@ -271,6 +275,7 @@ pub extern "C" fn sst_lease_release_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,
@@ -300,6 +305,7 @@ pub extern "C" fn sst_lease_holder(
     holding: Option<&mut MaybeUninit<*mut sst_holding>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let holding = output::failed(holding);
     boundary::with_client(
         error,
         || client_of(lease),
@@ -324,6 +330,7 @@ pub extern "C" fn sst_lease_holder_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,
@@ -356,6 +363,7 @@ pub extern "C" fn sst_lease_observe(
     subscription: Option<&mut MaybeUninit<*mut sst_subscription>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let subscription = output::failed(subscription);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,

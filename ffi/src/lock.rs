@@ -7,7 +7,7 @@ use crate::guard::{self, Guarded, sst_guard, sst_on_guard};
 use crate::input::{self, sized};
 use crate::lease::{self, sst_lease_options};
 use crate::operation::{begin, sst_operation, wait};
-use crate::output::Out;
+use crate::output::{self, Out};
 use crate::status::sst_status;
 use bytes::Bytes;
 use statestore_core::{Error, LockOptions};
@@ -60,6 +60,7 @@ pub unsafe extern "C" fn sst_lock(
     guard: Option<&mut MaybeUninit<*mut sst_guard>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let guard = output::failed(guard);
     boundary::with_client(
         error,
         || client::get(client),
@@ -94,6 +95,7 @@ pub unsafe extern "C" fn sst_lock_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,

@@ -182,6 +182,7 @@ pub unsafe extern "C" fn sst_observe(
     observer: Option<&mut MaybeUninit<*mut sst_observer>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let observer = output::failed(observer);
     boundary::with_client(
         error,
         || client::get(client),
@@ -212,6 +213,7 @@ pub unsafe extern "C" fn sst_observe_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,
@@ -267,6 +269,7 @@ pub extern "C" fn sst_observer_next(
     observation: Option<&mut MaybeUninit<*mut sst_observation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let observation = output::failed(observation);
     const ACTION: &str = "waiting for an observation";
     boundary::with_client(
         error,
@@ -298,6 +301,7 @@ pub extern "C" fn sst_observer_next_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,
@@ -332,6 +336,7 @@ pub extern "C" fn sst_observer_subscribe(
     subscription: Option<&mut MaybeUninit<*mut sst_subscription>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let subscription = output::failed(subscription);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,

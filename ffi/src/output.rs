@@ -1,9 +1,31 @@
 //! What an export gives: handles and values, through pointers of the caller.
 use crate::handle::{self, Object};
 use crate::input;
+use crate::state::sst_state;
 use statestore_core::Error;
 use std::mem::MaybeUninit;
 use std::ptr;
+
+/// What a caller finds in the place of a result after a failure.
+pub(crate) trait Failed {
+    const FAILED: Self;
+}
+
+impl<T> Failed for *mut T {
+    const FAILED: Self = ptr::null_mut();
+}
+
+impl Failed for sst_state {
+    const FAILED: Self = Self::SST_STATE_UNKNOWN;
+}
+
+/// The place of a result, which says from now on that the call failed: it may do so before it looks at its results.
+pub(crate) fn failed<T: Failed>(to: Option<&mut MaybeUninit<T>>) -> Option<&mut MaybeUninit<T>> {
+    to.map(|to| {
+        to.write(T::FAILED);
+        to
+    })
+}
 
 /// Where a handle goes. It is NULL until there is one, so that it is NULL after a failure.
 pub(crate) struct Out<'a, T: Object>(&'a mut *mut T::Opaque);

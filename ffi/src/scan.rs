@@ -7,7 +7,7 @@ use crate::error::{self, sst_error};
 use crate::handle::{self, object};
 use crate::input::{self, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
-use crate::output::Out;
+use crate::output::{self, Out};
 use crate::status::sst_status;
 use bytes::Bytes;
 use statestore_core::{Error, ScanOptions};
@@ -104,6 +104,7 @@ pub unsafe extern "C" fn sst_scan_new(
     scan: Option<&mut MaybeUninit<*mut sst_scan>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let scan = output::failed(scan);
     boundary::with_client(
         error,
         || client::get(client),
@@ -143,6 +144,7 @@ pub extern "C" fn sst_scan_next_page(
     keys: Option<&mut MaybeUninit<*mut sst_keys>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let keys = output::failed(keys);
     boundary::with_client(
         error,
         || client_of(scan),
@@ -173,6 +175,7 @@ pub extern "C" fn sst_scan_next_page_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,
@@ -214,6 +217,7 @@ pub extern "C" fn sst_scan_next(
     key: Option<&mut MaybeUninit<*mut sst_bytes>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let key = output::failed(key);
     boundary::with_client(
         error,
         || client_of(scan),
@@ -244,6 +248,7 @@ pub extern "C" fn sst_scan_next_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,

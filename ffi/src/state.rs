@@ -71,6 +71,7 @@ pub extern "C" fn sst_client_state(
     state: Option<&mut MaybeUninit<sst_state>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let state = output::failed(state);
     boundary::with_client(
         error,
         || client::get(client),
@@ -99,6 +100,7 @@ pub extern "C" fn sst_client_on_state(
     subscription: Option<&mut MaybeUninit<*mut sst_subscription>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let subscription = output::failed(subscription);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,

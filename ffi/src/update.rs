@@ -79,7 +79,7 @@ pub struct sst_changer {
     pub context: *mut c_void,
     /// Gives an sst_change; not NULL. `old` is what the key holds, borrowed for the call, NULL if it is absent. For
     /// SST_STORE, `*value` is set to the new value, made with sst_bytes_new(), which the library takes over; it is NULL
-    /// before.
+    /// before, and NULL afterwards is no change.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -279,6 +279,7 @@ pub unsafe extern "C" fn sst_update(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let results = Results::new(result, version);
+    let is_missing = changer.call.is_none();
     let changer = Changer::new(Callback::new(changer));
     let status = boundary::with_client(
         error,
@@ -287,6 +288,9 @@ pub unsafe extern "C" fn sst_update(
             // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
             let (key, options) =
                 unsafe { (input::bytes(key, key_len, "key")?, self::options(options)?) };
+            if is_missing {
+                return Err(input::null("changer.call"));
+            }
             let update = update(client, key, options, &changer)?;
             results.give(&wait(client, "updating", update)?)
         },
@@ -312,7 +316,9 @@ pub unsafe extern "C" fn sst_update_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
+    let is_missing = changer.call.is_none();
     let changer = Changer::new(Callback::new(changer));
     let status = boundary::with_client(
         error,
@@ -321,6 +327,9 @@ pub unsafe extern "C" fn sst_update_async(
             // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
             let (key, options) =
                 unsafe { (input::bytes(key, key_len, "key")?, self::options(options)?) };
+            if is_missing {
+                return Err(input::null("changer.call"));
+            }
             let update = update(client, key, options, &changer)?;
             let ended = Arc::clone(&changer);
             begin(

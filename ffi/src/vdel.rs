@@ -6,6 +6,7 @@ use crate::del::{self, Results, sst_del_options, sst_del_result, sst_on_del};
 use crate::error::sst_error;
 use crate::input;
 use crate::operation::{begin, sst_operation, wait};
+use crate::output;
 use crate::status::sst_status;
 use bytes::Bytes;
 use std::ffi::c_void;
@@ -66,6 +67,7 @@ pub unsafe extern "C" fn sst_vdel_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
+    let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(
         error,
