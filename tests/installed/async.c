@@ -190,15 +190,22 @@ static void refused_and_empty(void) {
   const sst_on_client client_callback = {&done, on_client, latch_drop};
   const sst_on_observer no_observer = {&done, NULL, latch_drop};
   latch_init(&done);
-  EXPECT(SST_INVALID_ARGUMENT, sst_get_async(client, "", 0, NULL, callback, &operation, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_get_async(client, NULL, 3, NULL, callback, &operation, &error));
   CHECK(operation == NULL && done.calls == 0 && done.drops == 1);
   EXPECT(SST_INVALID_ARGUMENT, sst_get_async(NULL, TEXT("key"), NULL, callback, &operation, &error));
   CHECK(operation == NULL && done.calls == 0 && done.drops == 2);
   EXPECT(SST_INVALID_SETTINGS, sst_connect_async("mqtt://", NULL, client_callback, NULL, &error));
   CHECK(done.calls == 0 && done.drops == 3);
+  // What is found out by the client itself is told as every other result.
+  EXPECT(SST_OK, sst_get_async(client, NULL, 0, NULL, callback, NULL, &error));
+  latch_wait_drops(&done, 4);
+  CHECK(done.calls == 1 && done.status == SST_INVALID_ARGUMENT);
+  EXPECT(SST_OK, sst_connect_async("mqtt://127.0.0.1:1", NULL, client_callback, NULL, &error));
+  latch_wait_drops(&done, 5);
+  CHECK(done.calls == 2 && done.status == SST_UNREACHABLE);
   EXPECT(SST_OK, sst_get_async(client, TEXT("key"), NULL, empty, NULL, &error));
   EXPECT(SST_OK, sst_observe_async(client, TEXT("async/nobody"), NULL, no_observer, NULL, &error));
-  latch_wait_drops(&done, 4);
+  latch_wait_drops(&done, 6);
   EXPECT(SST_OK, sst_get(client, TEXT("key"), NULL, &entry, &error));
   end_client(client);
   latch_destroy(&done);

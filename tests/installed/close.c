@@ -70,7 +70,7 @@ static void used_afterwards(void) {
 }
 
 typedef struct closing {
-  latch latch;
+  latch told;
   latch closed;
   sst_client *client;
 } closing;
@@ -86,36 +86,36 @@ static void on_entry_close(void *context, sst_status status, const sst_error *er
   sst_entry *own = NULL;
   sst_client *client;
   (void)error, (void)entry;
-  pthread_mutex_lock(&closing_->latch.mutex);
+  pthread_mutex_lock(&closing_->told.mutex);
   client = closing_->client;
-  pthread_mutex_unlock(&closing_->latch.mutex);
+  pthread_mutex_unlock(&closing_->told.mutex);
   CHECK(status == SST_OK);
   // Blocking calls are allowed here, closing the client is not; beginning to close it is.
   CHECK(sst_get(client, TEXT("key"), NULL, &own, NULL) == SST_OK);
   CHECK(sst_client_close(client, NULL) == SST_WRONG_THREAD);
   CHECK(sst_get(client, TEXT("key"), NULL, &own, NULL) == SST_OK);
   CHECK(sst_client_close_async(client, closed, NULL, NULL) == SST_OK);
-  latch_call(&closing_->latch, status, NULL, "");
+  latch_call(&closing_->told, status, NULL, "");
 }
 
-static void drop_closing(void *context) { latch_drop(&((closing *)context)->latch); }
+static void drop_closing(void *context) { latch_drop(&((closing *)context)->told); }
 
 static void in_a_callback(void) {
   sst_error *error = NULL;
   closing closing_;
   const sst_on_entry callback = {&closing_, on_entry_close, drop_closing};
-  latch_init(&closing_.latch);
+  latch_init(&closing_.told);
   latch_init(&closing_.closed);
-  pthread_mutex_lock(&closing_.latch.mutex);
+  pthread_mutex_lock(&closing_.told.mutex);
   closing_.client = new_client();
-  pthread_mutex_unlock(&closing_.latch.mutex);
+  pthread_mutex_unlock(&closing_.told.mutex);
   EXPECT(SST_OK, sst_get_async(closing_.client, TEXT("key"), NULL, callback, NULL, &error));
-  latch_wait_drops(&closing_.latch, 1);
+  latch_wait_drops(&closing_.told, 1);
   latch_wait_drops(&closing_.closed, 1);
   CHECK(closing_.closed.calls == 1 && closing_.closed.status == SST_OK);
   EXPECT(SST_OK, sst_client_close(closing_.client, &error));
   sst_client_free(closing_.client);
-  latch_destroy(&closing_.latch);
+  latch_destroy(&closing_.told);
   latch_destroy(&closing_.closed);
 }
 

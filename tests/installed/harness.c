@@ -12,6 +12,7 @@
 
 static pid_t server = 0;
 static char url[128];
+static bool is_registered = false;
 
 void check(const char *file, int line, const char *condition, bool holds) {
   if (!holds) {
@@ -39,7 +40,7 @@ bool holds(sst_slice slice, const char *text) {
   return slice.len == strlen(text) && (slice.len == 0 || memcmp(slice.data, text, slice.len) == 0);
 }
 
-static void end_server(void) {
+void server_end(void) {
   if (server > 0) {
     kill(server, SIGKILL);
     waitpid(server, NULL, 0);
@@ -64,10 +65,13 @@ static void start_server(void) {
     dup2(out[1], 1);
     close(out[0]);
     close(out[1]);
-    execl(binary, binary, "--listen", "tcp://127.0.0.1:0", "--storage", "memory", (char *)NULL);
+    execl(binary, binary, "--listen", "tcp://127.0.0.1:0", "--storage", "memory", "--log", "warn", (char *)NULL);
     _exit(127);
   }
-  atexit(end_server);
+  if (!is_registered) {
+    atexit(server_end);
+    is_registered = true;
+  }
   close(out[1]);
   while (len + 1 < sizeof line) {
     ssize_t got = read(out[0], line + len, 1);

@@ -29,6 +29,8 @@ bool holds(sst_slice slice, const char *text);
 
 // The server of this process, started when it is first asked for and ended with the process.
 const char *server_url(void);
+// Ends the server; the next one that is asked for is another one, and empty.
+void server_end(void);
 // Lets the server stand still, and go on. Nothing is answered meanwhile.
 void server_stop(void);
 void server_continue(void);

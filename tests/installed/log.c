@@ -5,9 +5,11 @@
 #include <string.h>
 
 static void on_state(void *context, sst_status status, const sst_error *reason, sst_state state) {
-  latch *seen = (latch *)context;
-  (void)reason;
-  latch_call(seen, status, NULL, state == SST_CONNECTED ? "connected" : state == SST_ENDED ? "ended" : "other");
+  CHECK((reason != NULL) == (status != SST_OK));
+  latch_call((latch *)context, status, NULL, state == SST_CONNECTED      ? "connected"
+                                 : state == SST_RECONNECTING ? "reconnecting"
+                                 : state == SST_ENDED        ? "ended"
+                                                             : "other");
 }
 
 static void on_log(void *context, sst_level level, const char *target, const char *message) {
@@ -33,6 +35,11 @@ void suite_log(void) {
   latch_wait_calls(&states, 1);
   CHECK(strcmp(states.text, "connected") == 0);
   EXPECT(SST_OK, sst_set(client, TEXT("secret-key"), TEXT("secret-value"), NULL, NULL, NULL, &error));
+  // A lost connection is worth a record.
+  server_end();
+  latch_wait_calls(&states, 2);
+  CHECK(strcmp(states.text, "reconnecting") == 0 && states.status != SST_OK);
+  latch_wait_calls(&records, 1);
   EXPECT(SST_OK, sst_client_close(client, &error));
   latch_wait_drops(&states, 1);
   CHECK(strcmp(states.text, "ended") == 0);

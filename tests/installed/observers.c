@@ -51,7 +51,7 @@ static void by_waiting(sst_client *client) {
 }
 
 typedef struct seen {
-  latch latch;
+  latch told;
   sst_subscription *subscription;
   int cancel_after;
 } seen;
@@ -64,15 +64,15 @@ static void on_observation(void *context, sst_status status, const sst_error *er
   int calls;
   CHECK((observation != NULL) == (status == SST_OK) && (error == NULL) == (status == SST_OK));
   snprintf(text, sizeof text, "%.*s", (int)value.len, value.len > 0 ? (const char *)value.data : "");
-  latch_call(&seen_->latch, status, NULL, text);
-  pthread_mutex_lock(&seen_->latch.mutex);
+  latch_call(&seen_->told, status, NULL, text);
+  pthread_mutex_lock(&seen_->told.mutex);
   subscription = seen_->subscription;
-  calls = seen_->latch.calls;
-  pthread_mutex_unlock(&seen_->latch.mutex);
+  calls = seen_->told.calls;
+  pthread_mutex_unlock(&seen_->told.mutex);
   if (calls == seen_->cancel_after) CHECK(sst_subscription_cancel(subscription, NULL) == SST_OK);
 }
 
-static void on_drop(void *context) { latch_drop(&((seen *)context)->latch); }
+static void on_drop(void *context) { latch_drop(&((seen *)context)->told); }
 
 static void by_callback(sst_client *client) {
   sst_error *error = NULL;
@@ -82,23 +82,23 @@ static void by_callback(sst_client *client) {
   seen seen_;
   sst_on_observation callback = {&seen_, on_observation, on_drop};
   int i;
-  latch_init(&seen_.latch);
+  latch_init(&seen_.told);
   EXPECT(SST_OK, sst_observe(client, TEXT("told"), &all, &observer, &error));
   // The callback waits for the mutex, so that it finds the subscription.
-  pthread_mutex_lock(&seen_.latch.mutex);
+  pthread_mutex_lock(&seen_.told.mutex);
   seen_.cancel_after = 3;
   EXPECT(SST_OK, sst_observer_subscribe(observer, callback, &subscription, &error));
   seen_.subscription = subscription;
-  pthread_mutex_unlock(&seen_.latch.mutex);
+  pthread_mutex_unlock(&seen_.told.mutex);
   sst_observer_free(observer);
   for (i = 0; i < 5; ++i) {
     char value[2] = {(char)('a' + i), '\0'};
     set(client, "told", value);
   }
-  latch_wait_drops(&seen_.latch, 1);
-  CHECK(seen_.latch.calls == 3 && strcmp(seen_.latch.text, "c") == 0);
+  latch_wait_drops(&seen_.told, 1);
+  CHECK(seen_.told.calls == 3 && strcmp(seen_.told.text, "c") == 0);
   sst_subscription_free(subscription);
-  latch_destroy(&seen_.latch);
+  latch_destroy(&seen_.told);
 }
 
 // A subscription that nobody cancels is told the end, once, when the client is closed.
@@ -109,7 +109,7 @@ static void until_the_end(void) {
   sst_observation *observation = NULL;
   seen seen_;
   sst_on_observation callback = {&seen_, on_observation, on_drop};
-  latch_init(&seen_.latch);
+  latch_init(&seen_.told);
   seen_.cancel_after = -1;
   seen_.subscription = NULL;
   EXPECT(SST_OK, sst_observe(client, TEXT("told"), NULL, &observer, &error));
@@ -117,8 +117,8 @@ static void until_the_end(void) {
   EXPECT(SST_OK, sst_observer_subscribe(observer, callback, NULL, &error));
   set(client, "told", "last");
   EXPECT(SST_OK, sst_client_close(client, &error));
-  latch_wait_drops(&seen_.latch, 1);
-  CHECK(seen_.latch.status == SST_CLOSED && seen_.latch.failures == 1);
+  latch_wait_drops(&seen_.told, 1);
+  CHECK(seen_.told.status == SST_CLOSED && seen_.told.failures == 1);
   EXPECT(SST_OK, sst_observer_next(asked, -1, &observation, &error));
   CHECK(holds(sst_observation_value(observation), "last"));
   sst_observation_free(observation);
@@ -127,7 +127,7 @@ static void until_the_end(void) {
   sst_observer_free(observer);
   sst_observer_free(asked);
   sst_client_free(client);
-  latch_destroy(&seen_.latch);
+  latch_destroy(&seen_.told);
 }
 
 static void by_descriptor(sst_client *client) {

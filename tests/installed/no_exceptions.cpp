@@ -1,0 +1,24 @@
+// The C++ face without exceptions: every call gives an `expected`. Compiled with -fno-exceptions.
+#include <statestore.hpp>
+
+#include "harness.h"
+
+int main() {
+  statestore::expected<statestore::client> client = statestore::client::connect(server_url());
+  CHECK(client.has_value());
+  CHECK(statestore::client::connect("nonsense").error().status() == SST_INVALID_SETTINGS);
+  CHECK(client->set("key", "value")->applied);
+  const auto entry = client->get("key");
+  CHECK(entry && *entry && (*entry)->value() == "value");
+  CHECK(client->get("").error().status() == SST_INVALID_ARGUMENT);
+  const auto updated = client->update("updated", [](const statestore::entry*) { return std::optional<std::string>("x"); });
+  CHECK(updated && updated->applied);
+  const auto worked = client->with_lock("door", [](const statestore::guard& guard) { return guard.is_valid(); });
+  CHECK(worked && *worked);
+  CHECK(client->with_lock("door", [](const statestore::guard& guard) { (void)guard.leave(); }).error().status() == SST_LOCK_LOST);
+  auto observer = client->observe("key");
+  CHECK(observer && observer->next(std::chrono::milliseconds(0)).error().status() == SST_TIMED_OUT);
+  CHECK(client->close().has_value());
+  const auto next = observer->next();
+  CHECK(next && !*next);
+}

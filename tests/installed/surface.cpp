@@ -1,0 +1,246 @@
+// The C++ face: what it adds to the C interface. Calls with their results are played by scenarios.cpp.
+#include <array>
+#include <future>
+#include <iostream>
+#include <list>
+#include <sstream>
+#include <statestore.hpp>
+#include <type_traits>
+
+#include "harness.h"
+
+using statestore::bytes_view;
+using statestore::expected;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Who owns can be moved and not copied; values can be copied.
+template <class Owner>
+constexpr bool owns = std::is_move_constructible_v<Owner> && std::is_move_assignable_v<Owner> && !std::is_copy_constructible_v<Owner> &&
+                      !std::is_copy_assignable_v<Owner>;
+static_assert(owns<statestore::client> && owns<statestore::entry> && owns<statestore::observer> && owns<statestore::observation>);
+static_assert(owns<statestore::scan> && owns<statestore::lease> && owns<statestore::guard> && owns<statestore::election>);
+static_assert(owns<statestore::leadership> && owns<statestore::operation> && owns<statestore::subscription>);
+static_assert(std::is_copy_constructible_v<statestore::hlc> && std::is_copy_assignable_v<statestore::error>);
+
+template <class Call>
+sst_status status_of(Call call) {
+  try {
+    call();
+  } catch (const statestore::error& error) {
+    CHECK(std::string(error.what()).size() > 10);
+    return error.status();
+  }
+  return SST_OK;
+}
+
+/// Waits for the result of an operation.
+template <class T, class Begin>
+expected<T> wait_for(Begin begin) {
+  auto promise = std::make_shared<std::promise<expected<T>>>();
+  auto future = promise->get_future();
+  const statestore::operation operation = begin([promise](expected<T> result) { promise->set_value(std::move(result)); });
+  return future.get();
+}
+
+void views() {
+  const std::string text("a\0b", 3);
+  CHECK(bytes_view(text).size() == 3 && bytes_view("a\0b").size() == 1 && bytes_view(text)[2] == 'b');
+  CHECK(bytes_view(std::vector<std::byte>(4)).size() == 4 && bytes_view(std::array<char, 2>{'x', 'y'}) == "xy");
+  CHECK(bytes_view(std::string_view("xy")) == "xy" && bytes_view().empty() && bytes_view(nullptr, 0).str().empty());
+  CHECK(bytes_view("xy") != "x");
+  static_assert(!std::is_constructible_v<bytes_view, std::vector<int>> && !std::is_constructible_v<bytes_view, std::list<char>>);
+}
+
+void versions() {
+  const auto one = statestore::hlc::parse("1696374425000:1:a"), two = statestore::hlc::parse("1696374425000:2:a");
+  statestore::hlc copy = one;
+  CHECK(copy == one && copy != two && one < two && two > one && one <= copy && two >= one);
+  copy = two;
+  CHECK(copy == two && copy.counter() == 2 && copy.wall_ms() == 1696374425000u);
+  const statestore::hlc& same = copy;
+  copy = same;
+  std::ostringstream out;
+  out << copy;
+  CHECK(out.str() == "001696374425000:00002:a" && copy.text() == out.str());
+  CHECK(status_of([] { statestore::hlc::parse("nothing"); }) == SST_INVALID_ARGUMENT);
+}
+
+void errors(statestore::client& client) {
+  CHECK(status_of([] { statestore::client::connect("mqtt://127.0.0.1:1"); }) == SST_UNREACHABLE);
+  CHECK(status_of([] { statestore::client::connect("nonsense"); }) == SST_INVALID_SETTINGS);
+  CHECK(status_of([&] { client.get(""); }) == SST_INVALID_ARGUMENT);
+  statestore::set_options never;
+  never.expires_in = 0ms;
+  CHECK(status_of([&] { client.set("key", "value", never); }) == SST_INVALID_ARGUMENT);
+  CHECK(status_of([&] { client.set_async("key", "value", nullptr, never); }) == SST_INVALID_ARGUMENT);
+  try {
+    client.get("");
+  } catch (const std::exception& error) {
+    CHECK(dynamic_cast<const statestore::error*>(&error) != nullptr);
+    const statestore::error copy = dynamic_cast<const statestore::error&>(error);
+    CHECK(std::string(copy.name()) == "InvalidArgument" && copy.outcome() == SST_NOT_DONE && !copy.is_retryable());
+    CHECK(copy.mqtt_reason() == -1);
+  }
+  statestore::client moved = std::move(client);
+  CHECK(status_of([&] { client.get("key"); }) == SST_INVALID_ARGUMENT);
+  client = std::move(moved);
+  expected<int> none = statestore::error(SST_TIMED_OUT, "nothing came in time");
+  CHECK(!none && status_of([&] { none.value(); }) == SST_TIMED_OUT);
+  CHECK(expected<int>(7).value() == 7 && *expected<int>(7) == 7);
+}
+
+void operations(statestore::client& client) {
+  using statestore::entry;
+  const auto set = wait_for<statestore::set_outcome>([&](auto done) { return client.set_async("cxx/a", "1", done); });
+  CHECK(set && set->applied && set->version);
+  auto got = wait_for<std::optional<entry>>([&](auto done) { return client.get_async("cxx/a", done); });
+  CHECK(got && *got && (*got)->value() == "1" && (*got)->version() == set->version);
+  auto many = wait_for<std::vector<std::optional<entry>>>(
+      [&](auto done) { return client.get_many_async({"cxx/a", "cxx/none"}, done); });
+  CHECK(many && many->size() == 2 && many->at(0) && !many->at(1));
+  auto vdel = wait_for<statestore::del_outcome>([&](auto done) { return client.vdel_async("cxx/a", "2", done); });
+  CHECK(vdel && *vdel == statestore::del_outcome::mismatch);
+  auto del = wait_for<statestore::del_outcome>([&](auto done) { return client.del_async("cxx/a", done); });
+  CHECK(del && *del == statestore::del_outcome::deleted);
+  auto empty = wait_for<std::optional<entry>>([&](auto done) { return client.get_async("", done); });
+  CHECK(!empty && empty.error().status() == SST_INVALID_ARGUMENT);
+  auto update = wait_for<statestore::update_outcome>([&](auto done) {
+    return client.update_async("cxx/updated", [](const entry*) { return std::optional<std::string>("new"); }, done);
+  });
+  CHECK(update && update->applied && client.get("cxx/updated")->value() == "new");
+  auto connected = wait_for<statestore::client>(
+      [&](auto done) { return statestore::client::connect_async(server_url(), {}, done); });
+  CHECK(connected && wait_for<void>([&](auto done) { return connected->close_async(done); }).has_value());
+}
+
+void changes(statestore::client& client) {
+  CHECK(client.update("cxx/counter", [](const statestore::entry* old) {
+    CHECK(old == nullptr);
+    return std::optional<std::string>("1");
+  }).applied);
+  // What the function throws comes out here, and nothing is changed.
+  bool thrown = false;
+  try {
+    client.update("cxx/counter", [](const statestore::entry*) -> std::optional<std::string> { throw std::logic_error("no"); });
+  } catch (const std::logic_error&) {
+    thrown = true;
+  }
+  CHECK(thrown && client.get("cxx/counter")->value() == "1");
+  CHECK(!client.compare_and_set("cxx/counter", "7", "8").applied && !client.compare_and_set("cxx/counter", std::nullopt, "8").applied);
+  CHECK(client.compare_and_set("cxx/counter", "1", "2").applied);
+}
+
+void observers(statestore::client& client) {
+  auto all = statestore::observe_options();
+  all.keep = 100;
+  auto observer = client.observe("cxx/observed", all);
+  CHECK(status_of([&] { observer.next(0ms); }) == SST_TIMED_OUT && observer.fd() >= 0);
+  client.set("cxx/observed", "1");
+  auto seen = observer.next();
+  CHECK(seen && seen->kind() == SST_OBSERVED_SET && seen->value() == "1" && seen->version());
+
+  // The function, with what it holds, is destroyed after its last call.
+  auto alive = std::make_shared<std::promise<void>>();
+  auto destroyed = alive->get_future();
+  std::promise<std::string> told;
+  {
+    auto other = client.observe("cxx/observed", all);
+    auto subscription = other.subscribe([&told, alive](expected<statestore::observation> next) {
+      if (next) told.set_value(next->value().str());
+    });
+    alive.reset();
+    client.set("cxx/observed", "2");
+    CHECK(told.get_future().get() == "2");
+  }
+  CHECK(destroyed.wait_for(60s) == std::future_status::ready);
+  auto next = wait_for<statestore::observation>([&](auto done) { return observer.next_async(done); });
+  CHECK(next && next->value() == "2");
+}
+
+void locks(statestore::client& client, statestore::client& other) {
+  statestore::lock_options once;
+  once.wait = 0ms;
+  const int result = client.with_lock("cxx/door", [&](const statestore::guard& guard) {
+    CHECK(guard.is_valid() && status_of([&] { other.lock("cxx/door", once); }) == SST_LOCK_HELD);
+    CHECK(guard.set("cxx/account", "100").applied);
+    CHECK(guard.lost(0ms) == false);
+    return 7;
+  });
+  CHECK(result == 7);
+  // It was given back, and nothing throws when the work gives nothing.
+  other.with_lock("cxx/door", [](const statestore::guard& guard) { CHECK(guard.token().wall_ms() > 0); }, once);
+  // A lock that is gone when the work is done.
+  CHECK(status_of([&] { client.with_lock("cxx/door", [](const statestore::guard& guard) { guard.leave(); }); }) == SST_LOCK_LOST);
+  // Work that throws gives the lock back as well.
+  bool thrown = false;
+  try {
+    client.with_lock("cxx/gate", [](const statestore::guard&) { throw std::logic_error("no"); });
+  } catch (const std::logic_error&) {
+    thrown = true;
+  }
+  CHECK(thrown);
+  other.with_lock("cxx/gate", [](const statestore::guard&) {});
+
+  auto guard = wait_for<statestore::guard>([&](auto done) { return client.lock_async("cxx/async", done); });
+  CHECK(guard.has_value());
+  auto waiting = std::make_shared<std::promise<sst_status>>();
+  const auto operation = other.lock_async("cxx/async", [waiting](expected<statestore::guard> got) {
+    waiting->set_value(got ? SST_OK : got.error().status());
+  });
+  operation.cancel();
+  CHECK(waiting->get_future().get() == SST_CANCELLED && operation.has_ended());
+  std::promise<void> lost;
+  const auto loss = guard->lost_async([&lost](expected<void>) { lost.set_value(); });
+  CHECK(wait_for<statestore::release_outcome>([&](auto done) { return guard->release_async(done); }).value() ==
+        statestore::release_outcome::released);
+  lost.get_future().get();
+  CHECK(status_of([&] { guard->check(); }) == SST_LOCK_LOST);
+
+  std::promise<std::string> leads;
+  const auto election = client.election("cxx/chief");
+  const auto watching = other.election("cxx/chief");
+  const auto subscription = watching.observe([&leads, said = false](expected<std::optional<statestore::leader>> now) mutable {
+    if (now && *now && (*now)->value && !said) {
+      said = true;
+      leads.set_value(*(*now)->value);
+    }
+  });
+  const auto lead = election.campaign("ann");
+  CHECK(leads.get_future().get() == "ann" && lead.guard().is_valid());
+  lead.resign();
+}
+
+void about(statestore::client& client) {
+  CHECK(client.state() == SST_CONNECTED && client.counters().sent > 0 && !client.client_id().empty());
+  std::promise<sst_state> told;
+  auto once = std::make_shared<bool>(false);
+  const auto subscription = client.on_state([&told, once](sst_state state, const std::optional<statestore::error>& reason) {
+    CHECK(!reason);
+    if (!*once) told.set_value(state);
+    *once = true;
+  });
+  CHECK(told.get_future().get() == SST_CONNECTED);
+  CHECK(statestore::pattern_matches("a?", "ab") && !statestore::pattern_matches("a?", "b"));
+  statestore::set_log(SST_LOG_WARN, [](sst_level, std::string_view, std::string_view) {});
+  sst_log_off();
+}
+
+}  // namespace
+
+int main() {
+  auto client = statestore::client::connect(server_url()), other = statestore::client::connect(server_url());
+  views();
+  versions();
+  errors(client);
+  operations(client);
+  changes(client);
+  observers(client);
+  locks(client, other);
+  about(client);
+  other.close();
+  client.close();
+  client.close();
+  CHECK(status_of([&] { client.get("key"); }) == SST_CLOSED);
+}
