@@ -78,6 +78,7 @@ static void sizes(sst_client *client) {
   CHECK(set == SST_SET_FAILED);
 
   // Allocated alone, so that memory checkers notice reads beyond it.
+  memset(&smaller, 0, sizeof smaller);
   smaller.size = sizeof smaller;
   smaller.condition = SST_IF_ABSENT;
   {

@@ -16,7 +16,7 @@ static void on_entry(void *context, sst_status status, const sst_error *error, c
   char text[64] = "absent";
   sst_slice value = sst_entry_value(entry);
   CHECK((error == NULL) == (status == SST_OK));
-  if (entry != NULL) snprintf(text, sizeof text, "%.*s", (int)value.len, (const char *)value.data);
+  if (entry != NULL) copy_text(value, text);
   latch_call((latch *)context, status, NULL, text);
 }
 

@@ -140,8 +140,12 @@ static void on_entry(void *context, sst_status status, const sst_error *error, c
 
 static void on_observation(void *context, sst_status status, const sst_error *error, const sst_observation *observation) {
   freeing *freeing_ = (freeing *)context;
+  sst_subscription *subscription;
   (void)error, (void)observation;
-  CHECK(sst_subscription_cancel(freeing_->subscription, NULL) == (status == SST_OK ? SST_OK : SST_INVALID_HANDLE));
+  pthread_mutex_lock(&freeing_->told.mutex);
+  subscription = freeing_->subscription;
+  pthread_mutex_unlock(&freeing_->told.mutex);
+  CHECK(sst_subscription_cancel(subscription, NULL) == (status == SST_OK ? SST_OK : SST_INVALID_HANDLE));
   free_all(freeing_);
   latch_call(&freeing_->told, status, NULL, "");
 }

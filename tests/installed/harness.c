@@ -40,6 +40,12 @@ bool holds(sst_slice slice, const char *text) {
   return slice.len == strlen(text) && (slice.len == 0 || memcmp(slice.data, text, slice.len) == 0);
 }
 
+void copy_text(sst_slice slice, char *text) {
+  CHECK(slice.len < 64);
+  if (slice.len > 0) memcpy(text, slice.data, slice.len);
+  text[slice.len] = '\0';
+}
+
 void server_end(void) {
   if (server > 0) {
     kill(server, SIGKILL);
@@ -150,6 +156,22 @@ static void wait_for(latch *latch, const int *number, int least) {
 
 void latch_wait_drops(latch *latch, int drops) { wait_for(latch, &latch->drops, drops); }
 void latch_wait_calls(latch *latch, int calls) { wait_for(latch, &latch->calls, calls); }
+
+int latch_calls(latch *latch) {
+  int calls;
+  pthread_mutex_lock(&latch->mutex);
+  calls = latch->calls;
+  pthread_mutex_unlock(&latch->mutex);
+  return calls;
+}
+
+bool latch_says(latch *latch, const char *text) {
+  bool says;
+  pthread_mutex_lock(&latch->mutex);
+  says = strcmp(latch->text, text) == 0;
+  pthread_mutex_unlock(&latch->mutex);
+  return says;
+}
 
 void latch_call(latch *latch, sst_status status, void *handle, const char *text) {
   pthread_mutex_lock(&latch->mutex);

@@ -25,7 +25,11 @@
 
 void check(const char *file, int line, const char *condition, bool holds);
 void expect(const char *file, int line, const char *call, sst_status expected, sst_status status, sst_error **error);
+
+// Bytes of the library are read in these two places only, so that what race detectors do not understand can be named.
 bool holds(sst_slice slice, const char *text);
+// Puts them and a NUL into `text`, which has place for 64 bytes.
+void copy_text(sst_slice slice, char *text);
 
 // The server of this process, started when it is first asked for and ended with the process.
 const char *server_url(void);
@@ -58,6 +62,9 @@ void latch_destroy(latch *latch);
 // Waits until the context was dropped this often, which it is after the last call; ends the process after a minute.
 void latch_wait_drops(latch *latch, int drops);
 void latch_wait_calls(latch *latch, int calls);
+// What it has now, while callbacks may still come.
+int latch_calls(latch *latch);
+bool latch_says(latch *latch, const char *text);
 // To be called in callbacks.
 void latch_call(latch *latch, sst_status status, void *handle, const char *text);
 void latch_drop(void *latch);

@@ -25,7 +25,7 @@ static void on_holding(void *context, sst_status status, const sst_error *error,
   char text[64] = "nobody";
   sst_slice holder = sst_holding_holder(holding);
   (void)error;
-  if (holding != NULL) snprintf(text, sizeof text, "%.*s", (int)holder.len, (const char *)holder.data);
+  if (holding != NULL) copy_text(holder, text);
   latch_call((latch *)context, status, NULL, text);
 }
 
@@ -58,7 +58,7 @@ static void on_leader(void *context, sst_status status, const sst_error *error, 
   char text[64] = "nobody";
   sst_slice value = sst_leader_value(leader);
   (void)error;
-  if (sst_leader_has_value(leader)) snprintf(text, sizeof text, "%.*s", (int)value.len, (const char *)value.data);
+  if (sst_leader_has_value(leader)) copy_text(value, text);
   latch_call((latch *)context, status, NULL, text);
 }
 
@@ -130,7 +130,7 @@ static void leases(sst_client *client, sst_client *other) {
   EXPECT(SST_OK, sst_lease_acquire(ann, &guard, &holding, &error));
   CHECK(guard != NULL && holding == NULL && holds(sst_guard_holder(guard), "ann"));
   latch_wait_calls(&seen, 2);
-  CHECK(strcmp(seen.text, "ann") == 0);
+  CHECK(latch_says(&seen, "ann"));
   EXPECT(SST_OK, sst_lease_acquire(bob, &none, &holding, &error));
   CHECK(none == NULL && holds(sst_holding_holder(holding), "ann"));
   EXPECT(SST_OK, sst_holding_version(holding, &version, &error));
@@ -144,7 +144,7 @@ static void leases(sst_client *client, sst_client *other) {
   EXPECT(SST_OK, sst_lease_release(ann, &release, &error));
   CHECK(release == SST_RELEASED);
   latch_wait_calls(&seen, 3);
-  CHECK(strcmp(seen.text, "nobody") == 0);
+  CHECK(latch_says(&seen, "nobody"));
   EXPECT(SST_OK, sst_subscription_cancel(subscription, &error));
   latch_wait_drops(&seen, 1);
   sst_subscription_free(subscription);
@@ -238,7 +238,7 @@ static void with_callbacks(sst_client *client) {
   EXPECT(SST_OK, sst_guard_del_async(guard, TEXT("locks/book"), NULL, del, NULL, &error));
   latch_wait_drops(&done, 6);
   CHECK(strcmp(done.text, "deleted") == 0);
-  CHECK(lost.calls == 0);
+  CHECK(latch_calls(&lost) == 0);
   EXPECT(SST_OK, sst_guard_release_async(guard, released, NULL, &error));
   latch_wait_drops(&done, 7);
   CHECK(strcmp(done.text, "released") == 0);

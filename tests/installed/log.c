@@ -33,16 +33,16 @@ void suite_log(void) {
   client = new_client();
   EXPECT(SST_OK, sst_client_on_state(client, state, &subscription, &error));
   latch_wait_calls(&states, 1);
-  CHECK(strcmp(states.text, "connected") == 0);
+  CHECK(latch_says(&states, "connected"));
   EXPECT(SST_OK, sst_set(client, TEXT("secret-key"), TEXT("secret-value"), NULL, NULL, NULL, &error));
   // A lost connection is worth a record.
   server_end();
   latch_wait_calls(&states, 2);
-  CHECK(strcmp(states.text, "reconnecting") == 0 && states.status != SST_OK);
+  CHECK(latch_says(&states, "reconnecting"));
   latch_wait_calls(&records, 1);
   EXPECT(SST_OK, sst_client_close(client, &error));
   latch_wait_drops(&states, 1);
-  CHECK(strcmp(states.text, "ended") == 0);
+  CHECK(latch_says(&states, "ended"));
   sst_subscription_free(subscription);
   sst_client_free(client);
   sst_log_off();

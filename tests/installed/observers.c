@@ -63,7 +63,7 @@ static void on_observation(void *context, sst_status status, const sst_error *er
   sst_subscription *subscription;
   int calls;
   CHECK((observation != NULL) == (status == SST_OK) && (error == NULL) == (status == SST_OK));
-  snprintf(text, sizeof text, "%.*s", (int)value.len, value.len > 0 ? (const char *)value.data : "");
+  copy_text(value, text);
   latch_call(&seen_->told, status, NULL, text);
   pthread_mutex_lock(&seen_->told.mutex);
   subscription = seen_->subscription;

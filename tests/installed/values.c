@@ -172,12 +172,17 @@ static uint32_t append(void *context, const sst_entry *old, sst_bytes **value) {
   appending *appending_ = (appending *)context;
   char text[64];
   sst_slice before = sst_entry_value(old);
-  size_t len = strlen(appending_->suffix);
+  const char *suffix;
+  size_t len;
   latch_call(&appending_->told, SST_OK, NULL, "");
+  pthread_mutex_lock(&appending_->told.mutex);
+  suffix = appending_->suffix;
+  pthread_mutex_unlock(&appending_->told.mutex);
+  len = strlen(suffix);
   CHECK(*value == NULL && before.len + len <= sizeof text);
   if (len == 0) return SST_KEEP;
-  if (before.len > 0) memcpy(text, before.data, before.len);
-  memcpy(text + before.len, appending_->suffix, len);
+  copy_text(before, text);
+  memcpy(text + before.len, suffix, len);
   CHECK(sst_bytes_new(text, before.len + len, value, NULL) == SST_OK);
   return SST_STORE;
 }
@@ -185,6 +190,12 @@ static uint32_t append(void *context, const sst_entry *old, sst_bytes **value) {
 static uint32_t nothing(void *context, const sst_entry *old, sst_bytes **value) {
   (void)context, (void)old, (void)value;
   return SST_STORE;
+}
+
+static void then_append(appending *appending_, const char *suffix) {
+  pthread_mutex_lock(&appending_->told.mutex);
+  appending_->suffix = suffix;
+  pthread_mutex_unlock(&appending_->told.mutex);
 }
 
 static void updates(sst_client *client) {
@@ -197,14 +208,14 @@ static void updates(sst_client *client) {
   sst_changer changer = {&appending_, append, latch_drop};
   const sst_changer broken = {&appending_, nothing, latch_drop};
   latch_init(&appending_.told);
-  appending_.suffix = "a";
+  then_append(&appending_, "a");
   EXPECT(SST_OK, sst_update(client, TEXT("updates/key"), NULL, changer, &result, &version, &error));
   CHECK(result == SST_UPDATE_APPLIED && version != NULL);
-  CHECK(appending_.told.calls >= 1 && appending_.told.drops == 1);
+  CHECK(appending_.told.drops == 1 && latch_calls(&appending_.told) >= 1);
   sst_hlc_free(version);
-  appending_.suffix = "b";
+  then_append(&appending_, "b");
   EXPECT(SST_OK, sst_update(client, TEXT("updates/key"), NULL, changer, &result, NULL, &error));
-  appending_.suffix = "";
+  then_append(&appending_, "");
   EXPECT(SST_OK, sst_update(client, TEXT("updates/key"), NULL, changer, &result, &version, &error));
   CHECK(result == SST_UPDATE_UNCHANGED && version == NULL);
   EXPECT(SST_OK, sst_get(client, TEXT("updates/key"), NULL, &entry, &error));

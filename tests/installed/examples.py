@@ -1,0 +1,65 @@
+"""Runs the examples against a server of their own: `examples.py FOLDER`. STATESTORED_BIN names the server."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+folder = pathlib.Path(sys.argv[1])
+
+
+def run(name, *arguments, given=""):
+    done = subprocess.run([folder / name, *arguments], input=given, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, (name, done)
+    return done.stdout
+
+
+def waits_for(path, *lines):
+    """Waits until a file has these lines, whatever their order."""
+    deadline = time.monotonic() + 60
+    while True:
+        found = sorted(path.read_text().splitlines())
+        if found == sorted(lines):
+            return
+        assert time.monotonic() < deadline, (found, lines)
+        time.sleep(0.01)
+
+
+def gateway(language, url, path):
+    set_key = lambda key, *values: run("example_observe_c", key, url, given="".join(f"{value}\n" for value in values))
+    set_key(f"mirror-{language}/one", 1)
+    running = subprocess.Popen([folder / f"example_gateway_{language}", f"mirror-{language}/", path, url], stdout=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout.readline().startswith("mirroring")
+        waits_for(path, f"mirror-{language}/one=1")
+        set_key(f"mirror-{language}/one", 2, 3)
+        set_key(f"mirror-{language}/two", "new")
+        waits_for(path, f"mirror-{language}/one=3", f"mirror-{language}/two=new")
+        set_key(f"mirror-{language}/two", "newer")
+        waits_for(path, f"mirror-{language}/one=3", f"mirror-{language}/two=newer")
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == 0
+    finally:
+        running.kill()
+        running.wait()
+
+
+server = subprocess.Popen(
+    [os.environ["STATESTORED_BIN"], "--listen", "tcp://127.0.0.1:0", "--storage", "memory"],
+    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+)
+try:
+    url = "mqtt://" + server.stdout.readline().strip().removeprefix("listening on tcp://")
+    with tempfile.TemporaryDirectory() as scratch:
+        for language in ("c", "cpp"):
+            assert run(f"example_basic_{language}", url) == "greeting is hello\ngreeting became hello\n"
+            assert run(f"example_observe_{language}", f"{language}/key", url, given="a\nb\n") == "set to a\nset to b\n"
+            held, released = run(f"example_lock_{language}", f"{language}/door", url).splitlines()
+            assert held.startswith(f"{language}/door is held with the token 00") and released == "released"
+            gateway(language, url, pathlib.Path(scratch) / language)
+finally:
+    server.kill()
+    server.wait()
