@@ -269,8 +269,8 @@ pub extern "C" fn sst_observer_next(
     observation: Option<&mut MaybeUninit<*mut sst_observation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let observation = output::failed(observation);
     const ACTION: &str = "waiting for an observation";
+    let observation = output::failed(observation);
     boundary::with_client(
         error,
         || client_of(observer),

@@ -20,11 +20,13 @@ impl Failed for sst_state {
 }
 
 /// The place of a result, which says from now on that the call failed: it may do so before it looks at its results.
-pub(crate) fn failed<T: Failed>(to: Option<&mut MaybeUninit<T>>) -> Option<&mut MaybeUninit<T>> {
-    to.map(|to| {
+pub(crate) fn failed<T: Failed>(
+    mut to: Option<&mut MaybeUninit<T>>,
+) -> Option<&mut MaybeUninit<T>> {
+    if let Some(to) = &mut to {
         to.write(T::FAILED);
-        to
-    })
+    }
+    to
 }
 
 /// Where a handle goes. It is NULL until there is one, so that it is NULL after a failure.
