@@ -402,11 +402,14 @@ typedef struct sst_settings {
     // The longest value that is sent, in bytes (default: what MQTT can express, 256 MiB).
     size_t max_value_bytes;
     // The largest packet that the broker may send, in bytes (default: what MQTT can express, 256 MiB).
-    uint32_t max_packet_bytes;
+    size_t max_packet_bytes;
     // The least bound of the delay between attempts to reconnect, in milliseconds (default: 100).
-    uint32_t reconnect_delay_min_ms;
+    uint64_t reconnect_delay_min_ms;
     // The greatest bound of that delay, in milliseconds (default: 30,000).
-    uint32_t reconnect_delay_max_ms;
+    uint64_t reconnect_delay_max_ms;
+    // How long after a lost connection the client tries to connect again, in milliseconds (default: for ever). Then it
+    // gives up for good.
+    uint64_t reconnect_limit_ms;
 } sst_settings;
 
 // Is called with a new client. For what a callback may do see "Callbacks" at the top.
@@ -585,6 +588,8 @@ typedef struct sst_del_options {
     uint64_t timeout_ms;
     // Whether it is sent again if the session is lost, an sst_retry.
     uint32_t retry;
+    // Zero.
+    uint32_t reserved;
 } sst_del_options;
 
 // Is called with what a DEL or VDEL did. For what a callback may do see "Callbacks" at the top.
@@ -648,6 +653,8 @@ typedef struct sst_update_options {
     uint64_t timeout_ms;
     // Not zero: asks the store to keep the key on disk.
     uint32_t persist;
+    // Zero.
+    uint32_t reserved;
 } sst_update_options;
 
 // Computes the new value of a key. It may be called several times, when somebody else was faster, so it should do
@@ -1538,7 +1545,7 @@ enum sst_status sst_observer_subscribe(const struct sst_observer *observer,
 // a callback.
 //
 // Owner: the descriptor belongs to `observer` and is closed with it. Thread: any. Blocks: no. NULL: `error`. Errors:
-// SST_INTERNAL if the system gives no descriptor, SST_INVALID_HANDLE; `*fd` is -1 then.
+// SST_INTERNAL if the system gives no descriptor, as on Windows, SST_INVALID_HANDLE; `*fd` is -1 then.
 enum sst_status sst_observer_fd(const struct sst_observer *observer,
                                 int *fd,
                                 struct sst_error **error);

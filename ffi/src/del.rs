@@ -61,9 +61,11 @@ pub struct sst_del_options {
     pub timeout_ms: u64,
     /// Whether it is sent again if the session is lost, an sst_retry.
     pub retry: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-sized!(sst_del_options);
+sized!(sst_del_options, reserved: u32);
 
 /// # Safety As [`input::options`] asks.
 pub(crate) unsafe fn options(given: *const sst_del_options) -> Result<DelOptions, Error> {

@@ -24,7 +24,7 @@ pub struct sst_get_options {
     pub timeout_ms: u64,
 }
 
-sized!(sst_get_options);
+sized!(sst_get_options, timeout_ms: u64);
 
 /// # Safety As [`input::options`] asks.
 pub(crate) unsafe fn options(given: *const sst_get_options) -> Result<GetOptions, Error> {

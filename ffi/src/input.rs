@@ -93,14 +93,19 @@ pub(crate) unsafe trait Sized_: Copy {
     const NAME: &'static str;
 }
 
-/// Declares a struct of options. Its first field must be `size`.
+/// Declares a struct of options with its last field. Its first one must be `size`. There is no padding behind the last
+/// one: a field that is added there later would find what an older program left in it.
 macro_rules! sized {
-    ($type:ident) => {
+    ($type:ident, $last:ident: $last_type:ty) => {
         // SAFETY: it is `repr(C)`, has numbers, pointers and functions that may be missing, and begins with its size.
         unsafe impl $crate::input::Sized_ for $type {
             const NAME: &'static str = stringify!($type);
         }
         const _: () = assert!(std::mem::offset_of!($type, size) == 0);
+        const _: () = assert!(
+            std::mem::offset_of!($type, $last) + size_of::<$last_type>() == size_of::<$type>(),
+            "there is padding at the end"
+        );
     };
 }
 pub(crate) use sized;

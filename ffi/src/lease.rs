@@ -53,7 +53,7 @@ pub struct sst_lease_options {
     pub foreign_lease_max_ms: u64,
 }
 
-sized!(sst_lease_options);
+sized!(sst_lease_options, foreign_lease_max_ms: u64);
 
 /// # Safety As [`input::options`] asks, with a holder as [`input::bytes`] asks.
 pub(crate) unsafe fn options(given: *const sst_lease_options) -> Result<LeaseOptions, Error> {

@@ -28,7 +28,7 @@ pub struct sst_lock_options {
     pub wait_ms: u64,
 }
 
-sized!(sst_lock_options);
+sized!(sst_lock_options, wait_ms: u64);
 
 /// # Safety As [`input::options`] asks, with a lease as [`lease::options`] asks.
 pub(crate) unsafe fn options(given: *const sst_lock_options) -> Result<LockOptions, Error> {

@@ -15,7 +15,6 @@ use statestore_core::{Error, ErrorKind, Observation, ObserveOptions, Outcome, Ov
 use statestore_embed::{Client, Feed, Signal};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
@@ -88,7 +87,7 @@ pub struct sst_observe_options {
     pub timeout_ms: u64,
 }
 
-sized!(sst_observe_options);
+sized!(sst_observe_options, timeout_ms: u64);
 
 /// # Safety As [`input::options`] asks.
 unsafe fn options(given: *const sst_observe_options) -> Result<ObserveOptions, Error> {
@@ -356,7 +355,7 @@ pub extern "C" fn sst_observer_subscribe(
 /// a callback.
 ///
 /// Owner: the descriptor belongs to `observer` and is closed with it. Thread: any. Blocks: no. NULL: `error`. Errors:
-/// SST_INTERNAL if the system gives no descriptor, SST_INVALID_HANDLE; `*fd` is -1 then.
+/// SST_INTERNAL if the system gives no descriptor, as on Windows, SST_INVALID_HANDLE; `*fd` is -1 then.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_fd(
     observer: *const sst_observer,
@@ -383,7 +382,7 @@ pub extern "C" fn sst_observer_fd(
             }
         }
         if let Some(signal) = observer.signal.get() {
-            *fd = signal.as_fd().as_raw_fd();
+            *fd = signal.raw_fd();
         }
         Ok(())
     })

@@ -37,7 +37,7 @@ pub struct sst_scan_options {
     pub timeout_ms: u64,
 }
 
-sized!(sst_scan_options);
+sized!(sst_scan_options, timeout_ms: u64);
 
 /// Is called with a page of keys. For what a callback may do see "Callbacks" at the top.
 #[repr(C)]

@@ -73,7 +73,7 @@ pub struct sst_set_options {
     pub timeout_ms: u64,
 }
 
-sized!(sst_set_options);
+sized!(sst_set_options, timeout_ms: u64);
 
 pub(crate) fn retry(value: u32) -> Result<Retry, Error> {
     const SAFE: u32 = sst_retry::SST_RETRY_SAFE as u32;

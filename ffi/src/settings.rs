@@ -71,14 +71,17 @@ pub struct sst_settings {
     /// The longest value that is sent, in bytes (default: what MQTT can express, 256 MiB).
     pub max_value_bytes: usize,
     /// The largest packet that the broker may send, in bytes (default: what MQTT can express, 256 MiB).
-    pub max_packet_bytes: u32,
+    pub max_packet_bytes: usize,
     /// The least bound of the delay between attempts to reconnect, in milliseconds (default: 100).
-    pub reconnect_delay_min_ms: u32,
+    pub reconnect_delay_min_ms: u64,
     /// The greatest bound of that delay, in milliseconds (default: 30,000).
-    pub reconnect_delay_max_ms: u32,
+    pub reconnect_delay_max_ms: u64,
+    /// How long after a lost connection the client tries to connect again, in milliseconds (default: for ever). Then it
+    /// gives up for good.
+    pub reconnect_limit_ms: u64,
 }
 
-sized!(sst_settings);
+sized!(sst_settings, reconnect_limit_ms: u64);
 
 /// A choice; `None` for the default.
 fn choice(value: u32, name: &str) -> Result<Option<bool>, Error> {
@@ -192,10 +195,11 @@ fn limit(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error
         settings = settings.max_value_bytes(given.max_value_bytes);
     }
     if given.max_packet_bytes > 0 {
-        settings = settings.max_packet_bytes(given.max_packet_bytes);
+        let bytes = u32::try_from(given.max_packet_bytes).unwrap_or(u32::MAX);
+        settings = settings.max_packet_bytes(bytes);
     }
     let delay =
-        |ms: u32, otherwise: u32| Duration::from_millis(if ms > 0 { ms } else { otherwise }.into());
+        |ms: u64, otherwise: u64| Duration::from_millis(if ms > 0 { ms } else { otherwise });
     if (given.reconnect_delay_min_ms, given.reconnect_delay_max_ms) != (0, 0) {
         let min = delay(given.reconnect_delay_min_ms, 100);
         let max = delay(given.reconnect_delay_max_ms, 30_000);
@@ -204,6 +208,9 @@ fn limit(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error
             return Err(input::invalid("reconnect_delay_min_ms", reason));
         }
         settings = settings.reconnect_delay(min, max);
+    }
+    if let Some(limit) = milliseconds(given.reconnect_limit_ms) {
+        settings = settings.reconnect_limit(limit);
     }
     Ok(settings)
 }

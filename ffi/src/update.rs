@@ -55,9 +55,11 @@ pub struct sst_update_options {
     pub timeout_ms: u64,
     /// Not zero: asks the store to keep the key on disk.
     pub persist: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-sized!(sst_update_options);
+sized!(sst_update_options, reserved: u32);
 
 /// # Safety As [`input::options`] asks.
 pub(crate) unsafe fn options(given: *const sst_update_options) -> Result<UpdateOptions, Error> {

@@ -93,7 +93,7 @@ mod process;
 mod registry;
 mod runtime;
 mod scan;
-#[cfg(unix)]
+#[cfg_attr(not(unix), path = "no_signal.rs")]
 mod signal;
 mod subscription;
 mod task;
@@ -109,6 +109,5 @@ pub use mailbox::Mailbox;
 pub use operation::Operation;
 pub use process::{PerProcess, forks};
 pub use scan::Scan;
-#[cfg(unix)]
 pub use signal::Signal;
 pub use subscription::Subscription;

@@ -1,7 +1,7 @@
 //! A file descriptor that is readable while there is something to do, for event loops.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::io;
 
 /// Readable while it is set. It is waited for with `poll`, `epoll` and the like, and never read by the event loop itself.
@@ -47,6 +47,11 @@ impl Signal {
         let end = self.write.as_ref().unwrap_or(&self.read);
         // It fails only when it is full, which is set enough.
         let _ = rustix::io::write(end, &1_u64.to_ne_bytes());
+    }
+
+    /// The descriptor, which this keeps.
+    pub fn raw_fd(&self) -> i32 {
+        self.read.as_raw_fd()
     }
 
     /// Makes it unreadable.
