@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { LockLostError } from "statestore";
 import { clientOf, serverOf } from "./system.mjs";
 
@@ -79,4 +81,16 @@ test("the lead of an election passes on", async (t) => {
   assert.equal((await a.election("chief").leader()).value.toString(), "b");
   assert.equal((await a.election("chief").leader()).holder.clientId, b.clientId());
   await leadership.resign();
+});
+
+test("a guard that nobody looks at any more goes on holding its lock", async (t) => {
+  setFlagsFromString("--expose-gc");
+  const gc = runInNewContext("gc");
+  const client = await clientOf(t, await serverOf(t));
+  await client.lock("door");
+  for (let i = 0; i < 10; i += 1) {
+    gc();
+    await new Promise(setImmediate);
+    assert.notEqual(await client.lease("door").holder(), null);
+  }
 });
