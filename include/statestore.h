@@ -56,10 +56,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #define SST_VERSION_MAJOR 0
 #define SST_VERSION_MINOR 1
 #define SST_VERSION_PATCH 0

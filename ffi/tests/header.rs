@@ -8,8 +8,7 @@ fn header() -> String {
     let mut config = cbindgen::Config::from_file(here.join("cbindgen.toml")).unwrap();
     config.header = Some(std::fs::read_to_string(here.join("preamble.h")).unwrap());
     config.after_includes = Some(format!(
-        "\n#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n\
-         #define SST_VERSION_MAJOR {}\n#define SST_VERSION_MINOR {}\n#define SST_VERSION_PATCH {}\n\
+        "\n#define SST_VERSION_MAJOR {}\n#define SST_VERSION_MINOR {}\n#define SST_VERSION_PATCH {}\n\
          #define SST_VERSION \"{}\"\n",
         env!("CARGO_PKG_VERSION_MAJOR"),
         env!("CARGO_PKG_VERSION_MINOR"),
