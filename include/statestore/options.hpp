@@ -91,9 +91,10 @@ struct settings {
   std::chrono::seconds session_expiry{0}, keep_alive{0};
   milliseconds ping_timeout{0}, connect_timeout{0}, request_timeout{0};
   std::uint32_t max_in_flight = 0, max_queued = 0;
-  std::size_t max_buffered_bytes = 0, max_value_bytes = 0;
-  std::uint32_t max_packet_bytes = 0;
+  std::size_t max_buffered_bytes = 0, max_value_bytes = 0, max_packet_bytes = 0;
   milliseconds reconnect_delay_min{0}, reconnect_delay_max{0};
+  /// How long after a lost connection the client tries to connect again; for ever by default. Then it gives up for good.
+  milliseconds reconnect_limit{0};
 };
 
 namespace detail {
@@ -222,8 +223,9 @@ inline sst_settings raw(const settings& from) noexcept {
   made.max_buffered_bytes = from.max_buffered_bytes;
   made.max_value_bytes = from.max_value_bytes;
   made.max_packet_bytes = from.max_packet_bytes;
-  made.reconnect_delay_min_ms = narrow(ms(from.reconnect_delay_min));
-  made.reconnect_delay_max_ms = narrow(ms(from.reconnect_delay_max));
+  made.reconnect_delay_min_ms = ms(from.reconnect_delay_min);
+  made.reconnect_delay_max_ms = ms(from.reconnect_delay_max);
+  made.reconnect_limit_ms = ms(from.reconnect_limit);
   return made;
 }
 
