@@ -120,7 +120,12 @@ pub unsafe extern "C" fn sst_connect(
         let to = Out::<Client>::new(client, "client")?;
         // SAFETY: the header asks for a text, and for a struct with its size.
         let client = Client::new(unsafe { read(url, settings) }?)?;
-        wait(&client, "connecting", client.connect())?;
+        let connected = wait(&client, "connecting", client.connect());
+        if connected.is_err() {
+            // It is closed already, but its thread may still be ending.
+            let _ = client.close(Wait::default());
+        }
+        connected?;
         to.give(client)
     })
 }

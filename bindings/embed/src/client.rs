@@ -41,6 +41,8 @@ struct Inner {
     home: Arc<Home>,
     /// Present until it is closed.
     lease: Mutex<Option<Lease>>,
+    /// The runtime that ends because this was its last client, until somebody waits for that.
+    ending: Mutex<Option<Arc<Runtime>>>,
     /// Whether it was closed completely. Who closes it has the lock, so that another one waits for that, or goes on if the
     /// first gave up.
     is_ended: AsyncMutex<bool>,
@@ -82,6 +84,7 @@ impl Client {
                     core: OnceLock::new(),
                     home,
                     lease: Mutex::new(Some(lease)),
+                    ending: Mutex::new(None),
                     is_ended: AsyncMutex::new(false),
                     dispatcher: Mutex::new(None),
                 })),
@@ -337,23 +340,23 @@ impl Client {
             return Err(wrong_thread(CLOSING, reason).into());
         }
         let closing = Arc::clone(&inner);
-        let runtime = self.wait(
+        let dispatcher = self.wait(
             CLOSING,
             async move {
-                let runtime = closing.close().await;
+                closing.close().await;
                 let dispatcher = lock(&closing.dispatcher).clone();
                 if let Some(dispatcher) = &dispatcher {
                     dispatcher.ended().await;
                 }
-                Ok((runtime, dispatcher))
+                Ok(dispatcher)
             },
             wait,
-        );
-        let (runtime, dispatcher) = runtime?;
+        )?;
         if let Some(dispatcher) = dispatcher {
             dispatcher.join();
         }
-        if let Some(runtime) = runtime {
+        let ending = lock(&inner.ending).clone();
+        if let Some(runtime) = ending {
             runtime.join();
         }
         Ok(())
@@ -372,13 +375,13 @@ impl Client {
 }
 
 impl Inner {
-    /// Closes it; the runtime, if this was its last client.
-    async fn close(&self) -> Option<Arc<Runtime>> {
+    /// Closes it, without waiting for callbacks and threads.
+    async fn close(&self) {
         self.home.close();
         let mut is_ended = self.is_ended.lock().await;
         if *is_ended {
             // Its runtime may be gone.
-            return None;
+            return;
         }
         if let Some(core) = self.core.get() {
             core.close().await;
@@ -391,7 +394,7 @@ impl Inner {
         self.stop_dispatcher();
         *is_ended = true;
         let lease = lock(&self.lease).take();
-        lease.and_then(Lease::end)
+        *lock(&self.ending) = lease.and_then(Lease::end);
     }
 
     fn stop_dispatcher(&self) {

@@ -143,14 +143,10 @@ impl Runtime {
         })
     }
 
-    /// Waits for the end of the thread, once it was told to stop.
+    /// Waits for the end of the thread, once it was told to stop. Others who do that wait as well.
     pub(crate) fn join(&self) {
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(thread) = thread
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take()
             && thread.join().is_err()
         {
             tracing::error!("the thread of the runtime panicked");
