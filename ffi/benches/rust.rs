@@ -2,10 +2,10 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_precision_loss)]
 
 use statestore_core::{Client, Settings};
-use std::cell::Cell;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::task::LocalSet;
+use tokio::runtime::Builder;
 
 const KEYS: u64 = 1000;
 
@@ -25,17 +25,16 @@ fn report(name: &str, in_flight: usize, mut latencies: Vec<Duration>, elapsed: D
     );
 }
 
-async fn run(client: &Client, in_flight: usize, requests: u64) {
-    let next = Rc::new(Cell::new(0));
-    let tasks = LocalSet::new();
+async fn run(name: &str, client: &Client, in_flight: usize, requests: u64) {
+    let next = Arc::new(AtomicU64::new(0));
     let began = Instant::now();
-    let running: Vec<_> = (0..in_flight)
+    let tasks: Vec<_> = (0..in_flight)
         .map(|_| {
-            let (client, next) = (client.clone(), Rc::clone(&next));
-            tasks.spawn_local(async move {
+            let (client, next) = (client.clone(), Arc::clone(&next));
+            tokio::spawn(async move {
                 let mut latencies = Vec::new();
                 loop {
-                    let number = next.replace(next.get() + 1);
+                    let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= requests {
                         return latencies;
                     }
@@ -47,13 +46,24 @@ async fn run(client: &Client, in_flight: usize, requests: u64) {
             })
         })
         .collect();
-    tasks.await;
-    let elapsed = began.elapsed();
     let mut latencies = Vec::new();
-    for task in running {
+    for task in tasks {
         latencies.extend(task.await.unwrap());
     }
-    report("Rust, get", in_flight, latencies, elapsed);
+    report(name, in_flight, latencies, began.elapsed());
+}
+
+/// One request after the other on the thread of `block_on`, as a blocking call is.
+async fn run_one(name: &str, client: &Client, requests: u64) {
+    let began = Instant::now();
+    let mut latencies = Vec::new();
+    for number in 0..requests {
+        let key = key(number);
+        let sent = Instant::now();
+        client.get(key).await.unwrap().unwrap();
+        latencies.push(sent.elapsed());
+    }
+    report(name, 1, latencies, began.elapsed());
 }
 
 fn main() {
@@ -65,16 +75,21 @@ fn main() {
     let requests = arguments
         .next()
         .map_or(200_000, |text| text.parse().unwrap());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let client = Client::connect(Settings::from_url(&url).unwrap())
-            .await
-            .unwrap();
-        run(&client, 256, requests).await;
-        run(&client, 1, requests / 10).await;
-        client.close().await;
-    });
+    let runtimes = [
+        ("Rust, tokio's default runtime", Builder::new_multi_thread()),
+        (
+            "Rust, a runtime of one thread",
+            Builder::new_current_thread(),
+        ),
+    ];
+    for (name, mut builder) in runtimes {
+        let runtime = builder.enable_all().build().unwrap();
+        runtime.block_on(async {
+            let settings = Settings::from_url(&url).unwrap();
+            let client = Client::connect(settings).await.unwrap();
+            run(name, &client, 256, requests).await;
+            run_one(name, &client, requests / 10).await;
+            client.close().await;
+        });
+    }
 }
