@@ -32,6 +32,8 @@ export class Operations {
   readonly #watches = new Map<AbortSignal, Watch>();
   readonly #drain = () => this.#settle();
   #isReferenced = true;
+  /** A turn fetches results once, however many ask for it. */
+  #isScheduled = false;
   /** How often results were fetched. */
   wakeUps = 0;
 
@@ -107,6 +109,10 @@ export class Operations {
   }
 
   #schedule(): void {
+    if (this.#isScheduled) {
+      return;
+    }
+    this.#isScheduled = true;
     const immediate = setImmediate(this.#drain);
     if (!this.#isReferenced) {
       immediate.unref();
@@ -114,6 +120,7 @@ export class Operations {
   }
 
   #settle(): void {
+    this.#isScheduled = false;
     this.wakeUps += 1;
     const results = this.#native.drain();
     if (results[0] === true) {

@@ -155,7 +155,7 @@ impl Desk {
         let (mut taken, mut has_more) = (0, true);
         let mut outcome = Ok(());
         while has_more && taken < MOST && outcome.is_ok() && began.elapsed() < LONGEST {
-            has_more = self.mailbox.drain(ROW, |item| {
+            has_more = self.mailbox.drain(ROW.min(MOST - taken), |item| {
                 let slot = 1 + u32::try_from(taken).unwrap_or(u32::MAX) * SLOTS;
                 taken += 1;
                 if outcome.is_ok() {
