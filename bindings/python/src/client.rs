@@ -16,7 +16,7 @@ use crate::update::{self, Change};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyString};
-use statestore::{GetOptions, ScanOptions, UpdateOptions};
+use statestore::{ErrorKind, GetOptions, ScanOptions, UpdateOptions};
 use statestore_embed::Stopped;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -497,8 +497,19 @@ impl Client {
             Face::Blocking => face::close(py, client),
             Face::Asyncio(_) => {
                 let close = client.close_async();
-                self.shared
-                    .run(py, CLOSING, close, |py, _, ()| Ok(py.None()))
+                let closing = self.shared.run_either(py, CLOSING, close, |py, _, result| {
+                    match result {
+                        // Somebody else closed it at the same time, which ends all that is under way.
+                        Err(error) if error.kind() != ErrorKind::Closed => {
+                            Err(error::to_python(py, &error))
+                        }
+                        _ => Ok(py.None()),
+                    }
+                });
+                match closing {
+                    Err(_) if client.is_closed().unwrap_or(false) => Ok(py.None().into_bound(py)),
+                    closing => closing,
+                }
             }
         }
     }

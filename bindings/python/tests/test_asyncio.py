@@ -37,6 +37,14 @@ def test_ten_thousand_awaits_at_once(statestore_server):
     run(statestore_server, main)
 
 
+def test_closing_at_the_same_time_is_closing(statestore_server):
+    async def main():
+        clients = [await aio.connect(statestore_server.url) for _ in range(20)]
+        await asyncio.gather(*(client.close() for client in clients for _ in range(10)))
+
+    asyncio.run(main())
+
+
 def test_calls_are_coroutines(statestore_server):
     async def main(client):
         for call in (client.get("key"), client.lock("door"), client.observe("key")):
