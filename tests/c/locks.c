@@ -1,182 +1,289 @@
-/* Leases, locks, guards and elections. */
-#include "check.h"
-#include "server.h"
+// Leases, locks and elections, blocking and with callbacks.
+#include "harness.h"
 
-typedef struct {
-    latch *happened;
-    sst_status status;
-    sst_guard *guard;
-    char text[64];
-    bool is_nobody;
-} told;
+#include <stdio.h>
+#include <string.h>
 
-static void lost(void *context, sst_status status, const sst_error *error) {
-    told *told = context;
-    CHECK(status == SST_OK && error == NULL);
-    latch_open(told->happened);
+static sst_lock_options one_attempt(void) {
+  sst_lock_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.wait_ms = UINT64_MAX;
+  return options;
 }
 
 static void on_guard(void *context, sst_status status, const sst_error *error, sst_guard *guard) {
-    told *told = context;
-    CHECK(status == SST_OK && error == NULL && guard != NULL);
-    told->guard = guard;
-    latch_open(told->happened);
+  latch_call((latch *)context, status, guard, sst_error_message(error));
 }
 
-static void guards(sst_client *client) {
-    sst_error *error = NULL;
-    sst_guard *guard = NULL;
-    sst_hlc *token = NULL, *renewed = NULL;
-    sst_release release = SST_RELEASE_FAILED;
-    sst_set_result set = SST_SET_FAILED;
-    sst_del_result deleted = SST_DEL_FAILED;
-    told told = {.happened = latch_new()};
-    OK(sst_lock(client, TEXT("lock"), NULL, &guard, &error), error);
-    CHECK(sst_guard_is_valid(guard));
-    OK(sst_guard_check(guard, &error), error);
-    FAILS(sst_guard_lost(guard, 0, &error), error, SST_TIMED_OUT);
-    OK(sst_guard_lost_async(guard, (sst_on_done){&told, lost, NULL}, NULL, &error), error);
-    OK(sst_guard_token(guard, &token, &error), error);
-    OK(sst_guard_renew(guard, &renewed, &error), error);
-    CHECK(sst_hlc_wall_ms(token) > 0 && renewed != NULL);
-    OK(sst_guard_set(guard, TEXT("key"), TEXT("value"), NULL, &set, NULL, &error), error);
-    CHECK(set == SST_SET_APPLIED);
-    FAILS(sst_set(client, TEXT("key"), TEXT("other"), NULL, NULL, NULL, &error), error, SST_FENCING_TOKEN_REQUIRED);
-    OK(sst_guard_vdel(guard, TEXT("key"), TEXT("other"), NULL, &deleted, &error), error);
-    CHECK(deleted == SST_DEL_MISMATCH);
-    OK(sst_guard_del(guard, TEXT("key"), NULL, &deleted, &error), error);
-    CHECK(deleted == SST_DEL_DELETED);
-    OK(sst_guard_release(guard, &release, &error), error);
-    CHECK(release == SST_RELEASED && !sst_guard_is_valid(guard));
-    latch_wait(told.happened);
-    OK(sst_guard_lost(guard, 0, &error), error);
-    FAILS(sst_guard_set(guard, TEXT("key"), TEXT("value"), NULL, &set, NULL, &error), error, SST_LOCK_LOST);
-    FAILS(sst_guard_check(guard, &error), error, SST_LOCK_LOST);
-    OK(sst_guard_release(guard, &release, &error), error);
-    CHECK(release == SST_NOT_HELD);
-    sst_hlc_free(token);
-    sst_hlc_free(renewed);
-    sst_guard_free(guard);
-    latch_free(told.happened);
-}
-
-static void locks(sst_client *client, sst_client *other) {
-    sst_error *error = NULL;
-    sst_guard *guard = NULL, *second = NULL;
-    sst_lease_options lease = {.size = sizeof lease, .duration_ms = 5000, .holder = "pump", .holder_len = 4};
-    sst_lock_options options = {.size = sizeof options, .lease = &lease, .wait_ms = UINT64_MAX};
-    told told = {.happened = latch_new()};
-    OK(sst_lock(client, TEXT("lock"), &options, &guard, &error), error);
-    CHECK(is_text(sst_guard_holder(guard), "pump"));
-    lease.holder_len = 3;
-    FAILS(sst_lock(other, TEXT("lock"), &options, &second, &error), error, SST_LOCK_HELD);
-    CHECK(second == NULL);
-    OK(sst_lock_async(other, TEXT("lock"), NULL, (sst_on_guard){&told, on_guard, NULL}, NULL, &error), error);
-    sst_guard_free(guard);
-    latch_wait(told.happened);
-    CHECK(sst_guard_is_valid(told.guard));
-    sst_guard_free(told.guard);
-    lease.duration_ms = 1;
-    FAILS(sst_lock(client, TEXT("lock"), &options, &guard, &error), error, SST_INVALID_ARGUMENT);
-    latch_free(told.happened);
+static void on_acquired(void *context, sst_status status, const sst_error *error, sst_guard *guard, const sst_holding *holding) {
+  (void)error;
+  latch_call((latch *)context, status, guard, holding != NULL ? "held" : "acquired");
 }
 
 static void on_holding(void *context, sst_status status, const sst_error *error, const sst_holding *holding) {
-    told *told = context;
-    sst_slice holder = sst_holding_holder(holding);
-    (void)error;
-    told->status = status;
-    told->is_nobody = holding == NULL;
-    if (holder.len < sizeof told->text) memcpy(told->text, holder.data != NULL ? holder.data : "", holder.len);
-    latch_open(told->happened);
+  char text[64] = "nobody";
+  sst_slice holder = sst_holding_holder(holding);
+  (void)error;
+  if (holding != NULL) copy_text(holder, text);
+  latch_call((latch *)context, status, NULL, text);
 }
 
-static void subscription_dropped(void *context) {
-    told *told = context;
-    latch_open(told->happened);
+static void on_release(void *context, sst_status status, const sst_error *error, sst_release result) {
+  (void)error;
+  latch_call((latch *)context, status, NULL, result == SST_RELEASED ? "released" : "not held");
+}
+
+static void on_done(void *context, sst_status status, const sst_error *error) {
+  (void)error;
+  latch_call((latch *)context, status, NULL, "done");
+}
+
+static void on_version(void *context, sst_status status, const sst_error *error, const sst_hlc *version) {
+  (void)error;
+  latch_call((latch *)context, status, NULL, sst_hlc_text(version));
+}
+
+static void on_set(void *context, sst_status status, const sst_error *error, sst_set_result result, const sst_hlc *version) {
+  (void)error, (void)version;
+  latch_call((latch *)context, status, NULL, result == SST_SET_APPLIED ? "applied" : "not applied");
+}
+
+static void on_del(void *context, sst_status status, const sst_error *error, sst_del_result result) {
+  (void)error;
+  latch_call((latch *)context, status, NULL, result == SST_DEL_DELETED ? "deleted" : "not deleted");
+}
+
+static void on_leader(void *context, sst_status status, const sst_error *error, const sst_leader *leader) {
+  char text[64] = "nobody";
+  sst_slice value = sst_leader_value(leader);
+  (void)error;
+  if (sst_leader_has_value(leader)) copy_text(value, text);
+  latch_call((latch *)context, status, NULL, text);
+}
+
+static void locks(sst_client *client, sst_client *other) {
+  sst_error *error = NULL;
+  sst_guard *guard = NULL, *second = NULL;
+  sst_hlc *token = NULL, *version = NULL;
+  sst_set_result set = SST_SET_FAILED;
+  sst_del_result del = SST_DEL_FAILED;
+  sst_release release = SST_RELEASE_FAILED;
+  const sst_lock_options at_once = one_attempt();
+  EXPECT(SST_OK, sst_lock(client, TEXT("locks/door"), NULL, &guard, &error));
+  CHECK(sst_guard_is_valid(guard) && sst_guard_holder(guard).len > 0);
+  EXPECT(SST_OK, sst_guard_check(guard, &error));
+  EXPECT(SST_OK, sst_guard_token(guard, &token, &error));
+  CHECK(sst_hlc_wall_ms(token) > 1600000000000u);
+  EXPECT(SST_LOCK_HELD, sst_lock(other, TEXT("locks/door"), &at_once, &second, &error));
+  CHECK(second == NULL);
+  EXPECT(SST_TIMED_OUT, sst_guard_lost(guard, 0, &error));
+  EXPECT(SST_OK, sst_guard_renew(guard, &version, &error));
+  sst_hlc_free(version);
+  EXPECT(SST_OK, sst_guard_set(guard, TEXT("locks/account"), TEXT("100"), NULL, &set, &version, &error));
+  CHECK(set == SST_SET_APPLIED && version != NULL);
+  sst_hlc_free(version);
+  EXPECT(SST_FENCING_TOKEN_REQUIRED, sst_set(other, TEXT("locks/account"), TEXT("0"), NULL, NULL, NULL, &error));
+  EXPECT(SST_OK, sst_guard_vdel(guard, TEXT("locks/account"), TEXT("0"), NULL, &del, &error));
+  CHECK(del == SST_DEL_MISMATCH);
+  EXPECT(SST_OK, sst_guard_del(guard, TEXT("locks/account"), NULL, &del, &error));
+  CHECK(del == SST_DEL_DELETED);
+  EXPECT(SST_INVALID_ARGUMENT, sst_guard_proclaim(guard, TEXT("leader"), NULL, NULL, &error));
+  EXPECT(SST_OK, sst_guard_release(guard, &release, &error));
+  CHECK(release == SST_RELEASED && !sst_guard_is_valid(guard));
+  EXPECT(SST_LOCK_LOST, sst_guard_check(guard, &error));
+  EXPECT(SST_OK, sst_guard_lost(guard, -1, &error));
+  EXPECT(SST_LOCK_LOST, sst_guard_set(guard, TEXT("locks/account"), TEXT("1"), NULL, &set, NULL, &error));
+  sst_guard_free(guard);
+  sst_hlc_free(token);
+  EXPECT(SST_OK, sst_lock(other, TEXT("locks/door"), &at_once, &guard, &error));
+  EXPECT(SST_OK, sst_guard_leave(guard, &error));
+  CHECK(!sst_guard_is_valid(guard));
+  sst_guard_free(guard);
+  EXPECT(SST_OK, sst_set(client, TEXT("locks/none"), TEXT("line\nbreak"), NULL, NULL, NULL, &error));
+  EXPECT(SST_NOT_A_LOCK, sst_lock(client, TEXT("locks/none"), &at_once, &guard, &error));
 }
 
 static void leases(sst_client *client, sst_client *other) {
-    sst_error *error = NULL;
-    sst_lease *lease = NULL, *others = NULL;
-    sst_guard *guard = NULL, *second = NULL;
-    sst_holding *holding = NULL;
-    sst_lease_options options = {.size = sizeof options, .holder = "pump", .holder_len = 4};
-    sst_subscription *subscription = NULL;
-    sst_release release = SST_RELEASE_FAILED;
-    told told = {.happened = latch_new()};
-    OK(sst_lease_new(client, TEXT("lease"), &options, &lease, &error), error);
-    OK(sst_lease_new(other, TEXT("lease"), NULL, &others, &error), error);
-    OK(sst_lease_observe(others, (sst_on_holding){&told, on_holding, subscription_dropped}, &subscription, &error), error);
-    latch_wait(told.happened);
-    CHECK(told.status == SST_OK && told.is_nobody);
-    OK(sst_lease_acquire(lease, &guard, &holding, &error), error);
-    CHECK(guard != NULL && holding == NULL);
-    latch_wait(told.happened);
-    CHECK(told.status == SST_OK && strcmp(told.text, "pump") == 0);
-    OK(sst_lease_acquire(others, &second, &holding, &error), error);
-    CHECK(second == NULL && is_text(sst_holding_holder(holding), "pump"));
-    sst_holding_free(holding);
-    OK(sst_lease_holder(others, &holding, &error), error);
-    CHECK(is_text(sst_holding_holder(holding), "pump"));
-    sst_holding_free(holding);
-    OK(sst_guard_leave(guard, &error), error);
-    sst_guard_free(guard);
-    OK(sst_lease_release(lease, &release, &error), error);
-    CHECK(release == SST_RELEASED);
-    FAILS(sst_lease_release(others, &release, &error), error, SST_INVALID_ARGUMENT);
-    latch_wait(told.happened);
-    CHECK(told.status == SST_OK && told.is_nobody);
-    OK(sst_subscription_cancel(subscription, &error), error);
-    sst_subscription_free(subscription);
-    latch_wait(told.happened);
-    latch_free(told.happened);
-    sst_lease_free(lease);
-    sst_lease_free(others);
-    OK(sst_set(client, TEXT("data"), "{\n}", 3, NULL, NULL, NULL, &error), error);
-    OK(sst_lease_new(client, TEXT("data"), NULL, &lease, &error), error);
-    FAILS(sst_lease_acquire(lease, &guard, NULL, &error), error, SST_NOT_A_LOCK);
-    sst_lease_free(lease);
+  sst_error *error = NULL;
+  sst_lease *ann = NULL, *bob = NULL;
+  sst_guard *guard = NULL, *none = NULL;
+  sst_holding *holding = NULL;
+  sst_hlc *version = NULL;
+  sst_release release = SST_RELEASE_FAILED;
+  sst_subscription *subscription = NULL;
+  sst_lease_options options;
+  latch seen;
+  sst_on_holding callback = {&seen, on_holding, latch_drop};
+  latch_init(&seen);
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.holder = "ann";
+  options.holder_len = 3;
+  options.renewal_ms = UINT64_MAX;
+  EXPECT(SST_OK, sst_lease_new(client, TEXT("locks/lease"), &options, &ann, &error));
+  EXPECT(SST_OK, sst_lease_new(other, TEXT("locks/lease"), NULL, &bob, &error));
+  EXPECT(SST_OK, sst_lease_holder(bob, &holding, &error));
+  CHECK(holding == NULL);
+  EXPECT(SST_OK, sst_lease_observe(bob, callback, &subscription, &error));
+  latch_wait_calls(&seen, 1);
+  EXPECT(SST_OK, sst_lease_acquire(ann, &guard, &holding, &error));
+  CHECK(guard != NULL && holding == NULL && holds(sst_guard_holder(guard), "ann"));
+  latch_wait_calls(&seen, 2);
+  CHECK(latch_says(&seen, "ann"));
+  EXPECT(SST_OK, sst_lease_acquire(bob, &none, &holding, &error));
+  CHECK(none == NULL && holds(sst_holding_holder(holding), "ann"));
+  EXPECT(SST_OK, sst_holding_version(holding, &version, &error));
+  CHECK(version != NULL);
+  sst_hlc_free(version);
+  sst_holding_free(holding);
+  EXPECT(SST_OK, sst_lease_holder(bob, &holding, &error));
+  CHECK(holds(sst_holding_holder(holding), "ann"));
+  sst_holding_free(holding);
+  EXPECT(SST_INVALID_ARGUMENT, sst_lease_release(bob, &release, &error));
+  EXPECT(SST_OK, sst_lease_release(ann, &release, &error));
+  CHECK(release == SST_RELEASED);
+  latch_wait_calls(&seen, 3);
+  CHECK(latch_says(&seen, "nobody"));
+  EXPECT(SST_OK, sst_subscription_cancel(subscription, &error));
+  latch_wait_drops(&seen, 1);
+  sst_subscription_free(subscription);
+  sst_guard_free(guard);
+  sst_lease_free(ann);
+  sst_lease_free(bob);
+  latch_destroy(&seen);
 }
 
 static void elections(sst_client *client, sst_client *other) {
-    sst_error *error = NULL;
-    sst_election *election = NULL, *seen = NULL;
-    sst_leader *leader = NULL;
-    sst_guard *lead = NULL, *lock = NULL;
-    sst_release release = SST_RELEASE_FAILED;
-    OK(sst_election_new(client, TEXT("election"), NULL, &election, &error), error);
-    OK(sst_election_new(other, TEXT("election"), NULL, &seen, &error), error);
-    OK(sst_election_leader(seen, &leader, &error), error);
-    CHECK(leader == NULL);
-    OK(sst_election_campaign(election, TEXT("first"), &lead, &error), error);
-    OK(sst_election_leader(seen, &leader, &error), error);
-    CHECK(sst_leader_has_value(leader) && is_text(sst_leader_value(leader), "first"));
-    CHECK(sst_leader_holder(leader).len == sst_guard_holder(lead).len);
-    sst_leader_free(leader);
-    OK(sst_guard_proclaim(lead, TEXT("second"), NULL, NULL, &error), error);
-    OK(sst_election_leader(seen, &leader, &error), error);
-    CHECK(is_text(sst_leader_value(leader), "second"));
-    sst_leader_free(leader);
-    OK(sst_guard_release(lead, &release, &error), error);
-    CHECK(release == SST_RELEASED);
-    sst_guard_free(lead);
-    OK(sst_lock(client, TEXT("plain"), NULL, &lock, &error), error);
-    FAILS(sst_guard_proclaim(lock, TEXT("x"), NULL, NULL, &error), error, SST_INVALID_ARGUMENT);
-    sst_guard_free(lock);
-    sst_election_free(election);
-    sst_election_free(seen);
+  sst_error *error = NULL;
+  sst_election *one = NULL, *two = NULL;
+  sst_guard *lead = NULL, *none = NULL;
+  sst_leader *leader = NULL;
+  sst_subscription *subscription = NULL;
+  sst_set_result set = SST_SET_FAILED;
+  const sst_lock_options at_once = one_attempt();
+  latch seen;
+  sst_on_leader callback = {&seen, on_leader, latch_drop};
+  latch_init(&seen);
+  EXPECT(SST_OK, sst_election_new(client, TEXT("locks/chief"), NULL, &one, &error));
+  EXPECT(SST_OK, sst_election_new(other, TEXT("locks/chief"), &at_once, &two, &error));
+  EXPECT(SST_OK, sst_election_leader(two, &leader, &error));
+  CHECK(leader == NULL && !sst_leader_has_value(leader));
+  EXPECT(SST_OK, sst_election_observe(two, callback, &subscription, &error));
+  EXPECT(SST_OK, sst_election_campaign(one, TEXT("ann"), &lead, &error));
+  EXPECT(SST_LOCK_HELD, sst_election_campaign(two, TEXT("bob"), &none, &error));
+  CHECK(none == NULL);
+  EXPECT(SST_OK, sst_election_leader(two, &leader, &error));
+  CHECK(sst_leader_has_value(leader) && holds(sst_leader_value(leader), "ann"));
+  CHECK(sst_leader_holder(leader).len == sst_guard_holder(lead).len);
+  sst_leader_free(leader);
+  EXPECT(SST_OK, sst_guard_proclaim(lead, TEXT("ann again"), &set, NULL, &error));
+  CHECK(set == SST_SET_APPLIED);
+  EXPECT(SST_OK, sst_guard_release(lead, NULL, &error));
+  sst_guard_free(lead);
+  EXPECT(SST_OK, sst_election_campaign(two, TEXT("bob"), &lead, &error));
+  sst_guard_free(lead);
+  latch_wait_calls(&seen, 2);
+  EXPECT(SST_OK, sst_subscription_cancel(subscription, &error));
+  latch_wait_drops(&seen, 1);
+  sst_subscription_free(subscription);
+  sst_election_free(one);
+  sst_election_free(two);
+  latch_destroy(&seen);
 }
 
-int main(void) {
-    server *server = server_start();
-    sst_client *client = server_connect(server), *other = server_connect(server);
-    guards(client);
-    locks(client, other);
-    leases(client, other);
-    elections(client, other);
-    disconnect(client);
-    disconnect(other);
-    server_stop(server);
-    return 0;
+static void with_callbacks(sst_client *client) {
+  sst_error *error = NULL;
+  sst_operation *waiting = NULL;
+  sst_guard *guard;
+  sst_lease *lease = NULL;
+  sst_election *election = NULL;
+  latch done, lost;
+  const sst_on_guard guarded = {&done, on_guard, latch_drop};
+  const sst_on_acquired acquired = {&done, on_acquired, latch_drop};
+  const sst_on_holding holding = {&done, on_holding, latch_drop};
+  const sst_on_release released = {&done, on_release, latch_drop};
+  const sst_on_version versioned = {&done, on_version, latch_drop};
+  const sst_on_done left = {&done, on_done, latch_drop};
+  const sst_on_done is_lost = {&lost, on_done, latch_drop};
+  const sst_on_set set = {&done, on_set, latch_drop};
+  const sst_on_del del = {&done, on_del, latch_drop};
+  const sst_on_leader led = {&done, on_leader, latch_drop};
+  sst_lease_options options;
+  latch_init(&done);
+  latch_init(&lost);
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.holder = "cat";
+  options.holder_len = 3;
+  EXPECT(SST_OK, sst_lock_async(client, TEXT("locks/gate"), NULL, guarded, NULL, &error));
+  latch_wait_drops(&done, 1);
+  CHECK(done.status == SST_OK);
+  guard = (sst_guard *)done.handle;
+  EXPECT(SST_OK, sst_lock_async(client, TEXT("locks/gate"), NULL, guarded, &waiting, &error));
+  EXPECT(SST_OK, sst_operation_cancel(waiting, &error));
+  latch_wait_drops(&done, 2);
+  CHECK(done.status == SST_CANCELLED && done.calls == 2);
+  sst_operation_free(waiting);
+  EXPECT(SST_OK, sst_guard_lost_async(guard, is_lost, NULL, &error));
+  EXPECT(SST_OK, sst_guard_renew_async(guard, versioned, NULL, &error));
+  latch_wait_drops(&done, 3);
+  CHECK(done.status == SST_OK && strlen(done.text) > 20);
+  EXPECT(SST_OK, sst_guard_set_async(guard, TEXT("locks/book"), TEXT("1"), NULL, set, NULL, &error));
+  latch_wait_drops(&done, 4);
+  CHECK(strcmp(done.text, "applied") == 0);
+  EXPECT(SST_OK, sst_guard_vdel_async(guard, TEXT("locks/book"), TEXT("2"), NULL, del, NULL, &error));
+  latch_wait_drops(&done, 5);
+  CHECK(strcmp(done.text, "not deleted") == 0);
+  EXPECT(SST_OK, sst_guard_del_async(guard, TEXT("locks/book"), NULL, del, NULL, &error));
+  latch_wait_drops(&done, 6);
+  CHECK(strcmp(done.text, "deleted") == 0);
+  CHECK(latch_calls(&lost) == 0);
+  EXPECT(SST_OK, sst_guard_release_async(guard, released, NULL, &error));
+  latch_wait_drops(&done, 7);
+  CHECK(strcmp(done.text, "released") == 0);
+  latch_wait_drops(&lost, 1);
+  CHECK(lost.calls == 1 && lost.status == SST_OK);
+  sst_guard_free(guard);
+
+  EXPECT(SST_OK, sst_lease_new(client, TEXT("locks/gate"), &options, &lease, &error));
+  EXPECT(SST_OK, sst_lease_acquire_async(lease, acquired, NULL, &error));
+  latch_wait_drops(&done, 8);
+  CHECK(strcmp(done.text, "acquired") == 0);
+  guard = (sst_guard *)done.handle;
+  EXPECT(SST_OK, sst_lease_holder_async(lease, holding, NULL, &error));
+  latch_wait_drops(&done, 9);
+  CHECK(strcmp(done.text, "cat") == 0);
+  EXPECT(SST_OK, sst_guard_leave_async(guard, left, NULL, &error));
+  latch_wait_drops(&done, 10);
+  EXPECT(SST_OK, sst_lease_release_async(lease, released, NULL, &error));
+  latch_wait_drops(&done, 11);
+  CHECK(strcmp(done.text, "released") == 0);
+  sst_guard_free(guard);
+  sst_lease_free(lease);
+
+  EXPECT(SST_OK, sst_election_new(client, TEXT("locks/captain"), NULL, &election, &error));
+  EXPECT(SST_OK, sst_election_campaign_async(election, TEXT("cat"), guarded, NULL, &error));
+  latch_wait_drops(&done, 12);
+  guard = (sst_guard *)done.handle;
+  EXPECT(SST_OK, sst_guard_proclaim_async(guard, TEXT("tom"), set, NULL, &error));
+  latch_wait_drops(&done, 13);
+  CHECK(strcmp(done.text, "applied") == 0);
+  EXPECT(SST_OK, sst_election_leader_async(election, led, NULL, &error));
+  latch_wait_drops(&done, 14);
+  CHECK(strcmp(done.text, "tom") == 0 && done.calls == 14);
+  sst_guard_free(guard);
+  sst_election_free(election);
+  latch_destroy(&done);
+  latch_destroy(&lost);
+}
+
+void suite_locks(void) {
+  sst_client *client = new_client(), *other = new_client();
+  locks(client, other);
+  leases(client, other);
+  elections(client, other);
+  with_callbacks(client);
+  end_client(client);
+  end_client(other);
 }
