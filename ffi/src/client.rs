@@ -2,6 +2,7 @@
 use crate::boundary;
 use crate::bytes::{Owned, sst_bytes};
 use crate::callback::{Callback, closure};
+use crate::completion;
 use crate::error::{self, sst_error};
 use crate::handle::{self, object};
 use crate::input;
@@ -13,7 +14,6 @@ use statestore_core::{Error, ErrorKind, Outcome, Settings};
 use statestore_embed::{Client, Job, Operation, Wait};
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
-use std::ptr;
 
 /// A client of the state store: one connection, any number of requests at a time, any number of threads. Opaque.
 ///
@@ -46,8 +46,10 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error)
 );
 
-pub(crate) fn done(callback: &Callback<sst_on_done>, result: &Result<(), Error>) {
-    error::lend(result.as_ref().err(), |status, error| {
+/// Tells a callback that an operation has ended.
+pub(crate) fn done(callback: &Callback<sst_on_done>, result: Result<(), Error>) {
+    let ((), failed) = error::split(result);
+    error::lend(failed.as_ref(), |status, error| {
         // SAFETY: a function of that type, with its context.
         callback.call(|call, context| unsafe { call(context, status, error) });
     });
@@ -156,21 +158,7 @@ pub unsafe extern "C" fn sst_connect_async(
             connecting,
             callback,
             operation,
-            |callback, result| {
-                let made = result.and_then(|()| handle::new(connected));
-                error::lend(made.as_ref().err(), |status, error| {
-                    let client = made.as_ref().map_or(ptr::null_mut(), |client| *client);
-                    let mut is_taken = false;
-                    callback.call(|call, context| {
-                        is_taken = true;
-                        // SAFETY: a function of that type, with its context.
-                        unsafe { call(context, status, error, client) }
-                    });
-                    if !is_taken {
-                        handle::free::<Client>(client);
-                    }
-                });
-            },
+            |callback, result| completion::give(callback, result.map(|()| connected)),
         )
     })
 }
@@ -218,7 +206,7 @@ pub extern "C" fn sst_client_close_async(
         |client| {
             let to = Out::<Operation>::optional(operation);
             let begun = client.submit_close(&client.callbacks()?, |result| -> Job {
-                Box::new(move || done(&callback, &result))
+                Box::new(move || done(&callback, result))
             })?;
             output::give(to, Some(begun))
         },

@@ -74,12 +74,7 @@ pub unsafe extern "C" fn sst_compare_and_set(
         || client::get(client),
         |client| {
             // SAFETY: the header asks for NULL or as many bytes as their lengths say.
-            let (key, value) = unsafe {
-                (
-                    input::bytes(key, key_len, "key")?,
-                    input::bytes(value, value_len, "value")?,
-                )
-            };
+            let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
             // SAFETY: the header asks for NULL or a slice, and for a struct with its size.
             let (expected, options) =
                 unsafe { (self::expected(expected)?, update::options(options)?) };
@@ -115,12 +110,7 @@ pub unsafe extern "C" fn sst_compare_and_set_async(
         || client::get(client),
         |client| {
             // SAFETY: the header asks for NULL or as many bytes as their lengths say.
-            let (key, value) = unsafe {
-                (
-                    input::bytes(key, key_len, "key")?,
-                    input::bytes(value, value_len, "value")?,
-                )
-            };
+            let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
             // SAFETY: the header asks for NULL or a slice, and for a struct with its size.
             let (expected, options) =
                 unsafe { (self::expected(expected)?, update::options(options)?) };

@@ -3,10 +3,10 @@ use crate::boundary;
 use crate::bytes::sst_slice;
 use crate::callback::{Callback, closure};
 use crate::client::{self, sst_client};
+use crate::completion;
 use crate::entry::{Entries, sst_entries};
-use crate::error::{self, sst_error};
+use crate::error::sst_error;
 use crate::get::{self, sst_get_options};
-use crate::handle;
 use crate::input;
 use crate::operation::{begin, sst_operation, wait};
 use crate::output::{self, Out};
@@ -15,7 +15,6 @@ use bytes::Bytes;
 use statestore_core::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::ptr;
 
 /// Is called with what several GETs brought. For what a callback may do see "Callbacks" at the top.
 #[repr(C)]
@@ -112,14 +111,7 @@ pub unsafe extern "C" fn sst_get_many_async(
                 callback,
                 operation,
                 |callback, result| {
-                    let entries = result.and_then(|entries| handle::new(Entries(entries)));
-                    error::lend(entries.as_ref().err(), |status, error| {
-                        let entries = entries.as_ref().map_or(ptr::null_mut(), |entries| *entries);
-                        // SAFETY: a function of that type, with its context.
-                        callback
-                            .call(|call, context| unsafe { call(context, status, error, entries) });
-                        handle::free::<Entries>(entries);
-                    });
+                    completion::lend(callback, result.map(|entries| Some(Entries(entries))));
                 },
             )
         },

@@ -3,7 +3,8 @@ use crate::boundary;
 use crate::bytes::sst_slice;
 use crate::callback::{Callback, closure};
 use crate::client::{self, sst_on_done};
-use crate::error::{self, sst_error};
+use crate::completion;
+use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::{Timestamp, sst_hlc};
 use crate::operation::{begin, sst_operation, wait, wait_for};
@@ -14,7 +15,6 @@ use statestore_core::Error;
 use statestore_embed::{Client, Guard};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::ptr;
 
 /// Holds a lease, and knows when it does not hold it any more. Opaque.
 ///
@@ -80,19 +80,7 @@ pub(crate) fn tell(
 ) -> impl FnOnce(&Callback<sst_on_guard>, Result<Guard, Error>) + Send + 'static {
     let client = client.clone();
     move |callback, result| {
-        let guard = result.and_then(|guard| handle::new(Guarded::new(guard, &client)));
-        error::lend(guard.as_ref().err(), |status, error| {
-            let guard = guard.as_ref().map_or(ptr::null_mut(), |guard| *guard);
-            let mut is_taken = false;
-            callback.call(|call, context| {
-                is_taken = true;
-                // SAFETY: a function of that type, with its context.
-                unsafe { call(context, status, error, guard) }
-            });
-            if !is_taken {
-                handle::free::<Guarded>(guard);
-            }
-        });
+        completion::give(callback, result.map(|guard| Guarded::new(guard, &client)));
     }
 }
 
@@ -213,16 +201,7 @@ pub extern "C" fn sst_guard_lost_async(
         |client| {
             let lost = get(guard)?.lost();
             let action = "waiting for the loss of a lease";
-            begin(
-                client,
-                action,
-                lost,
-                callback,
-                operation,
-                |callback, result| {
-                    client::done(callback, &result);
-                },
-            )
+            begin(client, action, lost, callback, operation, client::done)
         },
     )
 }
@@ -245,7 +224,7 @@ pub extern "C" fn sst_guard_renew(
         || client_of(guard),
         |client| {
             let version = wait(client, "renewing a lease", get(guard)?.renew())?;
-            crate::output::give(to, Some(Timestamp::new(&version)))
+            output::give(to, Some(Timestamp::new(&version)))
         },
     )
 }
@@ -276,14 +255,8 @@ pub extern "C" fn sst_guard_renew_async(
                 callback,
                 operation,
                 |callback, result| {
-                    let version = result.and_then(|version| handle::new(Timestamp::new(&version)));
-                    error::lend(version.as_ref().err(), |status, error| {
-                        let version = version.as_ref().map_or(ptr::null_mut(), |version| *version);
-                        // SAFETY: a function of that type, with its context.
-                        callback
-                            .call(|call, context| unsafe { call(context, status, error, version) });
-                        handle::free::<Timestamp>(version);
-                    });
+                    let version = result.map(|version| Some(Timestamp::new(&version)));
+                    completion::lend(callback, version);
                 },
             )
         },
@@ -387,9 +360,7 @@ pub extern "C" fn sst_guard_leave_async(
                 leave,
                 callback,
                 operation,
-                |callback, result| {
-                    client::done(callback, &result);
-                },
+                client::done,
             )
         },
     )

@@ -11,10 +11,63 @@ use crate::output;
 use crate::set::{self, sst_on_set, sst_set_options, sst_set_result};
 use crate::status::sst_status;
 use bytes::Bytes;
+use statestore_core::{DelOutcome, Error, SetOutcome, VdelOutcome};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 const ACTION: &str = "writing under the lease";
+
+/// The SET, to be waited for or begun.
+///
+/// # Safety As [`input::key_value`] and [`set::options`] ask.
+unsafe fn set(
+    guard: *const sst_guard,
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+    options: *const sst_set_options,
+) -> Result<impl Future<Output = Result<SetOutcome, Error>> + Send + 'static + use<>, Error> {
+    // SAFETY: by the contract.
+    let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
+    // SAFETY: by the contract.
+    let options = unsafe { set::options(options) }?;
+    let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+    Ok(guard::get(guard)?.set(key, value, options))
+}
+
+/// The DEL, to be waited for or begun.
+///
+/// # Safety As [`input::bytes`] and [`del::options`] ask.
+unsafe fn del(
+    guard: *const sst_guard,
+    key: *const c_void,
+    key_len: usize,
+    options: *const sst_del_options,
+) -> Result<impl Future<Output = Result<DelOutcome, Error>> + Send + 'static + use<>, Error> {
+    // SAFETY: by the contract.
+    let (key, options) = unsafe { (input::bytes(key, key_len, "key")?, del::options(options)?) };
+    Ok(guard::get(guard)?.del(Bytes::copy_from_slice(key), options))
+}
+
+/// The VDEL, to be waited for or begun.
+///
+/// # Safety As [`input::key_value`] and [`del::options`] ask.
+unsafe fn vdel(
+    guard: *const sst_guard,
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+    options: *const sst_del_options,
+) -> Result<impl Future<Output = Result<VdelOutcome, Error>> + Send + 'static + use<>, Error> {
+    // SAFETY: by the contract.
+    let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
+    // SAFETY: by the contract.
+    let options = unsafe { del::options(options) }?;
+    let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+    Ok(guard::get(guard)?.vdel(key, value, options))
+}
 
 /// Stores a value and protects the key: from now on it is written and deleted only with this guard's token or a higher
 /// one. The options must not have a fencing token.
@@ -41,17 +94,8 @@ pub unsafe extern "C" fn sst_guard_set(
         error,
         || guard::client_of(guard),
         |client| {
-            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
-            let (key, value) = unsafe {
-                (
-                    input::bytes(key, key_len, "key")?,
-                    input::bytes(value, value_len, "value")?,
-                )
-            };
-            // SAFETY: the header asks for a struct with its size.
-            let options = unsafe { set::options(options) }?;
-            let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
-            let write = guard::get(guard)?.set(key, value, options);
+            // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
+            let write = unsafe { self::set(guard, key, key_len, value, value_len, options) }?;
             results.give(&wait(client, ACTION, write)?)
         },
     )
@@ -81,17 +125,8 @@ pub unsafe extern "C" fn sst_guard_set_async(
         error,
         || guard::client_of(guard),
         |client| {
-            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
-            let (key, value) = unsafe {
-                (
-                    input::bytes(key, key_len, "key")?,
-                    input::bytes(value, value_len, "value")?,
-                )
-            };
-            // SAFETY: the header asks for a struct with its size.
-            let options = unsafe { set::options(options) }?;
-            let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
-            let write = guard::get(guard)?.set(key, value, options);
+            // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
+            let write = unsafe { self::set(guard, key, key_len, value, value_len, options) }?;
             begin(client, ACTION, write, callback, operation, set::tell)
         },
     )
@@ -117,9 +152,7 @@ pub unsafe extern "C" fn sst_guard_del(
         || guard::client_of(guard),
         |client| {
             // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
-            let (key, options) =
-                unsafe { (input::bytes(key, key_len, "key")?, del::options(options)?) };
-            let write = guard::get(guard)?.del(Bytes::copy_from_slice(key), options);
+            let write = unsafe { self::del(guard, key, key_len, options) }?;
             results.give(wait(client, ACTION, write)?);
             Ok(())
         },
@@ -149,9 +182,7 @@ pub unsafe extern "C" fn sst_guard_del_async(
         || guard::client_of(guard),
         |client| {
             // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
-            let (key, options) =
-                unsafe { (input::bytes(key, key_len, "key")?, del::options(options)?) };
-            let write = guard::get(guard)?.del(Bytes::copy_from_slice(key), options);
+            let write = unsafe { self::del(guard, key, key_len, options) }?;
             begin(client, ACTION, write, callback, operation, del::tell)
         },
     )
@@ -178,17 +209,8 @@ pub unsafe extern "C" fn sst_guard_vdel(
         error,
         || guard::client_of(guard),
         |client| {
-            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
-            let (key, value) = unsafe {
-                (
-                    input::bytes(key, key_len, "key")?,
-                    input::bytes(value, value_len, "value")?,
-                )
-            };
-            // SAFETY: the header asks for a struct with its size.
-            let options = unsafe { del::options(options) }?;
-            let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
-            let write = guard::get(guard)?.vdel(key, value, options);
+            // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
+            let write = unsafe { self::vdel(guard, key, key_len, value, value_len, options) }?;
             results.give(wait(client, ACTION, write)?);
             Ok(())
         },
@@ -219,17 +241,8 @@ pub unsafe extern "C" fn sst_guard_vdel_async(
         error,
         || guard::client_of(guard),
         |client| {
-            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
-            let (key, value) = unsafe {
-                (
-                    input::bytes(key, key_len, "key")?,
-                    input::bytes(value, value_len, "value")?,
-                )
-            };
-            // SAFETY: the header asks for a struct with its size.
-            let options = unsafe { del::options(options) }?;
-            let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
-            let write = guard::get(guard)?.vdel(key, value, options);
+            // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
+            let write = unsafe { self::vdel(guard, key, key_len, value, value_len, options) }?;
             begin(client, ACTION, write, callback, operation, del::tell)
         },
     )

@@ -43,6 +43,24 @@ pub(crate) unsafe fn bytes<'a>(
     Ok(unsafe { slice::from_raw_parts(data.cast(), len) })
 }
 
+/// A key and a value of the caller.
+///
+/// # Safety As [`bytes`] asks of both.
+pub(crate) unsafe fn key_value<'a>(
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+) -> Result<(&'a [u8], &'a [u8]), Error> {
+    // SAFETY: by the contract.
+    unsafe {
+        Ok((
+            bytes(key, key_len, "key")?,
+            bytes(value, value_len, "value")?,
+        ))
+    }
+}
+
 /// Elements of the caller. NULL stands for none.
 ///
 /// # Safety `data` is NULL or points to `count` elements that nobody changes during `'a`.

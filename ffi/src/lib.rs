@@ -3,7 +3,8 @@
 //! - A [`handle`] is a number that looks like a pointer, so that using one after it was freed is an error and no crash.
 //! - Each export is a [`boundary`]: it turns errors and panics into a status and an error object.
 //! - What an export is given is read in [`input`], what it gives is written through [`output`].
-//! - A [`callback`] is three words: a context, a function to call, and one to drop the context.
+//! - A [`callback`] is three words: a context, a function to call, and one to drop the context. A [`completion`] lends or
+//!   gives it an object.
 //!
 //! The rest is one file for each noun of the header.
 #![allow(non_camel_case_types, reason = "the names are those of the header")]
@@ -23,6 +24,7 @@
 // What is not in the header.
 mod boundary;
 mod callback;
+mod completion;
 mod handle;
 mod input;
 mod output;

@@ -2,7 +2,8 @@
 use crate::boundary;
 use crate::callback::{Callback, closure};
 use crate::client::{self, sst_client};
-use crate::error::{self, sst_error};
+use crate::completion;
+use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::input::{self, milliseconds, sized};
 use crate::observation::{Observed, sst_observation};
@@ -15,7 +16,6 @@ use statestore_core::{Error, ErrorKind, Observation, ObserveOptions, Outcome, Ov
 use statestore_embed::{Client, Feed, Signal};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
-use std::ptr;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
@@ -155,15 +155,10 @@ closure!(
 
 /// Tells a callback an observation, or why there is none.
 fn tell(callback: &Callback<sst_on_observation>, result: Result<Observation, Error>) {
-    let observed = result.and_then(|observation| handle::new(Observed(observation)));
-    error::lend(observed.as_ref().err(), |status, error| {
-        let observation = observed
-            .as_ref()
-            .map_or(ptr::null_mut(), |observed| *observed);
-        // SAFETY: a function of that type, with its context.
-        callback.call(|call, context| unsafe { call(context, status, error, observation) });
-        handle::free::<Observed>(observation);
-    });
+    completion::lend(
+        callback,
+        result.map(|observation| Some(Observed(observation))),
+    );
 }
 
 /// Begins to follow a key. From when this returns, every change is observed; the state before is not, so read it
@@ -228,23 +223,7 @@ pub unsafe extern "C" fn sst_observe_async(
                 feed,
                 callback,
                 operation,
-                |callback, result| {
-                    let observer = result.and_then(|feed| handle::new(Observer::new(feed)));
-                    error::lend(observer.as_ref().err(), |status, error| {
-                        let observer = observer
-                            .as_ref()
-                            .map_or(ptr::null_mut(), |observer| *observer);
-                        let mut is_taken = false;
-                        callback.call(|call, context| {
-                            is_taken = true;
-                            // SAFETY: a function of that type, with its context.
-                            unsafe { call(context, status, error, observer) }
-                        });
-                        if !is_taken {
-                            handle::free::<Observer>(observer);
-                        }
-                    });
-                },
+                |callback, result| completion::give(callback, result.map(Observer::new)),
             )
         },
     )

@@ -3,18 +3,17 @@ use crate::boundary;
 use crate::bytes::{Keys, Owned, sst_bytes, sst_keys};
 use crate::callback::{Callback, closure};
 use crate::client::{self, sst_client};
-use crate::error::{self, sst_error};
+use crate::completion;
+use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::input::{self, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
 use crate::output::{self, Out};
 use crate::status::sst_status;
-use bytes::Bytes;
 use statestore_core::{Error, ScanOptions};
 use statestore_embed::{Client, Scan};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::ptr;
 
 /// The keys that match a pattern, page by page. Opaque.
 pub struct sst_scan;
@@ -188,19 +187,7 @@ pub extern "C" fn sst_scan_next_page_async(
                 page,
                 callback,
                 operation,
-                |callback, result| {
-                    let keys = result.and_then(|page: Option<Vec<Bytes>>| match page {
-                        Some(page) => handle::new(Keys(page)),
-                        None => Ok(ptr::null_mut()),
-                    });
-                    error::lend(keys.as_ref().err(), |status, error| {
-                        let keys = keys.as_ref().map_or(ptr::null_mut(), |keys| *keys);
-                        // SAFETY: a function of that type, with its context.
-                        callback
-                            .call(|call, context| unsafe { call(context, status, error, keys) });
-                        handle::free::<Keys>(keys);
-                    });
-                },
+                |callback, result| completion::lend(callback, result.map(|page| page.map(Keys))),
             )
         },
     )
@@ -261,18 +248,7 @@ pub extern "C" fn sst_scan_next_async(
                 next,
                 callback,
                 operation,
-                |callback, result| {
-                    let key = result.and_then(|key: Option<Bytes>| match key {
-                        Some(key) => handle::new(Owned(key)),
-                        None => Ok(ptr::null_mut()),
-                    });
-                    error::lend(key.as_ref().err(), |status, error| {
-                        let key = key.as_ref().map_or(ptr::null_mut(), |key| *key);
-                        // SAFETY: a function of that type, with its context.
-                        callback.call(|call, context| unsafe { call(context, status, error, key) });
-                        handle::free::<Owned>(key);
-                    });
-                },
+                |callback, result| completion::lend(callback, result.map(|key| key.map(Owned))),
             )
         },
     )

@@ -212,12 +212,7 @@ pub unsafe extern "C" fn sst_set(
         || client::get(client),
         |client| {
             // SAFETY: the header asks for NULL or as many bytes as their lengths say.
-            let (key, value) = unsafe {
-                (
-                    input::bytes(key, key_len, "key")?,
-                    input::bytes(value, value_len, "value")?,
-                )
-            };
+            let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
             // SAFETY: the header asks for a struct with its size.
             let options = unsafe { self::options(options) }?;
             let set = client.core()?.set_with(key, value, &options);
@@ -251,12 +246,7 @@ pub unsafe extern "C" fn sst_set_async(
         || client::get(client),
         |client| {
             // SAFETY: the header asks for NULL or as many bytes as their lengths say.
-            let (key, value) = unsafe {
-                (
-                    input::bytes(key, key_len, "key")?,
-                    input::bytes(value, value_len, "value")?,
-                )
-            };
+            let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
             // SAFETY: the header asks for a struct with its size.
             let options = unsafe { self::options(options) }?;
             let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));

@@ -34,12 +34,7 @@ pub unsafe extern "C" fn sst_vdel(
         || client::get(client),
         |client| {
             // SAFETY: the header asks for NULL or as many bytes as their lengths say.
-            let (key, value) = unsafe {
-                (
-                    input::bytes(key, key_len, "key")?,
-                    input::bytes(value, value_len, "value")?,
-                )
-            };
+            let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
             // SAFETY: the header asks for a struct with its size.
             let options = unsafe { del::options(options) }?;
             let vdel = client.core()?.vdel_with(key, value, &options);
@@ -74,12 +69,7 @@ pub unsafe extern "C" fn sst_vdel_async(
         || client::get(client),
         |client| {
             // SAFETY: the header asks for NULL or as many bytes as their lengths say.
-            let (key, value) = unsafe {
-                (
-                    input::bytes(key, key_len, "key")?,
-                    input::bytes(value, value_len, "value")?,
-                )
-            };
+            let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
             // SAFETY: the header asks for a struct with its size.
             let options = unsafe { del::options(options) }?;
             let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));

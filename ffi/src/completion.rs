@@ -1,0 +1,52 @@
+//! Telling callbacks of objects.
+use crate::callback::{Callback, Closure};
+use crate::error::{self, sst_error};
+use crate::handle::{self, Object};
+use crate::status::sst_status;
+use statestore_core::Error;
+use std::ffi::c_void;
+use std::ptr;
+
+/// The function of a callback that an object is lent to.
+type Borrower<T> =
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const <T as Object>::Opaque);
+
+/// The function of a callback that an object is handed over to.
+type Owner<T> =
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *mut <T as Object>::Opaque);
+
+/// Lends an object to a callback for the time of its call, or tells it why there is none.
+pub(crate) fn lend<T, C>(callback: &Callback<C>, result: Result<Option<T>, Error>)
+where
+    T: Object,
+    C: Closure<Call = Borrower<T>>,
+{
+    let handle = result.and_then(|object| object.map_or(Ok(ptr::null_mut()), handle::new));
+    error::lend(handle.as_ref().err(), |status, error| {
+        let handle = handle.as_ref().map_or(ptr::null_mut(), |handle| *handle);
+        // SAFETY: a function of that type, with its context.
+        callback.call(|call, context| unsafe { call(context, status, error, handle) });
+        handle::free::<T>(handle);
+    });
+}
+
+/// Hands an object over to a callback, or tells it why there is none. Without a function to call, its handle is freed.
+pub(crate) fn give<T, C>(callback: &Callback<C>, result: Result<T, Error>)
+where
+    T: Object,
+    C: Closure<Call = Owner<T>>,
+{
+    let handle = result.and_then(handle::new);
+    error::lend(handle.as_ref().err(), |status, error| {
+        let handle = handle.as_ref().map_or(ptr::null_mut(), |handle| *handle);
+        let mut is_taken = false;
+        callback.call(|call, context| {
+            is_taken = true;
+            // SAFETY: a function of that type, with its context.
+            unsafe { call(context, status, error, handle) }
+        });
+        if !is_taken {
+            handle::free::<T>(handle);
+        }
+    });
+}
