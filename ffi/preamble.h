@@ -29,8 +29,7 @@
 // otherwise. The library has one thread for all connections, and one for the callbacks of each client that has
 // callbacks. They begin with the first client and end with the last one. No signals are touched.
 //
-// Blocking. A function that blocks says so, and has a twin with the suffix _async (sst_lease_observe() and
-// sst_election_observe() have none yet). That gives a callback its result
+// Blocking. A function that blocks says so, and has a twin with the suffix _async. That gives a callback its result
 // instead: exactly once if the function gave SST_OK, whatever happens; sst_operation_cancel() ends it early. Operations
 // begin in the order in which they were asked for, a moment after the function returned; a blocking call may overtake
 // them. Blocking functions give SST_WRONG_THREAD on threads of the library, except in callbacks.

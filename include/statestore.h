@@ -29,8 +29,7 @@
 // otherwise. The library has one thread for all connections, and one for the callbacks of each client that has
 // callbacks. They begin with the first client and end with the last one. No signals are touched.
 //
-// Blocking. A function that blocks says so, and has a twin with the suffix _async (sst_lease_observe() and
-// sst_election_observe() have none yet). That gives a callback its result
+// Blocking. A function that blocks says so, and has a twin with the suffix _async. That gives a callback its result
 // instead: exactly once if the function gave SST_OK, whatever happens; sst_operation_cancel() ends it early. Operations
 // begin in the order in which they were asked for, a moment after the function returned; a blocking call may overtake
 // them. Blocking functions give SST_WRONG_THREAD on threads of the library, except in callbacks.
@@ -793,9 +792,9 @@ typedef struct sst_on_acquired {
 typedef struct sst_on_holding {
     // Handed to both functions.
     void *context;
-    // Called once for sst_lease_holder_async(), and any number of times for sst_lease_observe(); may be NULL.
-    // `holding` and `error` are borrowed for the call. `holding` is NULL if nobody holds the lease, or unless `status`
-    // is SST_OK. At the end of what is observed `status` is SST_CLOSED.
+    // Called once for sst_lease_holder_async(), and any number of times for sst_lease_observe() and its twin; may be
+    // NULL. `holding` and `error` are borrowed for the call. `holding` is NULL if nobody holds the lease, or unless
+    // `status` is SST_OK. At the end of what is observed `status` is SST_CLOSED.
     void (*call)(void *context,
                  enum sst_status status,
                  const struct sst_error *error,
@@ -803,6 +802,22 @@ typedef struct sst_on_holding {
     // Called once after the last call, or instead of it; may be NULL.
     void (*drop)(void *context);
 } sst_on_holding;
+
+// Is called with a new subscription, before the callback that it is for is called. For what a callback may do see
+// "Callbacks" at the top.
+typedef struct sst_on_subscription {
+    // Handed to both functions.
+    void *context;
+    // Called once; may be NULL, in which case the subscription goes on until the client is closed. `subscription`
+    // belongs to whom is called, and is NULL unless `status` is SST_OK. `error` is borrowed for the call, and NULL if
+    // `status` is SST_OK.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 struct sst_subscription *subscription);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_subscription;
 
 // Options of sst_lock() and sst_election_new(). Set `size` to sizeof(sst_lock_options) and everything else to zero,
 // which means the default.
@@ -833,9 +848,9 @@ typedef struct sst_on_guard {
 typedef struct sst_on_leader {
     // Handed to both functions.
     void *context;
-    // Called once for sst_election_leader_async(), and any number of times for sst_election_observe(); may be NULL.
-    // `leader` and `error` are borrowed for the call. `leader` is NULL if nobody leads, or unless `status` is SST_OK.
-    // At the end of what is observed `status` is SST_CLOSED.
+    // Called once for sst_election_leader_async(), and any number of times for sst_election_observe() and its twin; may
+    // be NULL. `leader` and `error` are borrowed for the call. `leader` is NULL if nobody leads, or unless `status` is
+    // SST_OK. At the end of what is observed `status` is SST_CLOSED.
     void (*call)(void *context,
                  enum sst_status status,
                  const struct sst_error *error,
@@ -1853,6 +1868,19 @@ enum sst_status sst_lease_observe(const struct sst_lease *lease,
                                   struct sst_subscription **subscription,
                                   struct sst_error **error);
 
+// Begins to observe a lease. See sst_lease_observe(). `done` is called with the subscription, before
+// `callback` is called for the first time.
+//
+// Owner: `callback` and `done` are handed over; `*operation` is the caller's, freed with sst_operation_free(). `lease`
+// may be freed. Thread: any. Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED,
+// SST_INVALID_HANDLE; neither is called then, their contexts are dropped before this returns, and `*operation` is
+// NULL. If `done` is told an error, `callback` is not called.
+enum sst_status sst_lease_observe_async(const struct sst_lease *lease,
+                                        struct sst_on_holding callback,
+                                        struct sst_on_subscription done,
+                                        struct sst_operation **operation,
+                                        struct sst_error **error);
+
 // Frees a lease. It is held on by its guard, if it was taken.
 //
 // Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
@@ -1998,6 +2026,19 @@ enum sst_status sst_election_observe(const struct sst_election *election,
                                      struct sst_on_leader callback,
                                      struct sst_subscription **subscription,
                                      struct sst_error **error);
+
+// Begins to observe an election. See sst_election_observe(). `done` is called with the subscription, before
+// `callback` is called for the first time.
+//
+// Owner: `callback` and `done` are handed over; `*operation` is the caller's, freed with sst_operation_free().
+// `election` may be freed. Thread: any. Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED,
+// SST_INVALID_HANDLE; neither is called then, their contexts are dropped before this returns, and `*operation` is
+// NULL. If `done` is told an error, `callback` is not called.
+enum sst_status sst_election_observe_async(const struct sst_election *election,
+                                           struct sst_on_leader callback,
+                                           struct sst_on_subscription done,
+                                           struct sst_operation **operation,
+                                           struct sst_error **error);
 
 // Frees an election. The lead is held on by its guard, if it was won.
 //

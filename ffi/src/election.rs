@@ -14,7 +14,7 @@ use crate::operation::{begin, sst_operation, wait};
 use crate::output::{self, Out};
 use crate::set::{self, sst_on_set, sst_set_result};
 use crate::status::sst_status;
-use crate::subscription::{self, sst_subscription};
+use crate::subscription::{self, sst_on_subscription, sst_subscription};
 use bytes::Bytes;
 use statestore_core::{Error, Leader};
 use statestore_embed::{Client, Election};
@@ -272,19 +272,58 @@ pub extern "C" fn sst_election_observe(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let subscription = output::failed(subscription);
-    let callback = Callback::new(callback);
+    let tell = observed(callback);
     boundary::with_client(
         error,
         || client_of(election),
         |client| {
             let observe = handle::get::<Named>(election)?.election.observe();
-            let feed = wait(client, "observing an election", observe)?;
-            let tell = move |leader: Option<Result<Option<Leader>, Error>>| {
-                leader::tell(&callback, leader.unwrap_or_else(|| Err(lease::ended())));
-            };
-            subscription::begin(client, &feed, subscription, tell)
+            let leaders = wait(client, "observing an election", observe)?;
+            subscription::begin(client, &leaders, subscription, tell)
         },
     )
+}
+
+/// Begins to observe an election. See sst_election_observe(). `done` is called with the subscription, before
+/// `callback` is called for the first time.
+///
+/// Owner: `callback` and `done` are handed over; `*operation` is the caller's, freed with sst_operation_free().
+/// `election` may be freed. Thread: any. Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED,
+/// SST_INVALID_HANDLE; neither is called then, their contexts are dropped before this returns, and `*operation` is
+/// NULL. If `done` is told an error, `callback` is not called.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_election_observe_async(
+    election: *const sst_election,
+    callback: sst_on_leader,
+    done: sst_on_subscription,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let operation = output::failed(operation);
+    let tell = observed(callback);
+    let done = Callback::new(done);
+    boundary::with_client(
+        error,
+        || client_of(election),
+        |client| {
+            let observe = handle::get::<Named>(election)?.election.observe();
+            let begun = subscription::tell(client, tell);
+            begin(
+                client,
+                "observing an election",
+                observe,
+                done,
+                operation,
+                begun,
+            )
+        },
+    )
+}
+
+/// Takes a callback over, which is told what is observed.
+fn observed(callback: sst_on_leader) -> impl FnMut(Option<Result<Option<Leader>, Error>>) + Send {
+    let callback = Callback::new(callback);
+    move |leader| leader::tell(&callback, leader.unwrap_or_else(|| Err(lease::ended())))
 }
 
 /// Frees an election. The lead is held on by its guard, if it was won.

@@ -2,7 +2,8 @@
 use crate::boundary;
 use crate::bytes::sst_slice;
 use crate::callback::{Callback, closure};
-use crate::error::{self, sst_error};
+use crate::completion;
+use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::{Timestamp, sst_hlc};
 use crate::output::Out;
@@ -10,7 +11,6 @@ use crate::status::sst_status;
 use statestore_core::{Error, Holding};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::ptr;
 
 /// Who holds a lease. Opaque.
 pub struct sst_holding;
@@ -60,9 +60,9 @@ pub extern "C" fn sst_holding_free(holding: *mut sst_holding) {
 pub struct sst_on_holding {
     /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once for sst_lease_holder_async(), and any number of times for sst_lease_observe(); may be NULL.
-    /// `holding` and `error` are borrowed for the call. `holding` is NULL if nobody holds the lease, or unless `status`
-    /// is SST_OK. At the end of what is observed `status` is SST_CLOSED.
+    /// Called once for sst_lease_holder_async(), and any number of times for sst_lease_observe() and its twin; may be
+    /// NULL. `holding` and `error` are borrowed for the call. `holding` is NULL if nobody holds the lease, or unless
+    /// `status` is SST_OK. At the end of what is observed `status` is SST_CLOSED.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -82,14 +82,5 @@ closure!(
 
 /// Tells a callback who holds a lease.
 pub(crate) fn tell(callback: &Callback<sst_on_holding>, result: Result<Option<Holding>, Error>) {
-    let held = result.and_then(|holding| match holding {
-        Some(holding) => handle::new(Held(holding)),
-        None => Ok(ptr::null_mut()),
-    });
-    error::lend(held.as_ref().err(), |status, error| {
-        let holding = held.as_ref().map_or(ptr::null_mut(), |holding| *holding);
-        // SAFETY: a function of that type, with its context.
-        callback.call(|call, context| unsafe { call(context, status, error, holding) });
-        handle::free::<Held>(holding);
-    });
+    completion::lend(callback, result.map(|holding| holding.map(Held)));
 }

@@ -2,12 +2,12 @@
 use crate::boundary;
 use crate::bytes::sst_slice;
 use crate::callback::{Callback, closure};
-use crate::error::{self, sst_error};
+use crate::completion;
+use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::status::sst_status;
 use statestore_core::{Error, Leader};
 use std::ffi::c_void;
-use std::ptr;
 
 /// Who leads. Opaque.
 pub struct sst_leader;
@@ -67,9 +67,9 @@ pub extern "C" fn sst_leader_free(leader: *mut sst_leader) {
 pub struct sst_on_leader {
     /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once for sst_election_leader_async(), and any number of times for sst_election_observe(); may be NULL.
-    /// `leader` and `error` are borrowed for the call. `leader` is NULL if nobody leads, or unless `status` is SST_OK.
-    /// At the end of what is observed `status` is SST_CLOSED.
+    /// Called once for sst_election_leader_async(), and any number of times for sst_election_observe() and its twin; may
+    /// be NULL. `leader` and `error` are borrowed for the call. `leader` is NULL if nobody leads, or unless `status` is
+    /// SST_OK. At the end of what is observed `status` is SST_CLOSED.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -89,14 +89,5 @@ closure!(
 
 /// Tells a callback who leads.
 pub(crate) fn tell(callback: &Callback<sst_on_leader>, result: Result<Option<Leader>, Error>) {
-    let leads = result.and_then(|leader| match leader {
-        Some(leader) => handle::new(Leads(leader)),
-        None => Ok(ptr::null_mut()),
-    });
-    error::lend(leads.as_ref().err(), |status, error| {
-        let leader = leads.as_ref().map_or(ptr::null_mut(), |leader| *leader);
-        // SAFETY: a function of that type, with its context.
-        callback.call(|call, context| unsafe { call(context, status, error, leader) });
-        handle::free::<Leads>(leader);
-    });
+    completion::lend(callback, result.map(|leader| leader.map(Leads)));
 }

@@ -11,7 +11,7 @@ use crate::operation::{begin, sst_operation, wait};
 use crate::output::{self, Out};
 use crate::release::{self, sst_on_release, sst_release};
 use crate::status::sst_status;
-use crate::subscription::{self, sst_subscription};
+use crate::subscription::{self, sst_on_subscription, sst_subscription};
 use bytes::Bytes;
 use statestore_core::{Error, ErrorKind, Holding, LeaseOptions, Outcome, Renewal};
 use statestore_embed::{Acquisition, Client, Lease};
@@ -364,19 +364,51 @@ pub extern "C" fn sst_lease_observe(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let subscription = output::failed(subscription);
-    let callback = Callback::new(callback);
+    let tell = observed(callback);
     boundary::with_client(
         error,
         || client_of(lease),
         |client| {
             let observe = handle::get::<Named>(lease)?.lease.observe();
-            let feed = wait(client, "observing a lease", observe)?;
-            let tell = move |holder: Option<Result<Option<Holding>, Error>>| {
-                holding::tell(&callback, holder.unwrap_or_else(|| Err(ended())));
-            };
-            subscription::begin(client, &feed, subscription, tell)
+            let holders = wait(client, "observing a lease", observe)?;
+            subscription::begin(client, &holders, subscription, tell)
         },
     )
+}
+
+/// Begins to observe a lease. See sst_lease_observe(). `done` is called with the subscription, before
+/// `callback` is called for the first time.
+///
+/// Owner: `callback` and `done` are handed over; `*operation` is the caller's, freed with sst_operation_free(). `lease`
+/// may be freed. Thread: any. Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED,
+/// SST_INVALID_HANDLE; neither is called then, their contexts are dropped before this returns, and `*operation` is
+/// NULL. If `done` is told an error, `callback` is not called.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_lease_observe_async(
+    lease: *const sst_lease,
+    callback: sst_on_holding,
+    done: sst_on_subscription,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let operation = output::failed(operation);
+    let tell = observed(callback);
+    let done = Callback::new(done);
+    boundary::with_client(
+        error,
+        || client_of(lease),
+        |client| {
+            let observe = handle::get::<Named>(lease)?.lease.observe();
+            let begun = subscription::tell(client, tell);
+            begin(client, "observing a lease", observe, done, operation, begun)
+        },
+    )
+}
+
+/// Takes a callback over, which is told what is observed.
+fn observed(callback: sst_on_holding) -> impl FnMut(Option<Result<Option<Holding>, Error>>) + Send {
+    let callback = Callback::new(callback);
+    move |holder| holding::tell(&callback, holder.unwrap_or_else(|| Err(ended())))
 }
 
 /// What is told at the end.

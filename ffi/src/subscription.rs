@@ -1,17 +1,47 @@
 //! Callbacks that are called again and again.
 use crate::boundary;
+use crate::callback::{Callback, closure};
+use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::output::Out;
 use crate::status::sst_status;
 use statestore_core::Error;
 use statestore_embed::{Client, Feed, Subscription};
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 /// A callback that is called again and again, until it is cancelled or there is nothing more to tell. Opaque.
 pub struct sst_subscription;
 
 object!(Subscription, sst_subscription, 11, "a subscription");
+
+/// Is called with a new subscription, before the callback that it is for is called. For what a callback may do see
+/// "Callbacks" at the top.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_subscription {
+    /// Handed to both functions.
+    pub context: *mut c_void,
+    /// Called once; may be NULL, in which case the subscription goes on until the client is closed. `subscription`
+    /// belongs to whom is called, and is NULL unless `status` is SST_OK. `error` is borrowed for the call, and NULL if
+    /// `status` is SST_OK.
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            status: sst_status,
+            error: *const sst_error,
+            subscription: *mut sst_subscription,
+        ),
+    >,
+    /// Called once after the last call, or instead of it; may be NULL.
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_subscription,
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *mut sst_subscription)
+);
 
 /// Ends a subscription. A call that runs at this moment is the last one; this does not wait for it. Then the context is
 /// dropped on the thread of the callbacks. One that has ended is left alone.
@@ -41,6 +71,20 @@ pub(crate) fn begin<T: Send + 'static>(
     match to {
         Some(to) => to.give(begun),
         None => Ok(()),
+    }
+}
+
+/// Has a callback told what a new feed brings, after another one was told of the subscription.
+///
+/// This runs on the thread of the callbacks, so that nothing is told before it has returned.
+pub(crate) fn tell<T: Send + 'static>(
+    client: &Client,
+    tell: impl FnMut(Option<T>) + Send + 'static,
+) -> impl FnOnce(&Callback<sst_on_subscription>, Result<Feed<T>, Error>) + Send + 'static {
+    let client = client.clone();
+    move |callback, result| {
+        let begun = result.and_then(|feed| client.subscribe(&feed, tell));
+        completion::give(callback, begun);
     }
 }
 
