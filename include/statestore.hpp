@@ -18,5 +18,13 @@
 #define STATESTORE_HPP
 
 #include "statestore/client.hpp"
+#include "statestore/log.hpp"
+
+namespace statestore {
+
+/// The version of the library that runs; SST_VERSION is that of the headers. Blocks: no.
+inline const char* version() noexcept { return sst_version(); }
+
+}  // namespace statestore
 
 #endif

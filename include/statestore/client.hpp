@@ -4,7 +4,8 @@
 
 #include <initializer_list>
 
-#include "lock.hpp"
+#include "election.hpp"
+#include "lease.hpp"
 #include "observer.hpp"
 
 namespace statestore {
@@ -14,7 +15,8 @@ namespace statestore {
 /// Owner: can be moved, not copied. When it is destroyed it is closed in the background, once nothing that was made from it is left.
 ///
 /// Blocking: each call says so, and has a twin `_async`, which gives a function its result: exactly once if the call itself did not
-/// fail. Calls that block fail with SST_WRONG_THREAD on threads of the library, except in such functions.
+/// fail; `with_lock` has none, since its work runs on the thread of the caller. Calls that block fail with SST_WRONG_THREAD on
+/// threads of the library, except in such functions.
 class client {
  public:
   /// Takes a handle over.
@@ -32,14 +34,13 @@ class client {
   static result<client> connect_environment(const settings& settings = {}) { return connect_to(nullptr, settings); }
 
   /// Begins to connect. Blocks: no. Errors: SST_INVALID_SETTINGS.
-  static result<operation> connect_async(const std::string& url, const settings& settings, completion<client> done) {
-    const sst_settings given = detail::raw(settings);
-    return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_connect_async(url.c_str(), &given,
-                               detail::completion<sst_on_client, client>(std::move(done),
-                                                                         [](sst_client* raw) { return client(raw); }),
-                               operation, failure);
-    });
+  static result<operation> connect_async(const std::string& url, completion<client> done, const settings& settings = {}) {
+    return begin_connecting(url.c_str(), std::move(done), settings);
+  }
+
+  /// Begins to connect with the settings from the environment. Blocks: no. Errors: SST_INVALID_SETTINGS.
+  static result<operation> connect_environment_async(completion<client> done, const settings& settings = {}) {
+    return begin_connecting(nullptr, std::move(done), settings);
   }
 
   /// Ends every operation that is under way, waits until the last function has returned, and disconnects. Closing again does nothing.
@@ -52,7 +53,7 @@ class client {
   /// Begins to close; allowed in functions that this client calls. Blocks: no. Errors: SST_CLOSED if it is closed already.
   result<operation> close_async(completion<void> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_client_close_async(raw(), detail::completion<sst_on_done, void>(std::move(done), [] {}), operation, failure);
+      return sst_client_close_async(raw(), detail::on_done(std::move(done)), operation, failure);
     });
   }
 
@@ -111,13 +112,9 @@ class client {
   result<set_outcome> set(bytes_view key, bytes_view value, const set_options& options = {}) const {
     if (detail::is_no_expiry(options.expires_in)) return detail::refuse<set_outcome>(detail::no_expiry);
     const sst_set_options given = detail::raw(options);
-    sst_set_result outcome = SST_SET_FAILED;
-    sst_hlc* version = nullptr;
-    return detail::give<set_outcome>(
-        [&](sst_error** failure) {
-          return sst_set(raw(), key.data(), key.size(), value.data(), value.size(), &given, &outcome, &version, failure);
-        },
-        [&] { return set_outcome{outcome == SST_SET_APPLIED, detail::take(version)}; });
+    return detail::give_set([&](sst_set_result* outcome, sst_hlc** version, sst_error** failure) {
+      return sst_set(raw(), key.data(), key.size(), value.data(), value.size(), &given, outcome, version, failure);
+    });
   }
 
   /// Begins to store a value. Blocks: no.
@@ -127,41 +124,32 @@ class client {
     const sst_set_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_set_async(raw(), key.data(), key.size(), value.data(), value.size(), &given,
-                           detail::completion<sst_on_set, set_outcome>(
-                               std::move(done),
-                               [](sst_set_result outcome, const sst_hlc* version) {
-                                 return set_outcome{outcome == SST_SET_APPLIED, detail::copy(version)};
-                               }),
-                           operation, failure);
+                           detail::on_set(std::move(done)), operation, failure);
     });
   }
 
   /// Deletes a key. Blocks: until the answer. Errors: those of `get`.
   result<del_outcome> del(bytes_view key, const del_options& options = {}) const {
     const sst_del_options given = detail::raw(options);
-    sst_del_result outcome = SST_DEL_FAILED;
-    return detail::give<del_outcome>(
-        [&](sst_error** failure) { return sst_del(raw(), key.data(), key.size(), &given, &outcome, failure); },
-        [&] { return static_cast<del_outcome>(outcome); });
+    return detail::give_del([&](sst_del_result* outcome, sst_error** failure) {
+      return sst_del(raw(), key.data(), key.size(), &given, outcome, failure);
+    });
   }
 
   /// Begins to delete a key. Blocks: no.
   result<operation> del_async(bytes_view key, completion<del_outcome> done, const del_options& options = {}) const {
     const sst_del_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_del_async(raw(), key.data(), key.size(), &given, deleted(std::move(done)), operation, failure);
+      return sst_del_async(raw(), key.data(), key.size(), &given, detail::on_del(std::move(done)), operation, failure);
     });
   }
 
   /// Deletes a key if it holds this value. Blocks: until the answer. Errors: those of `get`.
   result<del_outcome> vdel(bytes_view key, bytes_view value, const del_options& options = {}) const {
     const sst_del_options given = detail::raw(options);
-    sst_del_result outcome = SST_DEL_FAILED;
-    return detail::give<del_outcome>(
-        [&](sst_error** failure) {
-          return sst_vdel(raw(), key.data(), key.size(), value.data(), value.size(), &given, &outcome, failure);
-        },
-        [&] { return static_cast<del_outcome>(outcome); });
+    return detail::give_del([&](sst_del_result* outcome, sst_error** failure) {
+      return sst_vdel(raw(), key.data(), key.size(), value.data(), value.size(), &given, outcome, failure);
+    });
   }
 
   /// Begins to delete a key if it holds this value. Blocks: no.
@@ -169,8 +157,8 @@ class client {
                                const del_options& options = {}) const {
     const sst_del_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_vdel_async(raw(), key.data(), key.size(), value.data(), value.size(), &given, deleted(std::move(done)),
-                            operation, failure);
+      return sst_vdel_async(raw(), key.data(), key.size(), value.data(), value.size(), &given,
+                            detail::on_del(std::move(done)), operation, failure);
     });
   }
 
@@ -200,9 +188,7 @@ class client {
     const sst_observe_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_observe_async(raw(), key.data(), key.size(), &given,
-                               detail::completion<sst_on_observer, observer>(
-                                   std::move(done), [](sst_observer* raw) { return observer(raw); }),
-                               operation, failure);
+                               detail::completion<sst_on_observer, observer>(std::move(done)), operation, failure);
     });
   }
 
@@ -216,17 +202,12 @@ class client {
   result<update_outcome> update(bytes_view key, const change& change, const update_options& options = {}) const {
     if (detail::is_no_expiry(options.expires_in)) return detail::refuse<update_outcome>(detail::no_expiry);
     const sst_update_options given = detail::raw(options);
-    sst_update_result outcome = SST_UPDATE_FAILED;
-    sst_hlc* version = nullptr;
     std::exception_ptr thrown;
-    auto updated = detail::attempt<update_outcome>(
-        [&](sst_error** failure) {
-          return sst_update(raw(), key.data(), key.size(), &given, changer([&change, &thrown](const entry* old) {
-                              return guarded(change, old, thrown);
-                            }),
-                            &outcome, &version, failure);
-        },
-        [&] { return update_outcome{outcome == SST_UPDATE_APPLIED, detail::take(version)}; });
+    auto updated = detail::attempt_update([&](sst_update_result* outcome, sst_hlc** version, sst_error** failure) {
+      return sst_update(raw(), key.data(), key.size(), &given,
+                        changer([&change, &thrown](const entry* old) { return guarded(change, old, thrown); }), outcome, version,
+                        failure);
+    });
 #ifndef STATESTORE_NO_EXCEPTIONS
     if (thrown) std::rethrow_exception(thrown);
 #endif
@@ -239,8 +220,8 @@ class client {
     if (detail::is_no_expiry(options.expires_in)) return detail::refuse<operation>(detail::no_expiry);
     const sst_update_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_update_async(raw(), key.data(), key.size(), &given, changer(std::move(change)), updated(std::move(done)),
-                              operation, failure);
+      return sst_update_async(raw(), key.data(), key.size(), &given, changer(std::move(change)),
+                              detail::on_update(std::move(done)), operation, failure);
     });
   }
 
@@ -252,14 +233,22 @@ class client {
     if (detail::is_no_expiry(options.expires_in)) return detail::refuse<update_outcome>(detail::no_expiry);
     const sst_update_options given = detail::raw(options);
     const sst_slice slice = expected.value_or(bytes_view()).slice();
-    sst_update_result outcome = SST_UPDATE_FAILED;
-    sst_hlc* version = nullptr;
-    return detail::give<update_outcome>(
-        [&](sst_error** failure) {
-          return sst_compare_and_set(raw(), key.data(), key.size(), expected ? &slice : nullptr, value.data(), value.size(),
-                                     &given, &outcome, &version, failure);
-        },
-        [&] { return update_outcome{outcome == SST_UPDATE_APPLIED, detail::take(version)}; });
+    return detail::unwrap(detail::attempt_update([&](sst_update_result* outcome, sst_hlc** version, sst_error** failure) {
+      return sst_compare_and_set(raw(), key.data(), key.size(), expected ? &slice : nullptr, value.data(), value.size(), &given,
+                                 outcome, version, failure);
+    }));
+  }
+
+  /// Begins to replace the value of a key if it holds the expected one. Blocks: no.
+  result<operation> compare_and_set_async(bytes_view key, const std::optional<bytes_view>& expected, bytes_view value,
+                                          completion<update_outcome> done, const update_options& options = {}) const {
+    if (detail::is_no_expiry(options.expires_in)) return detail::refuse<operation>(detail::no_expiry);
+    const sst_update_options given = detail::raw(options);
+    const sst_slice slice = expected.value_or(bytes_view()).slice();
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_compare_and_set_async(raw(), key.data(), key.size(), expected ? &slice : nullptr, value.data(), value.size(),
+                                       &given, detail::on_update(std::move(done)), operation, failure);
+    });
   }
 
   /// The lease of this name. Nothing is sent. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_CLOSED.
@@ -284,9 +273,7 @@ class client {
     const sst_lock_options given = detail::raw(options, lease);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_lock_async(raw(), name.data(), name.size(), &given,
-                            detail::completion<sst_on_guard, guard>(std::move(done),
-                                                                    [](sst_guard* raw) { return guard(raw); }),
-                            operation, failure);
+                            detail::completion<sst_on_guard, guard>(std::move(done)), operation, failure);
     });
   }
 
@@ -376,6 +363,13 @@ class client {
                                 [&] { return client(raw); });
   }
 
+  static result<operation> begin_connecting(const char* url, completion<client> done, const settings& settings) {
+    const sst_settings given = detail::raw(settings);
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_connect_async(url, &given, detail::completion<sst_on_client, client>(std::move(done)), operation, failure);
+    });
+  }
+
   expected<guard> lock_or_not(bytes_view name, const lock_options& options) const {
     const sst_lease_options lease = detail::raw(options.lease);
     const sst_lock_options given = detail::raw(options, lease);
@@ -390,18 +384,6 @@ class client {
     slices.reserve(keys.size());
     for (const bytes_view key : keys) slices.push_back(key.slice());
     return slices;
-  }
-
-  static sst_on_del deleted(completion<del_outcome> done) {
-    return detail::completion<sst_on_del, del_outcome>(
-        std::move(done), [](sst_del_result outcome) { return static_cast<del_outcome>(outcome); });
-  }
-
-  static sst_on_update updated(completion<update_outcome> done) {
-    return detail::completion<sst_on_update, update_outcome>(
-        std::move(done), [](sst_update_result outcome, const sst_hlc* version) {
-          return update_outcome{outcome == SST_UPDATE_APPLIED, detail::copy(version)};
-        });
   }
 
   /// The change, or none and the exception.
@@ -434,21 +416,6 @@ class client {
 
   detail::owned<sst_client, sst_client_free> raw_;
 };
-
-/// Has a function told what the library logs in this process and is at least as important as `level`, in place of the one before.
-///
-/// Thread: the function runs on one of its own. Blocks: no. Errors: SST_INTERNAL if the system gives no thread.
-inline result<void> set_log(sst_level level,
-                            std::function<void(sst_level, std::string_view target, std::string_view message)> function) {
-  using function_type = decltype(function);
-  sst_on_log callback{};
-  callback.context = new function_type(std::move(function));
-  callback.call = [](void* context, sst_level record, const char* target, const char* message) noexcept {
-    (*static_cast<function_type*>(context))(record, target, message);
-  };
-  callback.drop = [](void* context) noexcept { delete static_cast<function_type*>(context); };
-  return detail::give([&](sst_error** failure) { return sst_log_set(level, callback, failure); });
-}
 
 }  // namespace statestore
 

@@ -52,6 +52,12 @@ Closure completion(Done done, Make make) {
       });
 }
 
+/// A callback that is given a handle, of which it makes the object that owns it.
+template <class Closure, class T, class Done>
+Closure completion(Done done) {
+  return completion<Closure, T>(std::move(done), [](auto* raw) { return T(raw); });
+}
+
 }  // namespace statestore::detail
 
 #endif

@@ -29,7 +29,8 @@ class observer {
     return detail::unwrap(std::move(next));
   }
 
-  /// Begins to wait for the next observation. Blocks: no. Errors: SST_QUEUE_FULL, SST_CLOSED; `done` is not called then.
+  /// Begins to wait for the next observation; at the end `done` is told SST_CLOSED. Blocks: no. Errors: SST_QUEUE_FULL, SST_CLOSED;
+  /// `done` is not called then.
   result<operation> next_async(completion<observation> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_observer_next_async(raw_.get(), told(std::move(done)), operation, failure);
@@ -94,11 +95,20 @@ class scan {
     sst_bytes* raw = nullptr;
     return detail::give<std::optional<std::string>>(
         [&](sst_error** failure) { return sst_scan_next(raw_.get(), &raw, failure); },
-        [&]() -> std::optional<std::string> {
+        [&] {
           const detail::owned<sst_bytes, sst_bytes_free> key(raw);
-          if (!key) return std::nullopt;
-          return bytes_view(sst_bytes_slice(key.get())).str();
+          return detail::read(key.get());
         });
+  }
+
+  /// Begins to ask for the next key. Blocks: no.
+  result<operation> next_async(completion<std::optional<std::string>> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_scan_next_async(raw_.get(),
+                                 detail::completion<sst_on_bytes, std::optional<std::string>>(
+                                     std::move(done), [](const sst_bytes* key) { return detail::read(key); }),
+                                 operation, failure);
+    });
   }
 
  private:

@@ -73,6 +73,14 @@ result<subscription> subscribe(Call call) {
   return give<subscription>([&](sst_error** failure) { return call(&raw, failure); }, [&] { return subscription(raw); });
 }
 
+inline sst_on_done on_done(statestore::completion<void> done) {
+  return completion<sst_on_done, void>(std::move(done), [] {});
+}
+
+inline sst_on_subscription on_subscription(statestore::completion<subscription> done) {
+  return completion<sst_on_subscription, subscription>(std::move(done));
+}
+
 }  // namespace detail
 }  // namespace statestore
 

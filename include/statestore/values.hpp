@@ -1,4 +1,4 @@
-// What calls give: versions, entries, observations, holdings, leaders, outcomes.
+// What calls give: versions, entries, observations, holdings, leaders.
 #ifndef STATESTORE_VALUES_HPP
 #define STATESTORE_VALUES_HPP
 
@@ -126,39 +126,6 @@ class observation {
   detail::owned<sst_observation, sst_observation_free> raw_;
 };
 
-/// What a SET did.
-struct set_outcome {
-  /// Whether the value is stored; if not, the condition was not met.
-  bool applied;
-  /// The version of the value that is stored now.
-  std::optional<hlc> version;
-};
-
-/// What a DEL or VDEL did.
-enum class del_outcome {
-  /// The key was there and is deleted.
-  deleted = SST_DEL_DELETED,
-  /// The key was not there.
-  absent = SST_DEL_ABSENT,
-  /// The key holds another value, and nothing changed (VDEL).
-  mismatch = SST_DEL_MISMATCH,
-};
-
-/// What an update or compare-and-set did.
-struct update_outcome {
-  /// Whether the new value is stored.
-  bool applied;
-  /// Its version, if it is.
-  std::optional<hlc> version;
-};
-
-/// What giving a lease back found.
-enum class release_outcome {
-  released = SST_RELEASED,
-  /// It was not held any more.
-  not_held = SST_NOT_HELD,
-};
-
 /// Who holds a lease.
 struct holding {
   /// The name of the holder: the value of the lease's key.
@@ -201,6 +168,10 @@ inline std::vector<std::optional<entry>> read(const sst_entries* raw) {
     entries.push_back(take(one));
   }
   return entries;
+}
+
+inline std::optional<std::string> read(const sst_bytes* raw) {
+  return raw != nullptr ? std::optional<std::string>(bytes_view(sst_bytes_slice(raw)).str()) : std::nullopt;
 }
 
 inline std::optional<std::vector<std::string>> read(const sst_keys* raw) {

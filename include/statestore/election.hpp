@@ -1,0 +1,114 @@
+// Elections: a lock whose holder proclaims a value.
+#ifndef STATESTORE_ELECTION_HPP
+#define STATESTORE_ELECTION_HPP
+
+#include "guard.hpp"
+
+namespace statestore {
+
+/// The lead of an election. Resigns in the background when it is destroyed.
+class leadership {
+ public:
+  /// Takes the guard of an election over.
+  explicit leadership(statestore::guard guard) noexcept : guard_(std::move(guard)) {}
+
+  /// The guard: its token, whether the lead is lost, and writes in its name.
+  const statestore::guard& guard() const noexcept { return guard_; }
+
+  /// Replaces the value that the leader proclaims. Blocks: until the answer. Errors: those of `guard::set`.
+  result<set_outcome> proclaim(bytes_view value) const {
+    return detail::give_set([&](sst_set_result* outcome, sst_hlc** version, sst_error** failure) {
+      return sst_guard_proclaim(guard_.raw(), value.data(), value.size(), outcome, version, failure);
+    });
+  }
+
+  /// Begins to replace the value that the leader proclaims. Blocks: no.
+  result<operation> proclaim_async(bytes_view value, completion<set_outcome> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_guard_proclaim_async(guard_.raw(), value.data(), value.size(), detail::on_set(std::move(done)), operation,
+                                      failure);
+    });
+  }
+
+  /// Gives the lead up. Blocks: until the answer.
+  result<release_outcome> resign() const { return guard_.release(); }
+
+  /// Begins to give the lead up. Blocks: no.
+  result<operation> resign_async(completion<release_outcome> done) const { return guard_.release_async(std::move(done)); }
+
+ private:
+  statestore::guard guard_;
+};
+
+/// An election by its name, which is the key of a lock; whoever holds the lock is the leader.
+///
+/// Thread: any.
+class election {
+ public:
+  /// Takes a handle over.
+  explicit election(sst_election* raw) noexcept : raw_(raw) {}
+
+  /// Waits until it is elected, and proclaims a value. Blocks: as long as the options say. Errors: those of `client::lock`.
+  result<leadership> campaign(bytes_view value) const {
+    sst_guard* raw = nullptr;
+    return detail::give<leadership>(
+        [&](sst_error** failure) { return sst_election_campaign(raw_.get(), value.data(), value.size(), &raw, failure); },
+        [&] { return leadership(guard(raw)); });
+  }
+
+  /// Begins to campaign; cancelling the operation gives up. Blocks: no.
+  result<operation> campaign_async(bytes_view value, completion<leadership> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_election_campaign_async(raw_.get(), value.data(), value.size(),
+                                         detail::completion<sst_on_guard, leadership>(
+                                             std::move(done), [](sst_guard* raw) { return leadership(guard(raw)); }),
+                                         operation, failure);
+    });
+  }
+
+  /// Who leads now, if anybody does. Blocks: until the answer.
+  result<std::optional<statestore::leader>> leader() const {
+    sst_leader* raw = nullptr;
+    return detail::give<std::optional<statestore::leader>>(
+        [&](sst_error** failure) { return sst_election_leader(raw_.get(), &raw, failure); },
+        [&] {
+          const detail::owned<sst_leader, sst_leader_free> leader(raw);
+          return detail::read(leader.get());
+        });
+  }
+
+  /// Begins to ask who leads. Blocks: no.
+  result<operation> leader_async(completion<std::optional<statestore::leader>> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_election_leader_async(raw_.get(), on_leader(std::move(done)), operation, failure);
+    });
+  }
+
+  /// Has a function told who leads: at first who does now, then each change. Blocks: until the store has begun the watches.
+  result<subscription> observe(completion<std::optional<statestore::leader>> function) const {
+    return detail::subscribe([&](sst_subscription** subscription, sst_error** failure) {
+      return sst_election_observe(raw_.get(), on_leader(std::move(function)), subscription, failure);
+    });
+  }
+
+  /// Begins to observe it. `done` gets the subscription before `function` is called for the first time, and has to keep it: what is
+  /// told ends when it is destroyed. Blocks: no.
+  result<operation> observe_async(completion<std::optional<statestore::leader>> function, completion<subscription> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_election_observe_async(raw_.get(), on_leader(std::move(function)), detail::on_subscription(std::move(done)),
+                                        operation, failure);
+    });
+  }
+
+ private:
+  static sst_on_leader on_leader(completion<std::optional<statestore::leader>> function) {
+    return detail::completion<sst_on_leader, std::optional<statestore::leader>>(
+        std::move(function), [](const sst_leader* leader) { return detail::read(leader); });
+  }
+
+  detail::owned<sst_election, sst_election_free> raw_;
+};
+
+}  // namespace statestore
+
+#endif

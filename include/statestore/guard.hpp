@@ -1,0 +1,154 @@
+// What is held: a lock, a lease, the lead of an election. docs/locks.md explains what that promises.
+#ifndef STATESTORE_GUARD_HPP
+#define STATESTORE_GUARD_HPP
+
+#include "options.hpp"
+#include "outcome.hpp"
+
+namespace statestore {
+
+/// Holds a lease, renews it by itself, and knows when it does not hold it any more. Gives it back in the background when it is
+/// destroyed, unless that was done or the lease was left.
+///
+/// Its writes send the fencing token, so that the store refuses them once a newer holder has written the key. They fail with
+/// SST_LOCK_LOST once the lease is not certainly held any more.
+///
+/// Thread: any.
+class guard {
+ public:
+  /// Takes a handle over.
+  explicit guard(sst_guard* raw) noexcept : raw_(raw) {}
+
+  /// The version that the lease got when it was taken; each later holder gets a higher one. Blocks: no.
+  hlc token() const { return *detail::version_of<sst_guard>(sst_guard_token, raw_.get()); }
+  /// The name under which the lease is held. Owner: the guard. Blocks: no.
+  bytes_view holder() const noexcept { return sst_guard_holder(raw_.get()); }
+  /// Whether the lease is certainly still held. Once this was false it stays so. Blocks: no.
+  bool is_valid() const noexcept { return sst_guard_is_valid(raw_.get()); }
+  /// Fails with the reason if the lease is not certainly held any more. Blocks: no. Errors: SST_LOCK_LOST.
+  result<void> check() const {
+    return detail::give([&](sst_error** failure) { return sst_guard_check(raw_.get(), failure); });
+  }
+
+  /// Waits until the lease is not certainly held any more; false if it still is when the time is over.
+  ///
+  /// Blocks: at most for `timeout`; by default without a limit.
+  result<bool> lost(std::optional<milliseconds> timeout = std::nullopt) const {
+    const std::int64_t limit = timeout ? static_cast<std::int64_t>(detail::ms(*timeout)) : -1;
+    auto lost = detail::attempt<bool>([&](sst_error** failure) { return sst_guard_lost(raw_.get(), limit, failure); },
+                                      [] { return true; });
+    if (!lost && lost.error().status() == SST_TIMED_OUT) lost = false;
+    return detail::unwrap(std::move(lost));
+  }
+
+  /// Has a function called as soon as the lease is not certainly held any more. Blocks: no.
+  result<operation> lost_async(completion<void> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_guard_lost_async(raw_.get(), detail::on_done(std::move(done)), operation, failure);
+    });
+  }
+
+  /// Renews the lease now; gives the new version of its key. Blocks: until the answer. Errors: SST_LOCK_LOST, and those of `set`.
+  result<hlc> renew() const {
+    sst_hlc* version = nullptr;
+    return detail::give<hlc>([&](sst_error** failure) { return sst_guard_renew(raw_.get(), &version, failure); },
+                             [&] { return hlc(version); });
+  }
+
+  /// Begins to renew the lease. Blocks: no.
+  result<operation> renew_async(completion<hlc> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_guard_renew_async(raw_.get(), detail::completion<sst_on_version, hlc>(std::move(done), hlc::copy_of), operation,
+                                   failure);
+    });
+  }
+
+  /// Stops renewing and gives the lease back. Blocks: until the answer. Errors: the store could not be asked; then the lease ends
+  /// when its time is over.
+  result<release_outcome> release() const {
+    return detail::give_release(
+        [&](sst_release* outcome, sst_error** failure) { return sst_guard_release(raw_.get(), outcome, failure); });
+  }
+
+  /// Begins to give the lease back. Blocks: no.
+  result<operation> release_async(completion<release_outcome> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_guard_release_async(raw_.get(), detail::on_release(std::move(done)), operation, failure);
+    });
+  }
+
+  /// Stops renewing and leaves the lease to its time. Blocks: for a moment.
+  result<void> leave() const {
+    return detail::give([&](sst_error** failure) { return sst_guard_leave(raw_.get(), failure); });
+  }
+
+  /// Begins to leave the lease to its time. Blocks: no.
+  result<operation> leave_async(completion<void> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_guard_leave_async(raw_.get(), detail::on_done(std::move(done)), operation, failure);
+    });
+  }
+
+  /// Stores a value and protects the key with this guard's token. See `client::set`. Blocks: until the answer.
+  result<set_outcome> set(bytes_view key, bytes_view value, const set_options& options = {}) const {
+    if (detail::is_no_expiry(options.expires_in)) return detail::refuse<set_outcome>(detail::no_expiry);
+    const sst_set_options given = detail::raw(options);
+    return detail::give_set([&](sst_set_result* outcome, sst_hlc** version, sst_error** failure) {
+      return sst_guard_set(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given, outcome, version, failure);
+    });
+  }
+
+  /// Begins to store a value with this guard's token. Blocks: no.
+  result<operation> set_async(bytes_view key, bytes_view value, completion<set_outcome> done,
+                              const set_options& options = {}) const {
+    if (detail::is_no_expiry(options.expires_in)) return detail::refuse<operation>(detail::no_expiry);
+    const sst_set_options given = detail::raw(options);
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_guard_set_async(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given,
+                                 detail::on_set(std::move(done)), operation, failure);
+    });
+  }
+
+  /// Deletes a key, and with it its protection. Blocks: until the answer.
+  result<del_outcome> del(bytes_view key, const del_options& options = {}) const {
+    const sst_del_options given = detail::raw(options);
+    return detail::give_del([&](sst_del_result* outcome, sst_error** failure) {
+      return sst_guard_del(raw_.get(), key.data(), key.size(), &given, outcome, failure);
+    });
+  }
+
+  /// Begins to delete a key, and with it its protection. Blocks: no.
+  result<operation> del_async(bytes_view key, completion<del_outcome> done, const del_options& options = {}) const {
+    const sst_del_options given = detail::raw(options);
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_guard_del_async(raw_.get(), key.data(), key.size(), &given, detail::on_del(std::move(done)), operation, failure);
+    });
+  }
+
+  /// Deletes a key if it holds this value. Blocks: until the answer.
+  result<del_outcome> vdel(bytes_view key, bytes_view value, const del_options& options = {}) const {
+    const sst_del_options given = detail::raw(options);
+    return detail::give_del([&](sst_del_result* outcome, sst_error** failure) {
+      return sst_guard_vdel(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given, outcome, failure);
+    });
+  }
+
+  /// Begins to delete a key if it holds this value. Blocks: no.
+  result<operation> vdel_async(bytes_view key, bytes_view value, completion<del_outcome> done,
+                               const del_options& options = {}) const {
+    const sst_del_options given = detail::raw(options);
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_guard_vdel_async(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given,
+                                  detail::on_del(std::move(done)), operation, failure);
+    });
+  }
+
+  const sst_guard* raw() const noexcept { return raw_.get(); }
+
+ private:
+  detail::owned<sst_guard, sst_guard_free> raw_;
+};
+
+}  // namespace statestore
+
+#endif

@@ -1,0 +1,118 @@
+// Leases: one attempt to take, and who has it.
+#ifndef STATESTORE_LEASE_HPP
+#define STATESTORE_LEASE_HPP
+
+#include "guard.hpp"
+
+namespace statestore {
+
+/// What an attempt to take a lease brought.
+struct acquisition {
+  /// The guard, if the lease was taken.
+  std::optional<statestore::guard> guard;
+  /// Who has the lease, if it was not and that is known.
+  std::optional<statestore::holding> holding;
+};
+
+namespace detail {
+
+inline std::optional<guard> take(sst_guard* raw) { return raw != nullptr ? std::optional<guard>(guard(raw)) : std::nullopt; }
+
+}  // namespace detail
+
+/// A lease by its name, which is a key of the store.
+///
+/// Thread: any. A lease that was taken is held by its guard, not by this.
+class lease {
+ public:
+  /// Takes a handle over.
+  explicit lease(sst_lease* raw) noexcept : raw_(raw) {}
+
+  /// Makes one attempt to take it. Blocks: until the answer. Errors: SST_NOT_A_LOCK if the key holds something else, and those of
+  /// `client::set`.
+  result<acquisition> acquire() const {
+    sst_guard* guard = nullptr;
+    sst_holding* raw = nullptr;
+    return detail::give<acquisition>(
+        [&](sst_error** failure) { return sst_lease_acquire(raw_.get(), &guard, &raw, failure); },
+        [&] {
+          const detail::owned<sst_holding, sst_holding_free> holding(raw);
+          return acquisition{detail::take(guard), detail::read(holding.get())};
+        });
+  }
+
+  /// Begins one attempt to take it. Blocks: no.
+  result<operation> acquire_async(completion<acquisition> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_lease_acquire_async(
+          raw_.get(),
+          detail::completion<sst_on_acquired, acquisition>(
+              std::move(done),
+              [](sst_guard* guard, const sst_holding* holding) {
+                return acquisition{detail::take(guard), detail::read(holding)};
+              }),
+          operation, failure);
+    });
+  }
+
+  /// Gives back what is held under the holder's name in the options, whoever took it. Blocks: until the answer. Errors:
+  /// SST_INVALID_ARGUMENT if the options have no holder.
+  result<release_outcome> release() const {
+    return detail::give_release(
+        [&](sst_release* outcome, sst_error** failure) { return sst_lease_release(raw_.get(), outcome, failure); });
+  }
+
+  /// Begins to give back what is held under the holder's name. Blocks: no.
+  result<operation> release_async(completion<release_outcome> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_lease_release_async(raw_.get(), detail::on_release(std::move(done)), operation, failure);
+    });
+  }
+
+  /// Who holds it, if anybody does. Blocks: until the answer.
+  result<std::optional<holding>> holder() const {
+    sst_holding* raw = nullptr;
+    return detail::give<std::optional<holding>>(
+        [&](sst_error** failure) { return sst_lease_holder(raw_.get(), &raw, failure); },
+        [&] {
+          const detail::owned<sst_holding, sst_holding_free> holding(raw);
+          return detail::read(holding.get());
+        });
+  }
+
+  /// Begins to ask who holds it. Blocks: no.
+  result<operation> holder_async(completion<std::optional<holding>> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_lease_holder_async(raw_.get(), on_holding(std::move(done)), operation, failure);
+    });
+  }
+
+  /// Has a function told who holds it: at first who does now, then each time when it is somebody else, or nobody. Blocks: until the
+  /// store has begun the watch.
+  result<subscription> observe(completion<std::optional<holding>> function) const {
+    return detail::subscribe([&](sst_subscription** subscription, sst_error** failure) {
+      return sst_lease_observe(raw_.get(), on_holding(std::move(function)), subscription, failure);
+    });
+  }
+
+  /// Begins to observe it. `done` gets the subscription before `function` is called for the first time, and has to keep it: what is
+  /// told ends when it is destroyed. Blocks: no.
+  result<operation> observe_async(completion<std::optional<holding>> function, completion<subscription> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_lease_observe_async(raw_.get(), on_holding(std::move(function)), detail::on_subscription(std::move(done)),
+                                     operation, failure);
+    });
+  }
+
+ private:
+  static sst_on_holding on_holding(completion<std::optional<holding>> function) {
+    return detail::completion<sst_on_holding, std::optional<holding>>(
+        std::move(function), [](const sst_holding* holding) { return detail::read(holding); });
+  }
+
+  detail::owned<sst_lease, sst_lease_free> raw_;
+};
+
+}  // namespace statestore
+
+#endif
