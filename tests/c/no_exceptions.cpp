@@ -1,4 +1,5 @@
 // The C++ face without exceptions: every call gives an `expected`. Compiled with -fno-exceptions.
+#include <future>
 #include <statestore.hpp>
 
 #include "harness.h"
@@ -16,9 +17,16 @@ int main() {
   const auto worked = client->with_lock("door", [](const statestore::guard& guard) { return guard.is_valid(); });
   CHECK(worked && *worked);
   CHECK(client->with_lock("door", [](const statestore::guard& guard) { (void)guard.leave(); }).error().status() == SST_LOCK_LOST);
+  std::promise<bool> applied;
+  const auto setting = client->set_async("key", "other", [&applied](statestore::expected<statestore::set_outcome> outcome) {
+    applied.set_value(outcome && outcome->applied);
+  });
+  CHECK(setting && applied.get_future().get());
+  CHECK(client->lease("door")->holder().has_value());
   auto observer = client->observe("key");
   CHECK(observer && observer->next(std::chrono::milliseconds(0)).error().status() == SST_TIMED_OUT);
   CHECK(client->close().has_value());
+  CHECK(client->get_async("key", nullptr).error().status() == SST_CLOSED);
   const auto next = observer->next();
   CHECK(next && !*next);
 }

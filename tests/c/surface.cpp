@@ -1,13 +1,12 @@
-// The C++ face: what it adds to the C interface. Calls with their results are played by scenarios.cpp.
+// The C++ face: what it adds to the C interface. Calls with their results are played by scenarios.cpp, those that give a function
+// their result are in operations.cpp.
 #include <array>
-#include <future>
 #include <iostream>
 #include <list>
 #include <sstream>
-#include <statestore.hpp>
 #include <type_traits>
 
-#include "harness.h"
+#include "harness.hpp"
 
 using statestore::bytes_view;
 using statestore::expected;
@@ -23,26 +22,6 @@ static_assert(owns<statestore::client> && owns<statestore::entry> && owns<states
 static_assert(owns<statestore::scan> && owns<statestore::lease> && owns<statestore::guard> && owns<statestore::election>);
 static_assert(owns<statestore::leadership> && owns<statestore::operation> && owns<statestore::subscription>);
 static_assert(std::is_copy_constructible_v<statestore::hlc> && std::is_copy_assignable_v<statestore::error>);
-
-template <class Call>
-sst_status status_of(Call call) {
-  try {
-    call();
-  } catch (const statestore::error& error) {
-    CHECK(std::string(error.what()).size() > 10);
-    return error.status();
-  }
-  return SST_OK;
-}
-
-/// Waits for the result of an operation.
-template <class T, class Begin>
-expected<T> wait_for(Begin begin) {
-  auto promise = std::make_shared<std::promise<expected<T>>>();
-  auto future = promise->get_future();
-  const statestore::operation operation = begin([promise](expected<T> result) { promise->set_value(std::move(result)); });
-  return future.get();
-}
 
 void views() {
   const std::string text("a\0b", 3);
@@ -74,7 +53,6 @@ void errors(statestore::client& client) {
   statestore::set_options never;
   never.expires_in = 0ms;
   CHECK(status_of([&] { client.set("key", "value", never); }) == SST_INVALID_ARGUMENT);
-  CHECK(status_of([&] { client.set_async("key", "value", nullptr, never); }) == SST_INVALID_ARGUMENT);
   try {
     client.get("");
   } catch (const std::exception& error) {
@@ -89,30 +67,6 @@ void errors(statestore::client& client) {
   expected<int> none = statestore::error(SST_TIMED_OUT, "nothing came in time");
   CHECK(!none && status_of([&] { none.value(); }) == SST_TIMED_OUT);
   CHECK(expected<int>(7).value() == 7 && *expected<int>(7) == 7);
-}
-
-void operations(statestore::client& client) {
-  using statestore::entry;
-  const auto set = wait_for<statestore::set_outcome>([&](auto done) { return client.set_async("cxx/a", "1", done); });
-  CHECK(set && set->applied && set->version);
-  auto got = wait_for<std::optional<entry>>([&](auto done) { return client.get_async("cxx/a", done); });
-  CHECK(got && *got && (*got)->value() == "1" && (*got)->version() == set->version);
-  auto many = wait_for<std::vector<std::optional<entry>>>(
-      [&](auto done) { return client.get_many_async({"cxx/a", "cxx/none"}, done); });
-  CHECK(many && many->size() == 2 && many->at(0) && !many->at(1));
-  auto vdel = wait_for<statestore::del_outcome>([&](auto done) { return client.vdel_async("cxx/a", "2", done); });
-  CHECK(vdel && *vdel == statestore::del_outcome::mismatch);
-  auto del = wait_for<statestore::del_outcome>([&](auto done) { return client.del_async("cxx/a", done); });
-  CHECK(del && *del == statestore::del_outcome::deleted);
-  auto empty = wait_for<std::optional<entry>>([&](auto done) { return client.get_async("", done); });
-  CHECK(!empty && empty.error().status() == SST_INVALID_ARGUMENT);
-  auto update = wait_for<statestore::update_outcome>([&](auto done) {
-    return client.update_async("cxx/updated", [](const entry*) { return std::optional<std::string>("new"); }, done);
-  });
-  CHECK(update && update->applied && client.get("cxx/updated")->value() == "new");
-  auto connected = wait_for<statestore::client>(
-      [&](auto done) { return statestore::client::connect_async(server_url(), {}, done); });
-  CHECK(connected && wait_for<void>([&](auto done) { return connected->close_async(done); }).has_value());
 }
 
 void changes(statestore::client& client) {
@@ -183,21 +137,6 @@ void locks(statestore::client& client, statestore::client& other) {
   CHECK(thrown);
   other.with_lock("cxx/gate", [](const statestore::guard&) {});
 
-  auto guard = wait_for<statestore::guard>([&](auto done) { return client.lock_async("cxx/async", done); });
-  CHECK(guard.has_value());
-  auto waiting = std::make_shared<std::promise<sst_status>>();
-  const auto operation = other.lock_async("cxx/async", [waiting](expected<statestore::guard> got) {
-    waiting->set_value(got ? SST_OK : got.error().status());
-  });
-  operation.cancel();
-  CHECK(waiting->get_future().get() == SST_CANCELLED && operation.has_ended());
-  std::promise<void> lost;
-  const auto loss = guard->lost_async([&lost](expected<void>) { lost.set_value(); });
-  CHECK(wait_for<statestore::release_outcome>([&](auto done) { return guard->release_async(done); }).value() ==
-        statestore::release_outcome::released);
-  lost.get_future().get();
-  CHECK(status_of([&] { guard->check(); }) == SST_LOCK_LOST);
-
   std::promise<std::string> leads;
   const auto election = client.election("cxx/chief");
   const auto watching = other.election("cxx/chief");
@@ -223,18 +162,38 @@ void about(statestore::client& client) {
   });
   CHECK(told.get_future().get() == SST_CONNECTED);
   CHECK(statestore::pattern_matches("a?", "ab") && !statestore::pattern_matches("a?", "b"));
-  statestore::set_log(SST_LOG_WARN, [](sst_level, std::string_view, std::string_view) {});
-  sst_log_off();
+  CHECK(std::string(statestore::version()) == SST_VERSION);
+}
+
+void log() {
+  std::promise<std::string> said;
+  std::promise<void> destroyed;
+  std::shared_ptr<void> alive(nullptr, [&destroyed](void*) { destroyed.set_value(); });
+  statestore::log_set(SST_LOG_WARN,
+                      [&said, alive, first = true](sst_level, std::string_view target, std::string_view message) mutable {
+                        if (first) said.set_value(std::string(target) + ": " + std::string(message));
+                        first = false;
+                      });
+  alive.reset();
+  // A lost connection is worth a record.
+  const auto client = statestore::client::connect(server_url());
+  server_end();
+  CHECK(said.get_future().get().size() > 10);
+  client.close();
+  statestore::log_off();
+  destroyed.get_future().get();
+  CHECK(status_of([] { statestore::log_set(static_cast<sst_level>(99), nullptr); }) == SST_INVALID_ARGUMENT);
 }
 
 }  // namespace
 
 int main() {
+  // It ends its server.
+  log();
   auto client = statestore::client::connect(server_url()), other = statestore::client::connect(server_url());
   views();
   versions();
   errors(client);
-  operations(client);
   changes(client);
   observers(client);
   locks(client, other);

@@ -1,0 +1,313 @@
+// The C++ calls that give a function their result: done, failed, refused and cancelled.
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <set>
+
+#include "harness.hpp"
+
+using statestore::del_outcome;
+using statestore::entry;
+using statestore::expected;
+using statestore::holding;
+using statestore::leader;
+using statestore::release_outcome;
+using statestore::set_outcome;
+using statestore::update_outcome;
+using namespace std::chrono_literals;
+
+namespace {
+
+using keys = std::optional<std::vector<std::string>>;
+
+/// What a function is told again and again.
+template <class T>
+class told {
+ public:
+  /// The function; to be asked for once.
+  statestore::completion<T> function() {
+    const auto state = state_;
+    const std::shared_ptr<void> alive(nullptr, [state](void*) {
+      const std::lock_guard lock(state->mutex);
+      state->is_destroyed = true;
+      state->changed.notify_all();
+    });
+    return [state, alive](expected<T> next) {
+      const std::lock_guard lock(state->mutex);
+      state->results.push_back(std::move(next));
+      state->changed.notify_all();
+    };
+  }
+
+  expected<T> next() {
+    std::unique_lock lock(state_->mutex);
+    state_->changed.wait(lock, [this] { return !state_->results.empty(); });
+    expected<T> next = std::move(state_->results.front());
+    state_->results.pop_front();
+    return next;
+  }
+
+  /// Waits until the function was destroyed; whether there is something that nobody asked for with `next`.
+  bool has_more_at_the_end() {
+    std::unique_lock lock(state_->mutex);
+    state_->changed.wait(lock, [this] { return state_->is_destroyed; });
+    return !state_->results.empty();
+  }
+
+ private:
+  struct state {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<expected<T>> results;
+    bool is_destroyed = false;
+  };
+  const std::shared_ptr<state> state_ = std::make_shared<state>();
+};
+
+/// The server answers nothing as long as this exists.
+class silence {
+ public:
+  silence() { server_stop(); }
+  ~silence() { server_continue(); }
+};
+
+template <class T>
+sst_status status_in(const expected<T>& result) {
+  return result ? SST_OK : result.error().status();
+}
+
+void connections() {
+  const auto connect = [](auto done) { return statestore::client::connect_async(server_url(), done); };
+  const auto from_environment = [](auto done) { return statestore::client::connect_environment_async(done); };
+  auto connected = wait_for<statestore::client>(connect);
+  CHECK(connected && wait_for<void>([&](auto done) { return connected->close_async(done); }).has_value());
+  CHECK(status_of([&] { connected->close_async(nullptr); }) == SST_CLOSED);
+  CHECK(status_of([] { statestore::client::connect_async("nonsense", nullptr); }) == SST_INVALID_SETTINGS);
+  const auto nowhere = wait_for<statestore::client>(
+      [](auto done) { return statestore::client::connect_async("mqtt://127.0.0.1:1", done); });
+  CHECK(status_in(nowhere) == SST_UNREACHABLE);
+  {
+    const silence silence;
+    CHECK(cancelled<statestore::client>(connect) == SST_CANCELLED);
+  }
+
+  unsetenv("AIO_BROKER_HOSTNAME");
+  CHECK(status_of([&] { from_environment(nullptr); }) == SST_INVALID_SETTINGS);
+  const std::string url = server_url();
+  setenv("AIO_BROKER_HOSTNAME", "127.0.0.1", 1);
+  setenv("AIO_BROKER_TCP_PORT", url.substr(url.rfind(':') + 1).c_str(), 1);
+  setenv("AIO_MQTT_USE_TLS", "false", 1);
+  statestore::settings settings;
+  settings.client_id = "cxx-environment";
+  settings.clean_start = true;
+  auto found = wait_for<statestore::client>(
+      [&](auto done) { return statestore::client::connect_environment_async(done, settings); });
+  CHECK(found && found->client_id() == "cxx-environment");
+  found->close();
+}
+
+void values(const statestore::client& client) {
+  const auto set = wait_for<set_outcome>([&](auto done) { return client.set_async("cxx/a", "1", done); });
+  CHECK(set && set->applied && set->version);
+  const auto got = wait_for<std::optional<entry>>([&](auto done) { return client.get_async("cxx/a", done); });
+  CHECK(got && *got && (*got)->value() == "1" && (*got)->version() == set->version);
+  const auto many = wait_for<std::vector<std::optional<entry>>>(
+      [&](auto done) { return client.get_many_async({"cxx/a", "cxx/none"}, done); });
+  CHECK(many && many->size() == 2 && many->at(0) && !many->at(1));
+  const auto vdel = wait_for<del_outcome>([&](auto done) { return client.vdel_async("cxx/a", "2", done); });
+  CHECK(vdel && *vdel == del_outcome::mismatch);
+  const auto del = wait_for<del_outcome>([&](auto done) { return client.del_async("cxx/a", done); });
+  CHECK(del && *del == del_outcome::deleted);
+  const auto empty = [&](auto done) { return client.get_async("", done); };
+  CHECK(status_in(wait_for<std::optional<entry>>(empty)) == SST_INVALID_ARGUMENT);
+  statestore::set_options never;
+  never.expires_in = 0ms;
+  CHECK(status_of([&] { client.set_async("cxx/a", "1", nullptr, never); }) == SST_INVALID_ARGUMENT);
+}
+
+void changes(const statestore::client& client) {
+  const auto add = [](const entry* old) { return std::optional<std::string>(old != nullptr ? old->value().str() + "1" : "1"); };
+  const auto update = wait_for<update_outcome>([&](auto done) { return client.update_async("cxx/updated", add, done); });
+  CHECK(update && update->applied && client.get("cxx/updated")->value() == "1");
+  const auto replace = [&](std::optional<statestore::bytes_view> expected, const char* value) {
+    return wait_for<update_outcome>(
+        [&](auto done) { return client.compare_and_set_async("cxx/updated", expected, value, done); });
+  };
+  const auto replaced = replace("1", "2");
+  CHECK(replaced && replaced->applied && replaced->version && client.get("cxx/updated")->version() == replaced->version);
+  const auto other = replace("1", "3"), absent = replace(std::nullopt, "3");
+  CHECK(other && !other->applied && !other->version && absent && !absent->applied);
+  CHECK(client.get("cxx/updated")->value() == "2");
+  // Without its fencing token, the key is not written any more.
+  const auto plain = [&](auto done) { return client.set_async("cxx/updated", "4", done); };
+  CHECK(status_in(wait_for<set_outcome>(plain)) == SST_FENCING_TOKEN_REQUIRED);
+  statestore::update_options never;
+  never.expires_in = 0ms;
+  CHECK(status_of([&] { client.compare_and_set_async("cxx/updated", "2", "3", nullptr, never); }) == SST_INVALID_ARGUMENT);
+  const silence silence;
+  CHECK(cancelled<update_outcome>([&](auto done) { return client.compare_and_set_async("cxx/updated", "2", "3", done); }) ==
+        SST_CANCELLED);
+}
+
+void scans(const statestore::client& client) {
+  client.set("cxx/scan/a", "1");
+  client.set("cxx/scan/b", "2");
+  const std::set<std::string> all{"cxx/scan/a", "cxx/scan/b"};
+  std::set<std::string> single, paged;
+  const auto singles = client.scan("cxx/scan/*"), pages = client.scan("cxx/scan/*");
+  const auto next = [&](auto done) { return singles.next_async(done); };
+  while (const auto key = wait_for<std::optional<std::string>>(next).value()) single.insert(*key);
+  const auto next_page = [&](auto done) { return pages.next_page_async(done); };
+  while (const auto page = wait_for<keys>(next_page).value()) paged.insert(page->begin(), page->end());
+  CHECK(single == all && paged == all);
+  const silence silence;
+  const auto slow = client.scan("cxx/scan/*");
+  CHECK(cancelled<std::optional<std::string>>([&](auto done) { return slow.next_async(done); }) == SST_CANCELLED);
+  CHECK(cancelled<keys>([&](auto done) { return slow.next_page_async(done); }) == SST_CANCELLED);
+}
+
+void guards(const statestore::client& client) {
+  using statestore::guard;
+  const auto lock = [&](auto done) { return client.lock_async("cxx/gate", done); };
+  const auto held = wait_for<guard>(lock);
+  CHECK(held && held->is_valid() && cancelled<guard>(lock) == SST_CANCELLED);
+  const auto renewed = wait_for<statestore::hlc>([&](auto done) { return held->renew_async(done); });
+  CHECK(renewed && *renewed > held->token());
+  const auto set = wait_for<set_outcome>([&](auto done) { return held->set_async("cxx/book", "1", done); });
+  CHECK(set && set->applied && client.get("cxx/book")->version() == set->version);
+  const auto vdel = wait_for<del_outcome>([&](auto done) { return held->vdel_async("cxx/book", "2", done); });
+  CHECK(vdel && *vdel == del_outcome::mismatch);
+  const auto del = wait_for<del_outcome>([&](auto done) { return held->del_async("cxx/book", done); });
+  CHECK(del && *del == del_outcome::deleted);
+  statestore::set_options never;
+  never.expires_in = 0ms;
+  CHECK(status_of([&] { held->set_async("cxx/book", "1", nullptr, never); }) == SST_INVALID_ARGUMENT);
+  {
+    const silence silence;
+    CHECK(cancelled<set_outcome>([&](auto done) { return held->set_async("cxx/book", "1", done); }) == SST_CANCELLED);
+  }
+  CHECK(cancelled<void>([&](auto done) { return held->lost_async(done); }) == SST_CANCELLED);
+
+  told<void> lost;
+  const auto loss = held->lost_async(lost.function());
+  const auto released = wait_for<release_outcome>([&](auto done) { return held->release_async(done); });
+  CHECK(released && *released == release_outcome::released && lost.next().has_value());
+  CHECK(status_of([&] { held->check(); }) == SST_LOCK_LOST);
+  // Nothing is done in the name of a lease that is not held any more.
+  CHECK(status_in(wait_for<statestore::hlc>([&](auto done) { return held->renew_async(done); })) == SST_LOCK_LOST);
+  CHECK(status_in(wait_for<set_outcome>([&](auto done) { return held->set_async("k", "v", done); })) == SST_LOCK_LOST);
+  CHECK(status_in(wait_for<del_outcome>([&](auto done) { return held->del_async("k", done); })) == SST_LOCK_LOST);
+  CHECK(status_in(wait_for<del_outcome>([&](auto done) { return held->vdel_async("k", "v", done); })) == SST_LOCK_LOST);
+
+  const auto second = wait_for<guard>(lock);
+  CHECK(wait_for<void>([&](auto done) { return second->leave_async(done); }).has_value() && !second->is_valid());
+}
+
+void leases(const statestore::client& client, const statestore::client& other) {
+  statestore::lease_options named;
+  named.holder = "ann";
+  const auto own = client.lease("cxx/lease", named), foreign = other.lease("cxx/lease");
+  const auto holder = [&] {
+    return wait_for<std::optional<holding>>([&](auto done) { return foreign.holder_async(done); }).value();
+  };
+  told<std::optional<holding>> seen;
+  auto watch = wait_for<statestore::subscription>(
+      [&](auto done) { return foreign.observe_async(seen.function(), done); });
+  CHECK(watch && !seen.next().value() && !holder());
+  auto acquired = wait_for<statestore::acquisition>([&](auto done) { return own.acquire_async(done); });
+  CHECK(acquired && acquired->guard && !acquired->holding && seen.next().value()->holder == "ann");
+  const auto refused = wait_for<statestore::acquisition>([&](auto done) { return foreign.acquire_async(done); });
+  CHECK(refused && !refused->guard && refused->holding && refused->holding->holder == "ann");
+  CHECK(holder() && holder()->holder == "ann" && holder()->version);
+
+  const auto release = [](const statestore::lease& lease) {
+    return wait_for<release_outcome>([&](auto done) { return lease.release_async(done); });
+  };
+  CHECK(status_in(release(foreign)) == SST_INVALID_ARGUMENT);
+  CHECK(release(own).value() == release_outcome::released && !seen.next().value());
+  CHECK(release(own).value() == release_outcome::not_held);
+
+  // What is told ends with the subscription: here when it is destroyed, there at once since its function does not keep it.
+  watch->cancel();
+  CHECK(!seen.has_more_at_the_end());
+  told<std::optional<holding>> unheard;
+  std::promise<sst_status> begun;
+  const auto observing = foreign.observe_async(unheard.function(), [&begun](expected<statestore::subscription> subscription) {
+    begun.set_value(status_in(subscription));
+  });
+  CHECK(begun.get_future().get() == SST_OK && !unheard.has_more_at_the_end());
+
+  // Nobody watches this one yet.
+  const auto unwatched = other.lease("cxx/unwatched");
+  const silence silence;
+  told<std::optional<holding>> nothing;
+  CHECK(cancelled<statestore::subscription>([&](auto done) { return unwatched.observe_async(nothing.function(), done); }) ==
+        SST_CANCELLED);
+  CHECK(!nothing.has_more_at_the_end());
+  CHECK(cancelled<std::optional<holding>>([&](auto done) { return foreign.holder_async(done); }) == SST_CANCELLED);
+  CHECK(cancelled<release_outcome>([&](auto done) { return own.release_async(done); }) == SST_CANCELLED);
+}
+
+void elections(const statestore::client& client, const statestore::client& other) {
+  const auto election = client.election("cxx/chief"), foreign = other.election("cxx/chief");
+  const auto leads = [&] {
+    return wait_for<std::optional<leader>>([&](auto done) { return foreign.leader_async(done); }).value();
+  };
+  told<std::optional<leader>> seen;
+  auto watch = wait_for<statestore::subscription>(
+      [&](auto done) { return foreign.observe_async(seen.function(), done); });
+  CHECK(watch && !seen.next().value() && !leads());
+  const auto lead = wait_for<statestore::leadership>([&](auto done) { return election.campaign_async("ann", done); });
+  CHECK(lead && lead->guard().is_valid() && leads()->value == "ann");
+  const auto proclaimed = wait_for<set_outcome>([&](auto done) { return lead->proclaim_async("ann again", done); });
+  CHECK(proclaimed && proclaimed->applied && leads()->value == "ann again" && leads()->holder == lead->guard().holder().text());
+  for (std::optional<leader> now; !now || now->value != "ann again";) now = seen.next().value();
+  const auto resigned = wait_for<release_outcome>([&](auto done) { return lead->resign_async(done); });
+  CHECK(resigned && *resigned == release_outcome::released);
+  while (seen.next().value()) {
+  }
+  CHECK(status_in(wait_for<set_outcome>([&](auto done) { return lead->proclaim_async("x", done); })) == SST_LOCK_LOST);
+  *watch = foreign.observe([](expected<std::optional<leader>>) {});
+  seen.has_more_at_the_end();
+
+  const auto unwatched = other.election("cxx/unwatched-chief");
+  const silence silence;
+  told<std::optional<leader>> nothing;
+  CHECK(cancelled<statestore::subscription>([&](auto done) { return unwatched.observe_async(nothing.function(), done); }) ==
+        SST_CANCELLED);
+  CHECK(!nothing.has_more_at_the_end());
+  CHECK(cancelled<std::optional<leader>>([&](auto done) { return foreign.leader_async(done); }) == SST_CANCELLED);
+}
+
+/// What was moved from has nothing that it could begin.
+void moved_from(const statestore::client& client) {
+  auto lease = client.lease("cxx/moved");
+  auto election = client.election("cxx/moved");
+  auto scan = client.scan("cxx/moved");
+  const auto new_lease = std::move(lease);
+  const auto new_election = std::move(election);
+  const auto new_scan = std::move(scan);
+  CHECK(status_of([&] { lease.observe_async(nullptr, nullptr); }) == SST_INVALID_ARGUMENT);
+  CHECK(status_of([&] { lease.holder_async(nullptr); }) == SST_INVALID_ARGUMENT);
+  CHECK(status_of([&] { lease.release_async(nullptr); }) == SST_INVALID_ARGUMENT);
+  CHECK(status_of([&] { election.observe_async(nullptr, nullptr); }) == SST_INVALID_ARGUMENT);
+  CHECK(status_of([&] { election.leader_async(nullptr); }) == SST_INVALID_ARGUMENT);
+  CHECK(status_of([&] { scan.next_async(nullptr); }) == SST_INVALID_ARGUMENT);
+}
+
+}  // namespace
+
+int main() {
+  connections();
+  const auto client = statestore::client::connect(server_url()), other = statestore::client::connect(server_url());
+  values(client);
+  changes(client);
+  scans(client);
+  guards(client);
+  leases(client, other);
+  elections(client, other);
+  moved_from(client);
+  other.close();
+  client.close();
+}
