@@ -182,7 +182,7 @@ void log() {
   client.close();
   statestore::log_off();
   destroyed.get_future().get();
-  CHECK(status_of([] { statestore::log_set(static_cast<sst_level>(99), nullptr); }) == SST_INVALID_ARGUMENT);
+  CHECK(status_of([] { statestore::log_set(static_cast<sst_level>(0), nullptr); }) == SST_INVALID_ARGUMENT);
 }
 
 }  // namespace
