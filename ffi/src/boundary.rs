@@ -3,6 +3,7 @@ use crate::error::{self, sst_error};
 use crate::status::sst_status;
 use statestore_core::{Error, ErrorKind, Outcome};
 use statestore_embed::Client;
+use std::borrow::Borrow;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,14 +17,15 @@ pub(crate) fn status(
 }
 
 /// The body of an export that uses a client, which is unusable after a panic.
-pub(crate) fn with_client(
+pub(crate) fn with_client<C: Borrow<Client>>(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
-    client: impl FnOnce() -> Result<Client, Error>,
+    client: impl FnOnce() -> Result<C, Error>,
     body: impl FnOnce(&Client) -> Result<(), Error>,
 ) -> sst_status {
     status(error, || {
         let client = client()?;
-        catch_unwind(AssertUnwindSafe(|| body(&client))).unwrap_or_else(|_| {
+        let client = client.borrow();
+        catch_unwind(AssertUnwindSafe(|| body(client))).unwrap_or_else(|_| {
             client.poison();
             Err(panicked())
         })

@@ -14,6 +14,7 @@ use statestore_core::{Error, ErrorKind, Outcome, Settings};
 use statestore_embed::{Client, Job, Operation, Wait};
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 /// A client of the state store: one connection, any number of requests at a time, any number of threads. Opaque.
 ///
@@ -23,8 +24,8 @@ pub struct sst_client;
 object!(Client, sst_client, 8, "a client");
 
 /// The client of a handle.
-pub(crate) fn get(client: *const sst_client) -> Result<Client, Error> {
-    Ok((*handle::get::<Client>(client)?).clone())
+pub(crate) fn get(client: *const sst_client) -> Result<Arc<Client>, Error> {
+    handle::get::<Client>(client)
 }
 
 /// Is called when an operation without a result has ended. For what a callback may do see "Callbacks" at the top.

@@ -112,6 +112,11 @@ impl Parts {
             kind: handle >> (PLACE_BITS + GENERATION_BITS + FORK_BITS),
         }
     }
+
+    /// Whether it says that it means a `T`; NULL does not.
+    fn is_of<T: Object>(self) -> bool {
+        self.kind == usize::from(T::KIND)
+    }
 }
 
 fn this_fork() -> usize {
@@ -169,7 +174,10 @@ pub(crate) fn get<T: Object>(handle: *const T::Opaque) -> Result<Arc<T>, Error> 
 
 /// Frees a handle; its object, if the handle was good. NULL, and what was freed before, is left alone.
 pub(crate) fn free<T: Object>(handle: *mut T::Opaque) -> Option<Arc<T>> {
-    let parts = check::<T>(handle.addr()).ok()?;
+    let parts = Parts::unpack(handle.addr());
+    if !parts.is_of::<T>() || parts.fork != this_fork() {
+        return None;
+    }
     let mut table = T::table().get().write();
     let place = table.places.get_mut(parts.place)?;
     if place.generation != parts.generation {
@@ -191,7 +199,7 @@ fn check<T: Object>(handle: usize) -> Result<Parts, Error> {
         ));
     }
     let parts = Parts::unpack(handle);
-    if parts.kind != usize::from(T::KIND) {
+    if !parts.is_of::<T>() {
         return Err(invalid::<T>("it is something else"));
     }
     if parts.fork != this_fork() {

@@ -1,6 +1,7 @@
 //! Waiting on a thread of the foreign side.
+use crate::home::Home;
 use statestore::{Error, ErrorKind, Outcome};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -75,45 +76,99 @@ impl Wake for Parked {
     }
 }
 
-/// Polls the future on this thread until it is ready.
-pub(crate) fn wait<F: Future>(future: F, mut wait: Wait<'_>) -> Result<F::Output, Stopped> {
+impl Parked {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            thread: std::thread::current(),
+            is_woken: AtomicBool::new(false),
+        })
+    }
+
+    /// Polls the future, and sleeps until it is woken for that again or until `until`.
+    fn sleep<F: Future>(
+        self: &Arc<Self>,
+        mut future: Pin<&mut F>,
+        until: Option<Instant>,
+    ) -> Poll<F::Output> {
+        loop {
+            let polled = self.poll(future.as_mut());
+            if polled.is_ready() {
+                return polled;
+            }
+            while !self.is_woken.load(Ordering::Acquire) {
+                let Some(until) = until else {
+                    std::thread::park();
+                    continue;
+                };
+                let time = until.saturating_duration_since(Instant::now());
+                if time.is_zero() {
+                    return Poll::Pending;
+                }
+                std::thread::park_timeout(time);
+            }
+        }
+    }
+
+    fn poll<F: Future>(self: &Arc<Self>, future: Pin<&mut F>) -> Poll<F::Output> {
+        self.is_woken.store(false, Ordering::Release);
+        let waker = Waker::from(Arc::clone(self));
+        future.poll(&mut Context::from_waker(&waker))
+    }
+}
+
+/// Polls the future on this thread until it is ready, and drives the runtime meanwhile if nobody else has to.
+pub(crate) fn wait<F: Future>(
+    home: &Home,
+    future: F,
+    mut wait: Wait<'_>,
+) -> Result<F::Output, Stopped> {
     let mut future = pin!(future);
-    let parked = Arc::new(Parked {
-        thread: std::thread::current(),
-        is_woken: AtomicBool::new(true),
-    });
-    let waker = Waker::from(Arc::clone(&parked));
-    let mut context = Context::from_waker(&waker);
-    let mut interrupt_at = Instant::now() + INTERRUPTION;
+    let parked = Parked::new();
+    let mut interrupt_at = wait
+        .interrupt
+        .is_some()
+        .then(|| Instant::now() + INTERRUPTION);
     loop {
-        if parked.is_woken.swap(false, Ordering::AcqRel)
-            && let Poll::Ready(output) = future.as_mut().poll(&mut context)
-        {
+        let until = interrupt_at.into_iter().chain(wait.deadline).min();
+        let polled = match home.baton.take() {
+            Some(turn) => turn.drive(future.as_mut(), until),
+            None => beside(home, &parked, future.as_mut(), until),
+        };
+        if let Poll::Ready(output) = polled {
             return Ok(output);
+        }
+        if until.is_none() {
+            continue;
         }
         let now = Instant::now();
         if let Some(interrupt) = &mut wait.interrupt
-            && now >= interrupt_at
+            && interrupt_at.is_some_and(|at| now >= at)
         {
             if interrupt() {
                 return Err(Stopped::Interrupted);
             }
-            interrupt_at = now + INTERRUPTION;
+            interrupt_at = Some(now + INTERRUPTION);
         }
         if wait.deadline.is_some_and(|deadline| now >= deadline) {
             return Err(Stopped::TimedOut);
         }
-        let next = match (&wait.interrupt, wait.deadline) {
-            (Some(_), Some(deadline)) => Some(deadline.min(interrupt_at)),
-            (Some(_), None) => Some(interrupt_at),
-            (None, deadline) => deadline,
-        };
-        if parked.is_woken.load(Ordering::Acquire) {
-            continue;
-        }
-        match next {
-            None => std::thread::park(),
-            Some(next) => std::thread::park_timeout(next.saturating_duration_since(now)),
-        }
     }
+}
+
+/// Waits while somebody else drives the runtime; takes its place if that is its own thread and nobody else waits.
+fn beside<F: Future>(
+    home: &Home,
+    parked: &Arc<Parked>,
+    mut future: Pin<&mut F>,
+    until: Option<Instant>,
+) -> Poll<F::Output> {
+    let polled = parked.poll(future.as_mut());
+    if polled.is_ready() {
+        return polled;
+    }
+    if let Some(turn) = home.baton.ask(until) {
+        return turn.drive(future, until);
+    }
+    let _beside = home.baton.wait_beside();
+    parked.sleep(future, until)
 }

@@ -47,7 +47,9 @@ struct Inner {
     /// first gave up.
     is_ended: AsyncMutex<bool>,
     /// Made when the first callback is to be called.
-    dispatcher: Mutex<Option<Arc<Dispatcher>>>,
+    dispatcher: OnceLock<Dispatcher>,
+    /// Who makes the dispatcher has the lock.
+    starting: Mutex<()>,
 }
 
 impl Drop for Handle {
@@ -72,11 +74,7 @@ impl Client {
     /// [`ErrorKind::Internal`]: the system gives no thread or no event queue.
     pub fn new(settings: Settings) -> Result<Self, Error> {
         let lease = Lease::take()?;
-        let runtime = &lease.runtime;
-        let home = Arc::new(Home::new(
-            Arc::clone(&runtime.executor),
-            runtime.handle.clone(),
-        ));
+        let home = Arc::new(Home::new(&lease.runtime));
         Ok(Self {
             handle: Arc::new(Handle {
                 inner: Held::new(Arc::new(Inner {
@@ -86,7 +84,8 @@ impl Client {
                     lease: Mutex::new(Some(lease)),
                     ending: Mutex::new(None),
                     is_ended: AsyncMutex::new(false),
-                    dispatcher: Mutex::new(None),
+                    dispatcher: OnceLock::new(),
+                    starting: Mutex::new(()),
                 })),
             }),
         })
@@ -230,7 +229,9 @@ impl Client {
         }
         // Timers and tasks are those of the runtime, also when the future is dropped.
         let _guard = inner.home.runtime.enter();
-        let waited = catch_unwind(AssertUnwindSafe(|| blocking::wait(future, wait)));
+        let waited = catch_unwind(AssertUnwindSafe(|| {
+            blocking::wait(&inner.home, future, wait)
+        }));
         match waited {
             Ok(result) => Ok(result??),
             Err(_) if inner.home.panicked() == Cause::Closed => Err(closed().into()),
@@ -264,27 +265,29 @@ impl Client {
     /// As [`core`](Self::core); [`ErrorKind::Internal`] if the system gives no thread.
     pub fn callbacks(&self) -> Result<Arc<Mailbox<Job>>, Error> {
         let inner = self.usable()?;
-        let mut dispatcher = lock(&inner.dispatcher);
-        let started = match &*dispatcher {
-            Some(dispatcher) => Arc::clone(dispatcher),
-            None => Arc::new(Dispatcher::start(Arc::clone(&inner.home)).map_err(|error| {
-                let action = "starting the thread for callbacks";
+        if let Some(dispatcher) = inner.dispatcher.get() {
+            return Ok(Arc::clone(dispatcher.mailbox()));
+        }
+        let starting = lock(&inner.starting);
+        if inner.dispatcher.get().is_none() {
+            let started = Dispatcher::start(Arc::clone(&inner.home)).map_err(|error| {
                 Error::new(
                     ErrorKind::Internal,
                     Outcome::NotDone,
-                    action,
+                    "starting the thread for callbacks",
                     error.to_string(),
                 )
-            })?),
-        };
-        let mailbox = Arc::clone(started.mailbox());
-        *dispatcher = Some(started);
-        drop(dispatcher);
+            })?;
+            // Nobody else sets it meanwhile.
+            let _ = inner.dispatcher.set(started);
+        }
+        drop(starting);
         if inner.home.is_closed() {
             inner.stop_dispatcher();
             return Err(closed());
         }
-        Ok(mailbox)
+        let dispatcher = inner.dispatcher.get().ok_or_else(closed)?;
+        Ok(Arc::clone(dispatcher.mailbox()))
     }
 
     /// Whether this thread is the one that runs the callbacks of this client.
@@ -292,8 +295,7 @@ impl Client {
         let Ok(inner) = self.handle.inner.get() else {
             return false;
         };
-        let dispatcher = lock(&inner.dispatcher);
-        dispatcher.as_ref().is_some_and(|it| it.is_current())
+        inner.dispatcher.get().is_some_and(Dispatcher::is_current)
     }
 
     /// Closes the connection, ends all operations that are under way, and stops the runtime if no other client is left.
@@ -340,19 +342,18 @@ impl Client {
             return Err(wrong_thread(CLOSING, reason).into());
         }
         let closing = Arc::clone(&inner);
-        let dispatcher = self.wait(
+        self.wait(
             CLOSING,
             async move {
                 closing.close().await;
-                let dispatcher = lock(&closing.dispatcher).clone();
-                if let Some(dispatcher) = &dispatcher {
+                if let Some(dispatcher) = closing.dispatcher.get() {
                     dispatcher.ended().await;
                 }
-                Ok(dispatcher)
+                Ok(())
             },
             wait,
         )?;
-        if let Some(dispatcher) = dispatcher {
+        if let Some(dispatcher) = inner.dispatcher.get() {
             dispatcher.join();
         }
         let ending = lock(&inner.ending).clone();
@@ -398,7 +399,7 @@ impl Inner {
     }
 
     fn stop_dispatcher(&self) {
-        if let Some(dispatcher) = &*lock(&self.dispatcher) {
+        if let Some(dispatcher) = self.dispatcher.get() {
             dispatcher.stop();
         }
     }

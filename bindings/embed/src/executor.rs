@@ -1,4 +1,4 @@
-//! Runs operations on the runtime's thread, many at a time.
+//! Runs operations on the thread that drives the runtime, many at a time.
 use crate::batch;
 use crate::task::{Cause, Task};
 use std::future::poll_fn;
@@ -16,8 +16,19 @@ struct Ready {
     tasks: Vec<Arc<Task>>,
     /// Present while the executor sleeps.
     waker: Option<Waker>,
+    /// Who runs it is to leave the runtime to another one.
+    is_asked: bool,
     is_stopping: bool,
     has_ended: bool,
+}
+
+/// Why the executor runs no longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// Another thread is to go on.
+    Asked,
+    /// It was stopped.
+    Stopped,
 }
 
 impl Executor {
@@ -46,14 +57,40 @@ impl Executor {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Runs tasks until it is stopped.
-    pub(crate) async fn run(&self) {
+    /// Whether it was told to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.ready().is_stopping
+    }
+
+    /// Lets [`run`](Self::run) return, so that another thread can go on with it.
+    pub(crate) fn ask(&self) {
+        let waker = {
+            let mut ready = self.ready();
+            ready.is_asked = true;
+            ready.waker.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Says who is to be woken while nobody runs it; whether there is something to do already.
+    pub(crate) fn rest(&self, waker: Waker) -> bool {
+        let mut ready = self.ready();
+        let is_busy = ready.is_stopping || !ready.tasks.is_empty();
+        ready.waker = (!is_busy).then_some(waker);
+        is_busy
+    }
+
+    /// Runs tasks until it is stopped, or asked to leave that to another thread.
+    pub(crate) async fn run(&self) -> Leave {
         let mut tasks = Vec::new();
         poll_fn(|context| {
             {
                 let mut ready = self.ready();
                 if ready.is_stopping {
-                    return Poll::Ready(());
+                    return Poll::Ready(Leave::Stopped);
+                }
+                if std::mem::take(&mut ready.is_asked) {
+                    return Poll::Ready(Leave::Asked);
                 }
                 if ready.tasks.is_empty() {
                     match &mut ready.waker {
@@ -69,7 +106,7 @@ impl Executor {
             context.waker().wake_by_ref();
             Poll::Pending
         })
-        .await;
+        .await
     }
 
     /// Ends what is left, after the runtime has ended.

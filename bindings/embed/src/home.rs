@@ -1,4 +1,5 @@
 //! What the operations of one client share.
+use crate::baton::Baton;
 use crate::executor::Executor;
 use crate::registry::Registry;
 use crate::runtime::Runtime;
@@ -10,6 +11,7 @@ use tokio::runtime::{EnterGuard, Handle};
 #[derive(Debug)]
 pub(crate) struct Home {
     pub(crate) executor: Arc<Executor>,
+    pub(crate) baton: Arc<Baton>,
     pub(crate) runtime: Handle,
     pub(crate) registry: Registry,
     is_closed: AtomicBool,
@@ -17,10 +19,11 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    pub(crate) fn new(executor: Arc<Executor>, runtime: Handle) -> Self {
+    pub(crate) fn new(runtime: &Runtime) -> Self {
         Self {
-            executor,
-            runtime,
+            executor: Arc::clone(&runtime.executor),
+            baton: Arc::clone(&runtime.baton),
+            runtime: runtime.handle.clone(),
             registry: Registry::default(),
             is_closed: AtomicBool::new(false),
             is_poisoned: AtomicBool::new(false),

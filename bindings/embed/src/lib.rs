@@ -56,8 +56,8 @@
 //! ([`Client::subscribe`]).
 //!
 //! # The runtime
-//! All clients of a process share one tokio runtime with one thread, which also runs the operations. It begins with the
-//! first client and ends with the last one: [`Client::close`] waits for its end, everything else leaves it to end by itself.
+//! All clients of a process share one tokio runtime with one thread, which also runs the operations. A thread that waits for
+//! a result takes its place meanwhile, unless several wait. The runtime begins with the first client and ends with the last one: [`Client::close`] waits for its end, everything else leaves it to end by itself.
 //! Nothing happens when the library is loaded, and signals are left alone.
 //!
 //! # Forks
@@ -76,7 +76,17 @@
 #![deny(unsafe_code)]
 
 mod batch;
+mod baton;
 mod blocking;
+#[cfg_attr(
+    not(any(
+        all(target_os = "linux", any(target_env = "gnu", target_env = "musl")),
+        target_os = "macos"
+    )),
+    path = "no_cancellation.rs"
+)]
+#[allow(unsafe_code, reason = "POSIX has it as a foreign function only")]
+mod cancellation;
 mod client;
 mod dispatcher;
 mod executor;

@@ -12,8 +12,7 @@ const MOST: usize = 1 << 18;
 
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    /// `None` for a place that is taken by a task that is just being made.
-    tasks: Mutex<Slab<Option<Arc<Task>>>>,
+    tasks: Mutex<Slab<Arc<Task>>>,
     /// Tasks that come from now on are too late.
     has_ended: AtomicBool,
     /// Permits given out.
@@ -69,11 +68,12 @@ impl Registry {
         }
     }
 
-    /// Enters a task that is made with its place.
+    /// Enters a task that is made with its place; `make` must not enter another one.
     pub(crate) fn enter(&self, make: impl FnOnce(usize) -> Arc<Task>) -> Arc<Task> {
-        let place = self.tasks().insert(None);
-        let task = make(place);
-        self.tasks()[place] = Some(Arc::clone(&task));
+        let mut tasks = self.tasks();
+        let entry = tasks.vacant_entry();
+        let task = make(entry.key());
+        entry.insert(Arc::clone(&task));
         task
     }
 
@@ -99,14 +99,14 @@ impl Registry {
         let tasks: Vec<_> = self
             .tasks()
             .iter()
-            .filter_map(|(_, task)| task.clone())
+            .map(|(_, task)| Arc::clone(task))
             .collect();
         for task in tasks {
             task.end(cause);
         }
     }
 
-    fn tasks(&self) -> MutexGuard<'_, Slab<Option<Arc<Task>>>> {
+    fn tasks(&self) -> MutexGuard<'_, Slab<Arc<Task>>> {
         lock(&self.tasks)
     }
 }

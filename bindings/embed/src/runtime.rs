@@ -1,4 +1,5 @@
 //! The one runtime that all clients of a process share.
+use crate::baton::Baton;
 use crate::executor::Executor;
 use crate::process::{PerProcess, Process};
 use statestore::{Error, ErrorKind, Outcome};
@@ -17,15 +18,16 @@ const BLOCKING_KEPT: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(250);
 
 thread_local! {
-    /// Whether this thread belongs to the runtime.
+    /// Whether this thread belongs to the runtime, or drives it.
     static IS_OURS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs all connections and operations on one thread of its own.
+/// Runs all connections and operations on one thread: its own, or one that waits for a result.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     pub(crate) handle: Handle,
     pub(crate) executor: Arc<Executor>,
+    pub(crate) baton: Arc<Baton>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -105,6 +107,7 @@ impl Lease {
         running.runtime = None;
         drop(running);
         self.runtime.executor.stop();
+        self.runtime.baton.call();
         Some(Arc::clone(&self.runtime))
     }
 }
@@ -126,19 +129,19 @@ impl Runtime {
             .build()?;
         let handle = tokio.handle().clone();
         let executor = Arc::new(Executor::default());
-        let mine = Arc::clone(&executor);
+        let baton = Arc::new(Baton::new(tokio, Arc::clone(&executor)));
+        let (mine, keeper) = (Arc::clone(&executor), Arc::clone(&baton));
         let thread = std::thread::Builder::new()
             .name("statestore".into())
             .spawn(move || {
                 IS_OURS.set(true);
-                // Each operation counts for itself: tokio's limit for one task does not fit.
-                tokio.block_on(tokio::task::unconstrained(mine.run()));
-                tokio.shutdown_timeout(PATIENCE);
+                keeper.keep().shutdown_timeout(PATIENCE);
                 mine.end();
             })?;
         Ok(Self {
             handle,
             executor,
+            baton,
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -153,8 +156,24 @@ impl Runtime {
         }
     }
 
-    /// Whether this thread belongs to a runtime, so that waiting on it would stop what is waited for.
+    /// Whether this thread belongs to a runtime or drives it, so that waiting on it would stop what is waited for.
     pub(crate) fn is_current() -> bool {
         IS_OURS.get()
+    }
+}
+
+/// The time during which a thread of the foreign side drives the runtime.
+pub(crate) struct Ours(());
+
+impl Ours {
+    pub(crate) fn enter() -> Self {
+        IS_OURS.set(true);
+        Self(())
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        IS_OURS.set(false);
     }
 }

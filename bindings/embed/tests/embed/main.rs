@@ -3,6 +3,7 @@
 
 mod callbacks;
 mod closing;
+mod driving;
 mod feeds;
 mod locks;
 mod operations;

@@ -1,0 +1,288 @@
+//! Who drives the runtime: its own thread, or for a while a thread that waits for a result.
+//!
+//! A thread that waits and drives the runtime meanwhile sends its request and reads the response itself. So a single
+//! blocking call needs no way to another thread and back, which would be most of its cost. While several threads wait, the
+//! runtime's own thread serves them all.
+use crate::cancellation::Uncancellable;
+use crate::executor::{Executor, Leave};
+use crate::runtime;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::task::unconstrained;
+
+/// How long the runtime rests after a caller, who may come back at once, before its own thread goes on. What comes from the
+/// network meanwhile waits for so long.
+const REST: Duration = Duration::from_millis(1);
+/// How long callers leave the runtime to its own thread after several of them have waited at a time.
+const CROWDED: Duration = Duration::from_millis(20);
+
+/// The runtime, which belongs to whoever drives it.
+#[derive(Debug)]
+pub(crate) struct Baton {
+    state: Mutex<State>,
+    changed: Condvar,
+    executor: Arc<Executor>,
+}
+
+#[derive(Debug)]
+struct State {
+    place: Place,
+    /// A caller waits for the runtime's own thread to lay it down.
+    is_wanted: bool,
+    /// The runtime's own thread is to take it as soon as it can.
+    is_due: bool,
+    /// The runtime's own thread sleeps until a caller lays it down.
+    is_asleep: bool,
+    /// Callers who wait and do not drive.
+    waiting: usize,
+    /// How often a caller took it or laid it down.
+    moves: u64,
+    crowded_until: Option<Instant>,
+}
+
+/// Where the runtime is.
+#[derive(Debug)]
+enum Place {
+    /// Nobody drives it.
+    Free(Runtime),
+    /// Its own thread does.
+    Thread,
+    /// A caller does.
+    Caller,
+}
+
+impl Baton {
+    pub(crate) fn new(runtime: Runtime, executor: Arc<Executor>) -> Self {
+        Self {
+            state: Mutex::new(State {
+                place: Place::Free(runtime),
+                is_wanted: false,
+                is_due: true,
+                is_asleep: false,
+                waiting: 0,
+                moves: 0,
+                crowded_until: None,
+            }),
+            changed: Condvar::new(),
+            executor,
+        }
+    }
+
+    /// What the runtime's own thread does; the runtime, once it is to end.
+    pub(crate) fn keep(&self) -> Runtime {
+        loop {
+            let runtime = self.take_back();
+            // Each operation counts for itself: tokio's limit for one task does not fit.
+            match runtime.block_on(unconstrained(self.executor.run())) {
+                Leave::Stopped => return runtime,
+                Leave::Asked => self.state().place = Place::Free(runtime),
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until no caller wants to drive.
+    fn take_back(&self) -> Runtime {
+        let mut state = self.state();
+        loop {
+            if state.is_due
+                && !state.is_wanted
+                && let Some(runtime) = state.take(Place::Thread)
+            {
+                state.is_due = false;
+                return runtime;
+            }
+            let before = state.moves;
+            let (guard, timeout) = self
+                .changed
+                .wait_timeout(state, REST)
+                .unwrap_or_else(PoisonError::into_inner);
+            state = guard;
+            if !timeout.timed_out() || state.moves != before {
+                continue;
+            }
+            if let Place::Caller = state.place {
+                state.is_asleep = true;
+                state = self
+                    .changed
+                    .wait_while(state, |state| state.is_asleep)
+                    .unwrap_or_else(PoisonError::into_inner);
+            } else {
+                state.is_due = true;
+            }
+        }
+    }
+
+    /// Has the runtime's own thread take over if nobody drives.
+    pub(crate) fn call(&self) {
+        let mut state = self.state();
+        if let Place::Free(_) = state.place {
+            state.is_due = true;
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Takes the runtime if nobody drives it and nobody else waits.
+    pub(crate) fn take(self: &Arc<Self>) -> Option<Turn<'_>> {
+        let mut state = self.state();
+        if !self.is_for_callers(&state) {
+            drop(state);
+            self.call();
+            return None;
+        }
+        self.begin(&mut state)
+    }
+
+    /// Takes the runtime from its own thread, unless somebody else waits, or that takes until `until`.
+    pub(crate) fn ask(self: &Arc<Self>, until: Option<Instant>) -> Option<Turn<'_>> {
+        {
+            let mut state = self.state();
+            if !self.is_for_callers(&state) || state.is_wanted {
+                return None;
+            }
+            state.is_wanted = true;
+        }
+        self.executor.ask();
+        let mut state = self.state();
+        while let Place::Thread = state.place {
+            state = match until.map(|until| until.saturating_duration_since(Instant::now())) {
+                None => self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => break,
+                Some(time) => {
+                    self.changed
+                        .wait_timeout(state, time)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
+                }
+            };
+        }
+        state.is_wanted = false;
+        self.begin(&mut state)
+    }
+
+    fn is_for_callers(&self, state: &State) -> bool {
+        let is_crowded = state
+            .crowded_until
+            .is_some_and(|until| Instant::now() < until);
+        state.waiting == 0 && !is_crowded && !self.executor.is_stopping()
+    }
+
+    fn begin(self: &Arc<Self>, state: &mut State) -> Option<Turn<'_>> {
+        let runtime = state.take(Place::Caller)?;
+        state.moves += 1;
+        Some(Turn {
+            baton: self,
+            runtime: Some(runtime),
+        })
+    }
+
+    /// Tells that a caller waits who does not drive, for as long as what this gives.
+    pub(crate) fn wait_beside(&self) -> Beside<'_> {
+        self.state().waiting += 1;
+        Beside(self)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The runtime if nobody drives it.
+    fn take(&mut self, place: Place) -> Option<Runtime> {
+        match std::mem::replace(&mut self.place, place) {
+            Place::Free(runtime) => Some(runtime),
+            other => {
+                self.place = other;
+                None
+            }
+        }
+    }
+}
+
+/// Work for a runtime that nobody drives.
+impl Wake for Baton {
+    fn wake(self: Arc<Self>) {
+        self.call();
+    }
+}
+
+/// The time during which a caller drives the runtime.
+pub(crate) struct Turn<'a> {
+    baton: &'a Arc<Baton>,
+    /// Present until it is over.
+    runtime: Option<Runtime>,
+}
+
+impl Turn<'_> {
+    /// Drives the runtime until the future is ready, or until `until`, or until the runtime is to end.
+    pub(crate) fn drive<F: Future>(
+        &self,
+        mut future: Pin<&mut F>,
+        until: Option<Instant>,
+    ) -> Poll<F::Output> {
+        let Some(runtime) = &self.runtime else {
+            return Poll::Pending;
+        };
+        let _ours = runtime::Ours::enter();
+        let _uncancellable = Uncancellable::begin();
+        runtime.block_on(unconstrained(async {
+            let mut leave = pin!(self.baton.executor.run());
+            let mut time = pin!(until.map(|until| tokio::time::sleep_until(until.into())));
+            poll_fn(|context| {
+                if let Poll::Ready(output) = future.as_mut().poll(context) {
+                    return Poll::Ready(Poll::Ready(output));
+                }
+                let time = time.as_mut().as_pin_mut();
+                let is_over = leave.as_mut().poll(context).is_ready()
+                    || time.is_some_and(|time| time.poll(context).is_ready());
+                if is_over {
+                    Poll::Ready(Poll::Pending)
+                } else {
+                    Poll::Pending
+                }
+            })
+            .await
+        }))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else {
+            return;
+        };
+        let baton = self.baton;
+        let is_busy = baton.executor.rest(Waker::from(Arc::clone(baton)));
+        let is_noticed = {
+            let mut state = baton.state();
+            state.place = Place::Free(runtime);
+            state.moves += 1;
+            if state.waiting > 0 {
+                state.crowded_until = Some(Instant::now() + CROWDED);
+            }
+            state.is_due |= is_busy || state.waiting > 0;
+            std::mem::take(&mut state.is_asleep) || state.is_due
+        };
+        if is_noticed {
+            baton.changed.notify_all();
+        }
+    }
+}
+
+/// A caller who waits and does not drive.
+pub(crate) struct Beside<'a>(&'a Baton);
+
+impl Drop for Beside<'_> {
+    fn drop(&mut self) {
+        self.0.state().waiting -= 1;
+    }
+}
