@@ -1,4 +1,5 @@
-//! Where C ends and Rust begins: errors and panics become a status.
+//! Where C ends and Rust begins: errors and panics become a status, and `pthread_cancel` waits.
+use crate::cancellation::Uncancellable;
 use crate::error::{self, sst_error};
 use crate::status::sst_status;
 use statestore_core::{Error, ErrorKind, Outcome};
@@ -12,6 +13,7 @@ pub(crate) fn status(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
     body: impl FnOnce() -> Result<(), Error>,
 ) -> sst_status {
+    let _uncancellable = Uncancellable::begin();
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(panicked()));
     error::give(error, result)
 }
@@ -34,6 +36,7 @@ pub(crate) fn with_client<C: Borrow<Client>>(
 
 /// The body of an export that gives a value; `otherwise` is what it gives when there is none.
 pub(crate) fn value<T>(otherwise: T, body: impl FnOnce() -> Result<T, Error>) -> T {
+    let _uncancellable = Uncancellable::begin();
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
         Ok(Err(_)) | Err(_) => otherwise,
@@ -42,6 +45,7 @@ pub(crate) fn value<T>(otherwise: T, body: impl FnOnce() -> Result<T, Error>) ->
 
 /// The body of an export that gives nothing.
 pub(crate) fn run(body: impl FnOnce()) {
+    let _uncancellable = Uncancellable::begin();
     // There is nobody to tell, and the export has nothing that could be left half done.
     let _ = catch_unwind(AssertUnwindSafe(body));
 }

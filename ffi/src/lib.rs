@@ -24,6 +24,14 @@
 // What is not in the header.
 mod boundary;
 mod callback;
+#[cfg_attr(
+    not(any(
+        all(target_os = "linux", any(target_env = "gnu", target_env = "musl")),
+        target_os = "macos"
+    )),
+    path = "no_cancellation.rs"
+)]
+mod cancellation;
 mod completion;
 mod handle;
 mod input;

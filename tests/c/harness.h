@@ -80,6 +80,7 @@ void suite_close(void);
 void suite_fork(void);
 void suite_panic(void);
 void suite_threads(void);
+void suite_cancel(void);
 void suite_vectors(void);
 void suite_log(void);
 

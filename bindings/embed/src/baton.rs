@@ -3,7 +3,6 @@
 //! A thread that waits and drives the runtime meanwhile sends its request and reads the response itself. So a single
 //! blocking call needs no way to another thread and back, which would be most of its cost. While several threads wait, the
 //! runtime's own thread serves them all.
-use crate::cancellation::Uncancellable;
 use crate::executor::{Executor, Leave};
 use crate::runtime;
 use std::future::poll_fn;
@@ -233,7 +232,6 @@ impl Turn<'_> {
             return Poll::Pending;
         };
         let _ours = runtime::Ours::enter();
-        let _uncancellable = Uncancellable::begin();
         runtime.block_on(unconstrained(async {
             let mut leave = pin!(self.baton.executor.run());
             let mut time = pin!(until.map(|until| tokio::time::sleep_until(until.into())));

@@ -78,15 +78,6 @@
 mod batch;
 mod baton;
 mod blocking;
-#[cfg_attr(
-    not(any(
-        all(target_os = "linux", any(target_env = "gnu", target_env = "musl")),
-        target_os = "macos"
-    )),
-    path = "no_cancellation.rs"
-)]
-#[allow(unsafe_code, reason = "POSIX has it as a foreign function only")]
-mod cancellation;
 mod client;
 mod dispatcher;
 mod executor;

@@ -1,4 +1,4 @@
-//! Systems whose threads cannot be cancelled from outside, or not in a way that leaves anything to be kept.
+//! Systems whose threads cannot be cancelled from outside.
 
 /// Nothing, here.
 pub(crate) struct Uncancellable;

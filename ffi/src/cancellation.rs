@@ -10,8 +10,8 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// Keeps this thread from being cancelled: what the system calls of a runtime would do otherwise, which other threads need
-/// back. Who was cancelled meanwhile ends at the next call after it where that is possible.
+/// Keeps this thread from being cancelled during a call of the library, whose system calls would be the place for it: what
+/// the call holds would be lost to the other threads. Who is cancelled meanwhile ends at the next place after the call.
 pub(crate) struct Uncancellable {
     before: c_int,
 }
