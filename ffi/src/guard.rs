@@ -175,8 +175,10 @@ pub extern "C" fn sst_guard_lost(
         error,
         || client_of(guard),
         |client| {
-            let lost = wait_for(client, ACTION, get(guard)?.lost(), timeout_ms);
-            lost.map_err(|stopped| stopped.into_error(ACTION))
+            // The guard is not kept meanwhile, so that freeing it gives the lease back.
+            let lost = get(guard)?.lost();
+            let waited = wait_for(client, ACTION, lost, timeout_ms);
+            waited.map_err(|stopped| stopped.into_error(ACTION))
         },
     )
 }

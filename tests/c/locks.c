@@ -1,8 +1,11 @@
 // Leases, locks and elections, blocking and with callbacks.
 #include "harness.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static sst_lock_options one_attempt(void) {
   sst_lock_options options;
@@ -127,6 +130,55 @@ static void locks(sst_client *client, sst_client *other) {
   sst_guard_free(guard);
   EXPECT(SST_OK, sst_set(client, TEXT("locks/none"), TEXT("line\nbreak"), NULL, NULL, NULL, &error));
   EXPECT(SST_NOT_A_LOCK, sst_lock(client, TEXT("locks/none"), &at_once, &guard, &error));
+}
+
+// A thread that waits for the loss of a lease.
+typedef struct waiter {
+  sst_guard *guard;
+  latch begun;
+  pid_t thread;
+} waiter;
+
+static void *wait_for_loss(void *argument) {
+  waiter *waiter_ = (waiter *)argument;
+  sst_error *error = NULL;
+  waiter_->thread = (pid_t)syscall(SYS_gettid);
+  latch_call(&waiter_->begun, SST_OK, NULL, "");
+  EXPECT(SST_OK, sst_guard_lost(waiter_->guard, -1, &error));
+  return NULL;
+}
+
+// Whether a thread of this process waits, as the kernel sees it.
+static bool is_asleep(pid_t thread) {
+  char path[64], text[256];
+  const char *state = NULL;
+  FILE *file;
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+  file = fopen(path, "r");
+  CHECK(file != NULL);
+  if (fgets(text, sizeof text, file) != NULL) state = strrchr(text, ')');
+  fclose(file);
+  CHECK(state != NULL);
+  return state[2] == 'S';
+}
+
+// Who waits for the loss of a lease does not keep it.
+static void freed_while_waiting(sst_client *client, sst_client *other) {
+  sst_error *error = NULL;
+  sst_guard *guard = NULL;
+  pthread_t thread;
+  waiter waiter_;
+  memset(&waiter_, 0, sizeof waiter_);
+  latch_init(&waiter_.begun);
+  EXPECT(SST_OK, sst_lock(client, TEXT("locks/waiting"), NULL, &waiter_.guard, &error));
+  CHECK(pthread_create(&thread, NULL, wait_for_loss, &waiter_) == 0);
+  latch_wait_calls(&waiter_.begun, 1);
+  while (!is_asleep(waiter_.thread)) sched_yield();
+  sst_guard_free(waiter_.guard);
+  EXPECT(SST_OK, sst_lock(other, TEXT("locks/waiting"), NULL, &guard, &error));
+  CHECK(pthread_join(thread, NULL) == 0);
+  sst_guard_free(guard);
+  latch_destroy(&waiter_.begun);
 }
 
 static void leases(sst_client *client, sst_client *other) {
@@ -431,6 +483,7 @@ static void observed_in_vain(void) {
 void suite_locks(void) {
   sst_client *client = new_client(), *other = new_client();
   locks(client, other);
+  freed_while_waiting(client, other);
   leases(client, other);
   elections(client, other);
   with_callbacks(client);
