@@ -397,8 +397,9 @@ static void observed_with_callbacks(sst_client *client, sst_client *other) {
   watch_destroy(&elections_);
 }
 
-// Observes a lease and an election that nobody observes yet, while the server says nothing: both end with `told`.
-static void observe_in_vain(sst_client *client, const char *name, bool is_cancelled, sst_status told) {
+// Observes a lease and an election that nobody observes yet, while the server says nothing: both end with `told`, which is brought
+// about.
+static void observe_in_vain(sst_client *client, const char *name, sst_status told) {
   sst_error *error = NULL;
   sst_lease *lease = NULL;
   sst_election *election = NULL;
@@ -416,7 +417,8 @@ static void observe_in_vain(sst_client *client, const char *name, bool is_cancel
   EXPECT(SST_OK, sst_lease_observe_async(lease, holding, of_lease, &operations[0], &error));
   EXPECT(SST_OK, sst_election_observe_async(election, leader, of_election, &operations[1], &error));
   for (i = 0; i < 2; ++i) {
-    if (is_cancelled) EXPECT(SST_OK, sst_operation_cancel(operations[i], &error));
+    if (told == SST_CANCELLED) EXPECT(SST_OK, sst_operation_cancel(operations[i], &error));
+    if (told == SST_CLOSED) EXPECT(SST_OK, sst_client_close(client, &error));
     latch_wait_drops(&watches[i].begun, 1);
     latch_wait_drops(&watches[i].told, 1);
     CHECK(watches[i].begun.calls == 1 && watches[i].begun.status == told && watches[i].told.calls == 0);
@@ -444,14 +446,15 @@ static void observed_in_vain(void) {
   sst_settings settings;
   memset(&settings, 0, sizeof settings);
   settings.size = sizeof settings;
-  settings.request_timeout_ms = 200;
+  settings.request_timeout_ms = 500;
   EXPECT(SST_OK, sst_connect(server_url(), &settings, &impatient, &error));
   client = new_client();
   server_stop();
-  observe_in_vain(impatient, "locks/slow", false, SST_TIMED_OUT);
-  observe_in_vain(client, "locks/dropped", true, SST_CANCELLED);
+  observe_in_vain(impatient, "locks/slow", SST_TIMED_OUT);
+  observe_in_vain(impatient, "locks/closed", SST_CLOSED);
+  observe_in_vain(client, "locks/dropped", SST_CANCELLED);
   server_continue();
-  end_client(impatient);
+  sst_client_free(impatient);
   EXPECT(SST_OK, sst_lease_new(client, TEXT("locks/vain"), NULL, &lease, &error));
   EXPECT(SST_OK, sst_election_new(client, TEXT("locks/vain"), NULL, &election, &error));
 
