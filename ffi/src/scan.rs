@@ -150,14 +150,8 @@ pub extern "C" fn sst_scan_next_page(
         |client| {
             let to = Out::<Keys>::new(keys, "keys")?;
             client.core()?;
-            match wait(
-                client,
-                "scanning",
-                handle::get::<Scanning>(scan)?.scan.next_page(),
-            )? {
-                Some(page) => to.give(Keys(page)),
-                None => Ok(()),
-            }
+            let next = handle::get::<Scanning>(scan)?.scan.next_page();
+            output::give(Some(to), wait(client, "scanning", next)?.map(Keys))
         },
     )
 }
@@ -211,14 +205,8 @@ pub extern "C" fn sst_scan_next(
         |client| {
             let to = Out::<Owned>::new(key, "key")?;
             client.core()?;
-            match wait(
-                client,
-                "scanning",
-                handle::get::<Scanning>(scan)?.scan.next(),
-            )? {
-                Some(key) => to.give(Owned(key)),
-                None => Ok(()),
-            }
+            let next = handle::get::<Scanning>(scan)?.scan.next();
+            output::give(Some(to), wait(client, "scanning", next)?.map(Owned))
         },
     )
 }
