@@ -83,5 +83,6 @@ void suite_threads(void);
 void suite_cancel(void);
 void suite_vectors(void);
 void suite_log(void);
+void suite_wire(void);
 
 #endif

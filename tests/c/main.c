@@ -13,7 +13,7 @@ static const suite suites[] = {
     {"values", suite_values},   {"async", suite_async},         {"locks", suite_locks},   {"observers", suite_observers},
     {"handles", suite_handles}, {"arguments", suite_arguments}, {"close", suite_close},   {"fork", suite_fork},
     {"panic", suite_panic},     {"threads", suite_threads},     {"cancel", suite_cancel}, {"log", suite_log},
-    {"vectors", suite_vectors},
+    {"vectors", suite_vectors}, {"wire", suite_wire},
 };
 
 int main(int count, char **arguments) {

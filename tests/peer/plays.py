@@ -9,6 +9,7 @@ for the byte XX.
 import json
 import re
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
@@ -204,9 +205,10 @@ def still_there():
     return action(VERBS["get"], name="the connection is still there")
 
 
-def every_verb(name, reply):
-    """What every verb makes of a reply."""
-    for verb, case in VERBS.items():
+def answered(name, reply, verbs):
+    """What these verbs make of a reply."""
+    for verb in verbs:
+        case = VERBS[verb]
         yield action(case, reply, name=f"{name}, to {verb}")
         if verb == "observe" and reply["decode"].get("kind") == "ok":
             yield stopped(case["decode"]["key"])
@@ -234,18 +236,21 @@ def sent_payloads(beyond_53_bits):
 
 
 def replies():
-    """Every reply, to every verb."""
-    actions = [action for case in REPLIES.values() for action in every_verb(case["name"], case)]
+    """Every reply: a good one to every verb, one that is an error with every verb to one verb after the other."""
+    actions, turns = [], cycle(VERBS)
+    for case in REPLIES.values():
+        is_good = case["decode"].get("kind", "error") != "error"
+        actions += answered(case["name"], case, VERBS if is_good else [next(turns)])
     return [Connection(PLAIN["client_id"], [*actions, still_there()])]
 
 
 def errors():
-    """Every form of every error that a store answers, to every verb."""
-    actions = []
+    """Every form of every error that a store answers, to one verb after the other."""
+    actions, turns = [], cycle(VERBS)
     for row in load("errors")["service_errors"]:
         decode = {"kind": "error", "error": row["name"], "text": row["text"]}
         for form in row["accept"]:
-            actions += every_verb(repr(form), {"payload": form, "decode": decode})
+            actions += answered(repr(form), {"payload": form, "decode": decode}, [next(turns)])
     return [Connection(PLAIN["client_id"], [*actions, still_there()])]
 
 
@@ -268,7 +273,7 @@ def notifications():
 
     All good ones have the same version, so each comes to a client of its own. The others must leave the observer alone.
     """
-    connections = []
+    connections, ignored = [], None
     for case in NOTIFICATIONS:
         name, client_id = case["name"], case["client_id"]
         message = Message(case["topic"], case["payload"], case["timestamp"])
@@ -277,20 +282,21 @@ def notifications():
         if "error" not in case["decode"]:
             key = case["decode"]["key"]
             actions = [watched(key), pushed(name, message), seen(name, case["decode"]), counted(name, 1, 0)]
-            connections.append(Connection(client_id, [*actions, stopped(key)]))
+            connections.append(Connection(client_id, actions))
+            ignored = None
             continue
-        if connections[-1].client_id != client_id or connections[-1].actions[-1].call["call"] == "stop":
+        if connections[-1].client_id != client_id or ignored is None:
             connections.append(Connection(client_id, [watched(NOTIFICATIONS[0]["decode"]["key"])]))
-        actions = connections[-1].actions
-        ignored = sum(action.call["call"] == "counters" for action in actions)
-        actions += [pushed(name, message), counted(name, 0, ignored + 1)]
+            ignored = 0
+        ignored += 1
+        connections[-1].actions += [pushed(name, message), counted(name, 0, ignored)]
     # After all that was ignored, the observer sees what is for it.
     last, good = connections[-1], NOTIFICATIONS[0]
     assert last.client_id == good["client_id"]
     last.actions.append(pushed(good["name"], Message(good["topic"], good["payload"], good["timestamp"])))
     last.actions.append(seen(good["name"], good["decode"]))
     for connection in connections:
-        connection.actions.append(still_there())
+        connection.actions += [stopped(connection.actions[0].call["key"]), still_there()]
     return connections
 
 
@@ -300,8 +306,8 @@ def topics():
     for case in TOPICS["notification"]:
         message = Message(case["topic"], good["payload"], good["timestamp"])
         name = case["topic"]
-        actions = [watched(case["key"]), pushed(name, message), seen(name, good["decode"]), still_there()]
-        connections.append(Connection(case["client_id"], actions))
+        actions = [watched(case["key"]), pushed(name, message), seen(name, good["decode"]), stopped(case["key"])]
+        connections.append(Connection(case["client_id"], [*actions, still_there()]))
     return connections
 
 
