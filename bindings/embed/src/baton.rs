@@ -118,7 +118,10 @@ impl Baton {
 
     /// Has the runtime's own thread take over if nobody drives.
     pub(crate) fn call(&self) {
-        let mut state = self.state();
+        self.call_with(self.state());
+    }
+
+    fn call_with(&self, mut state: MutexGuard<'_, State>) {
         if let Place::Free(_) = state.place {
             state.is_due = true;
             drop(state);
@@ -130,8 +133,7 @@ impl Baton {
     pub(crate) fn take(self: &Arc<Self>) -> Option<Turn<'_>> {
         let mut state = self.state();
         if !self.is_for_callers(&state) {
-            drop(state);
-            self.call();
+            self.call_with(state);
             return None;
         }
         self.begin(&mut state)
@@ -139,32 +141,38 @@ impl Baton {
 
     /// Takes the runtime from its own thread, unless somebody else waits, or that takes until `until`.
     pub(crate) fn ask(self: &Arc<Self>, until: Option<Instant>) -> Option<Turn<'_>> {
-        {
-            let mut state = self.state();
-            if !self.is_for_callers(&state) || state.is_wanted {
-                return None;
-            }
-            state.is_wanted = true;
+        let mut state = self.state();
+        if !self.is_for_callers(&state) || state.is_wanted {
+            return None;
         }
-        self.executor.ask();
+        if let Place::Thread = state.place {
+            state.is_wanted = true;
+            drop(state);
+            // Not under the lock, which what this wakes may need.
+            self.executor.ask();
+            state = self.laid_down(until);
+            state.is_wanted = false;
+        }
+        self.begin(&mut state)
+    }
+
+    /// Waits until the runtime's own thread has laid it down, at most until `until`.
+    fn laid_down(&self, until: Option<Instant>) -> MutexGuard<'_, State> {
         let mut state = self.state();
         while let Place::Thread = state.place {
-            state = match until.map(|until| until.saturating_duration_since(Instant::now())) {
-                None => self
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner),
-                Some(Duration::ZERO) => break,
-                Some(time) => {
-                    self.changed
-                        .wait_timeout(state, time)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
-                }
+            let Some(until) = until else {
+                let changed = self.changed.wait(state);
+                state = changed.unwrap_or_else(PoisonError::into_inner);
+                continue;
             };
+            let time = until.saturating_duration_since(Instant::now());
+            if time.is_zero() {
+                break;
+            }
+            let changed = self.changed.wait_timeout(state, time);
+            state = changed.unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.is_wanted = false;
-        self.begin(&mut state)
+        state
     }
 
     fn is_for_callers(&self, state: &State) -> bool {
@@ -185,7 +193,9 @@ impl Baton {
 
     /// Tells that a caller waits who does not drive, for as long as what this gives.
     pub(crate) fn wait_beside(&self) -> Beside<'_> {
-        self.state().waiting += 1;
+        let mut state = self.state();
+        state.waiting += 1;
+        self.call_with(state);
         Beside(self)
     }
 
