@@ -1,8 +1,8 @@
-//! Threads that wait drive the runtime, and leave it to its own thread.
-use crate::server::{Inbox, PATIENCE, close, connect, start, wait};
+//! Threads that wait drive the runtime, and leave it to each other.
+use crate::server::{Inbox, close, connect, start, wait};
 use statestore::{Error, ErrorKind, GetOptions, ObserveOptions, SetOptions};
 use statestore_embed::{Client, Stopped, Wait};
-use std::thread::{self, ThreadId};
+use std::thread;
 use std::time::{Duration, Instant};
 
 fn get(client: &Client) {
@@ -10,49 +10,8 @@ fn get(client: &Client) {
     assert_eq!(wait(client, get).unwrap(), None);
 }
 
-/// The thread that ran the runtime while this one waited.
-fn driver(client: &Client) -> ThreadId {
-    let on_the_runtime = async {
-        let id = tokio::spawn(async { thread::current().id() }).await;
-        Ok(id.unwrap())
-    };
-    wait(client, on_the_runtime).unwrap()
-}
-
 fn inject() -> Error {
     panic!("injected")
-}
-
-#[test]
-fn a_thread_that_waits_alone_drives_the_runtime() {
-    let server = start();
-    let client = connect(&server);
-    // Whether it comes back in time for the runtime to be still free is up to the system.
-    let deadline = Instant::now() + PATIENCE;
-    while driver(&client) != thread::current().id() {
-        assert!(Instant::now() < deadline, "it never drives");
-    }
-    close(&client);
-}
-
-#[test]
-fn what_is_under_way_goes_on_when_nobody_waits() {
-    let server = start();
-    let client = connect(&server);
-    for _ in 0..20 {
-        let inbox = Inbox::new();
-        let later = async {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-            Ok(())
-        };
-        client
-            .submit("sleeping", later, &inbox.mailbox, |result| result)
-            .unwrap();
-        // This thread drives, and leaves before the operation ends.
-        get(&client);
-        inbox.next().unwrap();
-    }
-    close(&client);
 }
 
 #[test]

@@ -1,0 +1,83 @@
+//! One thread waits, and nobody else in the process. One test in a program of its own, since others would drive the runtime.
+#![allow(clippy::unwrap_used)]
+
+use statestore::{Error, ErrorKind, GetOptions, Settings};
+use statestore_embed::{Client, Mailbox, Wait};
+use statestored::RunningServer;
+use statestored::config::Config;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+/// How long anything may take before the test fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn wait<T>(client: &Client, future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let waited = client.wait("a test", future, Wait::default());
+    waited.map_err(|stopped| stopped.into_error("a test"))
+}
+
+fn get(client: &Client) -> Result<(), Error> {
+    let get = client.get("key".into(), GetOptions::default());
+    wait(client, get).map(|entry| assert_eq!(entry, None))
+}
+
+/// An operation ends although nobody waits for anything by the time it can go on.
+fn what_is_under_way_goes_on(client: &Client) {
+    let (wake, woken) = channel();
+    let mailbox = Mailbox::new(move || wake.send(()).unwrap());
+    let later = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        Ok(())
+    };
+    client
+        .submit("sleeping", later, &mailbox, |result| result)
+        .unwrap();
+    get(client).unwrap();
+    woken.recv_timeout(PATIENCE).unwrap();
+}
+
+/// So does one that begins when nobody drives the runtime.
+fn what_begins_goes_on(client: &Client) {
+    let (wake, woken) = channel();
+    let mailbox = Mailbox::new(move || wake.send(()).unwrap());
+    get(client).unwrap();
+    let get = client.get("key".into(), GetOptions::default());
+    client
+        .submit("getting", get, &mailbox, |result| result)
+        .unwrap();
+    woken.recv_timeout(PATIENCE).unwrap();
+}
+
+/// The thread that drives cannot wait once more for what it drives.
+fn waiting_within_is_refused(client: &Client) {
+    let within = async {
+        // From here on it is this thread that drives.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        get(client)
+    };
+    let error = wait(client, within).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WrongThread);
+    assert_eq!(get(client).ok(), Some(()), "that is over afterwards");
+}
+
+#[test]
+fn a_thread_that_waits_alone_drives_the_runtime_and_leaves_it() {
+    let server = RunningServer::start(Config::in_memory()).unwrap();
+    let settings = Settings::from_url(&server.url()).unwrap();
+    let client = Client::new(settings).unwrap();
+    wait(&client, client.connect()).unwrap();
+    let here = thread::current().id();
+    let driver = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let driver = tokio::spawn(async { thread::current().id() });
+        Ok(driver.await.unwrap())
+    };
+    assert_eq!(wait(&client, driver).unwrap(), here);
+    for _ in 0..10 {
+        what_is_under_way_goes_on(&client);
+        what_begins_goes_on(&client);
+        waiting_within_is_refused(&client);
+    }
+    client.close(Wait::default()).unwrap();
+}
