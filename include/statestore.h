@@ -1090,7 +1090,7 @@ enum sst_status sst_client_close_async(const struct sst_client *client,
                                        struct sst_error **error);
 
 // Frees a client. Unless it was closed, it is closed in the background as soon as nothing that was made from it is
-// left.
+// left. Operations that are under way do not keep it open: they end as they do at sst_client_close().
 //
 // Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_client_free(struct sst_client *client);

@@ -215,7 +215,7 @@ pub extern "C" fn sst_client_close_async(
 }
 
 /// Frees a client. Unless it was closed, it is closed in the background as soon as nothing that was made from it is
-/// left.
+/// left. Operations that are under way do not keep it open: they end as they do at sst_client_close().
 ///
 /// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]

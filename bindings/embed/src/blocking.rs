@@ -50,12 +50,21 @@ impl From<Error> for Stopped {
 impl Stopped {
     /// As an error of what was tried.
     pub fn into_error(self, action: &str) -> Error {
-        let (kind, reason) = match self {
-            Self::TimedOut => (ErrorKind::TimedOut, "nothing came in time"),
-            Self::Interrupted => (ErrorKind::Cancelled, "waiting was interrupted"),
+        let (kind, outcome, reason) = match self {
+            // What is waited for with a deadline is an event, which did not come.
+            Self::TimedOut => (
+                ErrorKind::TimedOut,
+                Outcome::NotDone,
+                "nothing came in time",
+            ),
+            Self::Interrupted => (
+                ErrorKind::Cancelled,
+                Outcome::Unknown,
+                "waiting was interrupted",
+            ),
             Self::Failed(error) => return error,
         };
-        Error::new(kind, Outcome::Unknown, action, reason)
+        Error::new(kind, outcome, action, reason)
     }
 }
 

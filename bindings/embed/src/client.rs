@@ -141,15 +141,7 @@ impl Client {
 
     fn usable(&self) -> Result<&Arc<Inner>, Error> {
         let inner = self.handle.inner.get()?;
-        if inner.home.is_poisoned() {
-            let reason = "a bug in the library was met; close this client and make a new one";
-            return Err(Error::new(
-                ErrorKind::Internal,
-                Outcome::NotDone,
-                "the client",
-                reason,
-            ));
-        }
+        inner.check()?;
         if inner.home.is_closed() {
             return Err(closed());
         }
@@ -215,8 +207,19 @@ impl Client {
     ///
     /// # Errors
     /// See [`Stopped`]; among its errors is [`ErrorKind::WrongThread`] on a thread of the runtime, where nothing would
-    /// ever come. On the thread of the callbacks waiting is allowed.
+    /// ever come, and [`ErrorKind::Internal`] after a panic. On the thread of the callbacks waiting is allowed.
     pub fn wait<T>(
+        &self,
+        action: &'static str,
+        future: impl Future<Output = Result<T, Error>>,
+        wait: Wait<'_>,
+    ) -> Result<T, Stopped> {
+        self.handle.inner.get()?.check()?;
+        self.wait_for_end(action, future, wait)
+    }
+
+    /// [`wait`](Self::wait), also after a panic.
+    fn wait_for_end<T>(
         &self,
         action: &'static str,
         future: impl Future<Output = Result<T, Error>>,
@@ -342,7 +345,7 @@ impl Client {
             return Err(wrong_thread(CLOSING, reason).into());
         }
         let closing = Arc::clone(&inner);
-        self.wait(
+        self.wait_for_end(
             CLOSING,
             async move {
                 closing.close().await;
@@ -376,6 +379,20 @@ impl Client {
 }
 
 impl Inner {
+    /// Refuses with [`ErrorKind::Internal`] after a panic.
+    fn check(&self) -> Result<(), Error> {
+        if !self.home.is_poisoned() {
+            return Ok(());
+        }
+        let reason = "a bug in the library was met; close this client and make a new one";
+        Err(Error::new(
+            ErrorKind::Internal,
+            Outcome::NotDone,
+            "the client",
+            reason,
+        ))
+    }
+
     /// Closes it, without waiting for callbacks and threads.
     async fn close(&self) {
         self.home.close();
