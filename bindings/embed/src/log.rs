@@ -160,7 +160,8 @@ impl Caller {
     fn run(&self, records: &Mailbox<Record>, mut callback: impl FnMut(Record)) {
         loop {
             let is_last = self.is_stopping.load(Ordering::SeqCst);
-            while records.drain(MOST, |record| {
+            // One at a time: those that were taken count as waiting no more.
+            while records.drain(1, |record| {
                 // It has nowhere to tell of its panic, and the next record may fare better.
                 let _ = catch_unwind(AssertUnwindSafe(|| callback(record)));
             }) {}
