@@ -23,6 +23,10 @@ static void urls(void) {
   // Without a URL it is the environment that counts, and there is nothing in it.
   unsetenv("AIO_BROKER_HOSTNAME");
   EXPECT(SST_INVALID_SETTINGS, sst_connect(NULL, NULL, &client, &error));
+  CHECK(setenv("AIO_BROKER_HOSTNAME", "127.0.0.1", 1) == 0 && setenv("AIO_BROKER_TCP_PORT", "1", 1) == 0);
+  CHECK(setenv("AIO_MQTT_USE_TLS", "false", 1) == 0);
+  EXPECT(SST_UNREACHABLE, sst_connect(NULL, NULL, &client, &error));
+  CHECK(client == NULL);
 }
 
 static void settings(void) {
@@ -33,7 +37,17 @@ static void settings(void) {
   settings_.size = sizeof settings_;
   settings_.client_id = "\xff";
   EXPECT(SST_INVALID_ARGUMENT, sst_connect(server_url(), &settings_, &client, &error));
+  settings_.client_id = "a+b";
+  EXPECT(SST_INVALID_SETTINGS, sst_connect(server_url(), &settings_, &client, &error));
   settings_.client_id = NULL;
+  settings_.ca_file = "/nowhere/at/all";
+  EXPECT(SST_INVALID_SETTINGS, sst_connect(server_url(), &settings_, &client, &error));
+  settings_.ca_file = NULL;
+  settings_.reconnect_delay_min_ms = 2;
+  settings_.reconnect_delay_max_ms = 1;
+  EXPECT(SST_INVALID_ARGUMENT, sst_connect(server_url(), &settings_, &client, &error));
+  settings_.reconnect_delay_min_ms = 0;
+  settings_.reconnect_delay_max_ms = 0;
   settings_.tls = 99;
   EXPECT(SST_INVALID_ARGUMENT, sst_connect(server_url(), &settings_, &client, &error));
   settings_.tls = 0;

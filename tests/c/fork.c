@@ -1,28 +1,102 @@
 // A child process of a program with an open client: its handles are of no use, freeing them is harmless, new ones work.
-#include "harness.h"
+#include "failures.h"
 
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void child(sst_client *client, sst_observer *observer, sst_entry *entry) {
+static void use_a_client(void) {
   sst_error *error = NULL;
-  sst_entry *other = NULL;
-  sst_observation *observation = NULL;
-  sst_client *own = NULL;
-  EXPECT(SST_FORKED, sst_get(client, TEXT("fork"), NULL, &other, &error));
-  EXPECT(SST_FORKED, sst_client_close(client, &error));
-  EXPECT(SST_FORKED, sst_observer_next(observer, 0, &observation, &error));
-  CHECK(sst_entry_value(entry).len == 0);
+  sst_entry *entry = NULL;
+  sst_client *client = new_client();
+  EXPECT(SST_OK, sst_get(client, TEXT("fork"), NULL, &entry, &error));
+  CHECK(holds(sst_entry_value(entry), "parent"));
   sst_entry_free(entry);
-  sst_observer_free(observer);
-  sst_client_free(client);
-  EXPECT(SST_OK, sst_connect(server_url(), NULL, &own, &error));
-  EXPECT(SST_OK, sst_get(own, TEXT("fork"), NULL, &other, &error));
-  CHECK(holds(sst_entry_value(other), "parent"));
-  sst_entry_free(other);
-  EXPECT(SST_OK, sst_set(own, TEXT("fork"), TEXT("child"), NULL, NULL, NULL, &error));
-  end_client(own);
+  end_client(client);
+}
+
+static void on_log(void *context, sst_level level, const char *target, const char *message) {
+  (void)level, (void)target, (void)message;
+  latch_call((latch *)context, SST_OK, NULL, "");
+}
+
+// What was handed over in the parent is neither called nor dropped here; a callback of the log can be set anew.
+static void log_anew(void) {
+  sst_error *error = NULL;
+  sst_client *client = new_client();
+  sst_guard *guard = NULL;
+  sst_lease_options lease;
+  sst_lock_options options;
+  latch records;
+  const sst_on_log callback = {&records, on_log, latch_drop};
+  latch_init(&records);
+  memset(&lease, 0, sizeof lease);
+  lease.size = sizeof lease;
+  lease.duration_ms = 500;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.lease = &lease;
+  EXPECT(SST_OK, sst_log_set(SST_LOG_WARN, callback, &error));
+  EXPECT(SST_OK, sst_lock(client, TEXT("fork/lock"), &options, &guard, &error));
+  server_stop();
+  EXPECT(SST_OK, sst_guard_lost(guard, -1, &error));
+  server_continue();
+  latch_wait_calls(&records, 1);
+  sst_log_off();
+  latch_wait_drops(&records, 1);
+  sst_guard_free(guard);
+  end_client(client);
+  latch_destroy(&records);
+}
+
+static void inherited(things *of) {
+  expect_all(of, HAS_HANDLE, SST_FORKED);
+  expect_nothing(of);
+  free_things(of);
+  sst_client_free(of->client);
+}
+
+// Runs it in a child; that ends without the handlers of exit(), one of which ends the server.
+static pid_t in_a_child(void (*run)(things *), things *of) {
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    // Should it hang, the parent sees how it ends.
+    alarm(300);
+    run(of);
+    _exit(0);
+  }
+  return child;
+}
+
+static void wait_for(pid_t child) {
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void grandchild(things *of) {
+  inherited(of);
+  use_a_client();
+}
+
+static void child(things *of) {
+  sst_error *error = NULL;
+  things own;
+  inherited(of);
+  use_a_client();
+  log_anew();
+  // What this process makes is of no use in its own children.
+  own = make_things(new_client());
+  wait_for(in_a_child(grandchild, &own));
+  CHECK(sst_guard_is_valid(own.guard));
+  EXPECT(SST_OK, sst_set(own.client, TEXT("fork"), TEXT("child"), NULL, NULL, NULL, &error));
+  end_client(own.client);
+  free_things(&own);
+}
+
+static void on_state(void *context, sst_status status, const sst_error *reason, sst_state state) {
+  (void)reason, (void)state;
+  latch_call((latch *)context, status, NULL, "");
 }
 
 void suite_fork(void) {
@@ -30,25 +104,33 @@ void suite_fork(void) {
   sst_client *client = new_client();
   sst_observer *observer = NULL;
   sst_observation *observation = NULL;
-  sst_entry *entry = NULL;
-  int status = 0;
-  pid_t pid;
+  sst_guard *guard = NULL;
+  sst_counters counters;
+  things of = make_things(client);
+  latch told;
+  const sst_on_state callback = {&told, on_state, latch_drop};
+  latch_init(&told);
+  memset(&counters, 0, sizeof counters);
+  counters.size = sizeof counters;
+  EXPECT(SST_OK, sst_client_on_state(client, callback, NULL, &error));
+  latch_wait_calls(&told, 1);
+  EXPECT(SST_OK, sst_lock(client, TEXT("fork/parent"), NULL, &guard, &error));
+  // The child takes these itself.
+  EXPECT(SST_OK, sst_guard_release(of.guard, NULL, &error));
+  EXPECT(SST_OK, sst_guard_release(of.lead, NULL, &error));
   EXPECT(SST_OK, sst_set(client, TEXT("fork"), TEXT("parent"), NULL, NULL, NULL, &error));
-  EXPECT(SST_OK, sst_get(client, TEXT("fork"), NULL, &entry, &error));
   EXPECT(SST_OK, sst_observe(client, TEXT("fork"), NULL, &observer, &error));
-  pid = fork();
-  CHECK(pid >= 0);
-  if (pid == 0) {
-    child(client, observer, entry);
-    // Without the handlers of exit(), one of which ends the server.
-    _exit(0);
-  }
-  CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  wait_for(in_a_child(child, &of));
   // The parent has not noticed anything but what the child wrote.
   EXPECT(SST_OK, sst_observer_next(observer, -1, &observation, &error));
-  CHECK(holds(sst_observation_value(observation), "child") && holds(sst_entry_value(entry), "parent"));
+  CHECK(holds(sst_observation_value(observation), "child") && holds(sst_entry_value(of.entry), "value"));
+  EXPECT(SST_OK, sst_client_counters(client, &counters, &error));
+  CHECK(counters.reconnects == 0 && latch_calls(&told) == 1 && sst_guard_is_valid(guard));
+  sst_guard_free(guard);
   sst_observation_free(observation);
-  sst_entry_free(entry);
   sst_observer_free(observer);
   end_client(client);
+  free_things(&of);
+  CHECK(told.drops == 1);
+  latch_destroy(&told);
 }

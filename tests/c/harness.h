@@ -17,8 +17,8 @@
 #define CHECK(condition) check(__FILE__, __LINE__, #condition, (condition))
 
 // Makes a call that leaves its error in a local variable `error`, and ends the process unless it gives this status. An error object
-// must be there exactly if it failed; it is freed.
-#define EXPECT(expected, call) expect(__FILE__, __LINE__, #call, (expected), (call), &error)
+// must be there exactly if it failed, and NULL otherwise; it is freed.
+#define EXPECT(expected, call) (error = (sst_error *)(uintptr_t)1, expect(__FILE__, __LINE__, #call, (expected), (call), &error))
 
 // A text as pointer and length.
 #define TEXT(text) (text), (sizeof(text) - 1)
@@ -35,6 +35,8 @@ void copy_text(sst_slice slice, char *text);
 const char *server_url(void);
 // Ends the server; the next one that is asked for is another one, and empty.
 void server_end(void);
+// Further arguments of the next server, up to the first NULL.
+extern const char *server_arguments[4];
 // Lets the server stand still, and go on. Nothing is answered meanwhile.
 void server_stop(void);
 void server_continue(void);
@@ -69,20 +71,9 @@ bool latch_says(latch *latch, const char *text);
 void latch_call(latch *latch, sst_status status, void *handle, const char *text);
 void latch_drop(void *latch);
 
-// The suites.
-void suite_values(void);
-void suite_async(void);
-void suite_locks(void);
-void suite_observers(void);
-void suite_handles(void);
-void suite_arguments(void);
-void suite_close(void);
-void suite_fork(void);
-void suite_panic(void);
-void suite_threads(void);
-void suite_cancel(void);
-void suite_vectors(void);
-void suite_log(void);
-void suite_wire(void);
+// The suites. CMakeLists.txt has their names.
+#define SUITE(name) void suite_##name(void);
+#include "suites.h"
+#undef SUITE
 
 #endif

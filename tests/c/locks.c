@@ -119,6 +119,8 @@ static void locks(sst_client *client, sst_client *other) {
   EXPECT(SST_INVALID_ARGUMENT, sst_guard_proclaim(guard, TEXT("leader"), NULL, NULL, &error));
   EXPECT(SST_OK, sst_guard_release(guard, &release, &error));
   CHECK(release == SST_RELEASED && !sst_guard_is_valid(guard));
+  EXPECT(SST_OK, sst_guard_release(guard, &release, &error));
+  CHECK(release == SST_NOT_HELD);
   EXPECT(SST_LOCK_LOST, sst_guard_check(guard, &error));
   EXPECT(SST_OK, sst_guard_lost(guard, -1, &error));
   EXPECT(SST_LOCK_LOST, sst_guard_set(guard, TEXT("locks/account"), TEXT("1"), NULL, &set, NULL, &error));
@@ -179,6 +181,36 @@ static void freed_while_waiting(sst_client *client, sst_client *other) {
   CHECK(pthread_join(thread, NULL) == 0);
   sst_guard_free(guard);
   latch_destroy(&waiter_.begun);
+}
+
+// A lock whose guard is freed goes to who waits for it.
+static void handed_on(sst_client *client, sst_client *other) {
+  sst_error *error = NULL;
+  sst_guard *guard = NULL, *second = NULL;
+  latch done;
+  const sst_on_guard callback = {&done, on_guard, latch_drop};
+  sst_lease_options lease;
+  sst_lock_options options = one_attempt();
+  latch_init(&done);
+  memset(&lease, 0, sizeof lease);
+  lease.size = sizeof lease;
+  lease.duration_ms = 5000;
+  lease.holder = "pump";
+  lease.holder_len = 4;
+  options.lease = &lease;
+  EXPECT(SST_OK, sst_lock(client, TEXT("locks/hatch"), &options, &guard, &error));
+  CHECK(holds(sst_guard_holder(guard), "pump"));
+  lease.holder_len = 3;
+  EXPECT(SST_LOCK_HELD, sst_lock(other, TEXT("locks/hatch"), &options, &second, &error));
+  lease.duration_ms = 1;
+  EXPECT(SST_INVALID_ARGUMENT, sst_lock(other, TEXT("locks/hatch"), &options, &second, &error));
+  EXPECT(SST_OK, sst_lock_async(other, TEXT("locks/hatch"), NULL, callback, NULL, &error));
+  CHECK(latch_calls(&done) == 0);
+  sst_guard_free(guard);
+  latch_wait_drops(&done, 1);
+  CHECK(done.status == SST_OK && sst_guard_is_valid((sst_guard *)done.handle));
+  sst_guard_free((sst_guard *)done.handle);
+  latch_destroy(&done);
 }
 
 static void leases(sst_client *client, sst_client *other) {
@@ -487,6 +519,7 @@ void suite_locks(void) {
   sst_client *client = new_client(), *other = new_client();
   locks(client, other);
   freed_while_waiting(client, other);
+  handed_on(client, other);
   leases(client, other);
   elections(client, other);
   with_callbacks(client);

@@ -1,4 +1,4 @@
-// Runs one suite, by its name.
+// Runs suites, by their names.
 #include "harness.h"
 
 #include <stdio.h>
@@ -9,21 +9,30 @@ typedef struct suite {
   void (*run)(void);
 } suite;
 
+#define SUITE(name) {#name, suite_##name},
 static const suite suites[] = {
-    {"values", suite_values},   {"async", suite_async},         {"locks", suite_locks},   {"observers", suite_observers},
-    {"handles", suite_handles}, {"arguments", suite_arguments}, {"close", suite_close},   {"fork", suite_fork},
-    {"panic", suite_panic},     {"threads", suite_threads},     {"cancel", suite_cancel}, {"log", suite_log},
-    {"vectors", suite_vectors}, {"wire", suite_wire},
+#include "suites.h"
 };
 
-int main(int count, char **arguments) {
+static const suite *find(const char *name) {
   size_t i;
   for (i = 0; i < sizeof suites / sizeof suites[0]; ++i) {
-    if (count == 2 && strcmp(arguments[1], suites[i].name) == 0) {
-      suites[i].run();
-      return 0;
-    }
+    if (strcmp(suites[i].name, name) == 0) return &suites[i];
   }
-  fprintf(stderr, "usage: %s SUITE\n", arguments[0]);
-  return 2;
+  fprintf(stderr, "there is no suite %s\n", name);
+  return NULL;
+}
+
+int main(int count, char **arguments) {
+  int i;
+  if (count < 2) {
+    fprintf(stderr, "usage: %s SUITE...\n", arguments[0]);
+    return 2;
+  }
+  for (i = 1; i < count; ++i) {
+    const suite *found = find(arguments[i]);
+    if (found == NULL) return 2;
+    found->run();
+  }
+  return 0;
 }

@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -101,6 +102,55 @@ static void by_callback(sst_client *client) {
   latch_destroy(&seen_.told);
 }
 
+typedef struct ordered {
+  latch told;
+  int next;
+  bool has_ended;
+} ordered;
+
+static void in_order(void *context, sst_status status, const sst_error *error, const sst_observation *observation) {
+  ordered *ordered_ = (ordered *)context;
+  char text[64];
+  CHECK(!ordered_->has_ended);
+  if (status == SST_CLOSED) {
+    CHECK(error != NULL && observation == NULL);
+    ordered_->has_ended = true;
+  } else {
+    copy_text(sst_observation_value(observation), text);
+    CHECK(status == SST_OK && error == NULL && atoi(text) == ordered_->next);
+    ++ordered_->next;
+  }
+  latch_call(&ordered_->told, status, NULL, "");
+}
+
+static void drop_ordered(void *context) { latch_drop(&((ordered *)context)->told); }
+
+// More than are told in a row: each once, in their order, then the end, then nothing.
+static void all_in_order(void) {
+  sst_error *error = NULL;
+  sst_client *client = new_client();
+  sst_observer *observer = NULL;
+  const sst_observe_options all = keeping(1000);
+  const int count = repetitions(200);
+  ordered ordered_;
+  const sst_on_observation callback = {&ordered_, in_order, drop_ordered};
+  int i;
+  memset(&ordered_, 0, sizeof ordered_);
+  latch_init(&ordered_.told);
+  EXPECT(SST_OK, sst_observe(client, TEXT("ordered"), &all, &observer, &error));
+  EXPECT(SST_OK, sst_observer_subscribe(observer, callback, NULL, &error));
+  sst_observer_free(observer);
+  for (i = 0; i < count; ++i) {
+    char value[16];
+    snprintf(value, sizeof value, "%d", i);
+    set(client, "ordered", value);
+  }
+  end_client(client);
+  latch_wait_drops(&ordered_.told, 1);
+  CHECK(ordered_.told.calls == count + 1 && ordered_.told.status == SST_CLOSED);
+  latch_destroy(&ordered_.told);
+}
+
 // A subscription that nobody cancels is told the end, once, when the client is closed.
 static void until_the_end(void) {
   sst_error *error = NULL;
@@ -130,13 +180,31 @@ static void until_the_end(void) {
   latch_destroy(&seen_.told);
 }
 
+// Takes what is there, and waits for more as long as there were fewer observations than that. How many there were.
+static int take_all(int loop, sst_observer *observer, int least) {
+  struct epoll_event event;
+  int found = 0;
+  for (;;) {
+    sst_observation *observation = NULL;
+    const sst_status status = sst_observer_next(observer, 0, &observation, NULL);
+    if (status == SST_TIMED_OUT && found >= least) return found;
+    if (status == SST_TIMED_OUT) {
+      CHECK(epoll_wait(loop, &event, 1, 60000) == 1);
+      continue;
+    }
+    CHECK(status == SST_OK);
+    ++found;
+    sst_observation_free(observation);
+  }
+}
+
 static void by_descriptor(sst_client *client) {
   sst_error *error = NULL;
   sst_observer *observer = NULL;
   sst_observation *observation = NULL;
   const sst_observe_options all = keeping(100);
   struct epoll_event event;
-  int fd = 0, again = 0, loop, found = 0;
+  int fd = 0, again = 0, loop, found = 0, i;
   EXPECT(SST_OK, sst_observe(client, TEXT("polled"), &all, &observer, &error));
   EXPECT(SST_OK, sst_observer_fd(observer, &fd, &error));
   EXPECT(SST_OK, sst_observer_fd(observer, &again, &error));
@@ -150,47 +218,25 @@ static void by_descriptor(sst_client *client) {
   set(client, "polled", "1");
   set(client, "polled", "2");
   set(client, "polled", "3");
-  while (found < 3) {
-    CHECK(epoll_wait(loop, &event, 1, 60000) == 1);
-    for (;;) {
-      sst_status status = sst_observer_next(observer, 0, &observation, NULL);
-      if (status == SST_TIMED_OUT) break;
-      CHECK(status == SST_OK);
-      ++found;
-      sst_observation_free(observation);
-    }
+  found += take_all(loop, observer, 3);
+  CHECK(epoll_wait(loop, &event, 1, 0) == 0);
+  // It becomes readable again and again, also if something is taken while more comes.
+  for (i = 0; i < repetitions(100); ++i) {
+    set(client, "polled", "next");
+    if (i % 3 == 0) found += take_all(loop, observer, 0);
   }
+  take_all(loop, observer, 3 + repetitions(100) - found);
   CHECK(epoll_wait(loop, &event, 1, 0) == 0);
   sst_observer_free(observer);
   close(loop);
-}
-
-static void slow(sst_client *client) {
-  sst_error *error = NULL;
-  sst_observer *two = NULL, *all = NULL;
-  sst_observation *observation = NULL;
-  const sst_observe_options keep_two = keeping(2), keep_all = keeping(100);
-  int i;
-  EXPECT(SST_OK, sst_observe(client, TEXT("slow"), &keep_two, &two, &error));
-  EXPECT(SST_OK, sst_observe(client, TEXT("slow"), &keep_all, &all, &error));
-  for (i = 0; i < 5; ++i) set(client, "slow", "value");
-  for (i = 0; i < 5; ++i) {
-    EXPECT(SST_OK, sst_observer_next(all, -1, &observation, &error));
-    sst_observation_free(observation);
-  }
-  EXPECT(SST_OK, sst_observer_next(two, -1, &observation, &error));
-  CHECK(sst_observation_kind_of(observation) == SST_OBSERVED_LAGGED && sst_observation_lagged(observation) == 3);
-  sst_observation_free(observation);
-  sst_observer_free(two);
-  sst_observer_free(all);
 }
 
 void suite_observers(void) {
   sst_client *client = new_client();
   by_waiting(client);
   by_callback(client);
+  all_in_order();
   until_the_end();
   by_descriptor(client);
-  slow(client);
   end_client(client);
 }

@@ -1,0 +1,160 @@
+// The threads of the library: which ones there are, and until when.
+#include "harness.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// As much as fits into the name of a thread.
+#define CALLS "statestore-call"
+
+// The threads of this process with this name; NULL for any.
+static int threads(const char *name) {
+  DIR *tasks = opendir("/proc/self/task");
+  struct dirent *task;
+  int found = 0;
+  CHECK(tasks != NULL);
+  while ((task = readdir(tasks)) != NULL) {
+    char path[300], text[32] = "";
+    FILE *file;
+    if (task->d_name[0] == '.') continue;
+    snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+    file = fopen(path, "r");
+    // It ended meanwhile.
+    if (file == NULL) continue;
+    if (fgets(text, sizeof text, file) != NULL) {
+      text[strcspn(text, "\n")] = '\0';
+      found += name == NULL || strcmp(text, name) == 0;
+    }
+    fclose(file);
+  }
+  closedir(tasks);
+  return found;
+}
+
+// A thread that was joined can be listed for a moment.
+static void wait_for_threads(const char *name, int expected) {
+  const uint64_t began = now_ms();
+  while (threads(name) != expected) {
+    CHECK(now_ms() - began < 60000);
+    usleep(1000);
+  }
+}
+
+static void on_entry(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
+  (void)error, (void)entry;
+  latch_call((latch *)context, status, NULL, "");
+}
+
+static void call_back(sst_client *client) {
+  sst_error *error = NULL;
+  latch told;
+  const sst_on_entry callback = {&told, on_entry, latch_drop};
+  latch_init(&told);
+  EXPECT(SST_OK, sst_get_async(client, TEXT("runtime"), NULL, callback, NULL, &error));
+  latch_wait_drops(&told, 1);
+  latch_destroy(&told);
+}
+
+static void one_for_all(int before) {
+  sst_error *error = NULL;
+  sst_client *one, *two;
+  sst_entry *entry = NULL;
+  CHECK(threads("statestore") == 0 && threads(CALLS) == 0);
+  one = new_client();
+  two = new_client();
+  CHECK(threads("statestore") == 1 && threads(CALLS) == 0);
+  call_back(one);
+  CHECK(threads("statestore") == 1 && threads(CALLS) == 1);
+  call_back(two);
+  call_back(two);
+  CHECK(threads("statestore") == 1 && threads(CALLS) == 2);
+  EXPECT(SST_OK, sst_client_close(one, &error));
+  wait_for_threads(CALLS, 1);
+  CHECK(threads("statestore") == 1);
+  EXPECT(SST_OK, sst_get(two, TEXT("runtime"), NULL, &entry, &error));
+  EXPECT(SST_OK, sst_client_close(two, &error));
+  wait_for_threads(NULL, before);
+  // That the handles are still there changes nothing.
+  sst_client_free(one);
+  sst_client_free(two);
+}
+
+// It comes again with the next client.
+static void again_and_again(int before) {
+  sst_error *error = NULL;
+  sst_entry *entry = NULL;
+  const int count = repetitions(20);
+  int i;
+  for (i = 0; i < count; ++i) {
+    sst_client *client = new_client();
+    EXPECT(SST_OK, sst_get(client, TEXT("runtime"), NULL, &entry, &error));
+    end_client(client);
+  }
+  wait_for_threads(NULL, before);
+}
+
+static void on_done(void *context, sst_status status, const sst_error *error) {
+  (void)error;
+  latch_call((latch *)context, status, NULL, "");
+}
+
+// Also if nobody waits for the end, closes it, or could connect.
+static void without_closing(int before) {
+  sst_error *error = NULL;
+  sst_client *client = new_client();
+  latch told;
+  const sst_on_done callback = {&told, on_done, latch_drop};
+  latch_init(&told);
+  call_back(client);
+  sst_client_free(client);
+  wait_for_threads(NULL, before);
+  client = new_client();
+  EXPECT(SST_OK, sst_client_close_async(client, callback, NULL, &error));
+  latch_wait_drops(&told, 1);
+  wait_for_threads(NULL, before);
+  sst_client_free(client);
+  EXPECT(SST_UNREACHABLE, sst_connect("mqtt://127.0.0.1:1", NULL, &client, &error));
+  wait_for_threads(NULL, before);
+  // A name is looked up on a thread of its own, which ends as well.
+  EXPECT(SST_UNREACHABLE, sst_connect("mqtt://localhost:1", NULL, &client, &error));
+  wait_for_threads(NULL, before);
+  latch_destroy(&told);
+}
+
+// Clients come and go on many threads at the same time; each works, and nothing stays.
+static void *come_and_go(void *argument) {
+  sst_error *error = NULL;
+  sst_entry *entry = NULL;
+  int i;
+  (void)argument;
+  for (i = 0; i < repetitions(20); ++i) {
+    sst_client *client = NULL;
+    EXPECT(SST_OK, sst_connect(server_url(), NULL, &client, &error));
+    EXPECT(SST_OK, sst_get(client, TEXT("runtime"), NULL, &entry, &error));
+    if (i % 2 == 0) EXPECT(SST_OK, sst_client_close(client, &error));
+    sst_client_free(client);
+  }
+  return NULL;
+}
+
+static void at_the_same_time(int before) {
+  enum { THREADS = 8 };
+  pthread_t all[THREADS];
+  int i;
+  for (i = 0; i < THREADS; ++i) CHECK(pthread_create(&all[i], NULL, come_and_go, NULL) == 0);
+  for (i = 0; i < THREADS; ++i) CHECK(pthread_join(all[i], NULL) == 0);
+  wait_for_threads(NULL, before);
+}
+
+void suite_runtime(void) {
+  int before;
+  server_url();
+  before = threads(NULL);
+  one_for_all(before);
+  again_and_again(before);
+  without_closing(before);
+  at_the_same_time(before);
+}

@@ -1,0 +1,116 @@
+// Scans: page by page and key by key, blocking and with callbacks.
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void on_keys(void *context, sst_status status, const sst_error *error, const sst_keys *keys) {
+  char text[16];
+  CHECK(error == NULL && sst_keys_at(keys, sst_keys_len(keys)).data == NULL);
+  snprintf(text, sizeof text, "%d%s", (int)sst_keys_len(keys), keys == NULL ? " end" : "");
+  latch_call((latch *)context, status, NULL, text);
+}
+
+static void on_bytes(void *context, sst_status status, const sst_error *error, const sst_bytes *bytes) {
+  char text[64] = "end";
+  const sst_slice key = sst_bytes_slice(bytes);
+  CHECK(error == NULL);
+  if (bytes != NULL) copy_text(key, text);
+  latch_call((latch *)context, status, NULL, text);
+}
+
+// More keys than there are in a page.
+static void many_keys(sst_client *client, int keys) {
+  sst_error *error = NULL;
+  int i;
+  for (i = 0; i < keys; ++i) {
+    char name[32];
+    snprintf(name, sizeof name, "scans/part/%04d", i);
+    EXPECT(SST_OK, sst_set(client, name, strlen(name), TEXT("x"), NULL, NULL, NULL, &error));
+  }
+  EXPECT(SST_OK, sst_set(client, TEXT("scans/other"), TEXT("x"), NULL, NULL, NULL, &error));
+}
+
+static void blocking(sst_client *client, int all) {
+  sst_error *error = NULL;
+  sst_scan *scan = NULL;
+  sst_keys *keys = NULL;
+  sst_bytes *key = NULL;
+  int found = 0;
+  size_t i;
+  EXPECT(SST_OK, sst_scan_new(client, TEXT("scans/part/*"), NULL, &scan, &error));
+  for (;;) {
+    EXPECT(SST_OK, sst_scan_next_page(scan, &keys, &error));
+    if (keys == NULL) break;
+    for (i = 0; i < sst_keys_len(keys); ++i) {
+      char text[64];
+      copy_text(sst_keys_at(keys, i), text);
+      CHECK(strlen(text) == 15 && strncmp(text, "scans/part/", 11) == 0);
+    }
+    CHECK(sst_keys_at(keys, sst_keys_len(keys)).data == NULL);
+    found += (int)sst_keys_len(keys);
+    sst_keys_free(keys);
+  }
+  CHECK(found == all);
+  // There is nothing after the end.
+  EXPECT(SST_OK, sst_scan_next_page(scan, &keys, &error));
+  CHECK(keys == NULL);
+  sst_scan_free(scan);
+
+  EXPECT(SST_OK, sst_scan_new(client, TEXT("scans/part/000[0-4]"), NULL, &scan, &error));
+  for (found = 0;; ++found) {
+    EXPECT(SST_OK, sst_scan_next(scan, &key, &error));
+    if (key == NULL) break;
+    CHECK(sst_bytes_slice(key).len == 15);
+    sst_bytes_free(key);
+  }
+  CHECK(found == 5);
+  sst_scan_free(scan);
+}
+
+static void with_callbacks(sst_client *client, int all) {
+  sst_error *error = NULL;
+  sst_scan *scan = NULL;
+  latch told;
+  const sst_on_keys page = {&told, on_keys, latch_drop};
+  const sst_on_bytes key = {&told, on_bytes, latch_drop};
+  int found = 0, calls = 0;
+  latch_init(&told);
+  EXPECT(SST_OK, sst_scan_new(client, TEXT("scans/*"), NULL, &scan, &error));
+  do {
+    EXPECT(SST_OK, sst_scan_next_page_async(scan, page, NULL, &error));
+    latch_wait_drops(&told, ++calls);
+    found += atoi(told.text);
+  } while (strstr(told.text, "end") == NULL);
+  CHECK(found == all + 1);
+  sst_scan_free(scan);
+  EXPECT(SST_OK, sst_scan_new(client, TEXT("scans/oth?r"), NULL, &scan, &error));
+  EXPECT(SST_OK, sst_scan_next_async(scan, key, NULL, &error));
+  latch_wait_drops(&told, ++calls);
+  CHECK(strcmp(told.text, "scans/other") == 0);
+  EXPECT(SST_OK, sst_scan_next_async(scan, key, NULL, &error));
+  latch_wait_drops(&told, ++calls);
+  CHECK(strcmp(told.text, "end") == 0 && told.calls == calls);
+  sst_scan_free(scan);
+  latch_destroy(&told);
+}
+
+static void patterns(void) {
+  sst_error *error = NULL;
+  bool matches = false;
+  EXPECT(SST_OK, sst_pattern_matches(TEXT("many/[ab]"), TEXT("many/a"), &matches, &error));
+  CHECK(matches);
+  EXPECT(SST_OK, sst_pattern_matches(TEXT("many/[ab]"), TEXT("many/c"), &matches, &error));
+  CHECK(!matches);
+}
+
+void suite_scans(void) {
+  sst_client *client = new_client();
+  const int keys = repetitions(1500);
+  many_keys(client, keys);
+  blocking(client, keys);
+  with_callbacks(client, keys);
+  patterns();
+  end_client(client);
+}

@@ -1,0 +1,187 @@
+// Changing a key by what it holds.
+#include "harness.h"
+
+#include <string.h>
+
+typedef struct appending {
+  latch told;
+  const char *suffix;
+  pthread_t caller;
+} appending;
+
+static uint32_t append(void *context, const sst_entry *old, sst_bytes **value) {
+  appending *appending_ = (appending *)context;
+  char text[64];
+  sst_slice before = sst_entry_value(old);
+  const char *suffix;
+  size_t len;
+  latch_call(&appending_->told, SST_OK, NULL, "");
+  pthread_mutex_lock(&appending_->told.mutex);
+  suffix = appending_->suffix;
+  pthread_mutex_unlock(&appending_->told.mutex);
+  len = strlen(suffix);
+  CHECK(*value == NULL && !pthread_equal(appending_->caller, pthread_self()) && before.len + len <= sizeof text);
+  if (len == 0) return SST_KEEP;
+  copy_text(before, text);
+  memcpy(text + before.len, suffix, len);
+  CHECK(sst_bytes_new(text, before.len + len, value, NULL) == SST_OK);
+  return SST_STORE;
+}
+
+static uint32_t keep_nevertheless(void *context, const sst_entry *old, sst_bytes **value) {
+  (void)context, (void)old;
+  CHECK(sst_bytes_new("no", 2, value, NULL) == SST_OK);
+  return SST_KEEP;
+}
+
+static uint32_t nothing(void *context, const sst_entry *old, sst_bytes **value) {
+  (void)context, (void)old, (void)value;
+  return SST_STORE;
+}
+
+static void then_append(appending *appending_, const char *suffix) {
+  pthread_mutex_lock(&appending_->told.mutex);
+  appending_->suffix = suffix;
+  pthread_mutex_unlock(&appending_->told.mutex);
+}
+
+static void blocking(sst_client *client) {
+  sst_error *error = NULL;
+  sst_entry *entry = NULL;
+  sst_hlc *version = NULL;
+  sst_update_result result = SST_UPDATE_FAILED;
+  const sst_slice ab = {"ab", 2};
+  static appending appending_;
+  sst_changer changer = {&appending_, append, latch_drop};
+  const sst_changer broken = {&appending_, nothing, latch_drop}, keeping = {&appending_, keep_nevertheless, latch_drop};
+  latch_init(&appending_.told);
+  appending_.caller = pthread_self();
+  then_append(&appending_, "a");
+  EXPECT(SST_OK, sst_update(client, TEXT("updates/key"), NULL, changer, &result, &version, &error));
+  CHECK(result == SST_UPDATE_APPLIED && version != NULL);
+  CHECK(appending_.told.drops == 1 && latch_calls(&appending_.told) >= 1);
+  sst_hlc_free(version);
+  then_append(&appending_, "b");
+  EXPECT(SST_OK, sst_update(client, TEXT("updates/key"), NULL, changer, &result, NULL, &error));
+  then_append(&appending_, "");
+  EXPECT(SST_OK, sst_update(client, TEXT("updates/key"), NULL, changer, &result, &version, &error));
+  CHECK(result == SST_UPDATE_UNCHANGED && version == NULL);
+  EXPECT(SST_OK, sst_get(client, TEXT("updates/key"), NULL, &entry, &error));
+  CHECK(holds(sst_entry_value(entry), "ab"));
+  sst_entry_free(entry);
+  EXPECT(SST_OK, sst_compare_and_set(client, TEXT("updates/key"), NULL, TEXT("new"), NULL, &result, NULL, &error));
+  CHECK(result == SST_UPDATE_UNCHANGED);
+  EXPECT(SST_OK, sst_compare_and_set(client, TEXT("updates/key"), &ab, TEXT("new"), NULL, &result, &version, &error));
+  CHECK(result == SST_UPDATE_APPLIED && version != NULL);
+  sst_hlc_free(version);
+  // A changer that wants to store, and gives nothing to store.
+  EXPECT(SST_OK, sst_update(client, TEXT("updates/key"), NULL, broken, &result, NULL, &error));
+  CHECK(result == SST_UPDATE_UNCHANGED && appending_.told.drops == 4);
+  EXPECT(SST_OK, sst_update(client, TEXT("updates/key"), NULL, keeping, &result, NULL, &error));
+  CHECK(result == SST_UPDATE_UNCHANGED && appending_.told.drops == 5);
+  changer.call = NULL;
+  EXPECT(SST_INVALID_ARGUMENT, sst_update(client, TEXT("updates/key"), NULL, changer, &result, NULL, &error));
+  CHECK(result == SST_UPDATE_FAILED && appending_.told.drops == 6);
+  EXPECT(SST_OK, sst_get(client, TEXT("updates/key"), NULL, &entry, &error));
+  CHECK(holds(sst_entry_value(entry), "new"));
+  sst_entry_free(entry);
+  latch_destroy(&appending_.told);
+}
+
+typedef struct both {
+  appending appending_;
+  latch told;
+} both;
+
+// The changer is not called any more, and dropped, when the result comes.
+static void on_update(void *context, sst_status status, const sst_error *error, sst_update_result result,
+                      const sst_hlc *version) {
+  both *both_ = (both *)context;
+  CHECK((error == NULL) == (status == SST_OK) && (version != NULL) == (result == SST_UPDATE_APPLIED));
+  pthread_mutex_lock(&both_->appending_.told.mutex);
+  CHECK(both_->appending_.told.drops == 1);
+  pthread_mutex_unlock(&both_->appending_.told.mutex);
+  latch_call(&both_->told, status, NULL, result == SST_UPDATE_APPLIED ? "applied" : "unchanged");
+}
+
+static void drop_both(void *context) { latch_drop(&((both *)context)->told); }
+
+static void with_callbacks(sst_client *client) {
+  sst_error *error = NULL;
+  static both both_;
+  const sst_slice wrong = {"wrong", 5};
+  const sst_changer changer = {&both_.appending_, append, latch_drop};
+  const sst_on_update callback = {&both_, on_update, drop_both};
+  latch_init(&both_.appending_.told);
+  latch_init(&both_.told);
+  both_.appending_.caller = pthread_self();
+  then_append(&both_.appending_, "er");
+  EXPECT(SST_OK, sst_update_async(client, TEXT("updates/key"), NULL, changer, callback, NULL, &error));
+  latch_wait_drops(&both_.told, 1);
+  CHECK(strcmp(both_.told.text, "applied") == 0);
+  EXPECT(SST_OK, sst_compare_and_set_async(client, TEXT("updates/key"), &wrong, TEXT("x"), NULL, callback, NULL, &error));
+  latch_wait_drops(&both_.told, 2);
+  CHECK(both_.told.calls == 2 && strcmp(both_.told.text, "unchanged") == 0 && both_.appending_.told.drops == 1);
+  latch_destroy(&both_.told);
+  latch_destroy(&both_.appending_.told);
+}
+
+typedef struct within {
+  latch told;
+  sst_client *client;
+  pthread_t thread;
+  int changes;
+} within;
+
+static uint32_t change_within(void *context, const sst_entry *old, sst_bytes **value) {
+  within *within_ = (within *)context;
+  CHECK(old != NULL && pthread_equal(within_->thread, pthread_self()));
+  ++within_->changes;
+  CHECK(sst_bytes_new("within", 6, value, NULL) == SST_OK);
+  return SST_STORE;
+}
+
+// In a callback this thread is the one that would call the changer.
+static void update_within(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
+  within *within_ = (within *)context;
+  sst_client *client;
+  sst_update_result result = SST_UPDATE_FAILED;
+  const sst_changer changer = {within_, change_within, NULL};
+  (void)error, (void)entry;
+  pthread_mutex_lock(&within_->told.mutex);
+  client = within_->client;
+  within_->thread = pthread_self();
+  pthread_mutex_unlock(&within_->told.mutex);
+  CHECK(sst_update(client, TEXT("updates/key"), NULL, changer, &result, NULL, NULL) == SST_OK);
+  CHECK(result == SST_UPDATE_APPLIED && within_->changes == 1);
+  latch_call(&within_->told, status, NULL, "");
+}
+
+static void drop_within(void *context) { latch_drop(&((within *)context)->told); }
+
+static void in_a_callback(sst_client *client) {
+  sst_error *error = NULL;
+  sst_entry *entry = NULL;
+  static within within_;
+  const sst_on_entry callback = {&within_, update_within, drop_within};
+  memset(&within_, 0, sizeof within_);
+  latch_init(&within_.told);
+  pthread_mutex_lock(&within_.told.mutex);
+  within_.client = client;
+  pthread_mutex_unlock(&within_.told.mutex);
+  EXPECT(SST_OK, sst_get_async(client, TEXT("updates/key"), NULL, callback, NULL, &error));
+  latch_wait_drops(&within_.told, 1);
+  EXPECT(SST_OK, sst_get(client, TEXT("updates/key"), NULL, &entry, &error));
+  CHECK(holds(sst_entry_value(entry), "within"));
+  sst_entry_free(entry);
+  latch_destroy(&within_.told);
+}
+
+void suite_updates(void) {
+  sst_client *client = new_client();
+  blocking(client);
+  with_callbacks(client);
+  in_a_callback(client);
+  end_client(client);
+}
+
