@@ -52,6 +52,8 @@ enum Place {
     Thread,
     /// A caller does.
     Caller,
+    /// Nobody does any more.
+    Gone,
 }
 
 impl Baton {
@@ -76,10 +78,14 @@ impl Baton {
         loop {
             let runtime = self.take_back();
             // Each operation counts for itself: tokio's limit for one task does not fit.
-            match runtime.block_on(unconstrained(self.executor.run())) {
-                Leave::Stopped => return runtime,
-                Leave::Asked => self.state().place = Place::Free(runtime),
+            let leave = runtime.block_on(unconstrained(self.executor.run()));
+            if let Leave::Stopped = leave {
+                // Who asked for it a moment before waits no longer.
+                self.state().place = Place::Gone;
+                self.changed.notify_all();
+                return runtime;
             }
+            self.state().place = Place::Free(runtime);
             self.changed.notify_all();
         }
     }
