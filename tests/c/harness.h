@@ -31,6 +31,19 @@ bool holds(sst_slice slice, const char *text);
 // Puts them and a NUL into `text`, which has place for 64 bytes.
 void copy_text(sst_slice slice, char *text);
 
+// A program that listens on a loopback port, and is killed if the process that started it ends.
+typedef struct program {
+  pid_t id;
+  // Its standard input.
+  int input;
+  char url[64];
+} program;
+
+// Waits until it listens. The command ends with NULL.
+program start_program(const char *const *command);
+// Closes its standard input and waits for its end; its exit code, or -1 if it has none.
+int end_program(const program *program);
+
 // The server of this process, started when it is first asked for and ended with the process.
 const char *server_url(void);
 // Ends the server; the next one that is asked for is another one, and empty.

@@ -1,4 +1,4 @@
-// What the tests need besides the library: a server of their own, and a clock.
+// What the tests need besides the library: programs that end with them, a server of their own, and a clock.
 #include "harness.h"
 
 #include <signal.h>
@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static pid_t server = 0;
-static char url[128];
+// `id` is 0 while there is none.
+static program server;
 static bool is_registered = false;
 const char *server_arguments[4];
 
@@ -22,59 +22,80 @@ void check(const char *file, int line, const char *condition, bool holds) {
   }
 }
 
+program start_program(const char *const *command) {
+  static const char ready[] = "listening on tcp://";
+  const pid_t parent = getpid();
+  program started;
+  char line[sizeof started.url];
+  size_t len = 0;
+  int in[2], out[2];
+  CHECK(pipe(in) == 0 && pipe(out) == 0);
+  started.id = fork();
+  CHECK(started.id >= 0);
+  if (started.id == 0) {
+    // It must not outlive a test that crashes.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    dup2(in[0], 0);
+    dup2(out[1], 1);
+    close(in[0]);
+    close(in[1]);
+    close(out[0]);
+    close(out[1]);
+    execvp(command[0], (char *const *)command);
+    _exit(127);
+  }
+  close(in[0]);
+  close(out[1]);
+  started.input = in[1];
+  for (; len < sizeof line; ++len) {
+    CHECK(read(out[0], line + len, 1) == 1);
+    if (line[len] == '\n') break;
+  }
+  CHECK(len < sizeof line);
+  line[len] = '\0';
+  close(out[0]);
+  CHECK(strncmp(line, ready, strlen(ready)) == 0);
+  snprintf(started.url, sizeof started.url, "mqtt://%s", line + strlen(ready));
+  return started;
+}
+
+int end_program(const program *ended) {
+  int status = 0;
+  close(ended->input);
+  CHECK(waitpid(ended->id, &status, 0) == ended->id);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 void server_end(void) {
-  if (server > 0) {
-    kill(server, SIGKILL);
-    waitpid(server, NULL, 0);
-    server = 0;
+  if (server.id > 0) {
+    kill(server.id, SIGKILL);
+    end_program(&server);
+    server.id = 0;
   }
 }
 
 static void start_server(void) {
   const char *binary = getenv("STATESTORED_BIN");
-  char line[96];
-  size_t len = 0;
-  int out[2];
-  pid_t parent = getpid();
+  const char *command[] = {
+      binary, "--listen", "tcp://127.0.0.1:0", "--storage", "memory", "--log", "warn", NULL, NULL, NULL, NULL, NULL,
+  };
   CHECK(binary != NULL);
-  CHECK(pipe(out) == 0);
-  server = fork();
-  CHECK(server >= 0);
-  if (server == 0) {
-    // The server must not outlive a test that crashes.
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);
-    dup2(out[1], 1);
-    close(out[0]);
-    close(out[1]);
-    execl(binary, binary, "--listen", "tcp://127.0.0.1:0", "--storage", "memory", "--log", "warn", server_arguments[0],
-          server_arguments[1], server_arguments[2], server_arguments[3], (char *)NULL);
-    _exit(127);
-  }
+  memcpy(command + 7, server_arguments, sizeof server_arguments);
+  server = start_program(command);
   if (!is_registered) {
     atexit(server_end);
     is_registered = true;
   }
-  close(out[1]);
-  while (len + 1 < sizeof line) {
-    ssize_t got = read(out[0], line + len, 1);
-    CHECK(got == 1);
-    if (line[len] == '\n') break;
-    ++len;
-  }
-  line[len] = '\0';
-  close(out[0]);
-  CHECK(strncmp(line, "listening on tcp://", 19) == 0);
-  snprintf(url, sizeof url, "mqtt://%s", line + 19);
 }
 
 const char *server_url(void) {
-  if (server == 0) start_server();
-  return url;
+  if (server.id == 0) start_server();
+  return server.url;
 }
 
-void server_stop(void) { CHECK(kill(server, SIGSTOP) == 0); }
-void server_continue(void) { CHECK(kill(server, SIGCONT) == 0); }
+void server_stop(void) { CHECK(kill(server.id, SIGSTOP) == 0); }
+void server_continue(void) { CHECK(kill(server.id, SIGCONT) == 0); }
 
 int repetitions(int count) {
   const char *text = getenv("STATESTORE_TEST_DIVISOR");

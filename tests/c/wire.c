@@ -1,13 +1,9 @@
 // The golden vectors on the wire: the scripted peer (tests/peer) plays them to a client.
 #include "harness.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 typedef struct text {
   const char *data;
@@ -42,56 +38,6 @@ typedef struct play {
 } play;
 
 #include "wire.h"
-
-// A running peer.
-typedef struct stage {
-  pid_t process;
-  // Its standard input.
-  int input;
-  char url[64];
-} stage;
-
-static stage start_peer(const char *play) {
-  static const char ready[] = "listening on tcp://";
-  stage started;
-  char line[sizeof started.url];
-  size_t len = 0;
-  int in[2], out[2];
-  const pid_t parent = getpid();
-  CHECK(pipe(in) == 0 && pipe(out) == 0);
-  started.process = fork();
-  CHECK(started.process >= 0);
-  if (started.process == 0) {
-    // It must not outlive a test that crashes.
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);
-    dup2(in[0], 0);
-    dup2(out[1], 1);
-    close(in[0]);
-    close(in[1]);
-    close(out[0]);
-    close(out[1]);
-    execlp("python3", "python3", peer, play, (char *)NULL);
-    _exit(127);
-  }
-  close(in[0]);
-  close(out[1]);
-  started.input = in[1];
-  while (read(out[0], line + len, 1) == 1 && line[len] != '\n') CHECK(++len < sizeof line);
-  line[len] = '\0';
-  close(out[0]);
-  CHECK(strncmp(line, ready, strlen(ready)) == 0);
-  snprintf(started.url, sizeof started.url, "mqtt://%s", line + strlen(ready));
-  return started;
-}
-
-// The peer says on standard error what it missed.
-static void end_peer(const stage *stage) {
-  int status = 0;
-  close(stage->input);
-  CHECK(waitpid(stage->process, &status, 0) == stage->process);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
 
 // What a call gave: a word and its members, bytes in hexadecimal.
 typedef struct outcome {
@@ -270,7 +216,8 @@ static sst_client *connect_to(const char *url, const char *client_id) {
 }
 
 static void play_all(const play *play) {
-  const stage stage = start_peer(play->name);
+  const char *const command[] = {"python3", peer, play->name, NULL};
+  const program stage = start_program(command);
   sst_client *client = NULL;
   sst_observer *observer = NULL;
   size_t i;
@@ -283,7 +230,8 @@ static void play_all(const play *play) {
     play_action(client, &observer, action);
   }
   end_client(client);
-  end_peer(&stage);
+  // It says on standard error what it missed.
+  CHECK(end_program(&stage) == 0);
 }
 
 void suite_wire(void) {
