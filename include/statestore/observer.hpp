@@ -29,11 +29,23 @@ class observer {
     return detail::unwrap(std::move(next));
   }
 
-  /// Begins to wait for the next observation; at the end `done` is told SST_CLOSED. Blocks: no. Errors: SST_QUEUE_FULL, SST_CLOSED;
-  /// `done` is not called then.
-  result<operation> next_async(completion<observation> done) const {
+  /// Begins to wait for the next observation; `done` is told none when the client is closed meanwhile. Blocks: no. Errors:
+  /// SST_QUEUE_FULL, SST_CLOSED; `done` is not called then.
+  result<operation> next_async(completion<std::optional<observation>> done) const {
+    completion<observation> each;
+    if (done) {
+      each = [done = std::move(done)](expected<observation> next) {
+        if (next) {
+          done(std::optional<observation>(std::move(*next)));
+        } else if (next.error().status() == SST_CLOSED) {
+          done(std::optional<observation>());
+        } else {
+          done(next.error());
+        }
+      };
+    }
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_observer_next_async(raw_.get(), told(std::move(done)), operation, failure);
+      return sst_observer_next_async(raw_.get(), told(std::move(each)), operation, failure);
     });
   }
 

@@ -109,8 +109,20 @@ void observers(statestore::client& client) {
     CHECK(told.get_future().get() == "2");
   }
   CHECK(destroyed.wait_for(60s) == std::future_status::ready);
-  auto next = wait_for<statestore::observation>([&](auto done) { return observer.next_async(done); });
-  CHECK(next && next->value() == "2");
+  auto next = wait_for<std::optional<statestore::observation>>([&](auto done) { return observer.next_async(done); });
+  CHECK(next && *next && (*next)->value() == "2");
+}
+
+// The end of an observer is no error, however it is asked.
+void ends() {
+  auto client = statestore::client::connect(server_url());
+  auto observer = client.observe("cxx/ended");
+  const auto next = wait_for<std::optional<statestore::observation>>([&](auto done) {
+    auto operation = observer.next_async(done);
+    client.close();
+    return operation;
+  });
+  CHECK(next && !*next && !observer.next());
 }
 
 void locks(statestore::client& client, statestore::client& other) {
@@ -196,6 +208,7 @@ int main() {
   errors(client);
   changes(client);
   observers(client);
+  ends();
   locks(client, other);
   about(client);
   other.close();
