@@ -6,8 +6,10 @@ mod support;
 use bytes::BytesMut;
 use statestore::mqtt::{ConnAck, Packet, PublishHeader, ReasonCode, encode_pingresp};
 use statestore::platform::{Connecting, Duplex, Platform, System, Task};
-use statestore::protocol::{Reply, topic};
-use statestore::{Client, ConnectionState, ErrorKind, GetOptions, Settings};
+use statestore::protocol::{Command, Reply, topic};
+use statestore::{
+    Client, ConnectionState, Error, ErrorKind, GetOptions, ObserveOptions, Observer, Settings,
+};
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -17,6 +19,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use support::{Broker, CLIENT_ID, Peer, within};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
+use tokio::time::{Instant, sleep};
 
 #[tokio::test]
 async fn times_may_be_of_any_length() {
@@ -166,6 +169,62 @@ async fn a_broker_that_never_stops_sending_stops_neither_deadlines_nor_the_end()
     let error = within(client.get_with("k", &options)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     within(client.close()).await;
+}
+
+/// How observing a key ended, and after which time.
+async fn observe_for(client: &Client, time: Duration) -> (Result<Observer, Error>, Duration) {
+    let begun = Instant::now();
+    let options = ObserveOptions {
+        timeout: Some(time),
+        ..ObserveOptions::default()
+    };
+    let result = client.observe_with("k", &options).await;
+    (result, begun.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_of_the_observers_that_wait_for_a_watch_has_its_own_time() {
+    let (machine, mut peer, _) = Machine::new();
+    let settings = Settings::new("nowhere", 1).request_timeout(Duration::from_secs(1));
+    let client = machine.connect(settings, &mut peer).await;
+    // The first one asks the store, which does not answer; the others come while it waits.
+    let times = [(0, 700), (100, 100), (200, 3000), (600, 1000), (2000, 500)];
+    let observing = times.map(|(delay, time)| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            sleep(Duration::from_millis(delay)).await;
+            observe_for(&client, Duration::from_millis(time)).await
+        })
+    });
+    for ((_, time), observing) in times.into_iter().zip(observing) {
+        let (result, took) = observing.await.unwrap();
+        let time = Duration::from_millis(time);
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::TimedOut);
+        assert!(
+            took >= time && took <= time + Duration::from_millis(1),
+            "{took:?} instead of {time:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_asks_again_when_the_request_that_it_shared_has_timed_out() {
+    let (machine, mut peer, _) = Machine::new();
+    let settings = Settings::new("nowhere", 1).request_timeout(Duration::from_secs(1));
+    let client = machine.connect(settings, &mut peer).await;
+    let first = observe_for(&client, Duration::from_millis(500));
+    let second = async {
+        sleep(Duration::from_millis(400)).await;
+        observe_for(&client, Duration::from_secs(5)).await
+    };
+    let store = async {
+        let watch = Command::Watch { key: "k".into() };
+        assert_eq!(peer.request().await.command, watch);
+        assert_eq!(peer.answer(&Reply::Ok, None).await.command, watch);
+    };
+    let (first, second, ()) = tokio::join!(first, second, store);
+    assert_eq!(first.0.unwrap_err().kind(), ErrorKind::TimedOut);
+    second.0.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,11 +2,13 @@
 use super::Client;
 use super::call::invalid_argument;
 use super::observer::{Observer, Overflow, Queue};
+use super::shared::after;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::protocol::CommandRef;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// Options of [`Client::observe_with`].
 #[derive(Debug, Clone, Default)]
@@ -61,12 +63,13 @@ impl Client {
         let timeout = options
             .timeout
             .unwrap_or(self.shared().settings.request_timeout);
+        let until = after(Instant::now(), timeout);
         let (watching, begun) =
             self.shared()
                 .watches
-                .add(self.handle.clone(), key.clone(), queue.clone());
+                .add(self.handle.clone(), key.clone(), queue.clone(), until);
         let observer = Observer { queue, watching };
-        match tokio::time::timeout(timeout, begun).await {
+        match timeout_at(until, begun).await {
             Ok(Ok(Ok(()))) => Ok(observer),
             Ok(Ok(Err(error))) => Err(error),
             // A watch ends with its connection: nothing of it is left.

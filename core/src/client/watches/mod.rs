@@ -15,8 +15,15 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
-type Begun = oneshot::Sender<Result<(), Error>>;
+/// A caller that waits for a watch to begin.
+#[derive(Debug)]
+struct Waiting {
+    begun: oneshot::Sender<Result<(), Error>>,
+    /// When it gives up, by a timer of its own.
+    until: Instant,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Watches {
@@ -44,8 +51,8 @@ struct Registry {
 #[derive(Debug, Default)]
 struct Watch {
     observers: Vec<Arc<Queue>>,
-    /// Callers that wait for the watch to begin.
-    waiting: Vec<Begun>,
+    /// Callers that wait for the watch to begin; some may have given up.
+    waiting: Vec<Waiting>,
     /// The store sends notifications for it.
     begun: bool,
     /// Changes may have been missed since the last observation.
@@ -65,7 +72,10 @@ struct Watch {
 /// What the store is to be asked next about a key.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    Begin,
+    /// Have it watched. `until` is when the last of the callers that wait gives up.
+    Begin {
+        until: Option<Instant>,
+    },
     /// Learn what was missed; so many changes had been observed before.
     Read {
         observed: u64,
@@ -94,12 +104,14 @@ impl Drop for Watching {
 }
 
 impl Watches {
-    /// Adds an observer. The receiver learns when the store sends notifications, or why it does not.
+    /// Adds an observer, whose caller gives up at `until`. The receiver learns when the store sends notifications, or
+    /// why it does not; it does not learn that the time is over.
     pub(super) fn add(
         &self,
         handle: Arc<Handle>,
         key: Bytes,
         queue: Arc<Queue>,
+        until: Instant,
     ) -> (Watching, oneshot::Receiver<Result<(), Error>>) {
         let (begun, receiver) = oneshot::channel();
         {
@@ -117,7 +129,7 @@ impl Watches {
                         // What was on its way before the connection was lost may still come.
                         queue.resync();
                     }
-                    watch.waiting.push(begun);
+                    watch.waiting.push(Waiting { begun, until });
                     registry.mark(&key);
                 }
             }
@@ -258,7 +270,11 @@ impl Registry {
                     (watch.version, watch.present) = (None, None);
                     Step::Stop
                 }
-                (false, false, _) => Step::Begin,
+                (false, false, _) => {
+                    watch.waiting.retain(|caller| !caller.begun.is_closed());
+                    let until = watch.waiting.iter().map(|caller| caller.until).max();
+                    Step::Begin { until }
+                }
                 (false, true, true) => Step::Read {
                     observed: watch.observed,
                 },

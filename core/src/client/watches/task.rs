@@ -2,7 +2,7 @@
 use super::super::call::Call;
 use super::super::detached;
 use super::super::shared::Shared;
-use super::Step;
+use super::{Step, Waiting};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::protocol::{CommandRef, Hlc, Notification, Reply, property};
 use crate::request::{Message, Outgoing};
@@ -10,6 +10,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 /// Requests under way at a time.
 const AT_A_TIME: usize = 64;
@@ -44,17 +45,24 @@ impl Shared {
     /// Asks the store about a key.
     async fn ask(&self, key: &Bytes, step: Step) -> Result<Option<(Bytes, Hlc)>, Error> {
         let command = match step {
-            Step::Begin => CommandRef::Watch { key },
+            Step::Begin { .. } => CommandRef::Watch { key },
             Step::Read { .. } => CommandRef::Get { key },
             Step::Stop => CommandRef::Unwatch { key },
         };
-        let mut call = Call::new(self, Outgoing::new(command), None);
+        let timeout = match step {
+            Step::Begin { until: Some(until) } => {
+                let left = until.saturating_duration_since(Instant::now());
+                Some(left.max(self.request_timeout()))
+            }
+            _ => None,
+        };
+        let mut call = Call::new(self, Outgoing::new(command), timeout);
         let response = (&mut call).await?;
         match (step, response.reply, response.version) {
             (Step::Read { .. }, Reply::Value(value), Some(version)) => {
                 Ok(Some((detached(value), version)))
             }
-            (Step::Begin | Step::Stop, Reply::Ok, _)
+            (Step::Begin { .. } | Step::Stop, Reply::Ok, _)
             | (Step::Stop, Reply::Count(0), _)
             | (Step::Read { .. }, Reply::Nil, _) => Ok(None),
             _ => Err(call.invalid("the response is not one to this command")),
@@ -77,12 +85,12 @@ impl Shared {
         watch.busy = false;
         let mut again = false;
         match (step, answer) {
-            (Step::Begin, Ok(_)) => {
+            (Step::Begin { .. }, Ok(_)) => {
                 watch.begun = current;
                 if current {
-                    for begun in watch.waiting.drain(..) {
+                    for caller in watch.waiting.drain(..) {
                         // Nobody is there to be told if the caller gave up.
-                        let _ = begun.send(Ok(()));
+                        let _ = caller.begun.send(Ok(()));
                     }
                 }
             }
@@ -94,14 +102,24 @@ impl Shared {
             // After an error the watch may go on at the store, which does no harm: its notifications are ignored, and a
             // second KEYNOTIFY is as good as one.
             (Step::Stop, _) => {}
-            (Step::Begin | Step::Read { .. }, Err(error)) if watch.gap && is_passing(&error) => {
+            (Step::Begin { .. } | Step::Read { .. }, Err(error))
+                if watch.gap && is_passing(&error) =>
+            {
                 again = true;
             }
-            (Step::Begin | Step::Read { .. }, Err(error)) => {
+            (Step::Begin { .. }, Err(error)) if error.kind() == ErrorKind::TimedOut => {
+                // The callers end each at its own time. Those that came later have the store asked again.
+                let now = Instant::now();
+                let is_wanted = |caller: &Waiting| !caller.begun.is_closed() && caller.until > now;
+                if !watch.observers.is_empty() && !watch.waiting.iter().any(is_wanted) {
+                    return false;
+                }
+            }
+            (Step::Begin { .. } | Step::Read { .. }, Err(error)) => {
                 tracing::warn!(%error, "a watch ends");
-                for begun in watch.waiting.drain(..) {
+                for caller in watch.waiting.drain(..) {
                     // Nobody is there to be told if the caller gave up.
-                    let _ = begun.send(Err(error.clone()));
+                    let _ = caller.begun.send(Err(error.clone()));
                 }
                 for queue in watch.observers.drain(..) {
                     queue.end(Some(error.clone()));
