@@ -206,10 +206,12 @@ pub extern "C" fn sst_client_close_async(
         || get(client),
         |client| {
             let to = Out::<Operation>::optional(operation);
-            let begun = client.submit_close(&client.callbacks()?, |result| -> Job {
-                Box::new(move || done(&callback, result))
-            })?;
-            output::give(to, Some(begun))
+            let callbacks = client.callbacks()?;
+            output::begin(to, || {
+                client.submit_close(&callbacks, |result| -> Job {
+                    Box::new(move || done(&callback, result))
+                })
+            })
         },
     )
 }

@@ -36,9 +36,17 @@ where
     T: Object,
     C: Closure<Call = Owner<T>>,
 {
-    let handle = result.and_then(handle::new);
+    hand_over::<T, C>(callback, &result.and_then(handle::new));
+}
+
+/// Hands the handle of an object over to a callback, as [`give`] does.
+pub(crate) fn hand_over<T, C>(callback: &Callback<C>, handle: &Result<*mut T::Opaque, Error>)
+where
+    T: Object,
+    C: Closure<Call = Owner<T>>,
+{
     error::lend(handle.as_ref().err(), |status, error| {
-        let handle = handle.as_ref().map_or(ptr::null_mut(), |handle| *handle);
+        let handle = *handle.as_ref().unwrap_or(&ptr::null_mut());
         let mut is_taken = false;
         callback.call(|call, context| {
             is_taken = true;

@@ -5,8 +5,8 @@
 use statestore_core::{Error, ErrorKind, Outcome};
 use statestore_embed::{PerProcess, forks};
 use std::collections::VecDeque;
-use std::ptr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::{mem, ptr};
 
 // From the highest bit on: what it is, in which process it was made, the how-manieth object in its place, its place.
 const KIND_BITS: u32 = 6;
@@ -57,7 +57,9 @@ pub(crate) struct Table<T>(RwLock<Places<T>>);
 
 #[derive(Debug)]
 struct Places<T> {
-    places: Vec<Place<T>>,
+    all: Vec<Place<T>>,
+    /// How many there may be.
+    most: usize,
     /// The place that was free for the longest time is the next one, so that numbers come back late.
     free: VecDeque<usize>,
 }
@@ -69,9 +71,16 @@ struct Place<T> {
 }
 
 impl<T> Table<T> {
+    /// As many as handles can tell apart.
     pub(crate) const fn new() -> Self {
+        Self::holding(1 << PLACE_BITS)
+    }
+
+    /// No more than `most`.
+    pub(crate) const fn holding(most: usize) -> Self {
         Self(RwLock::new(Places {
-            places: Vec::new(),
+            all: Vec::new(),
+            most,
             free: VecDeque::new(),
         }))
     }
@@ -82,6 +91,29 @@ impl<T> Table<T> {
 
     fn write(&self) -> RwLockWriteGuard<'_, Places<T>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Object> Places<T> {
+    /// A place for an object; its handle is good as soon as the object is there. `None` if all are taken.
+    fn take(&mut self) -> Option<Parts> {
+        let place = match self.free.pop_front() {
+            Some(place) => place,
+            None if self.all.len() < self.most => {
+                self.all.push(Place {
+                    generation: 0,
+                    object: None,
+                });
+                self.all.len() - 1
+            }
+            None => return None,
+        };
+        Some(Parts {
+            kind: T::KIND.into(),
+            fork: this_fork(),
+            generation: self.all[place].generation,
+            place,
+        })
     }
 }
 
@@ -113,6 +145,10 @@ impl Parts {
         }
     }
 
+    fn handle<T: Object>(self) -> *mut T::Opaque {
+        ptr::without_provenance_mut(self.pack())
+    }
+
     /// Whether it says that it means a `T`; NULL does not.
     fn is_of<T: Object>(self) -> bool {
         self.kind == usize::from(T::KIND)
@@ -131,32 +167,41 @@ pub(crate) fn new<T: Object>(object: T) -> Result<*mut T::Opaque, Error> {
 /// A new handle of an object that others may have as well.
 pub(crate) fn share<T: Object>(object: Arc<T>) -> Result<*mut T::Opaque, Error> {
     let mut table = T::table().get().write();
-    let place = match table.free.pop_front() {
-        Some(place) => place,
-        None if table.places.len() <= mask(PLACE_BITS) => {
-            table.places.push(Place {
-                generation: 0,
-                object: None,
-            });
-            table.places.len() - 1
-        }
-        None => {
-            return Err(Error::new(
-                ErrorKind::QueueFull,
-                Outcome::Unknown,
-                format!("making {}", T::NAME),
-                "there are too many that nobody frees",
-            ));
-        }
-    };
-    table.places[place].object = Some(object);
-    let handle = Parts {
-        kind: T::KIND.into(),
-        fork: this_fork(),
-        generation: table.places[place].generation,
-        place,
-    };
-    Ok(ptr::without_provenance_mut(handle.pack()))
+    // What the object stands for may have happened.
+    let parts = table.take().ok_or_else(|| full::<T>(Outcome::Unknown))?;
+    table.all[parts.place].object = Some(object);
+    Ok(parts.handle::<T>())
+}
+
+/// Takes the place of an object that is yet to be made, so that its handle cannot fail any more.
+pub(crate) fn reserve<T: Object>() -> Result<Reserved<T>, Error> {
+    let table = T::table().get();
+    let parts = table.write().take();
+    let parts = parts.ok_or_else(|| full::<T>(Outcome::NotDone))?;
+    Ok(Reserved { table, parts })
+}
+
+/// The place of an object that is yet to be made. Unless it is filled, it is given back.
+pub(crate) struct Reserved<T: Object> {
+    table: &'static Table<T>,
+    parts: Parts,
+}
+
+impl<T: Object> Reserved<T> {
+    /// The handle of the object.
+    pub(crate) fn fill(self, object: T) -> *mut T::Opaque {
+        self.table.write().all[self.parts.place].object = Some(Arc::new(object));
+        let handle = self.parts.handle::<T>();
+        // There is nothing to give back.
+        mem::forget(self);
+        handle
+    }
+}
+
+impl<T: Object> Drop for Reserved<T> {
+    fn drop(&mut self) {
+        self.table.write().free.push_back(self.parts.place);
+    }
 }
 
 /// The object of a handle.
@@ -164,7 +209,7 @@ pub(crate) fn get<T: Object>(handle: *const T::Opaque) -> Result<Arc<T>, Error> 
     let parts = check::<T>(handle.addr())?;
     let table = T::table().get().read();
     let object = table
-        .places
+        .all
         .get(parts.place)
         .filter(|place| place.generation == parts.generation)
         .and_then(|place| place.object.clone());
@@ -179,7 +224,7 @@ pub(crate) fn free<T: Object>(handle: *mut T::Opaque) -> Option<Arc<T>> {
         return None;
     }
     let mut table = T::table().get().write();
-    let place = table.places.get_mut(parts.place)?;
+    let place = table.all.get_mut(parts.place)?;
     if place.generation != parts.generation {
         return None;
     }
@@ -187,6 +232,15 @@ pub(crate) fn free<T: Object>(handle: *mut T::Opaque) -> Option<Arc<T>> {
     place.generation = (place.generation + 1) & mask(GENERATION_BITS);
     table.free.push_back(parts.place);
     Some(object)
+}
+
+fn full<T: Object>(outcome: Outcome) -> Error {
+    Error::new(
+        ErrorKind::QueueFull,
+        outcome,
+        format!("making {}", T::NAME),
+        "there are too many that nobody frees",
+    )
 }
 
 fn check<T: Object>(handle: usize) -> Result<Parts, Error> {
@@ -234,6 +288,19 @@ mod tests {
     struct OpaqueOther;
     object!(Other, OpaqueOther, 62, "another thing");
 
+    struct Few;
+    struct OpaqueFew;
+    impl Object for Few {
+        type Opaque = OpaqueFew;
+        const NAME: &'static str = "one of a few";
+        const KIND: u8 = 63;
+        fn table() -> &'static PerProcess<Table<Self>> {
+            static TABLE: PerProcess<Table<Few>> =
+                PerProcess::new(Table::holding(2), || Table::holding(2));
+            &TABLE
+        }
+    }
+
     fn kind<T>(result: Result<Arc<T>, Error>) -> ErrorKind {
         result.err().unwrap().kind()
     }
@@ -267,6 +334,31 @@ mod tests {
             ErrorKind::InvalidHandle
         );
         assert!(free::<Thing>(ptr::null_mut()).is_none());
+    }
+
+    #[test]
+    fn what_is_reserved_is_there_when_it_is_needed() {
+        let one = new(Few).unwrap();
+        let reserved = reserve::<Few>().unwrap();
+        for full in [new(Few).err(), reserve::<Few>().err()] {
+            assert_eq!(full.unwrap().kind(), ErrorKind::QueueFull);
+        }
+        assert_eq!(
+            reserve::<Few>().err().unwrap().outcome(),
+            Outcome::NotDone,
+            "nothing was begun"
+        );
+        let two = reserved.fill(Few);
+        assert_ne!(one, two);
+        assert!(get::<Few>(one).is_ok() && get::<Few>(two).is_ok());
+
+        // A place that is not needed is given back, and so is that of a handle.
+        free::<Few>(two).unwrap();
+        drop(reserve::<Few>().unwrap());
+        let three = new(Few).unwrap();
+        assert_eq!(kind(get::<Few>(two)), ErrorKind::InvalidHandle);
+        assert!(get::<Few>(three).is_ok());
+        assert!(reserve::<Few>().is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@ use crate::boundary;
 use crate::callback::{Callback, Closure};
 use crate::error::sst_error;
 use crate::handle::{self, object};
-use crate::output::Out;
+use crate::output::{self, Out};
 use crate::status::sst_status;
 use statestore_core::Error;
 use statestore_embed::{Client, Job, Operation, Stopped, Wait};
@@ -64,13 +64,11 @@ where
 {
     let operation = Out::<Operation>::optional(operation);
     let callbacks = client.callbacks()?;
-    let begun = client.submit(action, future, &callbacks, |result| -> Job {
-        Box::new(move || complete(&callback, result))
-    })?;
-    match operation {
-        Some(operation) => operation.give(begun),
-        None => Ok(()),
-    }
+    output::begin(operation, || {
+        client.submit(action, future, &callbacks, |result| -> Job {
+            Box::new(move || complete(&callback, result))
+        })
+    })
 }
 
 /// Waits for a future.

@@ -52,6 +52,20 @@ impl<'a, T: Object> Out<'a, T> {
     }
 }
 
+/// Begins something, and gives it to those who want it. The place of its handle is there before: once it has begun,
+/// nothing can fail.
+pub(crate) fn begin<T: Object>(
+    to: Option<Out<'_, T>>,
+    begin: impl FnOnce() -> Result<T, Error>,
+) -> Result<(), Error> {
+    let Some(to) = to else {
+        return begin().map(drop);
+    };
+    let place = handle::reserve()?;
+    *to.0 = place.fill(begin()?);
+    Ok(())
+}
+
 /// Gives an object to those who want it.
 pub(crate) fn give<T: Object>(to: Option<Out<'_, T>>, object: Option<T>) -> Result<(), Error> {
     match (to, object) {
@@ -69,5 +83,46 @@ pub(crate) fn place<'a, T>(
     match to {
         Some(to) => Ok(to.write(otherwise)),
         None => Err(input::null(name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handle::Table;
+    use statestore_core::{ErrorKind, Outcome};
+    use statestore_embed::PerProcess;
+
+    struct Single;
+    struct OpaqueSingle;
+    impl Object for Single {
+        type Opaque = OpaqueSingle;
+        const NAME: &'static str = "the only one";
+        const KIND: u8 = 60;
+        fn table() -> &'static PerProcess<Table<Self>> {
+            static TABLE: PerProcess<Table<Single>> =
+                PerProcess::new(Table::holding(1), || Table::holding(1));
+            &TABLE
+        }
+    }
+
+    #[test]
+    fn nothing_begins_without_a_place_for_its_handle() {
+        let mut first = MaybeUninit::uninit();
+        let failure = || Error::new(ErrorKind::Closed, Outcome::NotDone, "beginning", "closed");
+        let failed = begin::<Single>(Out::optional(Some(&mut first)), || Err(failure()));
+        assert_eq!(failed.unwrap_err().kind(), ErrorKind::Closed);
+        // It has given its place back.
+        begin(Out::optional(Some(&mut first)), || Ok(Single)).unwrap();
+
+        let mut second = MaybeUninit::uninit();
+        let full = begin::<Single>(Out::optional(Some(&mut second)), || unreachable!());
+        assert_eq!(full.unwrap_err().kind(), ErrorKind::QueueFull);
+        // Who wants no handle needs no place.
+        begin(None, || Ok(Single)).unwrap();
+        // SAFETY: both were written when they became places of a handle.
+        let (first, second) = unsafe { (first.assume_init(), second.assume_init()) };
+        assert!(second.is_null());
+        assert!(handle::free::<Single>(first).is_some());
     }
 }

@@ -4,7 +4,7 @@ use crate::callback::{Callback, closure};
 use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
-use crate::output::Out;
+use crate::output::{self, Out};
 use crate::status::sst_status;
 use statestore_core::Error;
 use statestore_embed::{Client, Feed, Subscription};
@@ -67,11 +67,7 @@ pub(crate) fn begin<T: Send + 'static>(
     tell: impl FnMut(Option<T>) + Send + 'static,
 ) -> Result<(), Error> {
     let to = Out::<Subscription>::optional(subscription);
-    let begun = client.subscribe(feed, tell)?;
-    match to {
-        Some(to) => to.give(begun),
-        None => Ok(()),
-    }
+    output::begin(to, || client.subscribe(feed, tell))
 }
 
 /// Has a callback told what a new feed brings, after another one was told of the subscription.
@@ -83,8 +79,11 @@ pub(crate) fn tell<T: Send + 'static>(
 ) -> impl FnOnce(&Callback<sst_on_subscription>, Result<Feed<T>, Error>) + Send + 'static {
     let client = client.clone();
     move |callback, result| {
-        let begun = result.and_then(|feed| client.subscribe(&feed, tell));
-        completion::give(callback, begun);
+        let begun = result.and_then(|feed| {
+            let place = handle::reserve::<Subscription>()?;
+            Ok(place.fill(client.subscribe(&feed, tell)?))
+        });
+        completion::hand_over::<Subscription, _>(callback, &begun);
     }
 }
 
