@@ -7,20 +7,20 @@
 //! | (the same) | `server/tests/locks/waiting.rs` | `the_time_to_wait_is_kept_and_nothing_is_left_behind` |
 //! | a renewal in flight at release takes the lease again | `server/tests/locks/renewal.rs` | `a_renewal_under_way_does_not_take_the_lease_again_after_its_release` |
 //! | one odd notification topic kills all notifications | `tests/faults/tests/observations.rs` | `forged_and_malformed_notifications_through_mosquitto_do_no_harm` |
-//! | (the same) | `core/tests/client_observe.rs` | `what_is_no_notification_is_counted_and_does_no_harm` |
+//! | (the same) | `core/tests/client/observe.rs` | `what_is_no_notification_is_counted_and_does_no_harm` |
 //! | observations die at a disconnect | `tests/faults/tests/observations.rs` | `after_many_cuts_every_observer_knows_the_last_state` |
 //! | changes during a disconnect are lost | `tests/faults/tests/observations.rs` | `changes_during_a_disconnect_arrive_as_the_newest_state_after_a_resync` |
 //! | one observation per key | `tests/faults/tests/observations.rs` | `all_observers_of_a_key_share_one_keynotify_also_when_it_is_renewed` |
-//! | (the same) | `core/tests/client_observe.rs` | `observers_of_one_key_share_a_watch_and_the_last_one_ends_it` |
+//! | (the same) | `core/tests/client/observe.rs` | `observers_of_one_key_share_a_watch_and_the_last_one_ends_it` |
 //! | time-outs rounded up to whole seconds | `tests/faults/tests/vendor_faults.rs` | `a_time_out_is_kept_to_the_millisecond` |
 //! | entries of timed-out requests never removed | `tests/faults/tests/vendor_faults.rs` | `requests_that_timed_out_leave_nothing_behind` |
 //! | session loss makes the client unusable | `tests/faults/tests/restart.rs` | `the_client_is_as_good_as_new_afterwards` |
 //! | (the same) | `tests/faults/tests/restart.rs` | `safe_requests_are_sent_again_and_the_others_end_as_unknown` |
-//! | unbounded queues | `core/tests/client_connection.rs` | `a_full_queue_refuses` |
-//! | (the same) | `core/tests/client_connection.rs` | `buffered_bytes_are_limited_but_a_single_large_request_passes` |
+//! | unbounded queues | `core/tests/client/limits.rs` | `a_full_queue_refuses` |
+//! | (the same) | `core/tests/client/limits.rs` | `buffered_bytes_are_limited_but_a_single_large_request_passes` |
 //! | (the same) | `tests/faults/tests/observations.rs` | `a_slow_observer_is_bounded_and_told_what_it_missed` |
 //! | (the same) | `core/tests/mqtt_session.rs` | `acknowledgements_do_not_pile_up_for_a_broker_that_reads_nothing` |
-//! | PUBACK failures ignored | `core/tests/client_connection.rs` | `a_refused_publish_ends_its_request` |
+//! | PUBACK failures ignored | `core/tests/client/messages.rs` | `a_refused_publish_ends_its_request` |
 //! | (the same) | `tests/faults/tests/mosquitto.rs` | `a_broker_without_a_store_is_a_clear_error_and_nothing_was_done` |
 //! | parser panics on empty payloads and negative lengths | `tests/faults/tests/vendor_faults.rs` | `empty_payloads_and_negative_lengths_are_errors` |
 //! | (the same) | `core/tests/protocol_properties.rs` | `any_bytes_get_an_answer` |

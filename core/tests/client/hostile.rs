@@ -1,14 +1,10 @@
 //! A broker that means harm: no panic, no hang, no memory without bound; what breaks the protocol ends the connection and
 //! is counted, and the client comes back.
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
+use crate::support::{Broker, CLIENT_ID, Peer, Request, session_present, value, version, within};
 use bytes::BytesMut;
 use statestore::mqtt::{ConnAck, Connect, Packet, PublishHeader, ReasonCode, UnsubAck};
 use statestore::protocol::{Command, Event, Reply, property, topic};
 use statestore::{Client, ErrorKind, Hlc, Observation, Observer};
-use support::{Broker, CLIENT_ID, Peer, Request, session_present, value, version, within};
 
 const YEAR_MS: u64 = 365 * 24 * 3_600_000;
 

@@ -1,8 +1,5 @@
 //! Observing keys: one watch for all observers of a key, rising versions, no gap that is not told.
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
+use crate::support::{Broker, CLIENT_ID, Peer, session_present, value, version, within};
 use statestore::mqtt::{ConnAck, PublishHeader, ReasonCode};
 use statestore::protocol::{Command, Event, Reply, ServiceError, topic};
 use statestore::{Client, ErrorKind, Observation, ObserveOptions, Observer, Outcome, Overflow};
@@ -10,7 +7,6 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
-use support::{Broker, CLIENT_ID, Peer, session_present, value, version, within};
 
 async fn observe(client: &Client, peer: &mut Peer, key: &str) -> Observer {
     let (observer, request) =

@@ -1,8 +1,5 @@
 //! What each call sends, and what it makes of each answer.
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
+use crate::support::{Broker, CLIENT_ID, Peer, Request, value, version, within};
 use statestore::mqtt::ReasonCode;
 use statestore::protocol::{Command, Reply, ServiceError, property, topic};
 use statestore::{
@@ -10,7 +7,6 @@ use statestore::{
     SetOptions, SetOutcome, VdelOutcome,
 };
 use std::time::Duration;
-use support::{Broker, CLIENT_ID, Peer, Request, value, version, within};
 
 /// Makes a call and answers its one request.
 async fn call<T>(

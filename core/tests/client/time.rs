@@ -1,8 +1,5 @@
 //! Time: limits of any length, deadlines that hold whatever the broker does, and an idle client that sleeps.
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
+use crate::support::{Broker, CLIENT_ID, Peer, within};
 use bytes::BytesMut;
 use statestore::mqtt::{ConnAck, Packet, PublishHeader, ReasonCode, encode_pingresp};
 use statestore::platform::{Connecting, Duplex, Platform, System, Task};
@@ -17,7 +14,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use support::{Broker, CLIENT_ID, Peer, within};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::time::{Instant, sleep};
 

@@ -1,0 +1,100 @@
+//! The end of a client: closed, forgotten, or left behind by its runtime.
+use crate::support::{Broker, within};
+use crate::{ended, spawn_get};
+use statestore::mqtt::{ConnAck, Packet, ReasonCode};
+use statestore::protocol::Reply;
+use statestore::{Client, ConnectionState, ErrorKind, Outcome};
+use std::time::Duration;
+
+#[tokio::test]
+async fn closing_ends_everything_and_says_goodbye() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let get = spawn_get(&client, "k");
+    peer.request().await;
+    within(client.close()).await;
+    let error = ended(get).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::Closed, Outcome::Unknown)
+    );
+    let error = client.set("k", "v").await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::Closed, Outcome::NotDone)
+    );
+    match peer.packet().await {
+        Packet::Disconnect(disconnect) => {
+            assert_eq!(
+                (disconnect.reason, disconnect.session_expiry_s),
+                (ReasonCode::SUCCESS, Some(0))
+            );
+        }
+        other => panic!("a DISCONNECT was expected: {other:?}"),
+    }
+    assert!(peer.packet_or_end().await.is_none());
+    within(client.close()).await;
+}
+
+#[tokio::test]
+async fn a_client_that_nobody_holds_closes_itself() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let clone = client.clone();
+    drop(client);
+    let get = spawn_get(&clone, "k");
+    peer.answer(&Reply::Nil, None).await;
+    ended(get).await.unwrap();
+    drop(clone);
+    assert!(matches!(
+        peer.packet_but_puback().await,
+        Packet::Disconnect(_)
+    ));
+}
+
+#[tokio::test]
+async fn a_client_whose_runtime_is_gone_ends_its_requests() {
+    let broker = Broker::start().await;
+    let settings = broker.settings();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let connecting = runtime.spawn(Client::connect(settings));
+    let mut peer = broker.accept().await;
+    peer.connect().await;
+    peer.send_connack(ConnAck::new(ReasonCode::SUCCESS)).await;
+    peer.subscribe().await;
+    let client = ended(connecting).await.unwrap();
+    let get = spawn_get(&client, "k");
+    peer.request().await;
+    runtime.shutdown_background();
+    let error = ended(get).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::Closed, Outcome::Unknown)
+    );
+    assert!(
+        error.to_string().contains("its runtime was shut down"),
+        "{error}"
+    );
+    within(client.close()).await;
+}
+
+#[tokio::test]
+async fn a_client_can_be_closed_while_it_reconnects() {
+    let broker = Broker::start().await;
+    let settings = broker
+        .settings()
+        .reconnect_delay(Duration::from_secs(3600), Duration::from_secs(3600));
+    let (client, peer) = broker.connect(settings).await;
+    let mut state = client.state();
+    drop(broker);
+    drop(peer);
+    within(state.wait_for(|state| matches!(state, ConnectionState::Reconnecting(_))))
+        .await
+        .unwrap();
+    within(client.close()).await;
+    assert!(client.state().borrow().is_closed());
+}

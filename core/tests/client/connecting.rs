@@ -1,0 +1,140 @@
+//! The first connection: what the client says, and what becomes of it.
+use crate::support::{Broker, CLIENT_ID, session_present, within};
+use crate::{again, connack, ended, spawn_get};
+use statestore::mqtt::{ConnAck, QoS, ReasonCode};
+use statestore::protocol::{Reply, topic};
+use statestore::{Client, ErrorKind, Outcome, Settings};
+use std::time::Duration;
+
+#[tokio::test]
+async fn the_connect_says_what_the_settings_say() {
+    let broker = Broker::start().await;
+    let settings = broker
+        .settings()
+        .user_name("user")
+        .password(&b"\xFFpass"[..])
+        .keep_alive(Duration::from_millis(29_001))
+        .session_expiry(Duration::from_secs(77))
+        .max_packet_bytes(1 << 20);
+    let accept = async {
+        let mut peer = broker.accept().await;
+        let connect = peer.connect().await;
+        peer.send_connack(ConnAck::new(ReasonCode::SUCCESS)).await;
+        (connect, peer.subscribe().await, peer)
+    };
+    let (client, (connect, filters, _peer)) =
+        within(async { tokio::join!(Client::connect(settings), accept) }).await;
+    assert_eq!(client.unwrap().client_id(), CLIENT_ID);
+    assert_eq!(connect.client_id, CLIENT_ID);
+    assert!(connect.clean_start);
+    assert_eq!(connect.keep_alive_s, 30);
+    assert_eq!(connect.session_expiry_s, 77);
+    assert_eq!(connect.limits.max_packet_bytes, 1 << 20);
+    assert_eq!(connect.user_name.as_deref(), Some("user"));
+    assert_eq!(connect.password.as_deref(), Some(&b"\xFFpass"[..]));
+    assert_eq!(
+        filters,
+        [
+            topic::response(CLIENT_ID),
+            topic::notification_filter(CLIENT_ID)
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_first_connection_that_fails_says_why_and_is_not_retried() {
+    let broker = Broker::start().await;
+    for (reason, kind, retryable) in [
+        (
+            ReasonCode::BAD_USER_NAME_OR_PASSWORD,
+            ErrorKind::NotAuthenticated,
+            false,
+        ),
+        (
+            ReasonCode::NOT_AUTHORIZED,
+            ErrorKind::NotAuthenticated,
+            false,
+        ),
+        (ReasonCode::SERVER_BUSY, ErrorKind::ConnectionRefused, true),
+        (ReasonCode(0xEE), ErrorKind::ConnectionRefused, false),
+    ] {
+        let error = broker
+            .refuse(async |peer| peer.send_connack(ConnAck::new(reason)).await)
+            .await;
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (kind, Outcome::NotDone),
+            "{error}"
+        );
+        assert_eq!(error.mqtt_reason(), Some(reason));
+        assert_eq!(error.is_retryable(), retryable, "{error}");
+    }
+    let error = broker
+        .refuse(async |peer| {
+            peer.send_connack(ConnAck::new(ReasonCode::SUCCESS)).await;
+            peer.answer_subscribe(&[ReasonCode::NOT_AUTHORIZED, ReasonCode::GRANTED_QOS_1])
+                .await;
+        })
+        .await;
+    assert_eq!(error.kind(), ErrorKind::NotAuthenticated);
+    assert!(
+        error.to_string().contains(&topic::response(CLIENT_ID)),
+        "{error}"
+    );
+    let error = broker
+        .refuse(async |peer| peer.send_bytes(b"HTTP/1.1 400 Bad Request\r\n\r\n").await)
+        .await;
+    assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}");
+    let error = broker
+        .refuse(async |peer| {
+            peer.send_connack(connack(|it| it.maximum_qos = QoS::AtMostOnce))
+                .await;
+        })
+        .await;
+    assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}");
+
+    let settings = broker.settings();
+    let address = settings.address();
+    drop(broker);
+    let error = Client::connect(settings).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    assert!(
+        error
+            .to_string()
+            .starts_with(&format!("connecting to {address}: ")),
+        "{error}"
+    );
+    let error = Client::connect(Settings::new("host.invalid", 1883))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+}
+
+#[tokio::test]
+async fn a_broker_that_says_nothing_is_given_up() {
+    let broker = Broker::start().await;
+    let settings = broker.settings().connect_timeout(Duration::from_millis(20));
+    let (client, _peer) =
+        within(async { tokio::join!(Client::connect(settings), broker.accept()) }).await;
+    assert_eq!(client.unwrap_err().kind(), ErrorKind::Unreachable);
+}
+
+#[tokio::test]
+async fn an_assigned_client_id_is_used_from_then_on() {
+    let broker = Broker::start().await;
+    let assigned = connack(|it| it.assigned_client_id = Some("auto".into()));
+    let (client, mut peer) = broker
+        .connect_with(broker.settings().client_id(""), assigned)
+        .await;
+    assert_eq!(client.client_id(), "auto");
+    let get = spawn_get(&client, "k");
+    let request = peer.answer(&Reply::Nil, None).await;
+    assert_eq!(
+        request.publish.response_topic(),
+        Some(topic::response("auto").as_str())
+    );
+    ended(get).await.unwrap();
+    drop(peer);
+    let (_peer, connect) = again(&broker, session_present()).await;
+    assert_eq!(connect.client_id, "auto");
+}

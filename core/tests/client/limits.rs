@@ -1,0 +1,176 @@
+//! What the broker and the settings allow: how many requests, how many bytes, how long a queue.
+use crate::support::{Broker, version, within};
+use crate::{connack, ended, spawn_get, spawn_set};
+use statestore::mqtt::ReasonCode;
+use statestore::protocol::Reply;
+use statestore::{DelOptions, ErrorKind, GetOptions, Outcome, SetOptions};
+
+#[tokio::test]
+async fn no_more_are_sent_than_the_broker_allows_and_the_rest_keeps_its_order() {
+    let broker = Broker::start().await;
+    let allowed = connack(|it| it.limits.receive_maximum = 2);
+    let (client, mut peer) = broker.connect_with(broker.settings(), allowed).await;
+    let keys = ["a", "b", "c", "d", "e"];
+    let many = tokio::spawn({
+        let client = client.clone();
+        async move { client.get_many(&keys).await }
+    });
+    let first = peer.request().await;
+    let second = peer.request().await;
+    assert_eq!((first.key(), second.key()), (&b"a"[..], &b"b"[..]));
+    assert_eq!(
+        (client.counters().in_flight, client.counters().queued),
+        (2, 3)
+    );
+    // A response alone makes no room, an acknowledgement does.
+    peer.respond(&first, &Reply::Nil, None).await;
+    peer.acknowledge(&second, ReasonCode::SUCCESS).await;
+    let third = peer.request().await;
+    assert_eq!(third.key(), b"c");
+    peer.acknowledge(&first, ReasonCode::SUCCESS).await;
+    let fourth = peer.request().await;
+    peer.acknowledge(&third, ReasonCode::SUCCESS).await;
+    let fifth = peer.request().await;
+    assert_eq!((fourth.key(), fifth.key()), (&b"d"[..], &b"e"[..]));
+    for request in [&second, &third, &fourth, &fifth] {
+        peer.respond(request, &Reply::Nil, None).await;
+    }
+    assert_eq!(ended(many).await.unwrap(), [None, None, None, None, None]);
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses() {
+    let broker = Broker::start().await;
+    let settings = broker.settings().max_in_flight(1).max_queued(1);
+    let (client, mut peer) = broker.connect(settings).await;
+    let first = spawn_get(&client, "1");
+    let request = peer.request().await;
+    let second = spawn_get(&client, "2");
+    while client.counters().queued == 0 {
+        tokio::task::yield_now().await;
+    }
+    let error = client.get("3").await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::QueueFull, Outcome::NotDone)
+    );
+    assert!(error.is_retryable());
+    // Whoever does not want to wait is refused even earlier.
+    for error in [
+        client
+            .try_get("4", &GetOptions::default())
+            .await
+            .unwrap_err(),
+        client
+            .try_set("4", "v", &SetOptions::default())
+            .await
+            .unwrap_err(),
+        client
+            .try_del("4", &DelOptions::default())
+            .await
+            .unwrap_err(),
+        client
+            .try_vdel("4", "v", &DelOptions::default())
+            .await
+            .unwrap_err(),
+    ] {
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::QueueFull, Outcome::NotDone)
+        );
+    }
+    peer.acknowledge(&request, ReasonCode::SUCCESS).await;
+    peer.respond(&request, &Reply::Nil, None).await;
+    ended(first).await.unwrap();
+    assert_eq!(peer.answer(&Reply::Nil, None).await.key(), b"2");
+    ended(second).await.unwrap();
+}
+
+#[tokio::test]
+async fn buffered_bytes_are_limited_but_a_single_large_request_passes() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker
+        .connect(broker.settings().max_buffered_bytes(10_000))
+        .await;
+    let set = |size: usize| {
+        let client = client.clone();
+        tokio::spawn(async move { client.set("k", vec![0; size]).await })
+    };
+    let first = set(50_000);
+    let request = peer.request().await;
+    let second = set(10);
+    while client.counters().queued == 0 {
+        tokio::task::yield_now().await;
+    }
+    peer.acknowledge(&request, ReasonCode::SUCCESS).await;
+    peer.respond(&request, &Reply::Ok, Some(&version(1))).await;
+    ended(first).await.unwrap();
+    peer.answer(&Reply::Ok, Some(&version(2))).await;
+    ended(second).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_must_not_wait_is_sent_at_once_or_not_at_all() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings().max_in_flight(1)).await;
+    let (options, version) = (SetOptions::default(), version(1));
+    let set = client.try_set("k", "v", &options);
+    let answer = peer.answer(&Reply::Ok, Some(&version));
+    let (set, _) = within(async { tokio::join!(set, answer) }).await;
+    assert!(set.unwrap().is_applied());
+    // The queue is empty, but the only place is taken.
+    let first = spawn_get(&client, "1");
+    let request = peer.request().await;
+    let no_wait = GetOptions::default();
+    let error = client.try_get("2", &no_wait).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::QueueFull);
+    peer.acknowledge(&request, ReasonCode::SUCCESS).await;
+    peer.respond(&request, &Reply::Nil, None).await;
+    ended(first).await.unwrap();
+    // Without a connection nothing can be sent at once.
+    let mut state = client.state();
+    drop(peer);
+    within(state.wait_for(|state| !state.is_connected()))
+        .await
+        .unwrap();
+    let error = client.try_get("3", &no_wait).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::QueueFull, Outcome::NotDone)
+    );
+}
+
+#[tokio::test]
+async fn values_over_the_own_limit_are_not_sent() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings().max_value_bytes(3)).await;
+    for error in [
+        client.set("k", "long").await.unwrap_err(),
+        client.vdel("k", "long").await.unwrap_err(),
+    ] {
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::TooLarge, Outcome::NotDone)
+        );
+    }
+    let set = spawn_set(&client, "fits");
+    let request = peer.answer(&Reply::Ok, Some(&version(1))).await;
+    assert_eq!(request.key(), b"fits");
+    ended(set).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_too_large_for_the_broker_fails_at_once() {
+    let broker = Broker::start().await;
+    let small = connack(|it| it.limits.max_packet_bytes = 1_000);
+    let (client, mut peer) = broker.connect_with(broker.settings(), small).await;
+    let error = client.set("k", vec![0; 1_000]).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::TooLarge, Outcome::NotDone)
+    );
+    assert!(!error.is_retryable());
+    let get = spawn_get(&client, "k");
+    assert_eq!(peer.answer(&Reply::Nil, None).await.key(), b"k");
+    ended(get).await.unwrap();
+}

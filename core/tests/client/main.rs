@@ -1,0 +1,59 @@
+//! The client against a broker that the tests play by hand: see `support`.
+#![allow(clippy::unwrap_used)]
+
+mod closing;
+mod connecting;
+mod deadlines;
+mod hostile;
+mod limits;
+mod messages;
+mod observe;
+mod reconnecting;
+mod session;
+#[path = "../support/mod.rs"]
+mod support;
+mod time;
+mod verbs;
+
+use statestore::mqtt::{ConnAck, Connect, ReasonCode};
+use statestore::{Client, Error, SetOutcome};
+use support::{Broker, Peer, within};
+
+fn connack(change: impl FnOnce(&mut ConnAck)) -> ConnAck {
+    let mut connack = ConnAck::new(ReasonCode::SUCCESS);
+    change(&mut connack);
+    connack
+}
+
+/// Runs a call as a task, so that it goes on while the test plays the broker.
+fn spawn_get(
+    client: &Client,
+    key: &'static str,
+) -> tokio::task::JoinHandle<Result<Option<statestore::Entry>, Error>> {
+    let client = client.clone();
+    tokio::spawn(async move { client.get(key).await })
+}
+
+fn spawn_set(
+    client: &Client,
+    key: &'static str,
+) -> tokio::task::JoinHandle<Result<SetOutcome, Error>> {
+    let client = client.clone();
+    tokio::spawn(async move { client.set(key, "v").await })
+}
+
+async fn ended<T>(task: tokio::task::JoinHandle<T>) -> T {
+    within(task).await.unwrap()
+}
+
+/// The broker's end of the next connection, its CONNECT answered.
+async fn again(broker: &Broker, answer: ConnAck) -> (Peer, Connect) {
+    let mut peer = broker.accept().await;
+    let connect = peer.connect().await;
+    let resumed = answer.session_present;
+    peer.send_connack(answer).await;
+    if !resumed {
+        peer.subscribe().await;
+    }
+    (peer, connect)
+}

@@ -1,0 +1,171 @@
+//! Connections that end: which the client makes again, and what it says to the broker.
+use crate::support::{Broker, session_present, within};
+use crate::{again, ended, spawn_get};
+use bytes::BytesMut;
+use statestore::mqtt::{ConnAck, Packet, PacketId, PubAck, ReasonCode};
+use statestore::protocol::Reply;
+use statestore::{ConnectionState, ErrorKind, Outcome};
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_session_taken_over_by_another_client_is_left_to_it() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut state = client.state();
+    let get = spawn_get(&client, "k");
+    peer.request().await;
+    peer.disconnect(ReasonCode::SESSION_TAKEN_OVER).await;
+    let closed = within(state.wait_for(ConnectionState::is_closed))
+        .await
+        .unwrap()
+        .clone();
+    let ConnectionState::Closed(reason) = closed else {
+        unreachable!()
+    };
+    assert_eq!(reason.mqtt_reason(), Some(ReasonCode::SESSION_TAKEN_OVER));
+    let error = ended(get).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::Closed, Outcome::Unknown)
+    );
+    assert!(error.to_string().contains("session taken over"), "{error}");
+    assert_eq!(client.get("k").await.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[tokio::test]
+async fn a_session_that_a_late_connect_of_the_client_s_own_took_over_is_taken_back() {
+    let broker = Broker::start().await;
+    let (client, peer) = broker.connect(broker.settings()).await;
+    drop(peer);
+    // The connection ends without an answer to its CONNECT.
+    broker.accept().await.connect().await;
+    let (mut peer, _) = again(&broker, ConnAck::new(ReasonCode::SUCCESS)).await;
+    peer.disconnect(ReasonCode::SESSION_TAKEN_OVER).await;
+    let (mut peer, _) = again(&broker, ConnAck::new(ReasonCode::SUCCESS)).await;
+    let get = spawn_get(&client, "k");
+    peer.answer(&Reply::Nil, None).await;
+    ended(get).await.unwrap();
+    peer.disconnect(ReasonCode::SESSION_TAKEN_OVER).await;
+    let mut state = client.state();
+    within(state.wait_for(ConnectionState::is_closed))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn any_other_disconnect_is_followed_by_a_reconnect() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    peer.disconnect(ReasonCode::SERVER_SHUTTING_DOWN).await;
+    let (mut peer, _) = again(&broker, session_present()).await;
+    let get = spawn_get(&client, "k");
+    peer.answer(&Reply::Nil, None).await;
+    ended(get).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_disconnect_says_why_and_whether_trying_again_helps() {
+    for (reason, kind, retryable) in [
+        (ReasonCode::SERVER_BUSY, ErrorKind::Unreachable, true),
+        (ReasonCode::KEEP_ALIVE_TIMEOUT, ErrorKind::Unreachable, true),
+        (ReasonCode::SERVER_MOVED, ErrorKind::Unreachable, false),
+        (
+            ReasonCode::NOT_AUTHORIZED,
+            ErrorKind::NotAuthenticated,
+            false,
+        ),
+    ] {
+        let broker = Broker::start().await;
+        let (client, mut peer) = broker.connect(broker.settings()).await;
+        peer.disconnect(reason).await;
+        let mut state = client.state();
+        let is_lost = |state: &ConnectionState| matches!(state, ConnectionState::Reconnecting(_));
+        let lost = within(state.wait_for(is_lost)).await.unwrap().clone();
+        let ConnectionState::Reconnecting(error) = lost else {
+            unreachable!()
+        };
+        assert_eq!((error.kind(), error.mqtt_reason()), (kind, Some(reason)));
+        assert_eq!(error.is_retryable(), retryable, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_may_not_try_for_ever_gives_up_for_good() {
+    let broker = Broker::start().await;
+    let settings = broker.settings().reconnect_limit(Duration::from_millis(50));
+    let (client, mut peer) = broker.connect(settings).await;
+    // What the limit counts from is the last connection that was good, not the first failure of all.
+    for _ in 0..2 {
+        drop(peer);
+        peer = again(&broker, session_present()).await.0;
+        let get = spawn_get(&client, "k");
+        peer.answer(&Reply::Nil, None).await;
+        ended(get).await.unwrap();
+    }
+    let get = spawn_get(&client, "k");
+    peer.request().await;
+    drop((broker, peer));
+    let mut state = client.state();
+    let closed = within(state.wait_for(ConnectionState::is_closed)).await;
+    let ConnectionState::Closed(reason) = closed.unwrap().clone() else {
+        unreachable!()
+    };
+    assert_eq!(reason.kind(), ErrorKind::Unreachable, "{reason}");
+    let error = ended(get).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::Closed, Outcome::Unknown)
+    );
+    assert_eq!(client.get("k").await.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[tokio::test]
+async fn a_broker_that_breaks_the_protocol_is_told_so_and_left() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut unknown_id = BytesMut::new();
+    PubAck::success(PacketId::new(9).unwrap())
+        .encode(u32::MAX, &mut unknown_id)
+        .unwrap();
+    let mut qos_2 = BytesMut::from(&b"\x34\x06\0\x01t\0\x01\0"[..]);
+    for (number, (bytes, reason)) in [
+        (&unknown_id[..], ReasonCode::PROTOCOL_ERROR),
+        (&qos_2.split()[..], ReasonCode::PROTOCOL_ERROR),
+        (b"\x20\x03\0\0\0", ReasonCode::PROTOCOL_ERROR),
+        (b"\xC0\0", ReasonCode::PROTOCOL_ERROR),
+        (b"\xF0\0", ReasonCode::PROTOCOL_ERROR),
+        (b"\x90\x04\0\x01\0\0", ReasonCode::PROTOCOL_ERROR),
+        (b"\x00\0", ReasonCode::MALFORMED_PACKET),
+        (b"\x30\xFF\xFF\xFF\xFF", ReasonCode::MALFORMED_PACKET),
+        (
+            b"\x30\x06\0\0\x03\x23\0\x11",
+            ReasonCode::TOPIC_ALIAS_INVALID,
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        peer.send_bytes(bytes).await;
+        match peer.packet_but_puback().await {
+            Packet::Disconnect(disconnect) => assert_eq!(disconnect.reason, reason, "{bytes:02X?}"),
+            other => panic!("a DISCONNECT was expected: {other:?}"),
+        }
+        (peer, _) = again(&broker, session_present()).await;
+        assert_eq!(client.counters().protocol_errors, number as u64 + 1);
+    }
+}
+
+#[tokio::test]
+async fn an_oversized_packet_is_refused() {
+    let broker = Broker::start().await;
+    let (_client, mut peer) = broker
+        .connect(broker.settings().max_packet_bytes(2_000))
+        .await;
+    peer.send_bytes(b"\x30\xFF\x7F").await;
+    match peer.packet().await {
+        Packet::Disconnect(disconnect) => {
+            assert_eq!(disconnect.reason, ReasonCode::PACKET_TOO_LARGE);
+        }
+        other => panic!("a DISCONNECT was expected: {other:?}"),
+    }
+}
