@@ -5,7 +5,7 @@ use statestore::protocol::{
     Clock, Command, Condition, Event, Hlc, HlcError, Notification, Reply, ServiceError, SetOptions,
     glob::Glob,
     hlc::{MAX_SKEW_MS, next_version},
-    property::{RequestPairs, RequestProperties, ResponseProperties, response_pairs},
+    property::{RequestPairs, RequestProperties, ResponseProperties, client_pairs, response_pairs},
     topic,
 };
 use std::num::NonZeroU64;
@@ -316,10 +316,9 @@ proptest! {
         let pairs = RequestPairs {
             timestamp: &timestamp_text,
             fencing_token: token_text.as_deref(),
-            client_id: "client",
             persist,
         };
-        let read = RequestProperties::parse(pairs.iter());
+        let read = RequestProperties::parse(client_pairs("client").into_iter().chain(pairs.iter()));
         prop_assert_eq!(read.timestamp, Some(Ok(timestamp)));
         prop_assert_eq!(read.fencing_token, token.map(Ok));
         prop_assert_eq!(read.persist, persist);

@@ -38,22 +38,25 @@ pub const SUPPORTED_VERSIONS: &str = "__supProtMajVer";
 /// Content type of every payload.
 pub const CONTENT_TYPE: &str = "application/octet-stream";
 
-/// What a client sends with a request, as texts.
+/// The user properties that are the same in all requests of a client: `__srcId`, `__protVer`, `$partition`.
+pub fn client_pairs(client_id: &str) -> [(&str, &str); 3] {
+    [
+        (SOURCE_ID, client_id),
+        (PROTOCOL_VERSION, PROTOCOL_VERSION_VALUE),
+        (PARTITION, client_id),
+    ]
+}
+
+/// How many [`RequestPairs`] there are at most.
+pub const MOST_REQUEST_PAIRS: usize = 3;
+
+/// What a client sends with one request, as texts.
 ///
 /// ```
 /// use statestore::protocol::property::RequestPairs;
 ///
-/// let pairs = RequestPairs { timestamp: "1:0:me", fencing_token: None, client_id: "me", persist: true };
-/// assert_eq!(
-///     pairs.iter().collect::<Vec<_>>(),
-///     [
-///         ("__ts", "1:0:me"),
-///         ("__srcId", "me"),
-///         ("__protVer", "1.0"),
-///         ("$partition", "me"),
-///         ("aio-persistence", "true"),
-///     ],
-/// );
+/// let pairs = RequestPairs { timestamp: "1:0:me", fencing_token: None, persist: true };
+/// assert_eq!(pairs.iter().collect::<Vec<_>>(), [("__ts", "1:0:me"), ("aio-persistence", "true")]);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestPairs<'a> {
@@ -61,27 +64,22 @@ pub struct RequestPairs<'a> {
     pub timestamp: &'a str,
     /// `__ft`, the text form of an [`Hlc`].
     pub fencing_token: Option<&'a str>,
-    /// `__srcId` and `$partition`.
-    pub client_id: &'a str,
     /// `aio-persistence: true`.
     pub persist: bool,
 }
 
 impl<'a> RequestPairs<'a> {
-    /// The user properties in the order in which they are sent: `__ts`, `__ft`, `__srcId`, `__protVer`, `$partition`,
-    /// `aio-persistence`. `__ft` and `aio-persistence` are left out when they are not wanted.
+    /// The user properties that follow the [`client_pairs`], in the order in which they are sent: `__ts`, `__ft`,
+    /// `aio-persistence`. The last two are left out when they are not wanted.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let persist = self.persist.then_some(PERSIST_VALUE);
-        [
+        let all: [_; MOST_REQUEST_PAIRS] = [
             (TIMESTAMP, Some(self.timestamp)),
             (FENCING_TOKEN, self.fencing_token),
-            (SOURCE_ID, Some(self.client_id)),
-            (PROTOCOL_VERSION, Some(PROTOCOL_VERSION_VALUE)),
-            (PARTITION, Some(self.client_id)),
             (PERSIST, persist),
-        ]
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)))
+        ];
+        all.into_iter()
+            .filter_map(|(name, value)| Some((name, value?)))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::client::{Counters, Retry};
 use crate::error::{ErrorKind, Outcome};
 use crate::mqtt::session::{Event, Session, SessionConfig, SessionError, seconds_left};
 use crate::mqtt::{EncodedProperties, Publish, PublishHeader};
+use crate::protocol::property::{MOST_REQUEST_PAIRS, RequestPairs};
 use crate::protocol::{CommandRef, property, topic};
 use bytes::BytesMut;
 use std::sync::Arc;
@@ -193,18 +194,16 @@ impl Exchange {
             let reason = "its turn to be sent came too late";
             return Err(Failure::new(ErrorKind::TimedOut, outcome, reason));
         }
-        let mut users = [("", ""); 3];
-        let mut count = 0;
-        let mut add = |name, value| {
-            users[count] = (name, value);
-            count += 1;
+        let pairs = RequestPairs {
+            timestamp,
+            fencing_token: request.fencing_token,
+            persist: request.persist,
         };
-        add(property::TIMESTAMP, timestamp);
-        if let Some(token) = request.fencing_token {
-            add(property::FENCING_TOKEN, token);
-        }
-        if request.persist {
-            add(property::PERSIST, property::PERSIST_VALUE);
+        let mut users = [("", ""); MOST_REQUEST_PAIRS];
+        let mut count = 0;
+        for (place, pair) in users.iter_mut().zip(pairs.iter()) {
+            *place = pair;
+            count += 1;
         }
         let correlation = self.ledger.correlation(id);
         let header = PublishHeader {
@@ -397,11 +396,7 @@ impl Exchange {
         let common = EncodedProperties::new(&PublishHeader {
             content_type: Some(property::CONTENT_TYPE),
             response_topic: Some(&response_topic),
-            user_properties: &[
-                (property::SOURCE_ID, client_id),
-                (property::PROTOCOL_VERSION, property::PROTOCOL_VERSION_VALUE),
-                (property::PARTITION, client_id),
-            ],
+            user_properties: &property::client_pairs(client_id),
             ..PublishHeader::default()
         });
         // The only failure is a client id that the settings refuse.

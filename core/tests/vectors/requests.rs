@@ -3,7 +3,7 @@ use bytes::BytesMut;
 use serde::Deserialize;
 use statestore::protocol::{
     Command, Condition, Hlc, HlcError, SetOptions,
-    property::{RequestPairs, RequestProperties},
+    property::{RequestPairs, RequestProperties, client_pairs},
 };
 use std::num::NonZeroU64;
 
@@ -181,10 +181,10 @@ fn a_client_sends_request_properties_in_their_order() {
         let pairs = RequestPairs {
             timestamp: case.timestamp.text(),
             fencing_token: case.fencing_token.as_ref().map(Raw::text),
-            client_id: case.client_id.text(),
             persist: case.persist,
         };
-        let sent: Vec<(&str, &str)> = pairs.iter().collect();
+        let common = client_pairs(case.client_id.text());
+        let sent: Vec<(&str, &str)> = common.into_iter().chain(pairs.iter()).collect();
         assert_eq!(
             sent,
             case.encode.iter().collect::<Vec<_>>(),
