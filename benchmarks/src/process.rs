@@ -2,11 +2,14 @@
 
 use std::{
     io::{BufRead, BufReader},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
+
+/// How long `redis-server` may take until it serves.
+const REDIS_START: Duration = Duration::from_secs(10);
 
 /// A running `statestored` or `redis-server`.
 #[derive(Debug)]
@@ -55,8 +58,16 @@ impl Server {
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server is installed (apt-get install redis-server)");
-        let server = Self { child, port };
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        let mut server = Self { child, port };
+        let deadline = Instant::now() + REDIS_START;
+        while let Err(error) = TcpStream::connect(("127.0.0.1", port)) {
+            if let Some(status) = server.child.try_wait().expect("its own child") {
+                panic!("redis-server ended instead of serving port {port}: {status}");
+            }
+            assert!(
+                Instant::now() < deadline,
+                "redis-server does not serve port {port} after {REDIS_START:?}: {error}"
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
         server
