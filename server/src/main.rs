@@ -1,5 +1,7 @@
 //! `statestored`: the state store on one machine.
 #![forbid(unsafe_code)]
+mod open_files;
+
 use clap::Parser;
 use statestored::Server;
 use statestored::config::Arguments;
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let config = arguments.into_config()?;
+    open_files::raise_limit(config.limits.max_connections);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

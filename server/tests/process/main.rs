@@ -3,6 +3,7 @@
 mod command_line;
 mod hostile;
 mod kill;
+mod open_files;
 mod peer;
 mod serving;
 mod stopping;
