@@ -1,13 +1,14 @@
 //! A connection, whatever it runs over.
 use super::error::TransportError;
 use crate::platform::Duplex;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// A byte stream to the broker. What was written must be flushed: TLS may hold it back.
+/// A byte stream to the broker. What was written must be flushed: TLS may hold it back. It is not written to with `writev`,
+/// which could send SIGPIPE to the program.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
@@ -66,25 +67,6 @@ impl AsyncWrite for Stream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         on_each!(self, inner => Pin::new(inner).poll_write(context, bytes))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        on_each!(self, inner => Pin::new(inner).poll_write_vectored(context, slices))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Tcp(inner) => inner.is_write_vectored(),
-            #[cfg(unix)]
-            Self::Unix(inner) => inner.is_write_vectored(),
-            #[cfg(feature = "tls")]
-            Self::Tls(tls) => tls.bytes.is_write_vectored(),
-            Self::Other(inner) => inner.is_write_vectored(),
-        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

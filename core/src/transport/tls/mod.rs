@@ -1,6 +1,7 @@
 //! TLS 1.2 and 1.3, by rustls.
 mod failure;
 mod identity;
+mod socket;
 mod trust;
 
 use super::error::TransportError;
@@ -11,6 +12,7 @@ use rustls::ClientConfig;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
+use socket::Socket;
 use std::io;
 use std::sync::Arc;
 use tokio::net::TcpStream;
@@ -61,7 +63,11 @@ impl Tls {
 
     /// Makes the handshake over `transport`.
     pub(crate) async fn handshake(self, transport: TcpStream) -> Result<TlsStream, TransportError> {
-        match self.connector.connect(self.server_name, transport).await {
+        match self
+            .connector
+            .connect(self.server_name, Socket(transport))
+            .await
+        {
             Ok(bytes) => Ok(TlsStream {
                 bytes,
                 context: self.context,
@@ -79,7 +85,7 @@ fn internal(error: impl std::fmt::Display) -> TransportError {
 /// A TLS connection to the broker.
 #[derive(Debug)]
 pub(crate) struct TlsStream {
-    pub(crate) bytes: client::TlsStream<TcpStream>,
+    pub(crate) bytes: client::TlsStream<Socket>,
     context: Context,
 }
 
