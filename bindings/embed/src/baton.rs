@@ -6,9 +6,9 @@
 use crate::executor::{Executor, Leave};
 use crate::runtime;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::unconstrained;
@@ -238,12 +238,13 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Drives the runtime until the future is ready, or until `until`, or until the runtime is to end.
-    pub(crate) fn drive<F: Future>(
+    /// Drives the runtime until `poll` says that it is ready, which this gives then, or until `until`, or until the runtime is
+    /// to end.
+    pub(crate) fn drive(
         &self,
-        mut future: Pin<&mut F>,
+        poll: &mut dyn FnMut(&mut Context<'_>) -> Poll<()>,
         until: Option<Instant>,
-    ) -> Poll<F::Output> {
+    ) -> Poll<()> {
         let Some(runtime) = &self.runtime else {
             return Poll::Pending;
         };
@@ -252,8 +253,8 @@ impl Turn<'_> {
             let mut leave = pin!(self.baton.executor.run());
             let mut time = pin!(until.map(|until| tokio::time::sleep_until(until.into())));
             poll_fn(|context| {
-                if let Poll::Ready(output) = future.as_mut().poll(context) {
-                    return Poll::Ready(Poll::Ready(output));
+                if poll(context).is_ready() {
+                    return Poll::Ready(Poll::Ready(()));
                 }
                 let time = time.as_mut().as_pin_mut();
                 let is_over = leave.as_mut().poll(context).is_ready()

@@ -1,7 +1,7 @@
 //! Waiting on a thread of the foreign side.
 use crate::home::Home;
 use statestore::{Error, ErrorKind, Outcome};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -93,16 +93,11 @@ impl Parked {
         })
     }
 
-    /// Polls the future, and sleeps until it is woken for that again or until `until`.
-    fn sleep<F: Future>(
-        self: &Arc<Self>,
-        mut future: Pin<&mut F>,
-        until: Option<Instant>,
-    ) -> Poll<F::Output> {
+    /// Polls, and sleeps until it is woken for that again or until `until`.
+    fn sleep(self: &Arc<Self>, poll: &mut Poller<'_>, until: Option<Instant>) -> Poll<()> {
         loop {
-            let polled = self.poll(future.as_mut());
-            if polled.is_ready() {
-                return polled;
+            if self.poll(poll).is_ready() {
+                return Poll::Ready(());
             }
             while !self.is_woken.load(Ordering::Acquire) {
                 let Some(until) = until else {
@@ -118,20 +113,34 @@ impl Parked {
         }
     }
 
-    fn poll<F: Future>(self: &Arc<Self>, future: Pin<&mut F>) -> Poll<F::Output> {
+    fn poll(self: &Arc<Self>, poll: &mut Poller<'_>) -> Poll<()> {
         self.is_woken.store(false, Ordering::Release);
         let waker = Waker::from(Arc::clone(self));
-        future.poll(&mut Context::from_waker(&waker))
+        poll(&mut Context::from_waker(&waker))
     }
 }
+
+/// A future whose output goes elsewhere, so that the code that waits is there once for all of them.
+type Poller<'a> = dyn FnMut(&mut Context<'_>) -> Poll<()> + 'a;
 
 /// Polls the future on this thread until it is ready, and drives the runtime meanwhile if nobody else has to.
 pub(crate) fn wait<F: Future>(
     home: &Home,
     future: F,
-    mut wait: Wait<'_>,
+    wait: Wait<'_>,
 ) -> Result<F::Output, Stopped> {
     let mut future = pin!(future);
+    let mut output = None;
+    wait_until(home, wait, &mut |context| {
+        let polled = future.as_mut().poll(context);
+        polled.map(|ready| output = Some(ready))
+    })?;
+    // It is there now; without it, nothing has come.
+    output.ok_or(Stopped::TimedOut)
+}
+
+/// Waits until `poll` is ready.
+fn wait_until(home: &Home, mut wait: Wait<'_>, poll: &mut Poller<'_>) -> Result<(), Stopped> {
     let parked = Parked::new();
     let mut interrupt_at = wait
         .interrupt
@@ -140,11 +149,11 @@ pub(crate) fn wait<F: Future>(
     loop {
         let until = interrupt_at.into_iter().chain(wait.deadline).min();
         let polled = match home.baton.take() {
-            Some(turn) => turn.drive(future.as_mut(), until),
-            None => beside(home, &parked, future.as_mut(), until),
+            Some(turn) => turn.drive(poll, until),
+            None => beside(home, &parked, poll, until),
         };
-        if let Poll::Ready(output) = polled {
-            return Ok(output);
+        if polled.is_ready() {
+            return Ok(());
         }
         if until.is_none() {
             continue;
@@ -165,19 +174,18 @@ pub(crate) fn wait<F: Future>(
 }
 
 /// Waits while somebody else drives the runtime; takes its place if that is its own thread and nobody else waits.
-fn beside<F: Future>(
+fn beside(
     home: &Home,
     parked: &Arc<Parked>,
-    mut future: Pin<&mut F>,
+    poll: &mut Poller<'_>,
     until: Option<Instant>,
-) -> Poll<F::Output> {
-    let polled = parked.poll(future.as_mut());
-    if polled.is_ready() {
-        return polled;
+) -> Poll<()> {
+    if parked.poll(poll).is_ready() {
+        return Poll::Ready(());
     }
     if let Some(turn) = home.baton.ask(until) {
-        return turn.drive(future, until);
+        return turn.drive(poll, until);
     }
     let _beside = home.baton.wait_beside();
-    parked.sleep(future, until)
+    parked.sleep(poll, until)
 }
