@@ -28,8 +28,8 @@
 // Threads. Every function may be called on any thread, at the same time, with the same handles, unless it says
 // otherwise. The library has one thread for all connections, and one for the callbacks of each client that has
 // callbacks. They begin with the first client and end with the last one. A thread that is the only one to wait in a
-// blocking call serves the connections meanwhile. No signals are touched, and no call is a point of cancellation for
-// pthread_cancel().
+// blocking call serves the connections meanwhile, for which its stack should have 128 KiB. No signals are touched, and
+// no call is a point of cancellation for pthread_cancel().
 //
 // Blocking. A function that blocks says so, and has a twin with the suffix _async. That gives a callback its result
 // instead: exactly once if the function gave SST_OK, whatever happens; sst_operation_cancel() ends it early. Operations
