@@ -82,7 +82,7 @@ impl ConnAck {
             match property {
                 Property::SessionExpiry(seconds) => connack.session_expiry_s = Some(seconds),
                 Property::ReceiveMaximum(maximum) => connack.limits.receive_maximum = maximum,
-                Property::MaximumPacketSize(size) => connack.limits.max_packet_bytes = size,
+                Property::MaximumPacketSize(size) => connack.limits.set_max_packet_bytes(size),
                 Property::TopicAliasMaximum(maximum) => {
                     connack.limits.topic_alias_maximum = maximum;
                 }

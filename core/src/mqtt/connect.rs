@@ -141,7 +141,7 @@ impl Connect {
             match property {
                 Property::SessionExpiry(seconds) => self.session_expiry_s = seconds,
                 Property::ReceiveMaximum(maximum) => self.limits.receive_maximum = maximum,
-                Property::MaximumPacketSize(size) => self.limits.max_packet_bytes = size,
+                Property::MaximumPacketSize(size) => self.limits.set_max_packet_bytes(size),
                 Property::TopicAliasMaximum(maximum) => self.limits.topic_alias_maximum = maximum,
                 Property::RequestResponseInformation(yes) => {
                     self.request_response_information = yes;

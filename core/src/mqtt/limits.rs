@@ -6,7 +6,8 @@ use super::property::{self, PropertyWriter};
 pub struct Limits {
     /// Receive Maximum: most PUBLISHes with QoS 1 that may be unacknowledged at a time; at least 1.
     pub receive_maximum: u16,
-    /// Maximum Packet Size in bytes, the whole packet; at least 1. [`Limits::MAX_PACKET_BYTES`] if none is stated.
+    /// Maximum Packet Size in bytes, the whole packet; at least 1. [`Limits::MAX_PACKET_BYTES`] if none is stated, or a larger
+    /// one.
     pub max_packet_bytes: u32,
     /// Topic Alias Maximum: the highest alias that may be used; 0 allows none.
     pub topic_alias_maximum: u16,
@@ -15,6 +16,11 @@ pub struct Limits {
 impl Limits {
     /// The largest packet that MQTT can express: five bytes of fixed header and a remaining length of 268,435,455.
     pub const MAX_PACKET_BYTES: u32 = 268_435_460;
+
+    /// Takes a Maximum Packet Size over. One that no packet can exceed is none.
+    pub(crate) fn set_max_packet_bytes(&mut self, size: u32) {
+        self.max_packet_bytes = size.min(Self::MAX_PACKET_BYTES);
+    }
 
     /// Writes those that differ from what silence means.
     pub(crate) fn write(self, properties: &mut PropertyWriter) {

@@ -1,5 +1,5 @@
 //! Packets of any size: what fits, what does not, and packets that come in pieces.
-use crate::{MAX, bytes, encoded, full_header, id};
+use crate::{MAX, bytes, decode_one, encoded, full_header, id};
 use bytes::BytesMut;
 use statestore::mqtt::{
     DecodeError, EncodeError, Packet, PubAck, PublishHeader, Subscribe, Subscription, decode,
@@ -113,4 +113,30 @@ fn packets_come_out_whatever_the_reads_were() {
         packets[..],
         [Packet::Publish(_), Packet::PingReq, Packet::PubAck(_)]
     ));
+}
+
+#[test]
+fn a_maximum_packet_size_that_no_packet_can_exceed_is_none() {
+    for (stated, read) in [
+        (MAX - 1, MAX - 1),
+        (MAX, MAX),
+        (MAX + 1, MAX),
+        (u32::MAX, MAX),
+    ] {
+        let size = stated.to_be_bytes();
+        let connack = bytes(&[&[0x20, 8, 0, 0, 5, 0x27], &size]);
+        let Ok(Packet::ConnAck(connack)) = decode_one(connack) else {
+            panic!("a good CONNACK");
+        };
+        assert_eq!(connack.limits.max_packet_bytes, read);
+        let connect = bytes(&[
+            b"\x10\x12\x00\x04MQTT\x05\x02\x00\x00\x05\x27",
+            &size,
+            &[0, 0],
+        ]);
+        let Ok(Packet::Connect(connect)) = decode_one(connect) else {
+            panic!("a good CONNECT");
+        };
+        assert_eq!(connect.limits.max_packet_bytes, read);
+    }
 }
