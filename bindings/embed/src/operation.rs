@@ -74,6 +74,7 @@ struct End<T, M, C: FnOnce(Result<T, Error>) -> M> {
 impl<T, M, C: FnOnce(Result<T, Error>) -> M> End<T, M, C> {
     fn complete(&mut self, result: Result<T, Error>) {
         if let Some((mailbox, complete, permit)) = self.rest.take() {
+            self.reason.told();
             // A consumer that closed its mailbox wants no results.
             let _ = mailbox.post_with(complete(result), Some(permit));
         }

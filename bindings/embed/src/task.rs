@@ -3,6 +3,7 @@ use crate::home::Home;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -20,6 +21,8 @@ pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A future that the executor polls.
 pub(crate) struct Task {
     state: Mutex<State>,
+    /// Its result is on its way, or was taken already, while the executor may not have put it away yet.
+    is_told: AtomicBool,
     home: Arc<Home>,
     place: usize,
 }
@@ -57,6 +60,7 @@ impl Task {
                 work: Some(work(Reason(this.clone()))),
                 cause: None,
             }),
+            is_told: AtomicBool::new(false),
             home,
             place,
         })
@@ -130,7 +134,7 @@ impl Task {
 
     /// Whether its future is gone.
     pub(crate) fn has_ended(&self) -> bool {
-        self.state().stage == Stage::Ended
+        self.is_told.load(Ordering::Acquire) || self.state().stage == Stage::Ended
     }
 
     fn drop_work(&self, work: Work) {
@@ -185,6 +189,13 @@ impl fmt::Debug for Task {
 pub(crate) struct Reason(std::sync::Weak<Task>);
 
 impl Reason {
+    /// The task has ended, for whoever asks: its result is posted next.
+    pub(crate) fn told(&self) {
+        if let Some(task) = self.0.upgrade() {
+            task.is_told.store(true, Ordering::Release);
+        }
+    }
+
     /// A task that nobody holds any more can never go on, as when its client is closed.
     pub(crate) fn cause(&self) -> Cause {
         let task = self.0.upgrade();

@@ -159,3 +159,19 @@ fn sixty_four_threads_share_one_client() {
     assert_eq!(done.load(Ordering::Relaxed), 64 * 20);
     close(&client);
 }
+
+#[test]
+fn an_operation_whose_result_was_taken_has_ended() {
+    let server = start();
+    let client = connect(&server);
+    let inbox = Inbox::new();
+    for _ in 0..500 {
+        let get = client.get("key".into(), GetOptions::default());
+        let operation = client
+            .submit("getting", get, &inbox.mailbox, |result| result)
+            .unwrap();
+        assert_eq!(inbox.next().unwrap(), None);
+        assert!(operation.has_ended().unwrap());
+    }
+    close(&client);
+}
