@@ -1,4 +1,5 @@
 //! The operations of a client that are under way.
+use crate::client::closed;
 use crate::home::Home;
 use crate::task::{Cause, Task};
 use slab::Slab;
@@ -32,10 +33,16 @@ pub(crate) struct Permit(Arc<Home>);
 
 impl Permit {
     /// # Errors
-    /// [`ErrorKind::QueueFull`]: too many are out.
+    /// [`ErrorKind::QueueFull`]: too many are out. [`ErrorKind::Closed`]: nobody may be there any more to take a result.
     pub(crate) fn take(home: &Arc<Home>, action: &str) -> Result<Self, Error> {
         let permit = Self(Arc::clone(home));
-        if home.registry.permits.fetch_add(1, Ordering::AcqRel) < MOST {
+        let out = home.registry.permits.fetch_add(1, Ordering::SeqCst);
+        // In this order: the thread of the callbacks, which ends when the client is closed and no permit is out, either sees
+        // this one, or was told to end before, and then this sees that.
+        if home.is_closed() {
+            return Err(closed());
+        }
+        if out < MOST {
             return Ok(permit);
         }
         Err(Error::new(
@@ -50,7 +57,7 @@ impl Permit {
 impl Registry {
     /// Whether every result was taken.
     pub(crate) fn is_idle(&self) -> bool {
-        self.permits.load(Ordering::Acquire) == 0
+        self.permits.load(Ordering::SeqCst) == 0
     }
 
     /// Who is told when every result was taken.
@@ -60,7 +67,7 @@ impl Registry {
     }
 
     fn give_back(&self) {
-        if self.permits.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.permits.fetch_sub(1, Ordering::SeqCst) == 1 {
             let idle = lock(&self.on_idle).clone();
             if let Some(idle) = idle {
                 idle.idle();
