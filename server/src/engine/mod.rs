@@ -10,8 +10,8 @@
 //! 2. **Redelivery**: a SET, DEL or VDEL that was answered before is answered again.
 //! 3. **Timestamps**: `malformed timestamp` for a `__ts` or `__ft` that is not an HLC, on any command that carries
 //!    one (vendor clients send `__ts` with every command); `missing timestamp` on a SET only.
-//! 4. **Skew**: `__ts` more than a minute ahead on a SET only, since no other command uses it; `__ft` more than a
-//!    minute ahead on any command.
+//! 4. **Skew**: `__ts` more than a minute ahead of the wall clock on a SET only, since no other command uses it; `__ft`
+//!    on any command, if it is more than a minute ahead of both the wall clock and the [highest version](#versions).
 //! 5. **Fence** (SET, DEL, VDEL on a key that has a token): `a fencing token is required`, then `lower version`.
 //! 6. **Condition**: NX, NEX, or the value of VDEL: `:-1`. A deletion of an absent key: `:0`.
 //! 7. **Quota**: a SET that would make one key too many. A SET that replaces never meets it.
@@ -31,6 +31,11 @@
 //! One clock for all keys would give that too, but then a single client whose clock is a minute ahead would push
 //! the versions of every key a minute ahead. With the floor this spreads only to keys that are made after a key of
 //! that client was deleted, and by no more than the same minute.
+//!
+//! A fencing token is the version of an entry, or made of one, and so it is ahead of a wall clock that was set back by as
+//! much as the versions are. Therefore its skew is judged against the highest version of all, too, which the entries
+//! and the floor tell again after a restart. As that never goes back, a token that protects an entry is never refused
+//! for its skew later.
 //!
 //! [`Command::decode`]: statestore::protocol::Command::decode
 //! [`Batch::clock`]: crate::storage::Batch::clock
@@ -243,7 +248,12 @@ impl Engine {
         now: Now,
         effects: &mut Effects,
     ) -> Response {
-        match rules::check(command, &request.properties, now.wall_ms) {
+        match rules::check(
+            command,
+            &request.properties,
+            now.wall_ms,
+            self.store.highest(),
+        ) {
             Err(error) => error.into(),
             Ok(Step::Entry(key, operation)) => self.operate(key, &operation, now, effects),
             Ok(Step::Watch(key)) => match self.watches.watch(request.client, key) {

@@ -139,15 +139,17 @@ pub enum Change<'a> {
 }
 
 /// Checks all that does not depend on an entry: that `__ts` and `__ft` are well formed on whatever command carries
-/// them, that a SET has a `__ts` at most a minute ahead of `wall_ms`, and that no `__ft` is further ahead than that.
+/// them, that a SET has a `__ts` at most a minute ahead of `wall_ms`, and that no `__ft` is more than a minute ahead
+/// of both `wall_ms` and `highest`, the highest version that the store ever gave.
 pub fn check<'a>(
     command: &'a Command,
     properties: &'a RequestProperties,
     wall_ms: u64,
+    highest: Version,
 ) -> Result<Step<'a>, ServiceError> {
     let timestamp = well_formed(properties.timestamp.as_ref())?;
     let token = well_formed(properties.fencing_token.as_ref())?;
-    let too_far = |hlc: &Hlc| hlc.wall_ms().saturating_sub(wall_ms) > MAX_SKEW_MS;
+    let is_ahead_of = |wall_ms, hlc: &Hlc| hlc.wall_ms().saturating_sub(wall_ms) > MAX_SKEW_MS;
     let step = match command {
         Command::Set {
             key,
@@ -155,7 +157,7 @@ pub fn check<'a>(
             options,
         } => {
             let timestamp = timestamp.ok_or(ServiceError::MissingTimestamp)?;
-            if too_far(timestamp) {
+            if is_ahead_of(wall_ms, timestamp) {
                 return Err(ServiceError::TimestampSkew);
             }
             let operation = Operation::Set {
@@ -177,7 +179,7 @@ pub fn check<'a>(
         },
         _ => return Err(ServiceError::UnknownCommand),
     };
-    if token.is_some_and(too_far) {
+    if token.is_some_and(|token| is_ahead_of(wall_ms.max(highest.0), token)) {
         return Err(ServiceError::FencingTokenSkew);
     }
     Ok(step)

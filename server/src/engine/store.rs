@@ -14,6 +14,8 @@ pub(super) struct Store {
     /// The highest version that a deletion was given. It outlives the deleted entries, so that whoever sets a key
     /// anew gets a version greater than all that the key ever had.
     floor: Version,
+    /// The highest version that any change was given.
+    highest: Version,
     max_keys: u64,
 }
 
@@ -29,6 +31,7 @@ impl Store {
             table: Table::new(config.hash_key),
             deadlines: Deadlines::default(),
             floor: (0, 0),
+            highest: (0, 0),
             max_keys: config.max_keys,
         }
     }
@@ -43,6 +46,11 @@ impl Store {
 
     pub(super) fn raise_floor(&mut self, version: Version) {
         self.floor = self.floor.max(version);
+        self.highest = self.highest.max(version);
+    }
+
+    pub(super) fn highest(&self) -> Version {
+        self.highest
     }
 
     pub(super) fn next_deadline_ms(&self) -> Option<u64> {
@@ -156,6 +164,7 @@ impl Store {
 
     fn put(&mut self, hash: u64, former: Option<u64>, fields: &Fields<'_>) {
         self.table.put(hash, fields);
+        self.highest = self.highest.max(fields.version);
         if former != fields.deadline_ms {
             self.forget_deadline(hash, former);
             if let Some(deadline) = fields.deadline_ms {

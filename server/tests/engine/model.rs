@@ -166,7 +166,9 @@ impl Model {
         if timestamp.wall_ms() > now.wall_ms + 60_000 {
             return "-ERR the request timestamp is too far in the future; ensure that the client and broker system clocks are synchronized".into();
         }
-        if let Some(error) = skewed(token.as_ref(), now).or(self.fence(key, token.as_ref())) {
+        if let Some(error) =
+            skewed(token.as_ref(), now, self.highest()).or(self.fence(key, token.as_ref()))
+        {
             return error;
         }
         let mut previous = self.highest_deletion;
@@ -191,7 +193,7 @@ impl Model {
     }
 
     fn del(&mut self, key: &str, value: Option<&str>, token: Option<&Hlc>, now: Now) -> String {
-        if let Some(error) = skewed(token, now) {
+        if let Some(error) = skewed(token, now, self.highest()) {
             return error;
         }
         let Some(item) = self.items.get(key) else {
@@ -217,6 +219,11 @@ impl Model {
         }
     }
 
+    fn highest(&self) -> Version {
+        let versions = self.items.values().map(|item| item.version);
+        versions.fold(self.highest_deletion, Version::max)
+    }
+
     fn restart(&mut self, now: Now) {
         self.watchers.clear();
         for item in self.items.values_mut() {
@@ -227,8 +234,9 @@ impl Model {
     }
 }
 
-fn skewed(token: Option<&Hlc>, now: Now) -> Option<String> {
-    let skewed = token.is_some_and(|token| token.wall_ms() > now.wall_ms + 60_000);
+fn skewed(token: Option<&Hlc>, now: Now, (highest_ms, _): Version) -> Option<String> {
+    let reference_ms = now.wall_ms.max(highest_ms);
+    let skewed = token.is_some_and(|token| token.wall_ms() > reference_ms + 60_000);
     skewed.then(|| "-ERR the request fencing token timestamp is too far in the future; ensure that the client and broker system clocks are synchronized".into())
 }
 

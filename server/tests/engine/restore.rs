@@ -1,5 +1,5 @@
 //! What survives a restart.
-use crate::simulation::{Simulation, WALL, config, hlc};
+use crate::simulation::{Simulation, WALL, config, hlc, version};
 use statestored::engine::{EngineConfig, Now};
 
 #[test]
@@ -76,6 +76,55 @@ fn a_key_deleted_before_the_restart_comes_back_with_a_higher_version() {
     });
     sim.now.wall_ms -= 10;
     assert_eq!(sim.run("SET k v"), format!("+OK @{WALL}+4"));
+}
+
+/// An hour, by which the wall clock is ahead for a time.
+const HOUR_MS: u64 = 3_600_000;
+
+#[test]
+fn tokens_stay_usable_when_the_clock_was_ahead_for_a_time() {
+    let mut sim = Simulation::new();
+    sim.now.wall_ms += HOUR_MS;
+    sim.run("SET lease a PX 1000");
+    sim.pass(1000);
+    sim.expire();
+    sim.now.wall_ms -= HOUR_MS;
+    for is_restarted in [false, true] {
+        if is_restarted {
+            sim.restart(config());
+        }
+        let acquired = sim.run("SET lease b NX");
+        let counter = 1 + u64::from(is_restarted) * 3;
+        assert_eq!(
+            acquired,
+            format!("+OK @{}+{counter}", WALL + HOUR_MS + 1000)
+        );
+        let token = version(WALL + HOUR_MS + 1000, counter);
+        let fenced = sim.draft().token(token.clone()).run("SET protected value");
+        assert!(fenced.starts_with("+OK"), "{fenced}");
+        let renewed = sim.draft().token(token.clone()).run("SET lease b");
+        assert!(renewed.starts_with("+OK"), "{renewed}");
+        let released = sim.draft().token(token).run("DEL lease");
+        assert!(released.starts_with(":1"), "{released}");
+    }
+}
+
+#[test]
+fn a_token_is_not_further_ahead_than_a_minute_of_clock_and_versions() {
+    const SKEWED: &str = "-ERR the request fencing token timestamp is too far in the future; ensure that the client and broker system clocks are synchronized";
+    let mut sim = Simulation::new();
+    sim.now.wall_ms += HOUR_MS;
+    sim.run("SET k v");
+    sim.now.wall_ms -= HOUR_MS;
+    for is_restarted in [false, true] {
+        if is_restarted {
+            sim.restart(config());
+        }
+        let minute = hlc(WALL + HOUR_MS + 60_000, 9, "c");
+        assert!(sim.draft().token(minute).run("SET l v").starts_with("+OK"));
+        let more = hlc(WALL + HOUR_MS + 60_001, 0, "c");
+        assert_eq!(sim.draft().token(more).run("SET l v"), SKEWED);
+    }
 }
 
 #[test]
