@@ -96,10 +96,10 @@ impl Elect {
         let printed = tokio::select! {
             biased;
             printed = stdout.print(&line) => printed,
-            () = leadership.guard().lost() => Ok(()),
+            _ = leadership.guard().lost() => Ok(()),
         };
         let lost = tokio::select! {
-            () = leadership.guard().lost() => true,
+            _ = leadership.guard().lost() => true,
             _ = signals.recv(), if printed.is_ok() => false,
         };
         if lost {

@@ -127,7 +127,7 @@ impl Lock {
             tokio::select! {
                 biased;
                 exit = child.wait() => return exit,
-                () = guard.lost() => break,
+                _ = guard.lost() => break,
                 signal = signals.recv() => child.pass_on(signal),
             }
         }

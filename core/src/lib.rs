@@ -23,6 +23,7 @@
 mod client;
 pub mod error;
 pub mod lock;
+mod lost_reason;
 pub mod mqtt;
 pub mod platform;
 pub mod protocol;
@@ -40,6 +41,7 @@ pub use lock::{
     Acquisition, Election, Guard, Holder, HolderObserver, Holding, Leader, LeaderObserver,
     Leadership, Lease, LeaseOptions, LockOptions, Release, Renewal, UpdateOptions, UpdateOutcome,
 };
+pub use lost_reason::LostReason;
 pub use protocol::{Condition, Hlc};
 pub use settings::Settings;
 

@@ -31,7 +31,7 @@ fn parts(state: &ConnectionState) -> (sst_state, Option<&Error>) {
         ConnectionState::Connecting => (sst_state::SST_CONNECTING, None),
         ConnectionState::Connected => (sst_state::SST_CONNECTED, None),
         ConnectionState::Reconnecting(error) => (sst_state::SST_RECONNECTING, Some(error)),
-        ConnectionState::Closed(error) => (sst_state::SST_ENDED, Some(error)),
+        ConnectionState::Closed { error, .. } => (sst_state::SST_ENDED, Some(error)),
         _ => (sst_state::SST_STATE_UNKNOWN, None),
     }
 }

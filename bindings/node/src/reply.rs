@@ -157,7 +157,7 @@ pub(crate) fn state_parts(state: ConnectionState) -> (&'static str, Option<Failu
     match state {
         ConnectionState::Connected => ("connected", None),
         ConnectionState::Reconnecting(reason) => ("reconnecting", Some(reason.into())),
-        ConnectionState::Closed(reason) => ("closed", Some(reason.into())),
+        ConnectionState::Closed { error, .. } => ("closed", Some(error.into())),
         _ => ("connecting", None),
     }
 }

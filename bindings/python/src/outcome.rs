@@ -144,7 +144,7 @@ pub(crate) fn state(py: Python<'_>, state: &ConnectionState) -> Result {
     let (kind, reason) = match state {
         ConnectionState::Connected => ("connected", None),
         ConnectionState::Reconnecting(reason) => ("reconnecting", Some(reason)),
-        ConnectionState::Closed(reason) => ("closed", Some(reason)),
+        ConnectionState::Closed { error, .. } => ("closed", Some(error)),
         _ => ("connecting", None),
     };
     let reason = reason

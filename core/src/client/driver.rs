@@ -5,6 +5,7 @@ use super::connection::Connection;
 use super::lost::Lost;
 use super::shared::{Shared, after};
 use super::ticker::Ticker;
+use crate::LostReason;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::transport;
 use std::sync::Arc;
@@ -28,29 +29,40 @@ pub(super) async fn run(shared: Arc<Shared>, first: oneshot::Sender<Result<(), E
 /// Ends the client when the driver ends, even if that is because its runtime shuts down.
 struct End<'a> {
     shared: &'a Shared,
-    reason: Option<Error>,
+    reason: Option<(LostReason, Error)>,
 }
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
-        let reason = self
+        let (lost_reason, error) = self
             .reason
             .take()
             .unwrap_or_else(|| closed("its runtime was shut down"));
-        self.shared.close(reason.reason());
-        self.shared.watches.close();
+        self.shared.close(lost_reason, error.reason());
+        self.shared.watches.close(lost_reason, &error);
         self.shared
             .state
-            .send_replace(ConnectionState::Closed(reason));
+            .send_replace(ConnectionState::Closed { lost_reason, error });
     }
 }
 
-fn closed(reason: &str) -> Error {
-    Error::new(ErrorKind::Closed, Outcome::NotDone, "the client", reason)
+fn closed(reason: &str) -> (LostReason, Error) {
+    let error = Error::new(ErrorKind::Closed, Outcome::NotDone, "the client", reason);
+    (LostReason::Closed, error)
+}
+
+/// Another connection has the session now. To connect again would take it back, and so on for ever.
+fn taken_over(address: &str, told: Error) -> (LostReason, Error) {
+    let action = format!("the connection to {address}");
+    let reason = "another connection with the same client id took the session over";
+    let error = Error::new(ErrorKind::Closed, Outcome::NotDone, action, reason)
+        .with_mqtt_reason(told.mqtt_reason())
+        .with_source(told);
+    (LostReason::TakenOver, error)
 }
 
 /// Connects, again and again; why that is over.
-async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> Error {
+async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (LostReason, Error) {
     let mut first = Some(first);
     let mut backoff = Backoff::new(
         shared.settings.reconnect_delay_min,
@@ -80,7 +92,7 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> Er
         }
         tracing::warn!(reason = %error, "the connection to the broker is lost");
         if for_good {
-            return error;
+            return taken_over(&shared.settings.address(), error);
         }
         if held.is_some_and(|since| since.elapsed() >= GOOD) {
             backoff.reset();
@@ -94,7 +106,7 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> Er
             None => Duration::MAX,
         };
         if left.is_zero() {
-            return error;
+            return (LostReason::GaveUp, error);
         }
         shared
             .state

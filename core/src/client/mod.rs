@@ -32,13 +32,13 @@ pub use set::{SetOptions, SetOutcome};
 pub use state::ConnectionState;
 pub use vdel::VdelOutcome;
 
-use crate::Settings;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::mqtt::session::SessionConfig;
 use crate::mqtt::{Connect, Limits, Subscription};
 use crate::protocol::topic;
 use crate::request::{Exchange, Ledger};
 use crate::settings::check_client_id;
+use crate::{LostReason, Settings};
 use bytes::Bytes;
 use shared::Shared;
 use std::sync::{Arc, Weak};
@@ -89,7 +89,8 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.close("the client was closed");
+        self.shared
+            .close(LostReason::Closed, "the client was closed");
     }
 }
 
@@ -98,7 +99,7 @@ struct Closing<'a>(&'a Shared);
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        self.0.close("the client was closed");
+        self.0.close(LostReason::Closed, "the client was closed");
     }
 }
 

@@ -1,5 +1,6 @@
 //! What an observer has seen of its key and not yet told.
 use super::watches::Watching;
+use crate::LostReason;
 use crate::error::Error;
 use crate::protocol::Hlc;
 use bytes::Bytes;
@@ -50,8 +51,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// The next observation; `None` when there will be none any more, because the client was closed or the store does
-    /// not allow the watch any more.
+    /// The next observation; `None` when there will be none any more: [`lost_reason`](Self::lost_reason) says why.
     pub async fn next(&mut self) -> Option<Observation> {
         poll_fn(|context| self.queue.poll_next(context)).await
     }
@@ -61,10 +61,16 @@ impl Observer {
         self.watching.key()
     }
 
-    /// Why there will be no further observation, once [`next`](Self::next) returned `None`; `None` if the client was
-    /// closed.
+    /// Why there will be no further observation, as soon as that is so:
+    /// [`Closed`](LostReason::Closed), [`TakenOver`](LostReason::TakenOver), [`GaveUp`](LostReason::GaveUp), or
+    /// [`Refused`](LostReason::Refused) when the store does not allow the watch any more.
+    pub fn lost_reason(&self) -> Option<LostReason> {
+        self.queue.inner().end.as_ref().map(|end| end.lost_reason)
+    }
+
+    /// What ended it, in detail; `None` while it goes on, and if the client was closed.
     pub fn error(&self) -> Option<Error> {
-        self.queue.inner().error.clone()
+        self.queue.inner().end.as_ref()?.error.clone()
     }
 }
 
@@ -74,8 +80,6 @@ pub(super) struct Queue {
     inner: Mutex<Inner>,
 }
 
-// Each flag is independent of the others.
-#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug)]
 struct Inner {
     capacity: usize,
@@ -87,8 +91,15 @@ struct Inner {
     /// No state was added yet, or the only one was dropped for a marker.
     untold: bool,
     waker: Option<Waker>,
-    ended: bool,
-    error: Option<Error>,
+    end: Option<End>,
+}
+
+/// Why there will be no further observation.
+#[derive(Debug, Clone)]
+pub(super) struct End {
+    pub(super) lost_reason: LostReason,
+    /// None if the client was closed.
+    pub(super) error: Option<Error>,
 }
 
 impl Queue {
@@ -106,8 +117,7 @@ impl Queue {
                 lagged: 0,
                 untold: true,
                 waker: None,
-                ended: false,
-                error: None,
+                end: None,
             }),
         }
     }
@@ -152,13 +162,10 @@ impl Queue {
     }
 
     /// There will be no further observation.
-    pub(super) fn end(&self, error: Option<Error>) {
+    pub(super) fn end(&self, end: End) {
         let waker = {
             let mut inner = self.inner();
-            if !inner.ended {
-                inner.ended = true;
-                inner.error = error;
-            }
+            inner.end.get_or_insert(end);
             inner.waker.take()
         };
         waker.into_iter().for_each(Waker::wake);
@@ -176,7 +183,7 @@ impl Queue {
         if let Some(observation) = inner.items.pop_front() {
             return Poll::Ready(Some(observation));
         }
-        if inner.ended {
+        if inner.end.is_some() {
             return Poll::Ready(None);
         }
         inner.waker = Some(context.waker().clone());
@@ -245,7 +252,10 @@ mod tests {
     fn what_was_seen_before_the_end_is_told_before_the_end() {
         let queue = Queue::new(Overflow::Latest);
         queue.push(deleted(1));
-        queue.end(None);
+        queue.end(End {
+            lost_reason: LostReason::Closed,
+            error: None,
+        });
         assert_eq!(told(&queue), [deleted(1)]);
         assert!(
             queue

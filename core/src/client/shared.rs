@@ -1,6 +1,7 @@
 //! What a client's handles, its requests and its tasks share.
 use super::watches::Watches;
 use super::{ConnectionState, Counters};
+use crate::LostReason;
 use crate::Settings;
 use crate::lock::{Roster, Turns};
 use crate::platform::Platform;
@@ -8,7 +9,7 @@ use crate::protocol::{Clock, Hlc, HlcError};
 use crate::request::Exchange;
 use smol_str::SmolStr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -28,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) leases: Roster,
     pub(super) watches: Watches,
     pub(super) state: watch::Sender<ConnectionState>,
+    /// Why the client ends, from the moment at which it begins to.
+    lost_reason: OnceLock<LostReason>,
 }
 
 /// The state machine, and how to wake the task that drives it.
@@ -80,6 +83,7 @@ impl Shared {
             leases: Roster::default(),
             watches: Watches::default(),
             state: watch::Sender::new(ConnectionState::Connecting),
+            lost_reason: OnceLock::new(),
         }
     }
 
@@ -158,8 +162,14 @@ impl Shared {
         counters
     }
 
-    /// Ends the client: every request fails for this reason, the driver says goodbye and stops.
-    pub(super) fn close(&self, reason: &str) {
+    /// Why the client ends, if it does.
+    pub(crate) fn lost_reason(&self) -> Option<LostReason> {
+        self.lost_reason.get().copied()
+    }
+
+    /// Ends the client: every request fails for this reason, the driver says goodbye and stops. The first reason counts.
+    pub(super) fn close(&self, lost_reason: LostReason, reason: &str) {
+        self.lost_reason.get_or_init(|| lost_reason);
         let mut wakers = Vec::new();
         {
             let mut core = self.core();

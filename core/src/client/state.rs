@@ -1,5 +1,5 @@
 //! How the connection is.
-use crate::Error;
+use crate::{Error, LostReason};
 
 /// The state of a client's connection. [`Client::state`](crate::Client::state) follows it.
 #[derive(Debug, Clone)]
@@ -11,8 +11,13 @@ pub enum ConnectionState {
     Connected,
     /// The connection was lost for this reason and is being made again. Requests wait.
     Reconnecting(Error),
-    /// It is over for this reason; every request fails.
-    Closed(Error),
+    /// It is over; every request fails.
+    Closed {
+        /// [`Closed`](LostReason::Closed), [`TakenOver`](LostReason::TakenOver) or [`GaveUp`](LostReason::GaveUp).
+        lost_reason: LostReason,
+        /// What happened, in detail.
+        error: Error,
+    },
 }
 
 impl ConnectionState {
@@ -22,6 +27,6 @@ impl ConnectionState {
     }
     /// Whether it is over.
     pub fn is_closed(&self) -> bool {
-        matches!(self, Self::Closed(_))
+        matches!(self, Self::Closed { .. })
     }
 }

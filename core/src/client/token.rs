@@ -34,7 +34,7 @@ impl Token {
                 // The token may have changed after it was read for this connection and before the connection was there.
                 _ = state.changed() => match *state.borrow_and_update() {
                     ConnectionState::Connected => {}
-                    ConnectionState::Closed(_) => return,
+                    ConnectionState::Closed { .. } => return,
                     _ => continue,
                 },
             }

@@ -55,7 +55,7 @@ impl Client {
         lock::lock(self, &name, options).await
     }
 
-    /// Takes the lock, runs `work` and gives the lock back.
+    /// Takes the lock, runs `work` and gives the lock back, which happens only after `work` has ended.
     ///
     /// `work` ends at its next `await` when the lock is lost, since its future is dropped.
     ///
@@ -68,33 +68,39 @@ impl Client {
     ///     .with_lock("pump/owner", &options, async |guard| {
     ///         guard.set("pump/state", "running").await
     ///     })
-    ///     .await??;
+    ///     .await?;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// As [`lock_with`](Self::lock_with); [`ErrorKind::LockLost`] with an unknown outcome if the lock was lost while `work`
-    /// ran. That the lock could not be given back is no error: its lease ends by itself.
-    pub async fn with_lock<T>(
+    /// As [`lock_with`](Self::lock_with), if the lock could not be taken. The error of `work`, if it failed; nothing replaces
+    /// it. [`ErrorKind::LockLost`] with an unknown outcome if `work` succeeded, or was still running, and the lock was lost
+    /// before it was given back. That the lock could not be given back is no error: its lease ends by itself.
+    pub async fn with_lock<T, E: From<Error>>(
         &self,
         name: impl AsRef<[u8]>,
         options: &LockOptions,
-        work: impl AsyncFnOnce(&Guard) -> T,
-    ) -> Result<T, Error> {
+        work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
+    ) -> Result<T, E> {
         let guard = self.lock_with(name, options).await?;
         let done = tokio::select! {
             biased;
-            () = guard.lost() => None,
-            done = work(&guard) => Some(done),
+            // First, so that the end of the work counts if both are there at once.
+            done = work(&guard) => done,
+            _ = guard.lost() => {
+                return Err(guard.lost_error("working under the lock", Outcome::Unknown).into());
+            }
         };
-        let Some(done) = done else {
-            return Err(guard.lost_error("working under the lock", Outcome::Unknown));
-        };
-        if let Err(error) = guard.release().await {
-            tracing::warn!(kind = ?error.kind(), "a lock could not be given back; it ends when its time is over");
+        match done {
+            Ok(done) => guard.finish().await.map(|()| done).map_err(E::from),
+            Err(failed) => {
+                if let Err(error) = guard.finish().await {
+                    tracing::warn!(kind = ?error.kind(), "the work under a lock failed, and its lock was lost");
+                }
+                Err(failed)
+            }
         }
-        Ok(done)
     }
 
     /// The election of this name, which is a key of the store. Nothing is sent.

@@ -5,7 +5,7 @@ use super::lease::{self, Holding};
 use super::lock;
 use super::options::LockOptions;
 use crate::error::{Error, ErrorKind};
-use crate::{Client, Observation, Observer, SetOutcome};
+use crate::{Client, LostReason, Observation, Observer, SetOutcome};
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// What follows the name of an election in the key of its leader's record.
@@ -149,7 +149,7 @@ pub struct LeaderObserver {
 
 impl LeaderObserver {
     /// Who leads: at first who does now, then each time when somebody else does, or nobody, or when the leader proclaims
-    /// another value. `None` when the client was closed or the store does not allow to observe the keys any more.
+    /// another value. `None` when it is over: [`lost_reason`](Self::lost_reason) says why.
     ///
     /// A new leader is often told twice, before and after it proclaims its value.
     ///
@@ -185,6 +185,16 @@ impl LeaderObserver {
                 }
             }
         }
+    }
+
+    /// Why there will be no further leader, as [`Observer::lost_reason`].
+    pub fn lost_reason(&self) -> Option<LostReason> {
+        self.lock.lost_reason().or(self.record.lost_reason())
+    }
+
+    /// What ended it, in detail, as [`Observer::error`].
+    pub fn error(&self) -> Option<Error> {
+        self.lock.error().or(self.record.error())
     }
 
     fn is_leader(&self, holder: &Bytes) -> bool {

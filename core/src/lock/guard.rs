@@ -5,7 +5,7 @@ use super::keeper::Command;
 use super::turns::Turn;
 use super::validity::Validity;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::{Client, Hlc};
+use crate::{Client, Hlc, LostReason};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,13 +100,19 @@ impl Guard {
         self.left("holding the lease").map(drop)
     }
 
-    /// Ready as soon as the lease is not certainly held any more. The future keeps nothing alive and can be awaited in
-    /// any task; it is also ready once the guard was released or dropped.
-    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+    /// Ready as soon as the lease is not certainly held any more, with the reason. The future keeps nothing alive and can
+    /// be awaited in any task; it is also ready once the guard was released or dropped.
+    pub fn lost(&self) -> impl Future<Output = LostReason> + Send + 'static + use<> {
         self.validity.over()
     }
 
-    /// Why the last renewal failed or the lease was lost, if that is so and there is a better reason than its time.
+    /// Why the lease is not certainly held any more; `None` while the guard is valid.
+    pub fn lost_reason(&self) -> Option<LostReason> {
+        self.validity.lost_reason()
+    }
+
+    /// Why the last renewal failed or the lease was lost, in detail, if that is so and there is more to say than that its
+    /// time was over.
     pub fn reason(&self) -> Option<Error> {
         self.validity.reason()
     }
@@ -140,6 +146,34 @@ impl Guard {
         }
         // A lease that was lost is given back in the background.
         Ok(Release::NotHeld)
+    }
+
+    /// Gives the lease back at the end of work that succeeded. An answer that the lease could not be given back is no
+    /// error: the log is told, and it ends by itself.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LockLost`] with an unknown outcome if the lease was lost before, so that the work, or a part of it, was
+    /// done without its protection.
+    pub async fn finish(self) -> Result<(), Error> {
+        const VERB: &str = "working under the lock";
+        if !self.is_valid() {
+            return Err(self.lost_error(VERB, Outcome::Unknown));
+        }
+        let (name, until) = (self.name.clone(), self.valid_until());
+        match self.release().await {
+            // What is found gone before it can have ended by itself was taken away.
+            Ok(Release::NotHeld) if Instant::now() < until => {
+                let reason = "the lease is lost: it was found gone when it was to be given back";
+                let action = action(VERB, &name);
+                let error = Error::new(ErrorKind::LockLost, Outcome::Unknown, action, reason);
+                return Err(error);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(kind = ?error.kind(), "a lock could not be given back; it ends when its time is over");
+            }
+        }
+        Ok(())
     }
 
     /// Stops renewing and leaves the lease to its time, or to somebody who knows the holder's name and renews it.

@@ -8,14 +8,17 @@ use super::options::LeaseOptions;
 use super::roster::Entry;
 use super::validity::Validity;
 use super::{action, is_passing, not_a_lock};
+use crate::LostReason;
 use crate::client::backoff::Backoff;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::{Client, Condition, DelOptions, Hlc, SetOptions, SetOutcome, VdelOutcome};
+use crate::{
+    Client, Condition, ConnectionState, DelOptions, Hlc, SetOptions, SetOutcome, VdelOutcome,
+};
 use bytes::Bytes;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// The bounds of the delay between attempts to give a lease back.
@@ -99,7 +102,7 @@ enum Renewed {
     /// Nobody knows, or certainly not; it can be tried again.
     Failed(Error),
     /// Somebody else has the lease, or the store will never renew it.
-    Never(Error),
+    Never(LostReason, Error),
 }
 
 impl Keeper {
@@ -164,32 +167,39 @@ impl Keeper {
         let mut backoff = Backoff::new(retry / RETRY_PARTS.0, retry / RETRY_PARTS.1);
         let mut due = interval.map(|interval| taken + interval);
         let mut closing = pin!(self.entry.closing());
+        let mut over = pin!(over(self.client.state()));
         loop {
             let mut answer = None;
             tokio::select! {
                 biased;
                 () = sleep_until(validity.until()) => {
-                    validity.end(None);
+                    validity.end(LostReason::Expired, None);
                     tracing::warn!("a lease is lost: it could not be renewed in time");
                     return self.give_back_in_background().await;
                 }
                 command = commands.recv() => match command {
                     Some(Command::Renew(reply)) => answer = Some(reply),
                     Some(Command::Release(reply)) => {
-                        validity.end(Some(self.error(ErrorKind::LockLost, "it was released")));
+                        let released = self.error(ErrorKind::LockLost, "it was released");
+                        validity.end(LostReason::Released, Some(released));
                         let released = self.give_back().await;
                         // Nobody is there to be told if the caller gave up.
                         let _ = reply.send(released);
                         return self.give_back_after_reconnect().await;
                     }
-                    Some(Command::Leave) => return validity.end(None),
+                    Some(Command::Leave) => return validity.end(LostReason::Released, None),
                     None => {
-                        validity.end(None);
+                        validity.end(LostReason::Released, None);
                         return self.give_back_in_background().await;
                     }
                 },
                 () = &mut closing => {
-                    validity.end(Some(self.error(ErrorKind::Closed, "the client was closed")));
+                    let closed = self.error(ErrorKind::Closed, "the client was closed");
+                    validity.end(LostReason::Closed, Some(closed));
+                    return self.give_back_in_background().await;
+                }
+                (lost_reason, error) = &mut over => {
+                    validity.end(lost_reason, Some(error));
                     return self.give_back_in_background().await;
                 }
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
@@ -208,9 +218,9 @@ impl Keeper {
                     due = interval.map(|_| Instant::now() + backoff.next(self.random()));
                     Err(error)
                 }
-                Renewed::Never(error) => {
-                    tracing::warn!(kind = ?error.kind(), "a lease is lost");
-                    validity.end(Some(error.clone()));
+                Renewed::Never(lost_reason, error) => {
+                    tracing::warn!(%lost_reason, "a lease is lost");
+                    validity.end(lost_reason, Some(error.clone()));
                     if let Some(reply) = answer {
                         let _ = reply.send(Err(error));
                     }
@@ -236,15 +246,19 @@ impl Keeper {
                     Renewed::Yes(version)
                 } else {
                     let why = "it was over before the answer to its renewal came";
-                    Renewed::Never(self.error(ErrorKind::LockLost, why))
+                    Renewed::Never(LostReason::Expired, self.error(ErrorKind::LockLost, why))
                 }
             }
-            Ok(SetOutcome::NotApplied { .. }) => {
-                Renewed::Never(self.error(ErrorKind::LockLost, "somebody else holds it"))
-            }
+            Ok(SetOutcome::NotApplied { .. }) => Renewed::Never(
+                LostReason::Taken,
+                self.error(ErrorKind::LockLost, "somebody else holds it"),
+            ),
             // Even a refusal may pass: that of a clock that was set wrong, or of a right that was taken away by mistake.
             Err(error) if error.kind() != ErrorKind::Closed => Renewed::Failed(error),
-            Err(error) => Renewed::Never(error),
+            Err(error) => {
+                let lost_reason = self.client.shared().lost_reason();
+                Renewed::Never(lost_reason.unwrap_or(LostReason::Closed), error)
+            }
         }
     }
 
@@ -329,6 +343,7 @@ impl Keeper {
     /// Deletes the key if it still holds our name, again and again until the lease must have ended by itself.
     async fn give_back(&mut self) -> Result<Release, Error> {
         let deadline = Instant::now() + self.options.duration;
+        let mut may_be_given_back = false;
         let mut backoff = Backoff::new(GIVE_BACK_DELAY.0, GIVE_BACK_DELAY.1);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -345,11 +360,14 @@ impl Keeper {
                     self.is_unsettled = false;
                     return Ok(match deleted {
                         VdelOutcome::Deleted { .. } => Release::Released,
+                        // It was there when an attempt was made whose answer was lost, as far as anybody knows.
+                        _ if may_be_given_back => Release::Released,
                         VdelOutcome::Absent | VdelOutcome::Mismatch => Release::NotHeld,
                     });
                 }
                 Err(error) => error,
             };
+            may_be_given_back |= error.outcome() == Outcome::Unknown;
             let delay = backoff.next(self.random());
             if !is_passing(&error) || Instant::now() + delay >= deadline {
                 return Err(error);
@@ -370,5 +388,18 @@ impl Keeper {
             action("holding the lease", &self.name),
             reason,
         )
+    }
+}
+
+/// Ready when the connection is over for good: why.
+async fn over(mut state: watch::Receiver<ConnectionState>) -> (LostReason, Error) {
+    loop {
+        if let ConnectionState::Closed { lost_reason, error } = &*state.borrow_and_update() {
+            return (*lost_reason, error.clone());
+        }
+        if state.changed().await.is_err() {
+            // Whoever keeps the sender says first that the connection is over.
+            return std::future::pending().await;
+        }
     }
 }

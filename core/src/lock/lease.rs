@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::error::Error;
 #[cfg(doc)]
 use crate::error::ErrorKind;
-use crate::{Entry, Hlc, Observation, Observer};
+use crate::{Entry, Hlc, LostReason, Observation, Observer};
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -172,8 +172,8 @@ pub struct HolderObserver {
 }
 
 impl HolderObserver {
-    /// Who holds the lease: at first who does now, then each time when it is somebody else, or nobody. `None` when the
-    /// client was closed or the store does not allow to observe the key any more.
+    /// Who holds the lease: at first who does now, then each time when it is somebody else, or nobody. `None` when it
+    /// is over: [`lost_reason`](Self::lost_reason) says why.
     ///
     /// A holder that has the lease for a very short time may not be seen. Renewals are not told.
     ///
@@ -204,6 +204,16 @@ impl HolderObserver {
                 return Some(Ok(holding));
             }
         }
+    }
+
+    /// Why there will be no further holder, as [`Observer::lost_reason`].
+    pub fn lost_reason(&self) -> Option<LostReason> {
+        self.changes.lost_reason()
+    }
+
+    /// What ended it, in detail, as [`Observer::error`].
+    pub fn error(&self) -> Option<Error> {
+        self.changes.error()
     }
 
     fn is_known(&self, value: &Bytes) -> bool {

@@ -10,7 +10,7 @@
 //! let guard = client.lock("pump/owner").await?;
 //! guard.set("pump/state", "running").await?;
 //! tokio::select! {
-//!     () = guard.lost() => println!("somebody else takes over"),
+//!     reason = guard.lost() => println!("the lock is lost: {reason}"),
 //!     () = pump(&guard) => {}
 //! }
 //! guard.release().await?;

@@ -1,4 +1,5 @@
 //! How long a guard may believe that it holds its lease.
+use crate::LostReason;
 use crate::error::Error;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -15,16 +16,20 @@ pub(super) struct Validity {
 #[derive(Debug, Clone)]
 struct State {
     until: Instant,
-    /// Nobody may rely on it any more.
-    is_over: bool,
-    /// Why it is over, or would be if it ended now.
+    /// Nobody may rely on it any more, for this reason.
+    lost_reason: Option<LostReason>,
+    /// What happened, or would have if it ended now.
     reason: Option<Error>,
 }
 
 impl State {
     fn is_valid(&self) -> bool {
         // The clock is read under the lock of the state, so that an extension comes before or after, never between.
-        !self.is_over && Instant::now() < self.until
+        self.lost_reason.is_none() && Instant::now() < self.until
+    }
+
+    fn lost_reason(&self) -> Option<LostReason> {
+        (!self.is_valid()).then(|| self.lost_reason.unwrap_or(LostReason::Expired))
     }
 }
 
@@ -33,7 +38,7 @@ impl Validity {
         Self {
             state: watch::Sender::new(State {
                 until,
-                is_over: false,
+                lost_reason: None,
                 reason: None,
             }),
         }
@@ -51,7 +56,7 @@ impl Validity {
     pub(super) fn left(&self) -> Option<Duration> {
         let state = self.state.borrow();
         let left = state.until.saturating_duration_since(Instant::now());
-        (!state.is_over && !left.is_zero()).then_some(left)
+        (state.lost_reason.is_none() && !left.is_zero()).then_some(left)
     }
 
     /// The lease was renewed. Whether that came in time.
@@ -62,7 +67,7 @@ impl Validity {
                 state.until = state.until.max(until);
                 state.reason = None;
             } else {
-                state.is_over = true;
+                state.lost_reason.get_or_insert(LostReason::Expired);
             }
             is_valid
         })
@@ -71,16 +76,17 @@ impl Validity {
     /// What is going to be the reason if it ends by its time.
     pub(super) fn in_danger(&self, reason: Error) {
         self.state.send_modify(|state| {
-            if !state.is_over {
+            if state.lost_reason.is_none() {
                 state.reason = Some(reason);
             }
         });
     }
 
-    /// Ends it at once.
-    pub(super) fn end(&self, reason: Option<Error>) {
+    /// Ends it at once, if its time is not over already.
+    pub(super) fn end(&self, lost_reason: LostReason, reason: Option<Error>) {
         self.state.send_modify(|state| {
-            state.is_over = true;
+            let lost_reason = state.lost_reason().unwrap_or(lost_reason);
+            state.lost_reason = Some(lost_reason);
             state.reason = reason.or(state.reason.take());
         });
     }
@@ -89,22 +95,29 @@ impl Validity {
         self.state.borrow().reason.clone()
     }
 
-    /// Ready when it is over.
-    pub(super) fn over(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+    /// Why it is over, if it is.
+    pub(super) fn lost_reason(&self) -> Option<LostReason> {
+        self.state.borrow().lost_reason()
+    }
+
+    /// Ready when it is over: why that is so.
+    pub(super) fn over(&self) -> impl Future<Output = LostReason> + Send + 'static + use<> {
         let mut state = self.state.subscribe();
         async move {
             loop {
                 let until = {
                     let state = state.borrow_and_update();
-                    if !state.is_valid() {
-                        return;
+                    if let Some(lost_reason) = state.lost_reason() {
+                        return lost_reason;
                     }
                     state.until
                 };
                 tokio::select! {
                     () = sleep_until(until) => {}
-                    // Whoever could renew it is gone.
-                    changed = state.changed() => if changed.is_err() { return },
+                    // Its task says why it is over before it goes, unless its runtime is shut down.
+                    changed = state.changed() => if changed.is_err() {
+                        return state.borrow().lost_reason().unwrap_or(LostReason::Closed);
+                    },
                 }
             }
         }

@@ -2,7 +2,9 @@
 use crate::support::{Broker, CLIENT_ID, Peer, session_present, value, version, within};
 use statestore::mqtt::{ConnAck, PublishHeader, ReasonCode};
 use statestore::protocol::{Command, Event, Reply, ServiceError, topic};
-use statestore::{Client, ErrorKind, Observation, ObserveOptions, Observer, Outcome, Overflow};
+use statestore::{
+    Client, ErrorKind, LostReason, Observation, ObserveOptions, Observer, Outcome, Overflow,
+};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
@@ -367,6 +369,38 @@ async fn a_watch_that_is_no_longer_allowed_ends_its_observers() {
     assert_eq!(next(&mut observer).await, Observation::Resync);
     assert_eq!(within(observer.next()).await, None);
     assert_eq!(observer.error().unwrap().kind(), ErrorKind::NotAuthorized);
+    assert_eq!(observer.lost_reason(), Some(LostReason::Refused));
+}
+
+#[tokio::test]
+async fn observers_of_a_session_that_was_taken_over_say_so() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    assert_eq!(observer.lost_reason(), None);
+    peer.disconnect(ReasonCode::SESSION_TAKEN_OVER).await;
+    assert_eq!(within(observer.next()).await, None);
+    assert_eq!(observer.lost_reason(), Some(LostReason::TakenOver));
+    let error = observer.error().unwrap();
+    assert_eq!(
+        (error.kind(), error.mqtt_reason()),
+        (ErrorKind::Closed, Some(ReasonCode::SESSION_TAKEN_OVER))
+    );
+    // Who closes the client afterwards does not change why it ended.
+    within(client.close()).await;
+    assert_eq!(observer.lost_reason(), Some(LostReason::TakenOver));
+}
+
+#[tokio::test]
+async fn observers_of_a_client_that_gave_up_say_so() {
+    let broker = Broker::start().await;
+    let settings = broker.settings().reconnect_limit(Duration::ZERO);
+    let (client, mut peer) = broker.connect(settings).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    drop((broker, peer));
+    assert_eq!(within(observer.next()).await, None);
+    assert_eq!(observer.lost_reason(), Some(LostReason::GaveUp));
+    assert_eq!(observer.error().unwrap().kind(), ErrorKind::Unreachable);
 }
 
 #[tokio::test]
@@ -377,6 +411,7 @@ async fn observers_end_with_the_client() {
     within(client.close()).await;
     assert_eq!(within(observer.next()).await, None);
     assert!(observer.error().is_none());
+    assert_eq!(observer.lost_reason(), Some(LostReason::Closed));
     assert_eq!(
         client.observe("k").await.unwrap_err().kind(),
         ErrorKind::Closed

@@ -4,7 +4,7 @@ use crate::{again, ended, spawn_get};
 use bytes::BytesMut;
 use statestore::mqtt::{ConnAck, Packet, PacketId, PubAck, ReasonCode};
 use statestore::protocol::Reply;
-use statestore::{ConnectionState, ErrorKind, Outcome};
+use statestore::{ConnectionState, ErrorKind, LostReason, Outcome};
 use std::time::Duration;
 
 #[tokio::test]
@@ -19,16 +19,28 @@ async fn a_session_taken_over_by_another_client_is_left_to_it() {
         .await
         .unwrap()
         .clone();
-    let ConnectionState::Closed(reason) = closed else {
+    let ConnectionState::Closed {
+        lost_reason, error, ..
+    } = closed
+    else {
         unreachable!()
     };
-    assert_eq!(reason.mqtt_reason(), Some(ReasonCode::SESSION_TAKEN_OVER));
+    assert_eq!(lost_reason, LostReason::TakenOver);
+    assert_eq!(
+        (error.kind(), error.mqtt_reason()),
+        (ErrorKind::Closed, Some(ReasonCode::SESSION_TAKEN_OVER))
+    );
+    assert!(!error.is_retryable());
+    assert!(!error.to_string().contains("connecting to"), "{error}");
     let error = ended(get).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.outcome()),
         (ErrorKind::Closed, Outcome::Unknown)
     );
-    assert!(error.to_string().contains("session taken over"), "{error}");
+    assert!(
+        error.to_string().contains("took the session over"),
+        "{error}"
+    );
     assert_eq!(client.get("k").await.unwrap_err().kind(), ErrorKind::Closed);
 }
 
@@ -107,10 +119,14 @@ async fn a_client_that_may_not_try_for_ever_gives_up_for_good() {
     drop((broker, peer));
     let mut state = client.state();
     let closed = within(state.wait_for(ConnectionState::is_closed)).await;
-    let ConnectionState::Closed(reason) = closed.unwrap().clone() else {
+    let ConnectionState::Closed {
+        lost_reason, error, ..
+    } = closed.unwrap().clone()
+    else {
         unreachable!()
     };
-    assert_eq!(reason.kind(), ErrorKind::Unreachable, "{reason}");
+    assert_eq!(lost_reason, LostReason::GaveUp);
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     let error = ended(get).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.outcome()),

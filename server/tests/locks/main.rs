@@ -8,4 +8,5 @@ mod model;
 mod renewal;
 mod update;
 mod waiting;
+mod work;
 mod world;

@@ -2,7 +2,9 @@
 use crate::lease::{SECOND, lasting, take, try_take};
 use crate::machine::Machine;
 use crate::world::World;
-use statestore::{Client, ErrorKind, Guard, LeaseOptions, Outcome, Release, Renewal, SetOptions};
+use statestore::{
+    Client, ErrorKind, Guard, LeaseOptions, LostReason, Outcome, Release, Renewal, SetOptions,
+};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -45,7 +47,9 @@ async fn a_lease_is_renewed_each_time_a_third_of_it_is_over() {
     assert!(guard.is_valid());
     assert!(try_take(&two, &lasting(SECOND)).await.is_none());
     let token = guard.token().clone();
+    let lost = guard.lost();
     assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert_eq!(lost.await, LostReason::Released);
     assert!(*take(&two, &lasting(SECOND)).await.token() > token);
 }
 
@@ -98,7 +102,8 @@ async fn a_guard_without_a_connection_ends_before_its_lease() {
     // The renewal at 1 s gives up at 2 s, so that there is time for another one.
     sleep_until(start + SECOND * 21 / 10).await;
     assert!(guard.is_valid() && guard.reason().is_some());
-    guard.lost().await;
+    assert_eq!(guard.lost_reason(), None);
+    assert_eq!(guard.lost().await, LostReason::Expired);
     assert!(try_take(&two, &lasting(SECOND)).await.is_none());
     assert_lost_before_the_store_ends_it(&world, &guard).await;
     assert_eq!(guard.reason().unwrap().kind(), ErrorKind::TimedOut);
@@ -263,7 +268,7 @@ async fn a_guard_is_lost_at_the_next_renewal_if_somebody_took_its_lease_away() {
     let start = Instant::now();
     two.del("lock").await.unwrap();
     let thief = take(&two, &lasting(30 * SECOND)).await;
-    guard.lost().await;
+    assert_eq!(guard.lost().await, LostReason::Taken);
     assert_eq!(start.elapsed().as_secs(), 1);
     assert!(
         guard
@@ -380,8 +385,25 @@ async fn closing_a_client_gives_its_leases_back() {
     one.close().await;
     assert_eq!(world.value("lock"), None);
     assert!(!guard.is_valid());
+    assert_eq!(guard.lost_reason(), Some(LostReason::Closed));
     assert_eq!(guard.reason().unwrap().kind(), ErrorKind::Closed);
     take(&two, &lasting(30 * SECOND)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_ends_as_soon_as_its_connection_is_taken_over() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    let options = LeaseOptions {
+        renewal: Renewal::Manual,
+        ..lasting(30 * SECOND)
+    };
+    let guard = take(&one, &options).await;
+    let start = Instant::now();
+    let _other = Machine::new(&world, "one", 3).connect().await;
+    assert_eq!(guard.lost().await, LostReason::TakenOver);
+    assert!(start.elapsed() < SECOND);
+    assert_eq!(guard.reason().unwrap().kind(), ErrorKind::Closed);
 }
 
 #[tokio::test(start_paused = true)]

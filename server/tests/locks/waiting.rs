@@ -242,8 +242,8 @@ async fn work_under_a_lock_ends_with_it() {
     let result = tokio::spawn(async move {
         let short = options(SECOND);
         work.with_lock("lock", &short, async |guard| {
-            guard.set("protected", "value").await.unwrap();
-            guard.token().clone()
+            guard.set("protected", "value").await?;
+            Ok::<_, Error>(guard.token().clone())
         })
         .await
     });
@@ -261,7 +261,7 @@ async fn work_under_a_lock_ends_with_it() {
     let short = options(SECOND);
     let endless = one.with_lock("lock", &short, async |_| {
         world_of_work.silence("one", true);
-        std::future::pending::<()>().await;
+        std::future::pending::<Result<(), Error>>().await
     });
     let lost: Result<(), Error> = timeout(LONG, endless).await.expect("it is ended");
     let error = lost.unwrap_err();

@@ -7,8 +7,9 @@ mod task;
 
 pub(super) use task::run;
 
-use super::observer::{Observation, Queue};
+use super::observer::{End, Observation, Queue};
 use super::{Counters, Handle, detached};
+use crate::LostReason;
 use crate::error::Error;
 use crate::protocol::{Event, Hlc, Notification};
 use bytes::Bytes;
@@ -215,15 +216,22 @@ impl Watches {
         registry.notifications += 1;
     }
 
-    /// The client is closed: all observers end.
-    pub(super) fn close(&self) {
+    /// The client is over: all observers end.
+    pub(super) fn close(&self, lost_reason: LostReason, error: &Error) {
+        let end = End {
+            lost_reason,
+            error: (lost_reason != LostReason::Closed).then(|| error.clone()),
+        };
         let keys = {
             let mut registry = self.registry();
             registry.closed = true;
             std::mem::take(&mut registry.keys)
         };
         for watch in keys.into_values() {
-            watch.observers.iter().for_each(|queue| queue.end(None));
+            watch
+                .observers
+                .iter()
+                .for_each(|queue| queue.end(end.clone()));
         }
         self.changed.notify_one();
     }

@@ -1,8 +1,10 @@
 //! The task that tells the store what is watched.
 use super::super::call::Call;
 use super::super::detached;
+use super::super::observer::End;
 use super::super::shared::Shared;
 use super::{Step, Waiting};
+use crate::LostReason;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::protocol::{CommandRef, Hlc, Notification, Reply, property};
 use crate::request::{Message, Outgoing};
@@ -107,6 +109,12 @@ impl Shared {
             {
                 again = true;
             }
+            // The client is over, and its observers end for the same reason.
+            (Step::Begin { .. } | Step::Read { .. }, Err(error))
+                if error.kind() == ErrorKind::Closed =>
+            {
+                return false;
+            }
             (Step::Begin { .. }, Err(error)) if error.kind() == ErrorKind::TimedOut => {
                 // The callers end each at its own time. Those that came later have the store asked again.
                 let now = Instant::now();
@@ -122,7 +130,10 @@ impl Shared {
                     let _ = caller.begun.send(Err(error.clone()));
                 }
                 for queue in watch.observers.drain(..) {
-                    queue.end(Some(error.clone()));
+                    queue.end(End {
+                        lost_reason: LostReason::Refused,
+                        error: Some(error.clone()),
+                    });
                 }
             }
         }

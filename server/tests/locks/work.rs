@@ -1,0 +1,115 @@
+//! Work under a lock: which of its ends counts, and that the lock is given back only after it.
+use crate::lease::{SECOND, lasting, try_take};
+use crate::machine::Machine;
+use crate::world::World;
+use statestore::{Client, Error, ErrorKind, LockOptions, LostReason, Outcome};
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+const LONG: Duration = Duration::from_secs(600);
+
+/// What work may say of its failure.
+#[derive(Debug)]
+enum Failure {
+    OfTheWork,
+    OfTheLock(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::OfTheLock(error)
+    }
+}
+
+fn options() -> LockOptions {
+    LockOptions {
+        lease: lasting(SECOND),
+        ..LockOptions::default()
+    }
+}
+
+fn assert_lost(result: Result<(), Failure>) {
+    let Err(Failure::OfTheLock(error)) = result else {
+        panic!("the lock was lost, and nobody said so: {result:?}")
+    };
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::LockLost, Outcome::Unknown)
+    );
+}
+
+async fn one(world: &World) -> Client {
+    Machine::new(world, "one", 1).connect().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_of_the_work_wins_over_a_lost_lock() {
+    let world = World::start();
+    let (one, options) = (one(&world).await, options());
+    for loses in [false, true] {
+        let work = one.with_lock("lock", &options, async |guard| {
+            world.silence("one", loses);
+            if loses {
+                guard.lost().await;
+            }
+            Err::<(), _>(Failure::OfTheWork)
+        });
+        let result = timeout(LONG, work).await.expect("it is ended");
+        assert!(matches!(result, Err(Failure::OfTheWork)), "{result:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_lost_at_the_end_of_the_work_is_an_error() {
+    let world = World::start();
+    let (one, options) = (one(&world).await, options());
+    let work = one.with_lock("lock", &options, async |guard| {
+        world.silence("one", true);
+        assert_eq!(guard.lost().await, LostReason::Expired);
+        Ok::<_, Failure>(())
+    });
+    assert_lost(timeout(LONG, work).await.expect("it is ended"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_found_gone_at_the_end_of_the_work_is_an_error() {
+    let world = World::start();
+    let (one, options) = (one(&world).await, options());
+    let two = Machine::new(&world, "two", 2).connect().await;
+    let result = one
+        .with_lock("lock", &options, async |guard| {
+            two.del("lock").await?;
+            assert!(guard.is_valid(), "nobody told it");
+            Ok::<_, Failure>(())
+        })
+        .await;
+    assert_lost(result);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_cannot_be_given_back_is_no_error_of_the_work() {
+    let world = World::start();
+    let (one, options) = (one(&world).await, options());
+    let work = one.with_lock("lock", &options, async |_| {
+        world.silence("one", true);
+        Ok::<_, Failure>(7)
+    });
+    let result = timeout(LONG, work).await.expect("it is ended");
+    assert_eq!(result.unwrap(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lock_is_given_back_when_the_work_has_ended() {
+    let world = World::start();
+    let (one, options) = (one(&world).await, options());
+    let two = Machine::new(&world, "two", 2).connect().await;
+    let held = one.with_lock("lock", &options, async |guard| {
+        sleep(5 * SECOND).await;
+        let held = try_take(&two, &lasting(SECOND)).await.is_none();
+        assert_eq!(guard.lost_reason(), None);
+        Ok::<_, Failure>(held)
+    });
+    assert!(held.await.unwrap());
+    assert_eq!(world.value("lock"), None);
+    assert!(try_take(&two, &lasting(SECOND)).await.is_some());
+}
