@@ -3,6 +3,7 @@ use crate::config::{Config, ListenAddress, StorageConfig};
 use crate::engine::Engine;
 use crate::front::driver::{Clock, Driver};
 use crate::front::{Front, FrontConfig};
+use crate::loading;
 use crate::storage::{
     Committer, CommitterOptions, DurableOptions, DurableStorage, MemoryStorage, Storage,
     StorageError,
@@ -12,6 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -84,13 +86,8 @@ impl Server {
         let mut storage = open(&config.storage).map_err(|e| ServerError::Storage(Arc::new(e)))?;
         let mut engine = Engine::new(config.engine);
         let now = clock.now();
-        let floor = storage
-            .load(&mut |record| engine.restore(record, now))
+        loading::load(&mut *storage, &mut engine, now, &AtomicBool::new(false))
             .map_err(|error| ServerError::Storage(Arc::new(error)))?;
-        if let Some((wall_ms, counter)) = floor {
-            engine.restore_clock(wall_ms, counter);
-        }
-        tracing::info!(keys = engine.len(), "the state is loaded");
         let front = FrontConfig {
             limits: config.limits,
             authenticator: config.authenticator,

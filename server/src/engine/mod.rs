@@ -52,7 +52,7 @@ mod watch;
 
 pub use config::EngineConfig;
 
-use crate::storage::{Batch, Expiry, Record, Write};
+use crate::storage::{Batch, Expiry, Record, RecordView, Write};
 use bytes::Bytes;
 use replay::Replay;
 use rules::{Change, Operation, Outcome, Step};
@@ -156,12 +156,18 @@ impl Engine {
         }
     }
 
-    /// Takes over one record at start, before any request; also if the quota is smaller by now.
+    /// Takes over one record at start, before any request; also if the quota is smaller by now. The last one of a
+    /// key counts.
     ///
     /// A record whose time is over is not seen by any request, and the next calls of [`expire`](Self::expire)
     /// remove it from the storage.
-    pub fn restore(&mut self, record: Record, now: Now) {
+    pub fn restore(&mut self, record: &RecordView<'_>, now: Now) {
         self.store.restore(record, now);
+    }
+
+    /// Takes over that a key was deleted in a former run, after what was restored of it before.
+    pub fn restore_deletion(&mut self, key: &[u8]) {
+        self.store.restore_deletion(key);
     }
 
     /// Takes over the highest version that a deletion in a former run was given.

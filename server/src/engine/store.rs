@@ -4,7 +4,7 @@ use super::packed::{Fields, Packed};
 use super::rules::{self, Change, Context, Entry, Operation, Outcome, Token, Version};
 use super::table::Table;
 use super::{EngineConfig, Now};
-use crate::storage::Record;
+use crate::storage::RecordView;
 use bytes::Bytes;
 
 /// Entries, with the deadlines of those that have one.
@@ -64,28 +64,28 @@ impl Store {
 
     /// Takes over a record of a former run. One whose time is over gets a deadline that is over: it is never seen,
     /// and it leaves the usual way, so that the storage forgets it as well.
-    pub(super) fn restore(&mut self, record: Record, now: Now) {
-        let Record {
-            key,
-            value,
-            version,
-            fence,
-            expiry,
-        } = record;
-        let deadline_ms = expiry.map(|expiry| {
+    pub(super) fn restore(&mut self, record: &RecordView<'_>, now: Now) {
+        let deadline_ms = record.expiry.map(|expiry| {
             let left = expiry.at_wall_ms.saturating_sub(now.wall_ms);
             now.mono_ms.saturating_add(left.min(expiry.ttl_ms))
         });
         let fields = Fields {
-            key: &key,
-            value: &value,
-            version,
-            token: fence.as_ref().map(Token::from),
+            key: record.key,
+            value: record.value,
+            version: record.version,
+            token: record.fence.as_ref().map(Token::from),
             deadline_ms,
         };
-        let hash = self.table.hash(&key);
-        let former = self.deadline_of(hash, &key);
+        let hash = self.table.hash(record.key);
+        let former = self.deadline_of(hash, record.key);
         self.put(hash, former, &fields);
+    }
+
+    /// Takes over a deletion of a former run. Its version came with the stored clock.
+    pub(super) fn restore_deletion(&mut self, key: &[u8]) {
+        let hash = self.table.hash(key);
+        let former = self.deadline_of(hash, key);
+        self.remove(hash, key, former, (0, 0));
     }
 
     /// Removes the entry whose time was over first.

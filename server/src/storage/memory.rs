@@ -1,5 +1,5 @@
 //! No storage: what the engine holds is all there is, and it ends with the process.
-use super::{Batch, Record, Storage, StorageError};
+use super::{Batch, Restore, Storage, StorageError};
 
 /// Accepts every commit and keeps nothing.
 ///
@@ -9,7 +9,7 @@ use super::{Batch, Record, Storage, StorageError};
 pub struct MemoryStorage;
 
 impl Storage for MemoryStorage {
-    fn load(&mut self, _visit: &mut dyn FnMut(Record)) -> Result<Option<(u64, u64)>, StorageError> {
+    fn load(&mut self, _into: &mut dyn Restore) -> Result<Option<(u64, u64)>, StorageError> {
         Ok(None)
     }
 

@@ -11,6 +11,7 @@ pub use memory::MemoryStorage;
 
 use bytes::Bytes;
 use statestore::protocol::Hlc;
+use std::ops::ControlFlow;
 
 /// One key with all that belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,34 @@ pub struct Record {
     /// The fencing token that protects the key.
     pub fence: Option<Hlc>,
     /// When it expires.
+    pub expiry: Option<Expiry>,
+}
+
+impl Record {
+    /// The same without ownership.
+    pub fn view(&self) -> RecordView<'_> {
+        RecordView {
+            key: &self.key,
+            value: &self.value,
+            version: self.version,
+            fence: self.fence.clone(),
+            expiry: self.expiry,
+        }
+    }
+}
+
+/// A [`Record`] in somebody else's memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordView<'a> {
+    /// As in [`Record::key`].
+    pub key: &'a [u8],
+    /// As in [`Record::value`].
+    pub value: &'a [u8],
+    /// As in [`Record::version`].
+    pub version: (u64, u64),
+    /// As in [`Record::fence`].
+    pub fence: Option<Hlc>,
+    /// As in [`Record::expiry`].
     pub expiry: Option<Expiry>,
 }
 
@@ -81,6 +110,9 @@ pub enum StorageError {
     /// Another process uses the same data.
     #[error("{0}")]
     InUse(String),
+    /// [`Restore::progressed`] ended the load.
+    #[error("loading the state was stopped before its end")]
+    Stopped,
 }
 
 impl StorageError {
@@ -93,10 +125,37 @@ impl StorageError {
     }
 }
 
+/// Takes over what a storage holds.
+///
+/// The changes come in the order in which they happened: the last change of a key counts, and a key may be put more
+/// than once, or deleted without having been put.
+pub trait Restore {
+    /// Insert or replace.
+    fn put(&mut self, record: &RecordView<'_>);
+    /// Remove, if it is there.
+    fn delete(&mut self, key: &[u8]);
+    /// Called every few milliseconds. [`Break`](ControlFlow::Break) ends the load with [`StorageError::Stopped`].
+    fn progressed(&mut self, _progress: LoadProgress) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// How much of a load is done, in bytes of the storage's files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadProgress {
+    /// Handed over.
+    pub done: u64,
+    /// To hand over in all.
+    pub total: u64,
+}
+
 /// Keeps records. Used by one thread at a time; every call may block.
 pub trait Storage: Send + std::fmt::Debug {
-    /// Hands over every record and then returns the stored clock. Called once, before the first commit.
-    fn load(&mut self, visit: &mut dyn FnMut(Record)) -> Result<Option<(u64, u64)>, StorageError>;
+    /// Hands over all changes that count and then returns the stored clock. Called once, before the first commit.
+    ///
+    /// After an error, [`Stopped`](StorageError::Stopped) among them, what was handed over is not the whole content.
+    /// Nothing was changed; a stopped load can be begun anew.
+    fn load(&mut self, into: &mut dyn Restore) -> Result<Option<(u64, u64)>, StorageError>;
     /// Applies the batches in order; when it returns, all of them are durable as one atomic step.
     ///
     /// After an error it is not known whether the batches are kept: nobody may be told that they are,

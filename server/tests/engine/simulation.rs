@@ -150,7 +150,7 @@ impl Simulation {
     pub(crate) fn restart(&mut self, config: EngineConfig) {
         self.engine = Engine::new(config);
         for record in self.stored.values() {
-            self.engine.restore(record.clone(), self.now);
+            self.engine.restore(&record.view(), self.now);
         }
         if let Some((wall_ms, counter)) = self.stored_clock {
             self.engine.restore_clock(wall_ms, counter);

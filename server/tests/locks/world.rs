@@ -116,7 +116,7 @@ fn front(disk: &BTreeMap<Bytes, Record>, floor: Option<(u64, u64)>, now: Now) ->
         ..EngineConfig::default()
     });
     for record in disk.values() {
-        engine.restore(record.clone(), now);
+        engine.restore(&record.view(), now);
     }
     if let Some((wall_ms, counter)) = floor {
         engine.restore_clock(wall_ms, counter);

@@ -1,9 +1,11 @@
 //! The real process: command line, sockets, signals, and what is left after a kill.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod command_line;
+mod disk;
 mod hostile;
 mod kill;
 mod open_files;
 mod peer;
 mod serving;
 mod stopping;
+mod storage;

@@ -1,4 +1,5 @@
 //! A `statestored` process, and a raw MQTT client of it.
+use crate::disk::Disk;
 use bytes::BytesMut;
 use statestore::mqtt::{
     Connect, EncodeError, Packet, PacketId, PubAck, PublishHeader, ReasonCode, decode,
@@ -37,6 +38,13 @@ impl Daemon {
     pub(crate) fn start_with(arguments: &[&str], variables: &[(&str, &Path)]) -> Self {
         let mut command = statestored(arguments);
         command.envs(variables.iter().copied());
+        Self::spawn(command)
+    }
+
+    /// The same with a disk that has faults.
+    pub(crate) fn start_on(disk: &Disk, arguments: &[&str]) -> Self {
+        let mut command = statestored(arguments);
+        command.envs(disk.variables());
         Self::spawn(command)
     }
 

@@ -1,7 +1,7 @@
 //! Group commit, driven by a storage whose commits the test lets through one by one.
 use super::model::{batch, put};
 use statestored::storage::committer::{CommitterOptions, SubmitError};
-use statestored::storage::{Batch, Committer, MemoryStorage, Record, Storage, StorageError};
+use statestored::storage::{Batch, Committer, MemoryStorage, Restore, Storage, StorageError};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Announces the keys of each commit and waits for its outcome.
@@ -12,7 +12,7 @@ struct Stepped {
 }
 
 impl Storage for Stepped {
-    fn load(&mut self, _visit: &mut dyn FnMut(Record)) -> Result<Option<(u64, u64)>, StorageError> {
+    fn load(&mut self, _into: &mut dyn Restore) -> Result<Option<(u64, u64)>, StorageError> {
         Ok(None)
     }
     fn commit(&mut self, batches: &[Batch]) -> Result<(), StorageError> {
@@ -159,10 +159,7 @@ async fn a_storage_that_panics_is_a_failure_and_no_hang() {
     #[derive(Debug)]
     struct Panics;
     impl Storage for Panics {
-        fn load(
-            &mut self,
-            _visit: &mut dyn FnMut(Record),
-        ) -> Result<Option<(u64, u64)>, StorageError> {
+        fn load(&mut self, _into: &mut dyn Restore) -> Result<Option<(u64, u64)>, StorageError> {
             Ok(None)
         }
         fn commit(&mut self, _batches: &[Batch]) -> Result<(), StorageError> {

@@ -6,4 +6,5 @@ mod directory;
 mod failure;
 mod growth;
 mod kill;
+mod load;
 mod model;

@@ -2,7 +2,8 @@
 use bytes::Bytes;
 use statestore::protocol::Hlc;
 use statestored::storage::{
-    Batch, DurableOptions, DurableStorage, Expiry, Record, Storage, StorageError, Write,
+    Batch, DurableOptions, DurableStorage, Expiry, Record, RecordView, Restore, Storage,
+    StorageError, Write,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,18 +28,28 @@ impl Model {
         }
     }
 
-    /// Loads a storage; a record that comes twice is a failure.
+    /// Loads a storage.
     pub(crate) fn load(storage: &mut dyn Storage) -> Result<Self, StorageError> {
-        let mut records = BTreeMap::new();
-        let mut twice = None;
-        let clock = storage.load(&mut |record| {
-            let key = record.key.clone();
-            if records.insert(key.clone(), record).is_some() {
-                twice = Some(key);
-            }
-        })?;
-        assert_eq!(twice, None, "a record was handed over twice");
-        Ok(Self { records, clock })
+        let mut model = Self::default();
+        model.clock = storage.load(&mut model)?;
+        Ok(model)
+    }
+}
+
+impl Restore for Model {
+    fn put(&mut self, record: &RecordView<'_>) {
+        let record = Record {
+            key: Bytes::copy_from_slice(record.key),
+            value: Bytes::copy_from_slice(record.value),
+            version: record.version,
+            fence: record.fence.clone(),
+            expiry: record.expiry,
+        };
+        self.records.insert(record.key.clone(), record);
+    }
+
+    fn delete(&mut self, key: &[u8]) {
+        self.records.remove(key);
     }
 }
 

@@ -90,7 +90,7 @@ impl World {
         });
         self.truth.present.clear();
         for record in self.server.disk.records.values() {
-            engine.restore(record.clone(), now);
+            engine.restore(&record.view(), now);
             let due_ms = record.expiry.map(|expiry| {
                 let left_ms = expiry.at_wall_ms.saturating_sub(now.wall_ms);
                 now.mono_ms + left_ms.min(expiry.ttl_ms)

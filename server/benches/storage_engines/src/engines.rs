@@ -64,9 +64,15 @@ impl Engine for Durable {
     }
 
     fn load(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Fault> {
-        use statestored::storage::Storage;
-        self.0
-            .load(&mut |record| visit(&record.key, &record.value))?;
+        use statestored::storage::{RecordView, Restore, Storage};
+        struct Each<'a>(&'a mut dyn FnMut(&[u8], &[u8]));
+        impl Restore for Each<'_> {
+            fn put(&mut self, record: &RecordView<'_>) {
+                (self.0)(record.key, record.value);
+            }
+            fn delete(&mut self, _key: &[u8]) {}
+        }
+        self.0.load(&mut Each(visit))?;
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
-//! What is live in a base and the logs after it; merging them into a new base on a thread.
-use super::directory::{Directory, check_length};
-use super::log::{self, FRAME_HEADER, FileHeader, Kind, Reader, Step, damaged, seal_frame};
-use super::manifest::{Base, Sealed};
-use super::record::{Change, Changes, Put, Version, encode_clock};
+//! Merging a base and the logs after it into a new base, on a thread.
+use super::directory::Directory;
+use super::files::Files;
+use super::log::{self, FRAME_HEADER, FileHeader, Kind, seal_frame};
+use super::manifest::Base;
+use super::record::encode_clock;
 use crate::storage::StorageError;
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,120 +16,6 @@ use std::thread::JoinHandle;
 const FRAME_BYTES: usize = 256 << 10;
 /// A base is synced in parts, so that commits to the log never wait for all of it.
 const SYNC_BYTES: u64 = 4 << 20;
-
-/// Files that do not change any more, oldest first.
-#[derive(Debug, Clone)]
-pub(super) struct Files {
-    pub(super) salt: u64,
-    pub(super) base: Option<(PathBuf, Base)>,
-    pub(super) logs: Vec<(PathBuf, Sealed)>,
-}
-
-impl Files {
-    /// Calls `emit` once for each live record, and returns the highest clock.
-    ///
-    /// Reads the logs twice: first to learn which change of a key is its last one, then for the
-    /// values. So memory is needed per key changed since the base, whatever the size of the values.
-    pub(super) fn live(
-        &self,
-        emit: &mut dyn FnMut(&Put<'_>) -> Result<(), StorageError>,
-    ) -> Result<Option<Version>, StorageError> {
-        let mut clock = None;
-        let mut last_change: HashMap<Box<[u8]>, u64> = HashMap::new();
-        self.log_changes(&mut |number, change| {
-            let key = match &change {
-                Change::Clock(version) => {
-                    clock = clock.max(Some(*version));
-                    return Ok(());
-                }
-                Change::Put(put) => put.key,
-                Change::Delete(key) => *key,
-            };
-            match last_change.get_mut(key) {
-                Some(last) => *last = number,
-                None => {
-                    last_change.insert(key.into(), number);
-                }
-            }
-            Ok(())
-        })?;
-        self.base_changes(&mut |change| match change {
-            Change::Clock(version) => {
-                clock = clock.max(Some(version));
-                Ok(())
-            }
-            Change::Put(put) if last_change.contains_key(put.key) => Ok(()),
-            Change::Put(put) => emit(&put),
-            Change::Delete(_) => Ok(()),
-        })?;
-        self.log_changes(&mut |number, change| match change {
-            Change::Put(put) if last_change.get(put.key) == Some(&number) => emit(&put),
-            _ => Ok(()),
-        })?;
-        Ok(clock)
-    }
-
-    fn log_changes(
-        &self,
-        visit: &mut dyn FnMut(u64, Change<'_>) -> Result<(), StorageError>,
-    ) -> Result<(), StorageError> {
-        let mut number = 0;
-        for (path, sealed) in &self.logs {
-            let header = FileHeader {
-                kind: Kind::Log,
-                salt: self.salt,
-                id: sealed.id,
-                first: sealed.first,
-            };
-            let mut reader = Reader::open(path, header, Some(sealed.length))?;
-            each_change(&mut reader, &mut |change| {
-                number += 1;
-                visit(number, change)
-            })?;
-            if reader.next != sealed.last + 1 {
-                return Err(damaged(path, "commits are missing at its end"));
-            }
-        }
-        Ok(())
-    }
-
-    fn base_changes(
-        &self,
-        visit: &mut dyn FnMut(Change<'_>) -> Result<(), StorageError>,
-    ) -> Result<(), StorageError> {
-        let Some((path, base)) = &self.base else {
-            return Ok(());
-        };
-        check_length(path, base.length)?;
-        let header = FileHeader {
-            kind: Kind::Base,
-            salt: self.salt,
-            id: base.id,
-            first: 1,
-        };
-        each_change(&mut Reader::open(path, header, None)?, visit)
-    }
-}
-
-fn each_change(
-    reader: &mut Reader,
-    visit: &mut dyn FnMut(Change<'_>) -> Result<(), StorageError>,
-) -> Result<(), StorageError> {
-    loop {
-        let mut changes = match reader.step()? {
-            Step::Frame(payload) => Changes::new(payload),
-            Step::End => return Ok(()),
-            Step::Broken => return Err(reader.broken()),
-        };
-        loop {
-            match changes.next() {
-                Ok(Some(change)) => visit(change)?,
-                Ok(None) => break,
-                Err(_) => return Err(reader.broken()),
-            }
-        }
-    }
-}
 
 /// A merge under way.
 #[derive(Debug)]

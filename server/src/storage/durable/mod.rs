@@ -12,18 +12,22 @@
 //! not as it was written is damage: [`StorageError::Damaged`], and no file is touched.
 //! `docs/storage.md` gives the rules, the measurements behind the design, and its limits.
 mod directory;
+mod files;
+mod load;
 mod log;
 mod manifest;
 mod mark;
 mod merge;
 mod record;
 
-use super::{Batch, Record, Storage, StorageError};
-use directory::{Directory, check_length};
-use log::{FRAME_HEADER, FileHeader, Kind, Reader, Step, damaged, seal_frame};
+use super::{Batch, RecordView, Restore, Storage, StorageError};
+use directory::Directory;
+use files::{Files, Visit, check_first, each_change};
+use load::Load;
+use log::{FRAME_HEADER, FileHeader, Kind, Reader, damaged, seal_frame};
 use manifest::{Base, Manifest, Sealed};
 use mark::{Acknowledged, Mark};
-use merge::{Files, Merge};
+use merge::Merge;
 use record::{Version, encode_batches};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -107,17 +111,11 @@ impl DurableStorage {
         }
     }
 
-    /// Finds the end of the current log, and decides whether what follows it is a torn commit or damage.
-    fn end_of_log(&self) -> Result<Sealed, StorageError> {
+    /// Reads the current log, and decides whether what follows its last frame is a torn commit or damage.
+    fn read_log(&self, visit: &mut dyn Visit) -> Result<Sealed, StorageError> {
         let path = self.directory.log(self.manifest.active);
         let mut reader = Reader::open(&path, self.log_header(), None)?;
-        let is_torn = loop {
-            match reader.step()? {
-                Step::Frame(_) => {}
-                Step::End => break false,
-                Step::Broken => break true,
-            }
-        };
+        let is_torn = !each_change(&mut reader, visit)?;
         let last = reader.next - 1;
         let Acknowledged {
             sequence,
@@ -143,31 +141,26 @@ impl DurableStorage {
         })
     }
 
-    /// Every file with what must be in it; `end` describes the current log.
-    fn files(&self, end: Option<Sealed>) -> Result<Files, StorageError> {
-        let mut next = self.manifest.base.map_or(1, |base| base.through + 1);
-        for log in &self.manifest.sealed {
-            check_length(&self.directory.log(log.id), log.length)?;
+    /// The base and the sealed logs, with what must be in them.
+    fn files(&self) -> Files {
+        let Manifest {
+            salt, base, sealed, ..
+        } = &self.manifest;
+        let place = |log: &Sealed| (self.directory.log(log.id), *log);
+        Files {
+            salt: *salt,
+            base: base.map(|base| (self.directory.base(base.id), base)),
+            logs: sealed.iter().map(place).collect(),
         }
-        let logs: Vec<Sealed> = self.manifest.sealed.iter().copied().chain(end).collect();
-        for log in &logs {
-            if log.first != next {
-                return Err(damaged(
-                    &self.directory.log(log.id),
-                    "commits are missing before it",
-                ));
-            }
-            next = log.last + 1;
-        }
-        let place = |log: Sealed| (self.directory.log(log.id), log);
-        Ok(Files {
-            salt: self.manifest.salt,
-            base: self
-                .manifest
-                .base
-                .map(|base| (self.directory.base(base.id), base)),
-            logs: logs.into_iter().map(place).collect(),
-        })
+    }
+
+    /// Checks that no file and no commit is missing, up to the current log.
+    fn check_files(&self, files: &Files) -> Result<(), StorageError> {
+        files.check()?;
+        let base = self.manifest.base.map_or(0, |base| base.through);
+        let through = self.manifest.sealed.last().map_or(base, |log| log.last);
+        let log = self.directory.log(self.manifest.active);
+        check_first(&log, self.manifest.first, through + 1)
     }
 
     /// Opens the current log for appending, without what a torn commit left.
@@ -208,7 +201,7 @@ impl DurableStorage {
 
     fn try_commit(&mut self, batches: &[Batch]) -> Result<(), StorageError> {
         if self.active.is_none() {
-            self.load(&mut |_| {})?;
+            self.load(&mut Nobody)?;
         }
         self.frame.clear();
         self.frame.resize(FRAME_HEADER, 0);
@@ -275,7 +268,7 @@ impl DurableStorage {
 
     fn start_merge(&mut self) -> Result<(), StorageError> {
         if self.merge.is_none() && self.sealed_bytes(0) >= self.merge_bytes() {
-            let files = self.files(None)?;
+            let files = self.files();
             let id = self.manifest.active + 1;
             self.merge = Some(Merge::start(&self.directory, files, id)?);
         }
@@ -323,13 +316,24 @@ impl DurableStorage {
     }
 }
 
+/// For who commits without wanting to know what there was.
+struct Nobody;
+
+impl Restore for Nobody {
+    fn put(&mut self, _record: &RecordView<'_>) {}
+    fn delete(&mut self, _key: &[u8]) {}
+}
+
 impl Storage for DurableStorage {
-    fn load(&mut self, visit: &mut dyn FnMut(Record)) -> Result<Option<Version>, StorageError> {
-        let end = self.end_of_log()?;
-        let clock = self.files(Some(end))?.live(&mut |put| {
-            visit(put.to_record());
-            Ok(())
-        })?;
+    fn load(&mut self, into: &mut dyn Restore) -> Result<Option<Version>, StorageError> {
+        let files = self.files();
+        self.check_files(&files)?;
+        let log = self.directory.log(self.manifest.active);
+        let log_bytes = log.metadata().map_or(0, |metadata| metadata.len());
+        let mut load = Load::new(into, files.bytes() + log_bytes);
+        files.changes(&mut load)?;
+        let end = self.read_log(&mut load)?;
+        let clock = load.clock;
         self.resume(end)?;
         self.start_merge()?;
         Ok(clock)

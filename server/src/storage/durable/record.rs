@@ -8,8 +8,7 @@
 //!
 //! Keys, node ids and values carry their length before them. Checksums belong to the
 //! [frame](super::log) around.
-use crate::storage::{Batch, Expiry, Record, Write};
-use bytes::Bytes;
+use crate::storage::{Batch, Expiry, Record, RecordView, Write};
 use statestore::protocol::Hlc;
 
 const CLOCK: u8 = 0;
@@ -35,26 +34,9 @@ pub(super) enum Change<'a> {
 /// A record inside a frame.
 #[derive(Debug)]
 pub(super) struct Put<'a> {
-    pub(super) key: &'a [u8],
-    value: &'a [u8],
-    version: Version,
-    fence: Option<Hlc>,
-    expiry: Option<Expiry>,
+    pub(super) record: RecordView<'a>,
     /// The whole change as it is encoded.
     pub(super) encoded: &'a [u8],
-}
-
-impl Put<'_> {
-    /// A record that borrows nothing, so that it does not keep the frame alive.
-    pub(super) fn to_record(&self) -> Record {
-        Record {
-            key: Bytes::copy_from_slice(self.key),
-            value: Bytes::copy_from_slice(self.value),
-            version: self.version,
-            fence: self.fence.clone(),
-            expiry: self.expiry,
-        }
-    }
 }
 
 /// Appends the batches; only the highest clock of them is written. Empty batches add nothing.
@@ -161,11 +143,13 @@ impl<'a> Changes<'a> {
         let value = self.bytes()?;
         let encoded = &begin[..begin.len() - self.rest.len()];
         Ok(Put {
-            key,
-            value,
-            version,
-            fence,
-            expiry,
+            record: RecordView {
+                key,
+                value,
+                version,
+                fence,
+                expiry,
+            },
             encoded,
         })
     }

@@ -1,0 +1,67 @@
+//! Filling the engine with what the storage holds.
+use crate::engine::{Engine, Now};
+use crate::storage::{LoadProgress, RecordView, Restore, Storage, StorageError};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often a load that takes long says how far it is.
+const REPORT_EVERY: Duration = Duration::from_secs(5);
+
+/// Hands everything that the storage holds over to the engine, which is empty. Blocks for seconds if there is much.
+///
+/// # Errors
+/// [`StorageError::Stopped`] soon after `is_stopped` has become true. The engine is of no use then.
+pub(crate) fn load(
+    storage: &mut dyn Storage,
+    engine: &mut Engine,
+    now: Now,
+    is_stopped: &AtomicBool,
+) -> Result<(), StorageError> {
+    let begin = Instant::now();
+    let mut loading = Loading {
+        engine,
+        now,
+        is_stopped,
+        next_report: begin + REPORT_EVERY,
+    };
+    if let Some((wall_ms, counter)) = storage.load(&mut loading)? {
+        engine.restore_clock(wall_ms, counter);
+    }
+    tracing::info!(
+        keys = engine.len(),
+        seconds = format_args!("{:.1}", begin.elapsed().as_secs_f64()),
+        "the state is loaded"
+    );
+    Ok(())
+}
+
+/// A load under way.
+struct Loading<'a> {
+    engine: &'a mut Engine,
+    now: Now,
+    is_stopped: &'a AtomicBool,
+    next_report: Instant,
+}
+
+impl Restore for Loading<'_> {
+    fn put(&mut self, record: &RecordView<'_>) {
+        self.engine.restore(record, self.now);
+    }
+
+    fn delete(&mut self, key: &[u8]) {
+        self.engine.restore_deletion(key);
+    }
+
+    fn progressed(&mut self, progress: LoadProgress) -> ControlFlow<()> {
+        if self.is_stopped.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        if Instant::now() >= self.next_report {
+            self.next_report += REPORT_EVERY;
+            let percent = progress.done * 100 / progress.total.max(1);
+            tracing::info!(keys = self.engine.len(), "loading the state: {percent} %");
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,179 @@
+//! The base and the logs after it, read in the order in which their changes happened.
+use super::directory::check_length;
+use super::log::{FileHeader, Kind, Reader, Step, damaged};
+use super::manifest::{Base, Sealed};
+use super::record::{Change, Changes, Put, Version};
+use crate::storage::StorageError;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// What reads changes.
+pub(super) trait Visit {
+    /// The next change.
+    fn change(&mut self, change: Change<'_>) -> Result<(), StorageError>;
+    /// A frame is behind us; so many bytes of files have been read since the last call.
+    fn read(&mut self, _bytes: u64) -> Result<(), StorageError> {
+        Ok(())
+    }
+}
+
+impl<F: FnMut(Change<'_>) -> Result<(), StorageError>> Visit for F {
+    fn change(&mut self, change: Change<'_>) -> Result<(), StorageError> {
+        self(change)
+    }
+}
+
+/// Files that do not change any more, oldest first.
+#[derive(Debug, Clone)]
+pub(super) struct Files {
+    pub(super) salt: u64,
+    pub(super) base: Option<(PathBuf, Base)>,
+    pub(super) logs: Vec<(PathBuf, Sealed)>,
+}
+
+impl Files {
+    /// Their length in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        let base = self.base.as_ref().map_or(0, |(_, base)| base.length);
+        base + self.logs.iter().map(|(_, log)| log.length).sum::<u64>()
+    }
+
+    /// Checks that no file and no commit is missing.
+    pub(super) fn check(&self) -> Result<(), StorageError> {
+        let mut next = 1;
+        if let Some((path, base)) = &self.base {
+            check_length(path, base.length)?;
+            next = base.through + 1;
+        }
+        for (path, log) in &self.logs {
+            check_length(path, log.length)?;
+            check_first(path, log.first, next)?;
+            next = log.last + 1;
+        }
+        Ok(())
+    }
+
+    /// Reads everything once.
+    pub(super) fn changes(&self, visit: &mut dyn Visit) -> Result<(), StorageError> {
+        self.base_changes(visit)?;
+        self.log_changes(visit)
+    }
+
+    /// Calls `emit` once for each live record, and returns the highest clock.
+    ///
+    /// Reads the logs twice: first to learn which change of a key is its last one, then for the
+    /// values. So memory is needed per key changed since the base, whatever the size of the values.
+    pub(super) fn live(
+        &self,
+        emit: &mut dyn FnMut(&Put<'_>) -> Result<(), StorageError>,
+    ) -> Result<Option<Version>, StorageError> {
+        let mut clock = None;
+        let mut last_change: HashMap<Box<[u8]>, u64> = HashMap::new();
+        let mut number = 0;
+        self.log_changes(&mut |change: Change<'_>| {
+            number += 1;
+            let key = match &change {
+                Change::Clock(version) => {
+                    clock = clock.max(Some(*version));
+                    return Ok(());
+                }
+                Change::Put(put) => put.record.key,
+                Change::Delete(key) => *key,
+            };
+            match last_change.get_mut(key) {
+                Some(last) => *last = number,
+                None => {
+                    last_change.insert(key.into(), number);
+                }
+            }
+            Ok(())
+        })?;
+        self.base_changes(&mut |change: Change<'_>| match change {
+            Change::Clock(version) => {
+                clock = clock.max(Some(version));
+                Ok(())
+            }
+            Change::Put(put) if last_change.contains_key(put.record.key) => Ok(()),
+            Change::Put(put) => emit(&put),
+            Change::Delete(_) => Ok(()),
+        })?;
+        number = 0;
+        self.log_changes(&mut |change: Change<'_>| {
+            number += 1;
+            match change {
+                Change::Put(put) if last_change.get(put.record.key) == Some(&number) => emit(&put),
+                _ => Ok(()),
+            }
+        })?;
+        Ok(clock)
+    }
+
+    fn log_changes(&self, visit: &mut dyn Visit) -> Result<(), StorageError> {
+        for (path, sealed) in &self.logs {
+            let header = FileHeader {
+                kind: Kind::Log,
+                salt: self.salt,
+                id: sealed.id,
+                first: sealed.first,
+            };
+            let mut reader = Reader::open(path, header, Some(sealed.length))?;
+            if !each_change(&mut reader, visit)? {
+                return Err(reader.broken());
+            }
+            if reader.next != sealed.last + 1 {
+                return Err(damaged(path, "commits are missing at its end"));
+            }
+        }
+        Ok(())
+    }
+
+    fn base_changes(&self, visit: &mut dyn Visit) -> Result<(), StorageError> {
+        let Some((path, base)) = &self.base else {
+            return Ok(());
+        };
+        let header = FileHeader {
+            kind: Kind::Base,
+            salt: self.salt,
+            id: base.id,
+            first: 1,
+        };
+        let mut reader = Reader::open(path, header, Some(base.length))?;
+        if each_change(&mut reader, visit)? {
+            Ok(())
+        } else {
+            Err(reader.broken())
+        }
+    }
+}
+
+/// Checks that a log begins with the commit after those before it.
+pub(super) fn check_first(log: &Path, first: u64, expected: u64) -> Result<(), StorageError> {
+    if first == expected {
+        Ok(())
+    } else {
+        Err(damaged(log, "commits are missing before it"))
+    }
+}
+
+/// Reads the rest of a file; `false` if it ends with something that is not an intact frame.
+pub(super) fn each_change(
+    reader: &mut Reader,
+    visit: &mut dyn Visit,
+) -> Result<bool, StorageError> {
+    loop {
+        let before = reader.offset;
+        let mut changes = match reader.step()? {
+            Step::Frame(payload) => Changes::new(payload),
+            Step::End => return Ok(true),
+            Step::Broken => return Ok(false),
+        };
+        loop {
+            match changes.next() {
+                Ok(Some(change)) => visit.change(change)?,
+                Ok(None) => break,
+                Err(_) => return Err(reader.broken()),
+            }
+        }
+        visit.read(reader.offset - before)?;
+    }
+}
