@@ -124,6 +124,8 @@ pub struct Effects {
     pub notifications: Vec<Notify>,
     /// To be made durable before any response or notification of the same call leaves.
     pub writes: Batch,
+    /// Steps that took longer than a request usually does, roughly in nanoseconds: those of SCAN.
+    pub work: usize,
 }
 
 /// The store.
@@ -268,7 +270,7 @@ impl Engine {
             },
             Ok(Step::Unwatch(key)) if self.watches.unwatch(request.client, key) => Reply::Ok.into(),
             Ok(Step::Unwatch(_)) => Reply::Count(0).into(),
-            Ok(Step::Scan { pattern, token }) => self.scan(pattern, token, now),
+            Ok(Step::Scan { pattern, token }) => self.scan(pattern, token, now, effects),
         }
     }
 
@@ -314,7 +316,13 @@ impl Engine {
         Response { reply, version }
     }
 
-    fn scan(&self, pattern: &[u8], token: Option<&Bytes>, now: Now) -> Response {
+    fn scan(
+        &self,
+        pattern: &[u8],
+        token: Option<&Bytes>,
+        now: Now,
+        effects: &mut Effects,
+    ) -> Response {
         let table = self.store.table();
         let from = match token {
             None => 0,
@@ -323,7 +331,8 @@ impl Engine {
                 None => return ServiceError::Syntax.into(),
             },
         };
-        let (keys, next) = self.pages.page(table, pattern, from, now.mono_ms);
+        let work = &mut effects.work;
+        let (keys, next) = self.pages.page(table, pattern, from, now.mono_ms, work);
         let token = next.map(|position| scan::token(position, table));
         Reply::Page { keys, token }.into()
     }

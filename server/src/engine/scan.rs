@@ -8,10 +8,13 @@ use super::table::Table;
 use bytes::{Bytes, BytesMut};
 use statestore::protocol::glob::Glob;
 
-/// Most bytes that the patterns of one page are compared with, and what visiting a key costs besides: both
-/// together keep the work for a page well below a millisecond, also where nothing matches.
-const PAGE_WORK: usize = 400_000;
-const VISIT_WORK: usize = 160;
+/// Most steps of a page, roughly nanoseconds: no further key is compared and no further segment visited beyond it.
+/// One segment and one comparison more may exceed it, by less than two milliseconds for the longest keys.
+const PAGE_STEPS: usize = 400_000;
+/// Steps of visiting a key, or a segment, besides comparing it.
+const VISIT_STEPS: usize = 160;
+/// Steps of compiling a byte of the pattern, at most.
+const COMPILE_STEPS: usize = 8;
 
 /// What a page has in its payload besides its keys: two array headers and the token.
 const FRAME_BYTES: usize = 64;
@@ -34,26 +37,33 @@ impl Pages {
         }
     }
 
-    /// The page that begins at the position `from`, and where the next one begins, if there is more to see.
+    /// The page that begins at the position `from`, and where the next one begins, if there is more to see. Adds
+    /// its steps to `work`.
     pub(super) fn page(
         self,
         table: &Table,
         pattern: &[u8],
         from: u64,
         mono_ms: u64,
+        work: &mut usize,
     ) -> (Vec<Bytes>, Option<u64>) {
         let glob = Glob::new(pattern);
         let mut page = Page::default();
         let mut position = from;
-        let mut work = 0;
+        let mut visiting = pattern.len() * COMPILE_STEPS;
+        let mut comparing = 0;
+        let mut end = |page: Page, visiting, comparing, next| {
+            *work += visiting + comparing;
+            page.end(next)
+        };
         let mut candidates = Vec::new();
         loop {
             let (entries, last) = table.segment_at(position);
             candidates.clear();
-            work += VISIT_WORK;
+            visiting += VISIT_STEPS;
             candidates.extend(entries.filter_map(|entry| {
-                work += VISIT_WORK;
                 let (key, deadline) = entry.key_and_deadline();
+                visiting += VISIT_STEPS + key.len();
                 let hash = table.hash(key);
                 let is_live = deadline.is_none_or(|deadline| deadline > mono_ms);
                 (hash >= position && is_live).then_some((hash, key))
@@ -62,23 +72,22 @@ impl Pages {
             // keys with the same hash share a position, so a page has all of them or none
             for group in candidates.chunk_by(|a, b| a.0 == b.0) {
                 let hash = group[0].0;
-                if work >= PAGE_WORK && hash > from {
-                    return page.end(Some(hash));
+                // What the segment cost was paid already; to come back to it would be to pay again.
+                if comparing >= PAGE_STEPS && hash > from {
+                    return end(page, visiting, comparing, Some(hash));
                 }
-                let matching = group.iter().map(|&(_, key)| key).filter(|key| {
-                    work += key.len().saturating_mul(pattern.len());
-                    glob.matches(key)
-                });
+                let matching = group.iter().map(|&(_, key)| key);
+                let matching = matching.filter(|key| glob.matches_counted(key, &mut comparing));
                 if !page.add(matching, self) {
-                    return page.end(Some(hash));
+                    return end(page, visiting, comparing, Some(hash));
                 }
             }
             let Some(next) = last.checked_add(1) else {
-                return page.end(None);
+                return end(page, visiting, comparing, None);
             };
             position = next;
-            if work >= PAGE_WORK {
-                return page.end(Some(position));
+            if visiting + comparing >= PAGE_STEPS {
+                return end(page, visiting, comparing, Some(position));
             }
         }
     }

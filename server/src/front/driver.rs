@@ -6,7 +6,7 @@
 use super::{Closing, ConnectionId, Front};
 use crate::engine::Now;
 use crate::storage::{Committer, StorageError, SubmitError};
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, BufMut, BytesMut};
 use slotmap::SecondaryMap;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -20,11 +20,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
-/// Bytes asked of a socket at a time.
-const READ_BYTES: usize = 64 * 1024;
-
-/// Reads of one connection before the others get their turn.
-const READS_PER_TURN: usize = 4;
+/// Bytes taken from one connection before the others get their turn.
+const TURN_BYTES: usize = 16 * 1024;
 
 /// Reads the two clocks of an instant.
 #[derive(Debug)]
@@ -101,6 +98,7 @@ impl Driver {
             stream,
             input: BytesMut::new(),
             output: BytesMut::new(),
+            is_turn_over: false,
             is_lingering: false,
         };
         if let Err(error) = poll_fn(|context| connection.poll(context)).await {
@@ -242,6 +240,8 @@ struct Socket<'a, S> {
     input: BytesMut,
     /// Taken from the front, not yet written.
     output: BytesMut,
+    /// The front keeps the rest of the input for the next turn.
+    is_turn_over: bool,
     /// All is written and the sending direction closed; what still comes is thrown away, since closing with
     /// unread input would take the last output away from the client.
     is_lingering: bool,
@@ -251,7 +251,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
     /// Moves bytes for as long as something moves. Ready when the connection is to be dropped.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.remember_waker(context);
-        let mut reads = 0;
+        let mut left = TURN_BYTES;
         loop {
             let is_written = self.poll_write(context)?.is_ready();
             let closing = self.driver.front.borrow().closing(self.id);
@@ -264,16 +264,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
             if self.driver.is_paused.get() || !self.driver.front.borrow().accepts_input(self.id) {
                 return Poll::Pending;
             }
-            if !self.input.is_empty() && self.take_input() {
-                continue;
-            }
-            if reads == READS_PER_TURN {
+            if self.is_turn_over || left == 0 {
+                self.is_turn_over = false;
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            match self.poll_read(context)? {
-                Poll::Ready(true) => reads += 1,
-                Poll::Ready(false) => return Poll::Ready(Ok(())),
+            let taken = self.take_input();
+            if taken > 0 {
+                left = left.saturating_sub(taken);
+                continue;
+            }
+            if self.is_turn_over {
+                continue;
+            }
+            match self.poll_read(context, left)? {
+                Poll::Ready(0) => return Poll::Ready(Ok(())),
+                Poll::Ready(count) => left -= count,
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -312,20 +318,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
         }
     }
 
-    /// Offers input that waited to the front again; whether it took some.
-    fn take_input(&mut self) -> bool {
+    /// Offers input that waited to the front again; how many bytes it took.
+    fn take_input(&mut self) -> usize {
         let before = self.input.len();
+        if before == 0 {
+            return 0;
+        }
         let driver = self.driver;
-        driver
-            .front
-            .borrow_mut()
-            .received(self.id, &mut self.input, driver.clock.now());
+        let mut front = driver.front.borrow_mut();
+        self.is_turn_over = front.received(self.id, &mut self.input, driver.clock.now());
+        drop(front);
         driver.spread_word(Some(self.id));
-        self.input.len() < before
+        before - self.input.len()
     }
 
-    /// Reads once and hands it to the front; `false` at the end of the stream.
-    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
+    /// Reads at most `most` bytes once and hands them to the front; how many, 0 at the end of the stream.
+    fn poll_read(&mut self, context: &mut Context<'_>, most: usize) -> Poll<io::Result<usize>> {
         let driver = self.driver;
         let is_shared = self.input.is_empty();
         let mut buffer = if is_shared {
@@ -333,13 +341,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
         } else {
             std::mem::take(&mut self.input)
         };
-        buffer.reserve(READ_BYTES);
-        let result = pin!(self.stream.read_buf(&mut buffer)).poll(context);
+        buffer.reserve(most);
+        let mut part = (&mut buffer).limit(most);
+        let result = pin!(self.stream.read_buf(&mut part)).poll(context);
         if let Poll::Ready(Ok(1..)) = result {
-            driver
-                .front
-                .borrow_mut()
-                .received(self.id, &mut buffer, driver.clock.now());
+            let mut front = driver.front.borrow_mut();
+            self.is_turn_over = front.received(self.id, &mut buffer, driver.clock.now());
+            drop(front);
             driver.spread_word(Some(self.id));
         }
         if is_shared {
@@ -351,7 +359,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
         } else if !buffer.is_empty() {
             self.input = buffer;
         }
-        result.map_ok(|count| count > 0)
+        result
     }
 
     /// Closes the sending direction and throws away what comes, until the client closes or its time is over.
@@ -367,7 +375,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
         }
         loop {
             self.input.clear();
-            self.input.reserve(READ_BYTES);
+            self.input.reserve(TURN_BYTES);
             match pin!(self.stream.read_buf(&mut self.input)).poll(context)? {
                 Poll::Ready(0) => return Poll::Ready(Ok(())),
                 Poll::Ready(_) => {}

@@ -78,6 +78,10 @@ new_key_type! {
 /// The largest packet accepted before a client is known, in bytes: enough for each field of a CONNECT.
 const MAX_CONNECT_BYTES: u32 = 512 * 1024;
 
+/// How much [work](Effects::work) the packets of one connection may make before others get their turn; the last
+/// packet may exceed it.
+const TURN_WORK: usize = 400_000;
+
 /// What a [`Front`] is made with.
 #[derive(Debug, Clone, Default)]
 pub struct FrontConfig {
@@ -166,7 +170,12 @@ impl Front {
     /// Bytes came. Whole packets are taken out of `input`; what stays in it is the begin of a packet, or
     /// waits for output to leave: then the call is to be made again once
     /// [`accepts_input`](Self::accepts_input) says so.
-    pub fn received(&mut self, id: ConnectionId, input: &mut BytesMut, now: Now) {
+    ///
+    /// True if packets stay in `input` since others are to have their turn first: then the call is to be made
+    /// again after theirs.
+    pub fn received(&mut self, id: ConnectionId, input: &mut BytesMut, now: Now) -> bool {
+        self.effects.work = 0;
+        let mut is_over = false;
         if let Some(connection) = self.connections.get_mut(id)
             && input.len() > connection.unread
         {
@@ -191,6 +200,11 @@ impl Front {
                 }
                 break;
             }
+            if self.effects.work >= TURN_WORK && !input.is_empty() {
+                connection.blocked_since_ms.get_or_insert(now.mono_ms);
+                is_over = true;
+                break;
+            }
             let first = input.first().copied();
             match mqtt::decode(input, max_packet_bytes) {
                 Ok(Some(packet)) => self.packet(id, packet, now),
@@ -205,6 +219,7 @@ impl Front {
             connection.unread = input.len();
         }
         self.settle(now);
+        is_over
     }
 
     /// Whether [`received`](Self::received) would take packets. If not, a driver should not read either.

@@ -167,9 +167,9 @@ impl Front {
     }
 
     /// The identifiers of a client's subscriptions that match a topic.
-    pub(super) fn identifiers(&self, session: SessionId, topic: &str) -> Vec<u32> {
+    pub(super) fn identifiers(&mut self, session: SessionId, topic: &str) -> Vec<u32> {
         self.sessions
-            .get(session)
+            .get_mut(session)
             .map(|session| session.identifiers(topic))
             .unwrap_or_default()
     }

@@ -1,7 +1,7 @@
 //! What is kept for a client beyond its connection (MQTT 5, section 4.1). Sessions live in memory.
 use super::limits::FrontLimits;
 use super::message::Delivery;
-use super::subscriptions::Subscription;
+use super::subscriptions::{Subscription, SubscriptionTree};
 use super::timers::Timer;
 use super::{ConnectionId, SessionId};
 use slotmap::SlotMap;
@@ -49,8 +49,8 @@ pub(crate) struct Session {
     /// Seconds that it outlives its connection; `u32::MAX` is for ever.
     pub(crate) expiry_s: u32,
     pub(crate) subscriptions: BTreeMap<Box<str>, Subscription>,
-    /// Whether any subscription has an identifier.
-    pub(crate) uses_identifiers: bool,
+    /// Those of the subscriptions that have an identifier, to be found by topic.
+    pub(crate) identified: SubscriptionTree<()>,
     pub(crate) window: Window<InFlight>,
     packet_ids: PacketIds,
     queue: VecDeque<Queued>,
@@ -77,7 +77,7 @@ impl Session {
             connection: Some(connection),
             expiry_s: 0,
             subscriptions: BTreeMap::new(),
-            uses_identifiers: false,
+            identified: SubscriptionTree::default(),
             window: Window::new(receive_maximum),
             packet_ids: PacketIds::new(),
             queue: VecDeque::new(),

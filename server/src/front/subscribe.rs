@@ -65,8 +65,15 @@ impl Front {
             identifier,
         };
         self.subscriptions.insert(filter, id, subscription);
-        session.subscriptions.insert(filter.into(), subscription);
-        session.note_identifiers();
+        let former = session
+            .subscriptions
+            .insert(filter.into(), subscription)
+            .and_then(|former| former.identifier);
+        if identifier.is_some() {
+            session.identified.insert(filter, (), subscription);
+        } else if former.is_some() {
+            session.identified.remove(filter, ());
+        }
         if at_least_once {
             ReasonCode::GRANTED_QOS_1
         } else {
@@ -86,16 +93,20 @@ impl Front {
         };
         let mut reasons = Vec::with_capacity(packet.filters.len());
         for filter in &packet.filters {
-            reasons.push(if session.subscriptions.remove(filter.as_str()).is_some() {
-                self.subscriptions.remove(filter, session_id);
-                ReasonCode::SUCCESS
-            } else if topic_filter::is_valid_filter(filter) {
-                ReasonCode::NO_SUBSCRIPTION_EXISTED
-            } else {
-                ReasonCode::TOPIC_FILTER_INVALID
-            });
+            reasons.push(
+                if let Some(former) = session.subscriptions.remove(filter.as_str()) {
+                    self.subscriptions.remove(filter, session_id);
+                    if former.identifier.is_some() {
+                        session.identified.remove(filter, ());
+                    }
+                    ReasonCode::SUCCESS
+                } else if topic_filter::is_valid_filter(filter) {
+                    ReasonCode::NO_SUBSCRIPTION_EXISTED
+                } else {
+                    ReasonCode::TOPIC_FILTER_INVALID
+                },
+            );
         }
-        session.note_identifiers();
         let unsuback = UnsubAck {
             packet_id: packet.packet_id,
             reasons,
@@ -108,25 +119,14 @@ impl Front {
 }
 
 impl Session {
-    fn note_identifiers(&mut self) {
-        self.uses_identifiers = self.subscriptions.values().any(|s| s.identifier.is_some());
-    }
-
     /// The identifiers of the subscriptions that match a topic, for messages that do not come by subscription.
-    pub(super) fn identifiers(&self, topic: &str) -> Vec<u32> {
-        if !self.uses_identifiers {
+    pub(super) fn identifiers(&mut self, topic: &str) -> Vec<u32> {
+        if self.identified.is_empty() {
             return Vec::new();
         }
-        let matching = self
-            .subscriptions
-            .iter()
-            .filter(|(_, subscription)| subscription.identifier.is_some())
-            .filter(|(filter, _)| topic_filter::matches(filter, topic));
-        let mut identifiers: Vec<u32> = matching
-            .filter_map(|(_, subscription)| subscription.identifier)
-            .collect();
-        identifiers.sort_unstable();
-        identifiers.dedup();
-        identifiers
+        let matching = self.identified.matches(topic, None).pop();
+        matching
+            .map(|matching| matching.identifiers)
+            .unwrap_or_default()
     }
 }

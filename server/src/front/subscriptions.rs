@@ -176,8 +176,7 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
     }
 
     /// Whether nobody is subscribed to anything.
-    #[cfg(test)]
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.root.is_empty()
     }
 }

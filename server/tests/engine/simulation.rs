@@ -21,6 +21,8 @@ pub(crate) struct Simulation {
     pub(crate) stored: BTreeMap<Bytes, Record>,
     pub(crate) stored_clock: Option<(u64, u64)>,
     sent: u64,
+    /// All that took longer than requests usually do.
+    pub(crate) work: usize,
 }
 
 /// A request on its way.
@@ -86,6 +88,7 @@ impl Simulation {
             stored: BTreeMap::new(),
             stored_clock: None,
             sent: 0,
+            work: 0,
         }
     }
 
@@ -158,6 +161,7 @@ impl Simulation {
     }
 
     fn take(&mut self, effects: Effects) {
+        self.work += effects.work;
         self.notifications.extend(effects.notifications);
         for write in effects.writes.writes {
             match write {

@@ -118,8 +118,13 @@ impl World {
 
     pub(crate) fn bytes(&mut self, client: &mut Client, bytes: &[u8]) {
         client.unread.extend_from_slice(bytes);
-        self.front
-            .received(client.connection, &mut client.unread, self.now);
+        self.take_turns(client);
+    }
+
+    /// Offers what the client has sent until the front has taken all that it may take now.
+    fn take_turns(&mut self, client: &mut Client) {
+        let (connection, unread) = (client.connection, &mut client.unread);
+        while self.front.received(connection, unread, self.now) {}
     }
 
     pub(crate) fn send(
@@ -128,8 +133,7 @@ impl World {
         encode: impl FnOnce(&mut BytesMut) -> Result<(), EncodeError>,
     ) {
         encode(&mut client.unread).unwrap();
-        self.front
-            .received(client.connection, &mut client.unread, self.now);
+        self.take_turns(client);
     }
 
     pub(crate) fn publish(

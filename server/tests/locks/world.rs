@@ -329,7 +329,7 @@ impl World {
             return input.clear();
         }
         let now = inner.now();
-        inner.front.received(id, input, now);
+        while inner.front.received(id, input, now) {}
         inner.settle();
         drop(inner);
         self.0.changed.notify_one();

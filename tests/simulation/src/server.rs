@@ -308,7 +308,7 @@ impl World {
         let lifetimes = far.lifetimes.drain(..);
         far.expiries
             .extend(lifetimes.map(|lifetime_ms| now.mono_ms + lifetime_ms));
-        front.received(connection, &mut far.input, now);
+        while front.received(connection, &mut far.input, now) {}
         let len = offered.len() - far.input.len();
         far.taken.extend_from_slice(&offered[..len]);
         while let Some(packet) = first_packet(&mut self.links[link].far.taken) {

@@ -70,7 +70,7 @@ impl Witness {
         let mut seen = Vec::new();
         loop {
             if !self.input.is_empty() {
-                front.received(self.connection, &mut self.input, now);
+                while front.received(self.connection, &mut self.input, now) {}
             }
             front.take_output(self.connection, &mut self.output, now);
             let max = Limits::MAX_PACKET_BYTES;
