@@ -1,10 +1,189 @@
 //! Plain TCP.
+//!
+//! The addresses of a name are tried one after the other, each a quarter of a second after the one before or as soon as
+//! that one has failed, and the first connection counts (Happy Eyeballs, RFC 8305): an address that swallows packets costs
+//! that quarter of a second, and not the time in which to connect.
+use std::collections::VecDeque;
 use std::io;
-use tokio::net::TcpStream;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::task::JoinSet;
 
-/// Connects to the first address of `host` that accepts. Small packets are not held back for larger ones.
+/// How long an attempt has a head start ("Connection Attempt Delay", RFC 8305, section 5).
+const HEAD_START: Duration = Duration::from_millis(250);
+
+/// Connects to the address of `host` that accepts first. Small packets are not held back for larger ones.
 pub(super) async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect((host, port)).await?;
+    let addresses = lookup_host((host, port)).await?;
+    let stream = race(interleaved(addresses)).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+/// Each address once, the families alternating, beginning with the one that the system prefers (RFC 8305, section 4).
+fn interleaved(addresses: impl Iterator<Item = SocketAddr>) -> VecDeque<SocketAddr> {
+    let mut ordered: Vec<SocketAddr> = Vec::new();
+    for address in addresses {
+        if !ordered.contains(&address) {
+            ordered.push(address);
+        }
+    }
+    let begins_with_v6 = ordered.first().is_some_and(SocketAddr::is_ipv6);
+    let (first, second): (Vec<_>, Vec<_>) = ordered
+        .into_iter()
+        .partition(|address| address.is_ipv6() == begins_with_v6);
+    let mut second = second.into_iter();
+    let mut interleaved = VecDeque::new();
+    for address in first {
+        interleaved.push_back(address);
+        interleaved.extend(second.next());
+    }
+    interleaved.extend(second);
+    interleaved
+}
+
+/// The first connection that comes about. Attempts that it overtakes are given up.
+async fn race(mut waiting: VecDeque<SocketAddr>) -> io::Result<TcpStream> {
+    let mut attempts = JoinSet::new();
+    let mut failures = Vec::new();
+    loop {
+        if let Some(address) = waiting.pop_front() {
+            attempts.spawn(async move { (address, TcpStream::connect(address).await) });
+        }
+        tokio::select! {
+            ended = attempts.join_next() => match ended {
+                Some(Ok((_, Ok(stream)))) => return Ok(stream),
+                Some(Ok((address, Err(error)))) => {
+                    tracing::debug!(%address, %error, "no connection to one address of the broker");
+                    failures.push((address, error));
+                }
+                Some(Err(error)) => return Err(io::Error::other(error)),
+                None => return Err(all_failed(failures)),
+            },
+            () = tokio::time::sleep(HEAD_START), if !waiting.is_empty() => {}
+        }
+    }
+}
+
+/// What each address said.
+fn all_failed(mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
+    if failures.len() == 1
+        && let Some((_, error)) = failures.pop()
+    {
+        return error;
+    }
+    let Some((_, first)) = failures.first() else {
+        return io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    };
+    let reasons: Vec<_> = failures
+        .iter()
+        .map(|(address, error)| format!("{}: {error}", address.ip()))
+        .collect();
+    io::Error::new(first.kind(), reasons.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{interleaved, race};
+    use std::io;
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::time::Duration;
+    use tokio::net::{TcpListener, TcpSocket, TcpStream};
+    use tokio::time::timeout;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn families_alternate_and_no_address_comes_twice() {
+        for (resolved, expected) in [
+            (
+                &[
+                    "[::1]:1",
+                    "[::2]:1",
+                    "[::3]:1",
+                    "1.0.0.1:1",
+                    "[::1]:1",
+                    "1.0.0.2:1",
+                ][..],
+                &["[::1]:1", "1.0.0.1:1", "[::2]:1", "1.0.0.2:1", "[::3]:1"][..],
+            ),
+            (
+                &["1.0.0.1:1", "[::1]:1", "[::2]:1", "[::3]:1"],
+                &["1.0.0.1:1", "[::1]:1", "[::2]:1", "[::3]:1"],
+            ),
+            (&["1.0.0.1:1", "1.0.0.1:1"], &["1.0.0.1:1"]),
+            (&[], &[]),
+        ] {
+            let parsed = resolved.iter().map(|text| text.parse().unwrap());
+            let expected: Vec<SocketAddr> =
+                expected.iter().map(|text| text.parse().unwrap()).collect();
+            assert_eq!(interleaved(parsed), expected);
+        }
+    }
+
+    /// An address that swallows packets: nobody accepts, and the queue of connections to be accepted is full.
+    async fn swallowing() -> (SocketAddr, Vec<TcpStream>, TcpListener) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let listener = socket.listen(0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut queued = Vec::new();
+        while let Ok(stream) =
+            timeout(Duration::from_millis(300), TcpStream::connect(address)).await
+        {
+            queued.push(stream.unwrap());
+        }
+        (address, queued, listener)
+    }
+
+    /// An address that refuses.
+    fn refusing() -> (SocketAddr, TcpSocket) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        (socket.local_addr().unwrap(), socket)
+    }
+
+    #[tokio::test]
+    async fn an_address_that_swallows_packets_does_not_hide_the_next_one() {
+        let (dead, _queued, _listener) = swallowing().await;
+        let (refusing, _socket) = refusing();
+        let alive = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = alive.local_addr().unwrap();
+        let racing = race([dead, refusing, address].into());
+        let stream = timeout(PATIENCE, racing).await.unwrap().unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), address);
+    }
+
+    #[tokio::test]
+    async fn a_later_address_does_not_end_the_attempt_of_an_earlier_one() {
+        let (slow, queued, listener) = swallowing().await;
+        let (refusing, _socket) = refusing();
+        let racing = tokio::spawn(race([slow, refusing].into()));
+        // Both attempts are made before the first address has room for a connection.
+        tokio::time::sleep(super::HEAD_START * 2).await;
+        for _ in queued {
+            listener.accept().await.unwrap();
+        }
+        let stream = timeout(PATIENCE, racing).await.unwrap().unwrap().unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), slow);
+    }
+
+    #[tokio::test]
+    async fn what_each_address_said_is_told() {
+        let (one, _socket) = refusing();
+        let error = race([one].into()).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        assert!(!error.to_string().contains("127.0.0.1"), "{error}");
+        let other = SocketAddr::new([127, 0, 0, 2].into(), one.port());
+        let error = race([one, other].into()).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        let text = error.to_string();
+        assert!(
+            text.contains("127.0.0.1: ") && text.contains("; 127.0.0.2: "),
+            "{text}"
+        );
+        let error = race([].into()).await.unwrap_err();
+        assert!(error.to_string().contains("no address"), "{error}");
+    }
 }
