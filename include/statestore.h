@@ -408,6 +408,11 @@ typedef struct sst_settings {
     // How long after a lost connection the client tries to connect again, in milliseconds (default: for ever). Then it
     // gives up for good.
     uint64_t reconnect_limit_ms;
+    // Whether credentials may be sent over plain TCP, where everybody on the way can read them, an sst_choice (default:
+    // no: a service account token is refused there, and a password for another machine makes a warning in the log).
+    uint32_t allow_plaintext_credentials;
+    // Zero.
+    uint32_t reserved;
 } sst_settings;
 
 // Is called with a new client. For what a callback may do see "Callbacks" at the top.

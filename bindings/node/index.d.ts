@@ -77,6 +77,8 @@ export interface Settings {
   passwordFile?: string | undefined;
   /** A Kubernetes service account token. */
   satFile?: string | undefined;
+  /** Whether credentials may be sent over plain TCP, where everybody on the way can read them; `false` unless given. */
+  allowPlaintextCredentials?: boolean | undefined;
   tls?: boolean | undefined;
   caFile?: string | undefined;
   certFile?: string | undefined;

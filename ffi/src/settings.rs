@@ -79,9 +79,14 @@ pub struct sst_settings {
     /// How long after a lost connection the client tries to connect again, in milliseconds (default: for ever). Then it
     /// gives up for good.
     pub reconnect_limit_ms: u64,
+    /// Whether credentials may be sent over plain TCP, where everybody on the way can read them, an sst_choice (default:
+    /// no: a service account token is refused there, and a password for another machine makes a warning in the log).
+    pub allow_plaintext_credentials: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-sized!(sst_settings, reconnect_limit_ms: u64);
+sized!(sst_settings, reserved: u32);
 
 /// A choice; `None` for the default.
 fn choice(value: u32, name: &str) -> Result<Option<bool>, Error> {
@@ -141,6 +146,12 @@ fn secure(mut settings: Settings, given: &sst_settings) -> Result<Settings, Erro
     let text = |text, name| unsafe { input::text(text, name) };
     if let Some(tls) = choice(given.tls, "tls")? {
         settings = settings.tls(tls);
+    }
+    if let Some(allow) = choice(
+        given.allow_plaintext_credentials,
+        "allow_plaintext_credentials",
+    )? {
+        settings = settings.allow_plaintext_credentials(allow);
     }
     if let Some(path) = text(given.ca_file, "ca_file")? {
         settings = settings.ca_file(path);

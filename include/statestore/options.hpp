@@ -95,6 +95,8 @@ struct settings {
   milliseconds reconnect_delay_min{0}, reconnect_delay_max{0};
   /// How long after a lost connection the client tries to connect again; for ever by default. Then it gives up for good.
   milliseconds reconnect_limit{0};
+  /// Whether credentials may be sent over plain TCP, where everybody on the way can read them; no by default.
+  std::optional<bool> allow_plaintext_credentials;
 };
 
 namespace detail {
@@ -226,6 +228,7 @@ inline sst_settings raw(const settings& from) noexcept {
   made.reconnect_delay_min_ms = ms(from.reconnect_delay_min);
   made.reconnect_delay_max_ms = ms(from.reconnect_delay_max);
   made.reconnect_limit_ms = ms(from.reconnect_limit);
+  made.allow_plaintext_credentials = choice(from.allow_plaintext_credentials);
   return made;
 }
 

@@ -16,7 +16,7 @@ const TEXTS = [
   "keyPasswordFile",
   "serverName",
 ];
-const FLAGS = ["env", "cleanStart", "tls"];
+const FLAGS = ["env", "cleanStart", "tls", "allowPlaintextCredentials"];
 const TIMES = [
   "sessionExpiry",
   "keepAlive",

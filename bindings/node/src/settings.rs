@@ -31,6 +31,7 @@ pub struct SettingsInput {
     pub password: Option<Uint8Array>,
     pub password_file: Option<String>,
     pub sat_file: Option<String>,
+    pub allow_plaintext_credentials: Option<bool>,
     pub tls: Option<bool>,
     pub ca_file: Option<String>,
     pub cert_file: Option<String>,
@@ -100,6 +101,11 @@ impl SettingsInput {
         let to = with(to, password, Settings::password);
         let to = with(to, self.password_file, Settings::password_file);
         let to = with(to, self.sat_file, Settings::sat_file);
+        let to = with(
+            to,
+            self.allow_plaintext_credentials,
+            Settings::allow_plaintext_credentials,
+        );
         let to = with(to, self.ca_file, Settings::ca_file);
         let to = with(to, self.cert_file, Settings::cert_file);
         let to = with(to, self.key_file, Settings::key_file);

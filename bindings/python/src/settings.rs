@@ -30,10 +30,10 @@ impl Settings {
             url=None, *, env=None, encoding=None, client_id=None, clean_start=None, session_expiry=None, keep_alive=None,
             ping_timeout=None, connect_timeout=None, request_timeout=None, max_in_flight=None, max_queued=None,
             max_buffered_bytes=None, max_packet_bytes=None, max_value_bytes=None, reconnect_delay_min=None,
-            reconnect_delay_max=None, reconnect_limit=None, user_name=None, password=None, password_file=None, sat_file=None, tls=None,
-            ca_file=None, cert_file=None, key_file=None, key_password_file=None, server_name=None,
+            reconnect_delay_max=None, reconnect_limit=None, user_name=None, password=None, password_file=None, sat_file=None,
+            allow_plaintext_credentials=None, tls=None, ca_file=None, cert_file=None, key_file=None, key_password_file=None, server_name=None,
         ),
-        text_signature = "(url=None, *, env=False, encoding=None, client_id=None, clean_start=None, session_expiry=None, keep_alive=None, ping_timeout=None, connect_timeout=None, request_timeout=None, max_in_flight=None, max_queued=None, max_buffered_bytes=None, max_packet_bytes=None, max_value_bytes=None, reconnect_delay_min=None, reconnect_delay_max=None, reconnect_limit=None, user_name=None, password=None, password_file=None, sat_file=None, tls=None, ca_file=None, cert_file=None, key_file=None, key_password_file=None, server_name=None)"
+        text_signature = "(url=None, *, env=False, encoding=None, client_id=None, clean_start=None, session_expiry=None, keep_alive=None, ping_timeout=None, connect_timeout=None, request_timeout=None, max_in_flight=None, max_queued=None, max_buffered_bytes=None, max_packet_bytes=None, max_value_bytes=None, reconnect_delay_min=None, reconnect_delay_max=None, reconnect_limit=None, user_name=None, password=None, password_file=None, sat_file=None, allow_plaintext_credentials=None, tls=None, ca_file=None, cert_file=None, key_file=None, key_password_file=None, server_name=None)"
     )]
     fn new(
         py: Python<'_>,
@@ -59,6 +59,7 @@ impl Settings {
         password: Any<'_, '_>,
         password_file: Any<'_, '_>,
         sat_file: Any<'_, '_>,
+        allow_plaintext_credentials: Any<'_, '_>,
         tls: Any<'_, '_>,
         ca_file: Any<'_, '_>,
         cert_file: Any<'_, '_>,
@@ -107,6 +108,8 @@ impl Settings {
             password = secret(password)?;
             password_file = path("password_file", password_file)?;
             sat_file = path("sat_file", sat_file)?;
+            allow_plaintext_credentials =
+                flag("allow_plaintext_credentials", allow_plaintext_credentials)?;
             tls = flag("tls", tls)?;
             ca_file = path("ca_file", ca_file)?;
             cert_file = path("cert_file", cert_file)?;

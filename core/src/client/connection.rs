@@ -204,7 +204,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             // A session that nobody continues need not be kept.
             Lost::Closing => (
                 Some(ReasonCode::SUCCESS),
-                self.shared.settings.clean_start.then_some(0),
+                self.shared.settings.has_own_session().then_some(0),
             ),
             Lost::Session(error) => (error.reason(), None),
             Lost::TimedOut => (Some(ReasonCode::SUCCESS), None),

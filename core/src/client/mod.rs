@@ -114,6 +114,7 @@ impl Client {
     /// Outside of a tokio runtime with time and I/O.
     pub async fn connect(settings: Settings) -> Result<Self, Error> {
         settings.check()?;
+        settings.warn_of_exposure();
         let exchange = exchange(&settings)?;
         let clock = shared::new_clock(random(&settings)?).map_err(|error| {
             Error::new(
@@ -207,7 +208,7 @@ fn exchange(settings: &Settings) -> Result<Exchange, Error> {
     };
     let connect = Connect {
         client_id,
-        clean_start: settings.clean_start,
+        clean_start: settings.has_own_session(),
         keep_alive_s: settings.keep_alive_s,
         session_expiry_s: settings.session_expiry_s,
         limits: Limits {

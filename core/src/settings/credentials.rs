@@ -1,8 +1,9 @@
 //! What the client shows the broker inside of MQTT: a user name and password, or a Kubernetes service account token.
-use super::Settings;
+use super::{Endpoint, Settings};
 use crate::transport::{TransportError, file};
 use bytes::Bytes;
 use std::fmt;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// The authentication method of a service account token (MQTT 5, section 4.12; the token is the authentication data).
@@ -58,11 +59,69 @@ impl Settings {
     ///
     /// The file is read anew for each connection, and watched: when the token changes, the client authenticates again
     /// over the connection that it has. Linux tells of a change at once; elsewhere it is noticed within 30 seconds.
+    ///
+    /// The token is for TLS and Unix domain sockets; over plain TCP the client refuses to connect, unless
+    /// [`allow_plaintext_credentials`](Self::allow_plaintext_credentials) is set.
     #[must_use]
     pub fn sat_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.credentials.sat_file = Some(path.into());
         self
     }
+
+    /// Whether credentials may be sent over plain TCP, where everybody on the way can read them (default: no). Without it,
+    /// a service account token is refused there, and a password for another machine is sent with a warning in the log.
+    #[must_use]
+    pub fn allow_plaintext_credentials(mut self, allow: bool) -> Self {
+        self.allow_plaintext_credentials = allow;
+        self
+    }
+
+    /// Refuses to show a token to everybody on the way.
+    pub(super) fn check_secrecy(&self) -> Result<(), &'static str> {
+        if self.credentials.sat_file.is_some() && self.unprotected_host().is_some() {
+            return Err(
+                "the service account token would be sent in clear, for everybody on the way to read; use TLS \
+                 (`mqtts`), or set `allow_plaintext_credentials` if the network can be trusted",
+            );
+        }
+        Ok(())
+    }
+
+    /// Warns of a password that others than the broker can read.
+    pub(crate) fn warn_of_exposure(&self) {
+        let Some(host) = self.unprotected_host() else {
+            return;
+        };
+        if self.credentials.has_password() && !is_this_machine(host) {
+            tracing::warn!(
+                address = %self.endpoint,
+                "the password is sent in clear, for everybody on the way to read; use TLS (`mqtts`), or set \
+                 `allow_plaintext_credentials` if the network can be trusted"
+            );
+        }
+    }
+
+    /// The host to which credentials would go in clear, unless that is allowed.
+    fn unprotected_host(&self) -> Option<&str> {
+        match &self.endpoint {
+            Endpoint::Tcp { host, .. }
+                if !self.tls_enabled && !self.allow_plaintext_credentials =>
+            {
+                Some(host)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether what is sent to this host stays on the machine.
+fn is_this_machine(host: &str) -> bool {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return address.to_canonical().is_loopback();
+    }
+    // RFC 6761, section 6.3.
+    let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost")
 }
 
 impl CredentialSources {
@@ -71,13 +130,16 @@ impl CredentialSources {
         if self.password.is_some() && self.password_file.is_some() {
             return Err("there is a password and a password file; give one of them");
         }
-        let password = self.password.is_some() || self.password_file.is_some();
-        if self.sat_file.is_some() && (self.user_name.is_some() || password) {
+        if self.sat_file.is_some() && (self.user_name.is_some() || self.has_password()) {
             return Err(
                 "there is a service account token file and a user name or password; give one of them",
             );
         }
         Ok(())
+    }
+
+    fn has_password(&self) -> bool {
+        self.password.is_some() || self.password_file.is_some()
     }
 
     /// Whether [`read`](Self::read) reads files.
@@ -88,7 +150,10 @@ impl CredentialSources {
     /// The credentials as they are now. This blocks if they are in files.
     pub(crate) fn read(&self) -> Result<Credentials, TransportError> {
         let password = match &self.password_file {
-            Some(path) => Some(file::read_secret("password file", path, MAX_BYTES)?.into()),
+            Some(path) => {
+                let password = file::read_secret("password file", path, MAX_BYTES)?;
+                Some(Bytes::from_owner(password))
+            }
             None => self.password.clone(),
         };
         let authentication = match &self.sat_file {
@@ -106,7 +171,7 @@ impl CredentialSources {
 /// Reads a service account token. This blocks.
 pub(crate) fn read_token(path: &Path) -> Result<Bytes, TransportError> {
     let token = file::read_secret("service account token file", path, MAX_BYTES)?;
-    Ok(token.into())
+    Ok(Bytes::from_owner(token))
 }
 
 impl fmt::Debug for CredentialSources {
@@ -132,5 +197,60 @@ impl fmt::Debug for Credentials {
                 &self.authentication.as_ref().map(|(method, _)| method),
             )
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::logged::logged;
+
+    fn warning(settings: &Settings) -> String {
+        settings.check().unwrap();
+        logged(|| settings.warn_of_exposure())
+    }
+
+    #[test]
+    fn a_password_for_another_machine_is_sent_in_clear_with_a_warning() {
+        for host in ["broker", "10.0.0.1", "fe80::1", "localhost.example.com"] {
+            let plain = Settings::new(host, 1883).user_name("user");
+            assert_eq!(warning(&plain), "", "there is nothing to be kept secret");
+            for secret in [plain.clone().password("JZ"), plain.password_file("/file")] {
+                let told = warning(&secret);
+                assert!(told.contains("WARN") && told.contains(host), "{told}");
+                assert!(!told.contains("JZ"), "{told}");
+                assert_eq!(warning(&secret.clone().tls(true)), "");
+                assert_eq!(warning(&secret.allow_plaintext_credentials(true)), "");
+            }
+        }
+    }
+
+    #[test]
+    fn a_password_that_stays_on_the_machine_is_no_reason_to_warn() {
+        for host in [
+            "localhost",
+            "Broker.LOCALHOST.",
+            "127.0.0.9",
+            "::1",
+            "::ffff:127.0.0.1",
+        ] {
+            assert_eq!(warning(&Settings::new(host, 1883).password("JZ")), "");
+        }
+        assert_eq!(warning(&Settings::unix("/socket").password("JZ")), "");
+    }
+
+    #[test]
+    fn a_token_is_not_sent_in_clear() {
+        for host in ["broker", "127.0.0.1"] {
+            let plain = Settings::new(host, 1883).sat_file("/token");
+            let error = plain.check().unwrap_err().to_string();
+            assert!(error.contains("allow_plaintext_credentials"), "{error}");
+            plain.clone().tls(true).check().unwrap();
+            plain.allow_plaintext_credentials(true).check().unwrap();
+        }
+        Settings::unix("/socket")
+            .sat_file("/token")
+            .check()
+            .unwrap();
     }
 }

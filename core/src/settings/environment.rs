@@ -40,8 +40,11 @@ impl Settings {
     /// | `AIO_TLS_CERT_FILE`, `AIO_TLS_KEY_FILE` | none | client certificate and its key |
     /// | `AIO_TLS_KEY_PASSWORD_FILE` | none | password of the key |
     ///
-    /// A variable with an empty value counts as absent, and the `AIO_TLS_` variables count only while TLS is on. The
-    /// files are not read here but at each connect, because they may be replaced at any time.
+    /// A variable with an empty value counts as absent, and the `AIO_TLS_` variables count only while TLS is on, which a
+    /// warning in the log says. The files are not read here but at each connect, because they may be replaced at any time.
+    ///
+    /// Without `AIO_MQTT_CLIENT_ID` nobody could continue the session, so `AIO_MQTT_CLEAN_START` does not count then
+    /// either, see [`clean_start`](Self::clean_start).
     ///
     /// # Errors
     /// [`ErrorKind::InvalidSettings`], which names the variable and says what is wrong with its value.
@@ -75,6 +78,8 @@ fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Settings, Er
     settings = environment.credentials(settings)?;
     if tls {
         settings = environment.tls_files(settings)?;
+    } else {
+        environment.warn_of_ignored_tls_files();
     }
     Ok(settings)
 }
@@ -118,6 +123,19 @@ impl<F: Fn(&str) -> Option<OsString>> Environment<F> {
             (None, Some(_)) => lacks(KEY_FILE, CERT_FILE),
             (None, None) if tls.key_password_file.is_some() => lacks(KEY_PASSWORD_FILE, KEY_FILE),
             _ => Ok(settings),
+        }
+    }
+
+    fn warn_of_ignored_tls_files(&self) {
+        let ignored: Vec<_> = [CA_FILE, CERT_FILE, KEY_FILE, KEY_PASSWORD_FILE]
+            .into_iter()
+            .filter(|name| self.path(name).is_some())
+            .collect();
+        if !ignored.is_empty() {
+            tracing::warn!(
+                "{} do not count, because `{USE_TLS}` is `false`: the connection does not use TLS",
+                ignored.join(", ")
+            );
         }
     }
 
@@ -165,6 +183,7 @@ fn invalid(reason: impl Into<String>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::logged::logged;
     use crate::settings::{Endpoint, TlsSettings};
     use std::path::Path;
 
@@ -190,6 +209,10 @@ mod tests {
         assert!(settings.tls_enabled);
         assert_eq!(settings.client_id, None);
         assert!(!settings.clean_start);
+        assert!(
+            settings.has_own_session(),
+            "nobody could continue a session under a random name"
+        );
         assert_eq!(settings.keep_alive_s, 60);
         assert_eq!(settings.session_expiry_s, 3600);
         assert_eq!(
@@ -207,7 +230,7 @@ mod tests {
             ("AIO_BROKER_TCP_PORT", "18883"),
             ("AIO_MQTT_USE_TLS", "True"),
             ("AIO_MQTT_CLIENT_ID", "gateway"),
-            ("AIO_MQTT_CLEAN_START", "true"),
+            ("AIO_MQTT_CLEAN_START", "false"),
             ("AIO_MQTT_KEEP_ALIVE", "0"),
             ("AIO_MQTT_SESSION_EXPIRY", "4294967295"),
             ("AIO_MQTT_USERNAME", "user"),
@@ -219,7 +242,7 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(settings.address(), "10.0.0.1:18883");
-        assert!(settings.tls_enabled && settings.clean_start);
+        assert!(settings.tls_enabled && !settings.has_own_session());
         assert_eq!(settings.client_id.as_deref(), Some("gateway"));
         assert_eq!(settings.keep_alive_s, 0);
         assert_eq!(settings.session_expiry_s, u32::MAX);
@@ -245,6 +268,16 @@ mod tests {
     }
 
     #[test]
+    fn a_session_of_its_own_can_be_asked_for() {
+        let settings = read([
+            ("AIO_BROKER_HOSTNAME", "host"),
+            ("AIO_MQTT_CLIENT_ID", "gateway"),
+            ("AIO_MQTT_CLEAN_START", "true"),
+        ]);
+        assert!(settings.unwrap().has_own_session());
+    }
+
+    #[test]
     fn empty_variables_count_as_absent() {
         let settings = read([
             ("AIO_BROKER_HOSTNAME", "host"),
@@ -263,16 +296,22 @@ mod tests {
 
     #[test]
     fn files_of_tls_do_not_count_without_tls() {
-        let settings = read([
-            ("AIO_BROKER_HOSTNAME", "host"),
-            ("AIO_BROKER_TCP_PORT", "1883"),
-            ("AIO_MQTT_USE_TLS", "false"),
-            ("AIO_TLS_CA_FILE", "/ca"),
-            ("AIO_TLS_KEY_FILE", "/key"),
-        ])
-        .unwrap();
-        assert!(!settings.tls_enabled);
-        settings.check().unwrap();
+        let host = ("AIO_BROKER_HOSTNAME", "host");
+        let plain = ("AIO_MQTT_USE_TLS", "false");
+        let ca_file = ("AIO_TLS_CA_FILE", "/ca");
+        let key_file = ("AIO_TLS_KEY_FILE", "/key");
+        let told = logged(|| {
+            let settings = read([host, plain, ca_file, key_file]).unwrap();
+            assert!(!settings.tls_enabled);
+            settings.check().unwrap();
+        });
+        let ignored = "AIO_TLS_CA_FILE, AIO_TLS_KEY_FILE do not count";
+        assert!(told.contains("WARN") && told.contains(ignored), "{told}");
+        let told = logged(|| {
+            read([host, plain]).unwrap();
+            read([host, ca_file]).unwrap();
+        });
+        assert_eq!(told, "");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 mod credentials;
 mod endpoint;
 mod environment;
+#[cfg(test)]
+mod logged;
 mod text;
 mod tls;
 mod url;
@@ -37,6 +39,7 @@ pub struct Settings {
     pub(crate) tls_enabled: bool,
     pub(crate) tls: TlsSettings,
     pub(crate) credentials: CredentialSources,
+    pub(crate) allow_plaintext_credentials: bool,
     pub(crate) client_id: Option<String>,
     pub(crate) clean_start: bool,
     pub(crate) session_expiry_s: u32,
@@ -68,6 +71,7 @@ impl Settings {
             tls_enabled: false,
             tls: TlsSettings::default(),
             credentials: CredentialSources::default(),
+            allow_plaintext_credentials: false,
             client_id: None,
             clean_start: true,
             session_expiry_s: 3600,
@@ -94,8 +98,8 @@ impl Settings {
     ///
     /// followed by `?` and parameters `name=value` with `&` between them. They have the names of the methods here:
     /// `ca_file`, `cert_file`, `key_file`, `key_password_file`, `server_name`, `password_file`, `sat_file`,
-    /// `client_id`, `keep_alive` and `session_expiry` (in seconds), `clean_start` (`true` or `false`). Special
-    /// characters are percent-encoded.
+    /// `client_id`, `keep_alive` and `session_expiry` (in seconds), `clean_start` and `allow_plaintext_credentials`
+    /// (`true` or `false`). Special characters are percent-encoded.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidSettings`], which says what is wrong with the URL.
@@ -122,6 +126,10 @@ impl Settings {
 
     /// Whether the first connection ends a session that the broker still has for this client id (default: yes). Later
     /// connections always continue the session.
+    ///
+    /// `false` also leaves the session to the broker when the client is closed, so that the next process with this client
+    /// id continues it. It needs a [`client_id`](Self::client_id): nobody could continue a session under a random name,
+    /// or under one that the broker has made up, so without one it counts as `true`.
     #[must_use]
     pub fn clean_start(mut self, clean_start: bool) -> Self {
         self.clean_start = clean_start;
@@ -227,6 +235,11 @@ impl Settings {
         self
     }
 
+    /// Whether the client begins and ends with a session of its own, instead of one that outlives it.
+    pub(crate) fn has_own_session(&self) -> bool {
+        self.clean_start || self.client_id.as_deref().is_none_or(str::is_empty)
+    }
+
     /// Refuses what cannot work before anything is tried.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |reason: &str| {
@@ -243,6 +256,7 @@ impl Settings {
             .check(self.tls_enabled)
             .or_else(|reason| invalid(&reason))?;
         self.credentials.check().or_else(invalid)?;
+        self.check_secrecy().or_else(invalid)?;
         match &self.client_id {
             Some(id) => check_client_id(id).or_else(invalid),
             None => Ok(()),

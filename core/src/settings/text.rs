@@ -1,4 +1,4 @@
-//! Values of settings that are written as text. Each error completes the sentence "`name` is `value`, ...".
+//! Values of settings that are written as text. Each error begins with "which" and completes a sentence about the value.
 use std::time::Duration;
 
 pub(super) fn boolean(text: &str) -> Result<bool, &'static str> {

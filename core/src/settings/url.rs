@@ -1,18 +1,26 @@
 //! Connection URLs.
+//!
+//! No error shows any text of the URL. In a URL that is not well-formed, a password can be anywhere: one with a `/` in it
+//! ends the host early, and goes on in the path or in the name of a parameter.
 use super::{Endpoint, Settings, text};
 use crate::error::{Error, ErrorKind, Outcome};
+use bytes::Bytes;
 use fluent_uri::Uri;
 use fluent_uri::component::{Authority, Host};
 use fluent_uri::pct_enc::{EStr, Encoder};
+use zeroize::Zeroizing;
 
 const DEFAULT_PORT: u16 = 1883;
 const DEFAULT_TLS_PORT: u16 = 8883;
 
-/// Changes the settings; the error completes the sentence "`name` is `value`, ...".
+/// Changes the settings; the error completes the sentence "`name` has a value ...".
 type Apply = fn(Settings, String) -> Result<Settings, &'static str>;
 
 /// What may stand behind the `?`. The names are those of the methods of [`Settings`].
-const PARAMETERS: [(&str, Apply); 11] = [
+const PARAMETERS: [(&str, Apply); 12] = [
+    ("allow_plaintext_credentials", |settings, value| {
+        Ok(settings.allow_plaintext_credentials(text::boolean(&value)?))
+    }),
     ("ca_file", |settings, path| Ok(settings.ca_file(path))),
     ("cert_file", |settings, path| Ok(settings.cert_file(path))),
     ("clean_start", |settings, value| {
@@ -46,20 +54,18 @@ pub(super) fn parse(text: &str) -> Result<Settings, Error> {
         "mqtt" => broker(&uri, DEFAULT_PORT)?,
         "mqtts" => broker(&uri, DEFAULT_TLS_PORT)?.tls(true),
         "unix" => socket(&uri)?,
-        scheme => {
-            return Err(invalid(format!(
-                "the scheme is `{scheme}`; `mqtt`, `mqtts` and `unix` are supported"
-            )));
+        _ => {
+            return Err(invalid(
+                "it begins with none of `mqtt://`, `mqtts://` and `unix://`",
+            ));
         }
     };
     if uri.fragment().is_some() {
         return Err(invalid("`#` and what follows it have no meaning"));
     }
     let mut seen = Vec::new();
-    for pair in uri.query().into_iter().flat_map(|query| query.split('&')) {
-        if pair.is_empty() {
-            continue;
-        }
+    let pairs = uri.query().into_iter().flat_map(|query| query.split('&'));
+    for (number, pair) in (1..).zip(pairs.filter(|pair| !pair.is_empty())) {
         let (name, value) = match pair.split_once('=') {
             Some((name, value)) => (name.as_str(), Some(value)),
             None => (pair.as_str(), None),
@@ -67,7 +73,7 @@ pub(super) fn parse(text: &str) -> Result<Settings, Error> {
         let Some((name, apply)) = PARAMETERS.iter().find(|(known, _)| *known == name) else {
             let known = PARAMETERS.map(|(name, _)| format!("`{name}`")).join(", ");
             return Err(invalid(format!(
-                "`{name}` is not a parameter; known are {known}"
+                "its parameter number {number} is unknown; known are {known}"
             )));
         };
         if seen.contains(name) {
@@ -82,20 +88,16 @@ pub(super) fn parse(text: &str) -> Result<Settings, Error> {
         if value.is_empty() && *name != "client_id" {
             return Err(invalid(format!("`{name}` has no value")));
         }
-        let shown = value.clone();
-        settings = apply(settings, value).map_err(|problem| {
-            invalid(format!("`{name}` is `{}`, {problem}", shown.escape_debug()))
-        })?;
+        settings = apply(settings, value)
+            .map_err(|problem| invalid(format!("`{name}` has a value {problem}")))?;
     }
     Ok(settings)
 }
 
 /// `//[user[:password]@]host[:port]`
 fn broker(uri: &Uri<&str>, default_port: u16) -> Result<Settings, Error> {
-    let no_host = || {
-        let scheme = uri.scheme();
-        invalid(format!("it names no host; write {scheme}://host:port"))
-    };
+    let no_host =
+        || invalid("it names no host; write mqtt://host:port, or mqtts://host:port for TLS");
     let authority = uri.authority().ok_or_else(no_host)?;
     let host = match authority.host_parsed() {
         Host::RegName(name) => decoded("the host name", name)?,
@@ -109,10 +111,9 @@ fn broker(uri: &Uri<&str>, default_port: u16) -> Result<Settings, Error> {
         .port_to_u16()
         .map_err(|_| invalid("the port is not a number up to 65535"))?;
     if !matches!(uri.path().as_str(), "" | "/") {
-        return Err(invalid(format!(
-            "`{}` after the host has no meaning",
-            uri.path()
-        )));
+        return Err(invalid(
+            "a path after the host has no meaning; a `/` in a password is written `%2F`",
+        ));
     }
     user(
         Settings::new(host, port.unwrap_or(default_port)),
@@ -145,7 +146,8 @@ fn user(mut settings: Settings, authority: &Authority<'_>) -> Result<Settings, E
     };
     settings = settings.user_name(decoded("the user name", user)?);
     if let Some(password) = password {
-        settings = settings.password(decoded("the password", password)?);
+        let password = Zeroizing::new(decoded("the password", password)?.into_bytes());
+        settings = settings.password(Bytes::from_owner(password));
     }
     Ok(settings)
 }
@@ -158,7 +160,6 @@ fn decoded<E: Encoder>(what: &str, text: &EStr<E>) -> Result<String, Error> {
     }
 }
 
-/// The URL itself stays out of the message: it may hold a password.
 fn invalid(reason: impl Into<String>) -> Error {
     Error::new(
         ErrorKind::InvalidSettings,
@@ -171,6 +172,7 @@ fn invalid(reason: impl Into<String>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::path::Path;
 
     fn address(url: &str) -> (String, bool) {
@@ -236,26 +238,47 @@ mod tests {
         assert!(!settings.clean_start);
         settings.check().unwrap();
 
-        let settings = parse("mqtt://broker?sat_file=/token&client_id=").unwrap();
+        let settings =
+            parse("mqtt://broker?sat_file=/token&client_id=&allow_plaintext_credentials=true")
+                .unwrap();
         let sat_file = settings.credentials.sat_file.as_deref();
         assert_eq!(sat_file, Some(Path::new("/token")));
         assert_eq!(settings.client_id.as_deref(), Some(""));
         settings.check().unwrap();
     }
 
+    /// Characters that no message has, and those that a URL is made of.
+    const PASSWORD: &str = "[JZ%/?#@:&=\\[\\].]{0,12}[JZ][JZ%/?#@:&=\\[\\].]{0,12}";
+
+    proptest! {
+        #[test]
+        fn nothing_of_a_password_is_told(
+            before in "(mqtts?://|unix://|mqtt:|http://|//|)(user)?:?",
+            password in PASSWORD,
+            behind in "(@broker(:1883)?(/|\\?client_id=JZ|\\?keep_alive=JZ)?|@/run/socket|)",
+        ) {
+            let url = before + &password + &behind;
+            let told = match parse(&url) {
+                Err(error) => error.to_string(),
+                // Well-formed after all; then the host or the path is what comes before the first separator.
+                Ok(settings) => match settings.check() {
+                    Err(error) => error.to_string().replace(&settings.address(), ""),
+                    Ok(()) => String::new(),
+                },
+            };
+            prop_assert!(!told.to_ascii_uppercase().contains(['J', 'Z']), "{url}: {told}");
+        }
+    }
+
     #[test]
     fn what_is_wrong_is_named() {
-        let no_host = "it names no host; write mqtt://host:port";
+        let no_host = "it names no host; write mqtt://host:port, or mqtts://host:port for TLS";
+        let no_scheme = "it begins with none of `mqtt://`, `mqtts://` and `unix://`";
         let no_path = "it names no absolute path of a socket; write unix:///path";
         for (url, problem) in [
-            (
-                "http://broker",
-                "the scheme is `http`; `mqtt`, `mqtts` and `unix` are supported",
-            ),
-            (
-                "wss://broker",
-                "the scheme is `wss`; `mqtt`, `mqtts` and `unix` are supported",
-            ),
+            ("http://broker", no_scheme),
+            ("wss://broker", no_scheme),
+            ("user:secret@broker", no_scheme),
             ("mqtt:broker", no_host),
             ("mqtt://:1883", no_host),
             ("mqtt://user:secret@", no_host),
@@ -264,8 +287,8 @@ mod tests {
                 "the port is not a number up to 65535",
             ),
             (
-                "mqtt://broker/path",
-                "`/path` after the host has no meaning",
+                "mqtt://user:1/secret@broker",
+                "a path after the host has no meaning; a `/` in a password is written `%2F`",
             ),
             (
                 "mqtt://broker#part",
@@ -285,19 +308,19 @@ mod tests {
             ),
             (
                 "mqtt://b?clean_start=1",
-                "`clean_start` is `1`, which is neither `true` nor `false`",
+                "`clean_start` has a value which is neither `true` nor `false`",
             ),
             (
                 "mqtt://b?keep_alive=65536",
-                "`keep_alive` is `65536`, which is not a number of seconds from 0 to 65535",
+                "`keep_alive` has a value which is not a number of seconds from 0 to 65535",
             ),
             (
                 "mqtt://b?session_expiry=1h",
-                "`session_expiry` is `1h`, which is not a number of seconds from 0 to 4294967295",
+                "`session_expiry` has a value which is not a number of seconds from 0 to 4294967295",
             ),
             (
-                "mqtt://user:secret@b?cafile=/ca",
-                "`cafile` is not a parameter; known are `ca_file`, `cert_file`, `clean_start`, `client_id`, \
+                "mqtt://user:secret@b?keep_alive=1&cafile=/ca",
+                "its parameter number 2 is unknown; known are `allow_plaintext_credentials`, `ca_file`, `cert_file`, `clean_start`, `client_id`, \
                  `keep_alive`, `key_file`, `key_password_file`, `password_file`, `sat_file`, `server_name`, \
                  `session_expiry`",
             ),

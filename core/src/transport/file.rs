@@ -3,19 +3,28 @@ use super::error::TransportError;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
+use zeroize::Zeroizing;
 
 /// Reads a whole file that is not empty and has at most `max_bytes`.
 ///
-/// This blocks. A pipe or a device is refused, because reading it may never end.
-pub(crate) fn read(what: &str, path: &Path, max_bytes: usize) -> Result<Vec<u8>, TransportError> {
+/// This blocks. A pipe or a device is refused, because reading it may never end. The memory is overwritten when it is
+/// given back: the content may be a secret.
+pub(crate) fn read(
+    what: &str,
+    path: &Path,
+    max_bytes: usize,
+) -> Result<Zeroizing<Vec<u8>>, TransportError> {
     let refused = |error: io::Error| TransportError::file(what, path, problem(&error));
-    if !fs::metadata(path).map_err(refused)?.is_file() {
+    let metadata = fs::metadata(path).map_err(refused)?;
+    if !metadata.is_file() {
         return Err(TransportError::file(what, path, "is not a file"));
     }
-    let mut bytes = Vec::new();
     let limit = u64::try_from(max_bytes)
         .unwrap_or(u64::MAX)
         .saturating_add(1);
+    // A buffer that grows leaves copies behind.
+    let expected = metadata.len().saturating_add(1).min(limit);
+    let mut bytes = Zeroizing::new(Vec::with_capacity(usize::try_from(expected).unwrap_or(0)));
     let file = File::open(path).map_err(refused)?;
     file.take(limit).read_to_end(&mut bytes).map_err(refused)?;
     if bytes.is_empty() {
@@ -34,7 +43,7 @@ pub(crate) fn read_secret(
     what: &str,
     path: &Path,
     max_bytes: usize,
-) -> Result<Vec<u8>, TransportError> {
+) -> Result<Zeroizing<Vec<u8>>, TransportError> {
     const LINE_END_BYTES: usize = 2;
     let mut bytes = read(what, path, max_bytes + LINE_END_BYTES)?;
     if bytes.ends_with(b"\n") {

@@ -3,7 +3,7 @@ use crate::support::{Broker, within};
 use crate::{ended, spawn_get};
 use statestore::mqtt::{ConnAck, Packet, ReasonCode};
 use statestore::protocol::Reply;
-use statestore::{Client, ConnectionState, ErrorKind, Outcome};
+use statestore::{Client, ConnectionState, ErrorKind, Outcome, Settings};
 use std::time::Duration;
 
 #[tokio::test]
@@ -34,6 +34,39 @@ async fn closing_ends_everything_and_says_goodbye() {
     }
     assert!(peer.packet_or_end().await.is_none());
     within(client.close()).await;
+}
+
+#[tokio::test]
+async fn only_a_session_that_has_a_name_outlives_the_client() {
+    for (client_id, outlives) in [(None, false), (Some(""), false), (Some("gateway"), true)] {
+        let broker = Broker::start().await;
+        let address = broker.address();
+        let mut settings =
+            Settings::new(address.ip().to_string(), address.port()).clean_start(false);
+        if let Some(client_id) = client_id {
+            settings = settings.client_id(client_id);
+        }
+        let accept = async {
+            let mut peer = broker.accept().await;
+            let connect = peer.connect().await;
+            let mut connack = ConnAck::new(ReasonCode::SUCCESS);
+            if client_id == Some("") {
+                connack.assigned_client_id = Some("assigned".to_owned());
+            }
+            peer.send_connack(connack).await;
+            peer.subscribe().await;
+            (peer, connect)
+        };
+        let (client, (mut peer, connect)) =
+            within(async { tokio::join!(Client::connect(settings), accept) }).await;
+        assert_eq!(connect.clean_start, !outlives, "{client_id:?}");
+        within(client.unwrap().close()).await;
+        let Packet::Disconnect(disconnect) = peer.packet().await else {
+            panic!("a DISCONNECT was expected");
+        };
+        let ends_now = disconnect.session_expiry_s == Some(0);
+        assert_eq!(ends_now, !outlives, "{client_id:?}");
+    }
 }
 
 #[tokio::test]

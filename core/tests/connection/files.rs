@@ -158,7 +158,7 @@ async fn an_encrypted_key_needs_its_password() {
 #[tokio::test]
 async fn password_and_token_files_must_hold_something() {
     let files = Files::new();
-    let plain = Settings::new("127.0.0.1", 1);
+    let plain = Settings::new("127.0.0.1", 1).allow_plaintext_credentials(true);
     for (content, problem) in [("", "is empty"), ("\r\n", "holds an empty line only")] {
         let path = files.write("secret", content);
         let text = refusal(plain.clone().user_name("user").password_file(&path)).await;

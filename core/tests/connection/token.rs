@@ -13,6 +13,7 @@ const METHOD: &str = "K8S-SAT";
 fn settings(broker: &Broker, files: &Files) -> Settings {
     Settings::new("127.0.0.1", broker.port())
         .sat_file(files.path("token"))
+        .allow_plaintext_credentials(true)
         .reconnect_delay(Duration::from_millis(1), Duration::from_millis(1))
 }
 

@@ -4,14 +4,15 @@ use crate::settings::TlsSettings;
 use crate::transport::error::TransportError;
 use crate::transport::file;
 use pkcs8::{EncryptedPrivateKeyInfoRef, SecretDocument, der, pkcs5};
-use rustls::Error as RustlsError;
-use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{Error as RustlsError, InconsistentKeys};
 use std::fmt;
 use std::path::Path;
 use std::str;
+use zeroize::Zeroizing;
 
 const KEY: &str = "key file";
 const MAX_KEY_BYTES: usize = 1 << 20;
@@ -21,16 +22,13 @@ const ENCRYPTED_BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
 const ENCRYPTED_END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
 
 /// Reads certificate and key, if the settings name them, and checks that they belong together.
-pub(super) fn load(
-    settings: &TlsSettings,
-    provider: &CryptoProvider,
-) -> Result<Option<SingleCertAndKey>, TransportError> {
+pub(super) fn load(settings: &TlsSettings) -> Result<Option<SingleCertAndKey>, TransportError> {
     let (Some(cert_file), Some(key_file)) = (&settings.cert_file, &settings.key_file) else {
         return Ok(None);
     };
     let chain = certificates("certificate file", cert_file)?;
     let der = private_key(key_file, settings.key_password_file.as_deref())?;
-    match CertifiedKey::from_der(chain, der, provider) {
+    match certified(chain, &der) {
         Ok(identity) => Ok(Some(SingleCertAndKey::from(identity))),
         Err(RustlsError::InconsistentKeys(_)) => {
             let certificate = cert_file.display();
@@ -49,11 +47,23 @@ pub(super) fn load(
     }
 }
 
+/// As [`CertifiedKey::from_der`] makes it, but the key remains with the caller, who overwrites it.
+fn certified(
+    chain: Vec<CertificateDer<'static>>,
+    der: &PrivateKeyDer<'_>,
+) -> Result<CertifiedKey, RustlsError> {
+    let identity = CertifiedKey::new(chain, any_supported_type(der)?);
+    match identity.keys_match() {
+        Ok(()) | Err(RustlsError::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(identity),
+        Err(error) => Err(error),
+    }
+}
+
 /// PKCS#8 (plain or encrypted), PKCS#1 and SEC1, all as PEM.
 fn private_key(
     path: &Path,
     password_file: Option<&Path>,
-) -> Result<PrivateKeyDer<'static>, TransportError> {
+) -> Result<Zeroizing<PrivateKeyDer<'static>>, TransportError> {
     let bytes = file::read(KEY, path, MAX_KEY_BYTES)?;
     let text = str::from_utf8(&bytes).unwrap_or_default();
     if let Some(pem) = encrypted_section(text) {
@@ -67,7 +77,8 @@ fn private_key(
         let problem = "is encrypted in OpenSSL's old format; convert it with `openssl pkcs8 -topk8 -v2 aes-256-cbc`";
         return Err(TransportError::file(KEY, path, problem));
     }
-    PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| {
+    let key = PrivateKeyDer::from_pem_slice(&bytes).map(Zeroizing::new);
+    key.map_err(|error| {
         let problem = match (error, bytes.first()) {
             (pem::Error::NoItemsFound, Some(0x30)) => {
                 "is DER, not PEM; convert it with `openssl pkey -inform der`".to_owned()
@@ -92,7 +103,7 @@ fn decrypt(
     path: &Path,
     pem: &str,
     password_file: &Path,
-) -> Result<PrivateKeyDer<'static>, TransportError> {
+) -> Result<Zeroizing<PrivateKeyDer<'static>>, TransportError> {
     let password = file::read_secret("key password file", password_file, MAX_PASSWORD_BYTES)?;
     let malformed = |error: &dyn fmt::Display| {
         TransportError::file(KEY, path, format!("is not a well-formed key: {error}"))
@@ -113,8 +124,11 @@ fn decrypt(
         }
         Err(error) => return Err(malformed(&error)),
     };
-    match key.decrypt(&password) {
-        Ok(document) => Ok(PrivatePkcs8KeyDer::from(document.as_bytes().to_vec()).into()),
+    match key.decrypt(&*password) {
+        Ok(document) => {
+            let der = PrivatePkcs8KeyDer::from(document.as_bytes().to_vec());
+            Ok(Zeroizing::new(der.into()))
+        }
         Err(pkcs8::Error::EncryptedPrivateKey(
             error @ (pkcs5::Error::UnsupportedAlgorithm { .. } | pkcs5::Error::NoPbes1CryptSupport),
         )) => Err(unsupported(&error)),

@@ -40,7 +40,7 @@ impl Tls {
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
                 .build()
                 .map_err(internal)?;
-        let identity = identity::load(settings, &provider)?;
+        let identity = identity::load(settings)?;
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(internal)?
