@@ -13,6 +13,8 @@
  * Times are in milliseconds. Keys, values and names are bytes; strings stand for their UTF-8. An absent key, a condition that
  * is not met and a value that does not match are results, not errors.
  */
+/// <reference types="node" />
+/// <reference lib="esnext.disposable" />
 import type { EventEmitter } from "node:events";
 
 /** Bytes; a string stands for its UTF-8. */
@@ -35,7 +37,7 @@ export interface TimeoutOptions extends CallOptions {
 /** How to reach the broker and how the client behaves; see docs/connecting.md. */
 export interface Settings {
   /** `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`, `mqtts://…` or `unix:///PATH`, with parameters behind `?`. */
-  url?: string | undefined;
+  url?: string | URL | undefined;
   /** Reads the environment variables that pods of Azure IoT Operations have. */
   env?: boolean | undefined;
   /** In place of a URL: a name or an address. */
@@ -91,10 +93,10 @@ export interface Settings {
 /**
  * Connects, and resolves when the broker has accepted. The first failure rejects; later ones are reasons to try again.
  *
- * A setting beside a URL replaces that of the URL. An open client keeps the process alive until {@link Client.close} or
+ * A setting beside a URL replaces that of the URL; one that does not exist is a `TypeError`, and so is such an option of a call. An open client keeps the process alive until {@link Client.close} or
  * {@link Client.unref}.
  */
-export function connect(url: string, settings?: Omit<Settings, "url" | "env" | "host" | "port"> & CallOptions): Promise<Client>;
+export function connect(url: string | URL, settings?: Omit<Settings, "url" | "env" | "host" | "port"> & CallOptions): Promise<Client>;
 export function connect(settings: Settings & CallOptions): Promise<Client>;
 
 /** A hybrid logical clock value: the version of a key, or a fencing token. */
@@ -174,7 +176,7 @@ export type Observation =
   | { is: "lagged"; count: number };
 
 /** What follows something. `for await` ends it when it is left. */
-export interface Follower<T> extends AsyncIterable<T, void>, AsyncDisposable {
+export interface Follower<T> extends AsyncIterable<T>, AsyncDisposable {
   /** What comes next; `undefined` when nothing will come any more. Nothing is taken in advance. */
   next(options?: CallOptions): Promise<T | undefined>;
   /** Ends it. */

@@ -8,6 +8,7 @@
  * await using client = await connect(server.url);
  * ```
  */
+/// <reference lib="esnext.disposable" />
 
 export interface ServerOptions {
   /** The program; unless given the variable `STATESTORED`, or `statestored` in the `PATH`. */

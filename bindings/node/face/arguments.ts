@@ -5,6 +5,7 @@
 import type { Retry, StateStoreError } from "../index.js";
 import { InvalidArgumentError } from "./errors.js";
 import { Hlc } from "./hlc.js";
+import { KNOWN, known, type Call } from "./known.js";
 import type { DelInput, LockInput, SetInput, UpdateInput } from "./native.js";
 
 /** Words of conditions and retries as they are in every language. */
@@ -14,7 +15,7 @@ const RETRIES: Retry[] = ["safe", "always", "never"];
 const KEPT = 1024;
 const MOST_KEPT = 2 ** 32 - 1;
 
-function wrongType(name: string, expected: string, value: unknown): TypeError {
+export function wrongType(name: string, expected: string, value: unknown): TypeError {
   const found = value === null ? "null" : Array.isArray(value) ? "an array" : typeof value;
   return new TypeError(`${name} must be ${expected}, not ${found}`);
 }
@@ -49,11 +50,21 @@ export function callback(name: string, value: unknown): void {
 }
 
 /** The members of an options object. */
-type Options = Record<string, unknown>;
+export type Options = Record<string, unknown>;
 
-export function options(value: unknown, name = "options"): Options {
+const NONE: Options = Object.freeze({});
+
+/** The options of a call, of which there are no others than the known ones. */
+export function options(call: Call, value: unknown): Options {
+  const from = members("options", value);
+  known(from, KNOWN[call], (unknown) => `${call} has no option ${unknown}`);
+  return from;
+}
+
+/** The members of an object that may be missing. */
+export function members(name: string, value: unknown): Options {
   if (value === undefined || value === null) {
-    return {};
+    return NONE;
   }
   if (typeof value !== "object" || Array.isArray(value)) {
     throw wrongType(name, "an object", value);
@@ -222,6 +233,7 @@ export function kept(from: Options): number | undefined {
   if (typeof overflow !== "object") {
     throw wrongType("overflow", "latest, all or { all: number }", overflow);
   }
+  known(overflow, ["all"], (unknown) => `overflow has no member ${unknown}`);
   const all = integer(overflow as Options, "all", MOST_KEPT);
   if (all === undefined || all === 0) {
     throw badValue("overflow.all", `must be a whole number from 1 to ${MOST_KEPT}`, all);

@@ -24,11 +24,13 @@ import type {
   VdelOutcome,
 } from "../index.js";
 import * as args from "./arguments.js";
+import type { Options } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
 import { Election } from "./election.js";
 import { ClosedError, direct } from "./errors.js";
 import { Follower, Observer, rethrow, tell } from "./follower.js";
 import { Guard } from "./guard.js";
+import type { Call } from "./known.js";
 import { Lease } from "./lease.js";
 import { native, type Failure, type NativeClient, type NativeFeed, type NativeGuard } from "./native.js";
 import { Operations } from "./operations.js";
@@ -54,13 +56,13 @@ export class Client extends EventEmitter implements Declared {
   static async connect(settings: object, signal: AbortSignal | undefined): Promise<Client> {
     const operations = direct(() => new Operations((ring) => new native.NativeClient(settings, ring)));
     try {
-      await operations.run(signal, () => operations.native.connect(), results.nothing);
+      await operations.run("connect", { signal }, () => operations.native.connect(), results.nothing);
       const client = new Client(operations);
       client.#clientId = direct(() => operations.native.clientId());
       await client.#follow();
       return client;
     } catch (error) {
-      await operations.run(undefined, () => operations.native.close(), results.nothing).catch(() => {});
+      await operations.run("close", undefined, () => operations.native.close(), results.nothing).catch(() => {});
       operations.end();
       throw error;
     }
@@ -88,47 +90,37 @@ export class Client extends EventEmitter implements Declared {
     }
   }
 
-  async get(key: Data, options?: TimeoutOptions): Promise<Entry | null> {
-    const bytes = args.data("key", key);
-    if (options === undefined) {
-      return this.#operations.run(undefined, () => this.#native.get(bytes), results.entry);
-    }
-    const from = args.options(options);
-    const timeout = args.time(from, "timeout");
-    return this.#operations.run(args.signal(from), () => this.#native.get(bytes, timeout), results.entry);
+  get(key: Data, options?: TimeoutOptions): Promise<Entry | null> {
+    const begin = (from: Options) => this.#native.get(args.data("key", key), args.time(from, "timeout"));
+    return this.#operations.run("get", options, begin, results.entry);
   }
 
-  async getMany(keys: Iterable<Data>, options?: TimeoutOptions): Promise<(Entry | null)[]> {
-    const [all, from] = [args.manyData("keys", keys), args.options(options)];
-    const timeout = args.time(from, "timeout");
-    return this.#operations.run(args.signal(from), () => this.#native.getMany(all, timeout), results.entries);
+  getMany(keys: Iterable<Data>, options?: TimeoutOptions): Promise<(Entry | null)[]> {
+    const begin = (from: Options) => this.#native.getMany(args.manyData("keys", keys), args.time(from, "timeout"));
+    return this.#operations.run("getMany", options, begin, results.entries);
   }
 
-  async set(key: Data, value: Data, options?: SetOptions): Promise<SetOutcome> {
-    const bytes = args.data("key", key);
-    const content = args.data("value", value);
-    if (options === undefined) {
-      return this.#operations.run(undefined, () => this.#native.set(bytes, content), results.set);
-    }
-    const from = args.options(options);
-    const input = args.setInput(from);
-    return this.#operations.run(args.signal(from), () => this.#native.set(bytes, content, input), results.set);
+  set(key: Data, value: Data, options?: SetOptions): Promise<SetOutcome> {
+    const begin = (from: Options) => {
+      const [bytes, content] = [args.data("key", key), args.data("value", value)];
+      // Reading them costs more than everything else here.
+      return options === undefined ? this.#native.set(bytes, content) : this.#native.set(bytes, content, args.setInput(from));
+    };
+    return this.#operations.run("set", options, begin, results.set);
   }
 
-  async del(key: Data, options?: DelOptions): Promise<DelOutcome> {
-    const [bytes, from] = [args.data("key", key), args.options(options)];
-    const input = args.delInput(from);
-    return this.#operations.run(args.signal(from), () => this.#native.del(bytes, input), results.del);
+  del(key: Data, options?: DelOptions): Promise<DelOutcome> {
+    const begin = (from: Options) => this.#native.del(args.data("key", key), args.delInput(from));
+    return this.#operations.run("del", options, begin, results.del);
   }
 
-  async vdel(key: Data, value: Data, options?: DelOptions): Promise<VdelOutcome> {
-    const [bytes, content, from] = [args.data("key", key), args.data("value", value), args.options(options)];
-    const input = args.delInput(from);
-    return this.#operations.run(args.signal(from), () => this.#native.vdel(bytes, content, input), results.vdel);
+  vdel(key: Data, value: Data, options?: DelOptions): Promise<VdelOutcome> {
+    const begin = (from: Options) => this.#native.vdel(args.data("key", key), args.data("value", value), args.delInput(from));
+    return this.#operations.run("vdel", options, begin, results.vdel);
   }
 
   scan(pattern: Data, options?: TimeoutOptions): AsyncIterableIterator<Buffer> {
-    const [bytes, from] = [args.data("pattern", pattern), args.options(options)];
+    const [bytes, from] = [args.data("pattern", pattern), args.options("scan", options)];
     const timeout = args.time(from, "timeout");
     const pages = direct(() => this.#native.scan(bytes, timeout));
     return scan(this.#operations, pages, args.signal(from));
@@ -139,39 +131,43 @@ export class Client extends EventEmitter implements Declared {
     listener?: ((observation: Observation) => unknown) | ObserveOptions,
     options?: ObserveOptions,
   ): Promise<DeclaredObserver> {
+    const isCalled = typeof listener === "function" || options !== undefined;
+    if (isCalled) {
+      args.callback("listener", listener);
+    }
     const bytes = args.data("key", key);
-    const isCalled = typeof listener === "function";
-    const from = args.options(isCalled ? options : listener);
-    const [kept, timeout] = [args.kept(from), args.time(from, "timeout")];
     const observer = await this.#operations.run(
-      args.signal(from),
-      () => this.#native.observe(bytes, kept, timeout),
+      "observe",
+      isCalled ? options : listener,
+      (from) => this.#native.observe(bytes, args.kept(from), args.time(from, "timeout")),
       (feed) => new Observer(this.#operations, feed as NativeFeed, bytes),
     );
     if (isCalled) {
-      void tell(observer, listener);
+      void tell(observer, listener as (observation: Observation) => unknown);
     }
     return observer;
   }
 
   async update(key: Data, change: Change, options?: UpdateOptions): Promise<UpdateOutcome> {
-    const bytes = args.data("key", key);
     args.callback("change", change);
-    const from = args.options(options);
-    return update(this.#operations, bytes, change, args.updateInput(from), args.signal(from));
+    return await update(this.#operations, args.data("key", key), change, options);
   }
 
   lease(name: Data, options?: Omit<LeaseOptions, "signal">): DeclaredLease {
-    const [bytes, input] = [args.data("name", name), args.lockInput(args.options(options))];
+    const [bytes, input] = [args.data("name", name), args.lockInput(args.options("lease", options))];
     return new Lease(this.#operations, direct(() => this.#native.lease(bytes, input)), bytes);
   }
 
-  async lock(name: Data, options?: LockOptions): Promise<DeclaredGuard> {
-    const [bytes, from] = [args.data("name", name), args.options(options)];
-    const input = args.lockInput(from);
-    return this.#operations.run(
-      args.signal(from),
-      () => this.#native.lock(bytes, input),
+  lock(name: Data, options?: LockOptions): Promise<DeclaredGuard> {
+    return this.#lock("lock", name, options);
+  }
+
+  async #lock(call: Call, name: Data, options: LockOptions | undefined): Promise<Guard> {
+    const bytes = args.data("name", name);
+    return await this.#operations.run(
+      call,
+      options,
+      (from) => this.#native.lock(bytes, args.lockInput(from)),
       (guard) => new Guard(this.#operations, guard as NativeGuard, bytes),
     );
   }
@@ -187,7 +183,7 @@ export class Client extends EventEmitter implements Declared {
   }
 
   election(name: Data, options?: Omit<LockOptions, "signal">): DeclaredElection {
-    const [bytes, input] = [args.data("name", name), args.lockInput(args.options(options))];
+    const [bytes, input] = [args.data("name", name), args.lockInput(args.options("election", options))];
     return new Election(this.#operations, direct(() => this.#native.election(bytes, input)), bytes);
   }
 
@@ -215,7 +211,7 @@ export class Client extends EventEmitter implements Declared {
 
   async #close(): Promise<void> {
     try {
-      await this.#operations.run(undefined, () => this.#native.close(), results.nothing);
+      await this.#operations.run("close", undefined, () => this.#native.close(), results.nothing);
     } finally {
       this.#operations.end();
     }

@@ -2,6 +2,7 @@
 import type { Client as Declared, Settings } from "../index.js";
 import * as args from "./arguments.js";
 import { Client } from "./client.js";
+import { known } from "./known.js";
 
 const TEXTS = [
   "url",
@@ -35,24 +36,24 @@ const NUMBERS: Record<string, number> = {
   maxBufferedBytes: Number.MAX_SAFE_INTEGER,
   maxValueBytes: Number.MAX_SAFE_INTEGER,
 };
-const KNOWN = new Set([...TEXTS, ...FLAGS, ...TIMES, ...Object.keys(NUMBERS), "password", "signal"]);
+const KNOWN = [...TEXTS, ...FLAGS, ...TIMES, ...Object.keys(NUMBERS), "password", "signal"];
 
-export async function connect(first: string | Settings, second?: Settings): Promise<Declared> {
-  const from = typeof first === "string" ? { ...args.options(second, "settings"), url: first } : settings(first);
-  // A setting with a typing error would be one that silently does nothing.
-  for (const name of Object.keys(from)) {
-    if (!KNOWN.has(name)) {
-      throw new TypeError(`there is no setting ${name}`);
-    }
-  }
+export async function connect(first: string | URL | Settings, second?: Settings): Promise<Declared> {
+  const from = settings(first, second);
+  known(from, KNOWN, (unknown) => `there is no setting ${unknown}`);
   return Client.connect(input(from), args.signal(from));
 }
 
-function settings(first: unknown): Record<string, unknown> {
-  if (typeof first !== "object" || first === null || Array.isArray(first)) {
-    throw new TypeError("url must be a string, or an object with settings");
+function settings(first: unknown, second: unknown): Record<string, unknown> {
+  const url = first instanceof URL ? first.href : first;
+  if (typeof url === "string") {
+    return { ...args.members("settings", second), url };
   }
-  return first as Record<string, unknown>;
+  if (url === undefined || url === null || second !== undefined) {
+    throw args.wrongType("url", "a string or a URL, unless it is an object with settings and nothing follows it", url);
+  }
+  const from = args.members("url", url);
+  return from.url instanceof URL ? { ...from, url: from.url.href } : from;
 }
 
 /** What the native half takes. */

@@ -1,6 +1,6 @@
 /** Elections. */
 import type { CallOptions, Data, Election as Declared, Follower as DeclaredFollower, Leader, Leadership as DeclaredLeadership } from "../index.js";
-import { data, options, signal } from "./arguments.js";
+import { data } from "./arguments.js";
 import { Follower } from "./follower.js";
 import { Guard, Leadership } from "./guard.js";
 import type { NativeElection, NativeFeed, NativeGuard } from "./native.js";
@@ -20,22 +20,23 @@ export class Election implements Declared {
     this.#native = native;
   }
 
-  async campaign(value: Data, given?: CallOptions): Promise<DeclaredLeadership> {
-    const content = data("value", value);
+  campaign(value: Data, given?: CallOptions): Promise<DeclaredLeadership> {
     return this.#operations.run(
-      signal(options(given)),
-      () => this.#native.campaign(content),
+      "campaign",
+      given,
+      () => this.#native.campaign(data("value", value)),
       (guard) => new Leadership(new Guard(this.#operations, guard as NativeGuard, this.name)),
     );
   }
 
-  async leader(given?: CallOptions): Promise<Leader | null> {
-    return this.#operations.run(signal(options(given)), () => this.#native.leader(), results.leader);
+  leader(given?: CallOptions): Promise<Leader | null> {
+    return this.#operations.run("leader", given, () => this.#native.leader(), results.leader);
   }
 
-  async observe(given?: CallOptions): Promise<DeclaredFollower<Leader | null>> {
+  observe(given?: CallOptions): Promise<DeclaredFollower<Leader | null>> {
     return this.#operations.run(
-      signal(options(given)),
+      "election.observe",
+      given,
       () => this.#native.observe(),
       (feed) => new Follower(this.#operations, feed as NativeFeed, leaders),
     );

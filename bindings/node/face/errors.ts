@@ -161,7 +161,7 @@ export function failed(failure: Failure): StateStoreError {
   // A kind that only a newer native half knows is treated by its outcome.
   const made = byCode.get(failure.kind) ?? OtherRefusalError;
   let cause: Error | undefined;
-  for (const text of causes.reverse()) {
+  for (const text of [...causes].reverse()) {
     cause = new Error(text, cause === undefined ? undefined : { cause });
   }
   return new made(message, cause === undefined ? { outcome, retryable } : { outcome, retryable, cause });

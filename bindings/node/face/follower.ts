@@ -1,6 +1,5 @@
 /** Feeds as async iterables. */
 import type { CallOptions, Follower as Declared, Observation, Observer as DeclaredObserver, StateStoreError } from "../index.js";
-import { options, signal } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
 import type { NativeFeed } from "./native.js";
 import type { Operations, Read } from "./operations.js";
@@ -19,12 +18,11 @@ export class Follower<T> implements Declared<T> {
   }
 
   async next(given?: CallOptions): Promise<T | undefined> {
-    const abort = signal(options(given));
     if (this.#isOver) {
       return undefined;
     }
     try {
-      const item = await this.#operations.run(abort, () => this.#feed.next(), this.#read);
+      const item = await this.#operations.run("next", given, () => this.#feed.next(), this.#read);
       this.#isOver ||= item === undefined;
       return item;
     } catch (error) {

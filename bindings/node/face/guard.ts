@@ -14,7 +14,7 @@ import type {
   StateStoreError,
   VdelOutcome,
 } from "../index.js";
-import { data, delInput, options, setInput, signal } from "./arguments.js";
+import { data, delInput, setInput, type Options } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
 import { LockLostError, direct } from "./errors.js";
 import { hlc } from "./hlc.js";
@@ -57,48 +57,44 @@ export class Guard implements Declared {
     return this.#native.isValid();
   }
 
-  async lost(given?: CallOptions): Promise<void> {
-    await this.#operations.run(signal(options(given)), () => this.#native.lost(), results.nothing);
+  lost(given?: CallOptions): Promise<void> {
+    return this.#operations.run("lost", given, () => this.#native.lost(), results.nothing);
   }
 
   reason(): StateStoreError | null {
     return direct(() => results.reason(this.#native.reason()));
   }
 
-  async renew(given?: CallOptions): Promise<Hlc> {
-    return this.#operations.run(signal(options(given)), () => this.#native.renew(), hlc);
+  renew(given?: CallOptions): Promise<Hlc> {
+    return this.#operations.run("renew", given, () => this.#native.renew(), hlc);
   }
 
-  async release(given?: CallOptions): Promise<Release> {
-    return this.#operations.run(signal(options(given)), () => this.#native.release(), results.release);
+  release(given?: CallOptions): Promise<Release> {
+    return this.#operations.run("release", given, () => this.#native.release(), results.release);
   }
 
-  async leave(given?: CallOptions): Promise<void> {
-    return this.#operations.run(signal(options(given)), () => this.#native.leave(), results.nothing);
+  leave(given?: CallOptions): Promise<void> {
+    return this.#operations.run("leave", given, () => this.#native.leave(), results.nothing);
   }
 
-  async set(key: Data, value: Data, given?: Omit<SetOptions, "fencingToken">): Promise<SetOutcome> {
-    const [bytes, content, from] = [data("key", key), data("value", value), options(given)];
-    const input = setInput(from);
-    return this.#operations.run(signal(from), () => this.#native.set(bytes, content, input), results.set);
+  set(key: Data, value: Data, given?: Omit<SetOptions, "fencingToken">): Promise<SetOutcome> {
+    const begin = (from: Options) => this.#native.set(data("key", key), data("value", value), setInput(from));
+    return this.#operations.run("guard.set", given, begin, results.set);
   }
 
-  async del(key: Data, given?: Omit<DelOptions, "fencingToken">): Promise<DelOutcome> {
-    const [bytes, from] = [data("key", key), options(given)];
-    const input = delInput(from);
-    return this.#operations.run(signal(from), () => this.#native.del(bytes, input), results.del);
+  del(key: Data, given?: Omit<DelOptions, "fencingToken">): Promise<DelOutcome> {
+    const begin = (from: Options) => this.#native.del(data("key", key), delInput(from));
+    return this.#operations.run("guard.del", given, begin, results.del);
   }
 
-  async vdel(key: Data, value: Data, given?: Omit<DelOptions, "fencingToken">): Promise<VdelOutcome> {
-    const [bytes, content, from] = [data("key", key), data("value", value), options(given)];
-    const input = delInput(from);
-    return this.#operations.run(signal(from), () => this.#native.vdel(bytes, content, input), results.vdel);
+  vdel(key: Data, value: Data, given?: Omit<DelOptions, "fencingToken">): Promise<VdelOutcome> {
+    const begin = (from: Options) => this.#native.vdel(data("key", key), data("value", value), delInput(from));
+    return this.#operations.run("guard.vdel", given, begin, results.vdel);
   }
 
   /** For the lead of an election. */
-  async proclaim(value: Data, given?: CallOptions): Promise<SetOutcome> {
-    const content = data("value", value);
-    return this.#operations.run(signal(options(given)), () => this.#native.proclaim(content), results.set);
+  proclaim(value: Data, given?: CallOptions): Promise<SetOutcome> {
+    return this.#operations.run("proclaim", given, () => this.#native.proclaim(data("value", value)), results.set);
   }
 
   async [asyncDispose](): Promise<void> {
@@ -117,11 +113,11 @@ export class Leadership implements DeclaredLeadership {
     return this.#guard;
   }
 
-  async proclaim(value: Data, given?: CallOptions): Promise<SetOutcome> {
+  proclaim(value: Data, given?: CallOptions): Promise<SetOutcome> {
     return this.#guard.proclaim(value, given);
   }
 
-  async resign(given?: CallOptions): Promise<Release> {
+  resign(given?: CallOptions): Promise<Release> {
     return this.#guard.release(given);
   }
 

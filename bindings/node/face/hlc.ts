@@ -30,7 +30,14 @@ export class Hlc implements Declared {
   }
 
   static compare(a: Hlc, b: Hlc): number {
-    return native.compareHlc(a.#text, b.#text);
+    return native.compareHlc(Hlc.#textOf("a", a), Hlc.#textOf("b", b));
+  }
+
+  static #textOf(name: string, value: Hlc): string {
+    if (!Hlc.is(value)) {
+      throw new TypeError(`${name} must be an Hlc, not ${value === null ? "null" : typeof value}`);
+    }
+    return value.#text;
   }
 
   /** Whether something is one. */
@@ -56,11 +63,11 @@ export class Hlc implements Declared {
   }
 
   compare(other: Hlc): number {
-    return Hlc.compare(this, other);
+    return native.compareHlc(this.#text, Hlc.#textOf("other", other));
   }
 
   equals(other: Hlc): boolean {
-    return this.#text === other.#text;
+    return this.#text === Hlc.#textOf("other", other);
   }
 
   toString(): string {

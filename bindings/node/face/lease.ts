@@ -1,6 +1,5 @@
 /** Leases. */
 import type { Acquisition, CallOptions, Follower as DeclaredFollower, Holding, Lease as Declared, Release } from "../index.js";
-import { options, signal } from "./arguments.js";
 import { Follower } from "./follower.js";
 import { Guard } from "./guard.js";
 import type { NativeFeed, NativeGuard, NativeLease } from "./native.js";
@@ -20,9 +19,10 @@ export class Lease implements Declared {
     this.#native = native;
   }
 
-  async acquire(given?: CallOptions): Promise<Acquisition> {
+  acquire(given?: CallOptions): Promise<Acquisition> {
     return this.#operations.run(
-      signal(options(given)),
+      "acquire",
+      given,
       () => this.#native.acquire(),
       (guard, by): Acquisition =>
         guard === null
@@ -31,17 +31,18 @@ export class Lease implements Declared {
     );
   }
 
-  async release(given?: CallOptions): Promise<Release> {
-    return this.#operations.run(signal(options(given)), () => this.#native.release(), results.release);
+  release(given?: CallOptions): Promise<Release> {
+    return this.#operations.run("release", given, () => this.#native.release(), results.release);
   }
 
-  async holder(given?: CallOptions): Promise<Holding | null> {
-    return this.#operations.run(signal(options(given)), () => this.#native.holder(), results.holding);
+  holder(given?: CallOptions): Promise<Holding | null> {
+    return this.#operations.run("holder", given, () => this.#native.holder(), results.holding);
   }
 
-  async observe(given?: CallOptions): Promise<DeclaredFollower<Holding | null>> {
+  observe(given?: CallOptions): Promise<DeclaredFollower<Holding | null>> {
     return this.#operations.run(
-      signal(options(given)),
+      "lease.observe",
+      given,
       () => this.#native.observe(),
       (feed) => new Follower(this.#operations, feed as NativeFeed, holders),
     );

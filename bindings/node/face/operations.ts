@@ -1,6 +1,8 @@
 /** The promises of one client, and their settling in batches. */
 import type { StateStoreError } from "../index.js";
-import { CancelledError, ClosedError, failed } from "./errors.js";
+import { options, signal, type Options } from "./arguments.js";
+import { CancelledError, failed } from "./errors.js";
+import type { Call } from "./known.js";
 import type { Begun, Failure, NativeClient } from "./native.js";
 
 /** Slots of one result in what `drain` returns. */
@@ -11,6 +13,7 @@ export type Read<T> = (a: unknown, b: unknown) => T;
 
 interface Waiting {
   resolve(value: unknown): void;
+  /** Takes a failure, or what `read` threw. */
   reject(reason: unknown): void;
   read: Read<unknown>;
   /** Present if it can be given up. */
@@ -18,6 +21,8 @@ interface Waiting {
   /** Present if it is an update: asked for the new value. */
   question: ((operation: number, a: unknown, b: unknown) => void) | undefined;
 }
+
+const CLOSED: Failure = { kind: "Closed", outcome: "unknown", retryable: false, message: "the client was closed", causes: [] };
 
 /** Who listens to a signal: one listener for all calls that share it, however many. */
 interface Watch {
@@ -50,26 +55,41 @@ export class Operations {
     return this.#native;
   }
 
-  /** A promise for what `begin` begins. */
-  run<T>(
-    signal: AbortSignal | undefined,
-    begin: () => Begun,
+  /**
+   * What a call brings. `begin` gets its options, reads its arguments and begins its operation; what it throws is a rejection.
+   *
+   * Calls give this promise as it is: errors are made here, where the caller waits, so that their stack names the caller.
+   */
+  async run<T>(
+    call: Call,
+    given: object | null | undefined,
+    begin: (from: Options) => Begun,
     read: Read<T>,
     question?: (operation: number, a: unknown, b: unknown) => void,
   ): Promise<T> {
-    if (signal?.aborted) {
-      return Promise.reject(cancelled("not_done", signal));
+    const from = options(call, given);
+    const aborting = signal(from);
+    if (aborting?.aborted) {
+      throw cancelled("not_done", aborting);
     }
-    const operation = begin();
+    const operation = begin(from);
     if (typeof operation !== "number") {
-      return Promise.reject(failed(operation));
+      throw failed(operation);
     }
-    return new Promise((resolve, reject) => {
-      if (signal !== undefined) {
-        this.#watch(signal, operation);
+    try {
+      return await new Promise<T>((resolve, reject) => {
+        if (aborting !== undefined) {
+          this.#watch(aborting, operation);
+        }
+        this.#waiting[operation] = { resolve: resolve as Waiting["resolve"], reject, read, signal: aborting, question };
+      });
+    } catch (thrown) {
+      if (thrown instanceof Error) {
+        throw thrown;
       }
-      this.#waiting[operation] = { resolve: resolve as Waiting["resolve"], reject, read, signal, question };
-    });
+      const failure = thrown as Failure;
+      throw failure.kind === "Cancelled" && aborting !== undefined ? cancelled(failure.outcome, aborting) : failed(failure);
+    }
   }
 
   #watch(signal: AbortSignal, operation: number): void {
@@ -103,7 +123,7 @@ export class Operations {
     for (const [operation, waiting] of this.#waiting.splice(0).entries()) {
       if (waiting !== undefined) {
         this.#forget(waiting.signal, operation);
-        waiting.reject(new ClosedError("the client was closed", { outcome: "unknown" }));
+        waiting.reject(CLOSED);
       }
     }
   }
@@ -145,10 +165,8 @@ export class Operations {
         } catch (error) {
           waiting.reject(error);
         }
-      } else if (failure.kind === "Cancelled" && waiting.signal !== undefined) {
-        waiting.reject(cancelled(failure.outcome, waiting.signal));
       } else {
-        waiting.reject(failed(failure));
+        waiting.reject(failure);
       }
     }
   }

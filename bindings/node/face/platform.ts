@@ -1,9 +1,9 @@
 /** Finding the native half: each platform has a package of its own, of which npm installs the one that fits. */
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 /** The end of the names of the packages, as in platforms.json. */
-function platform(): string {
+export function platform(): string {
   const { platform, arch } = process;
   switch (platform) {
     case "linux":
@@ -15,9 +15,13 @@ function platform(): string {
   }
 }
 
+/** By what is mapped into this process: a diagnostic report would look up the names of its peers in the network. */
 function isGlibc(): boolean {
-  const report = process.report.getReport() as unknown as { header: { glibcVersionRuntime?: string } };
-  return report.header.glibcVersionRuntime !== undefined;
+  try {
+    return !readFileSync("/proc/self/maps", "latin1").includes("/ld-musl-");
+  } catch {
+    return true;
+  }
 }
 
 export function load(): unknown {

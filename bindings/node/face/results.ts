@@ -108,14 +108,14 @@ export function leader(found: unknown): Leader | null {
   return { holder: holder(by), value };
 }
 
-/** An item of a feed that may tell of a failure; `undefined` at its end. */
+/** An item of a feed that may tell of a failure, which is thrown as it is; `undefined` at its end. */
 export function news<T>(read: (found: unknown) => T): (is: unknown, detail: unknown) => T | undefined {
   return (is, detail) => {
     switch (is) {
       case null:
         return undefined;
       case false:
-        throw failed(detail as Failure);
+        throw detail as Failure;
       default:
         return read(detail);
     }

@@ -10,7 +10,7 @@ export async function* scan(
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Buffer, void, undefined> {
   for (;;) {
-    const page = await operations.run(signal, () => pages.nextPage(), results.page);
+    const page = await operations.run("nextPage", { signal }, () => pages.nextPage(), results.page);
     if (page === null) {
       return;
     }

@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import type { Server as Declared, ServerOptions } from "../testing.js";
+import * as args from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
 
 const READY = /^listening on tcp:\/\/(.*):(\d+)$/;
@@ -46,7 +47,8 @@ function endAll(): void {
   }
 }
 
-export async function startServer(options: ServerOptions = {}): Promise<Declared> {
+export async function startServer(given: ServerOptions = {}): Promise<Declared> {
+  const options = args.options("startServer", given) as ServerOptions;
   const binary = options.binary ?? process.env.STATESTORED ?? "statestored";
   const storage = options.dataDir === undefined ? ["--storage", "memory"] : ["--data-dir", options.dataDir];
   const listen = ["--listen", `tcp://127.0.0.1:${options.port ?? 0}`];
@@ -55,15 +57,16 @@ export async function startServer(options: ServerOptions = {}): Promise<Declared
     process.on("exit", endAll);
   }
   running.add(server);
-  const gone = new Promise<void>((resolve) => {
-    const end = () => {
+  const gone = new Promise<Error>((resolve) => {
+    const end = (how: Error) => {
       running.delete(server);
       if (running.size === 0) {
         process.off("exit", endAll);
       }
-      resolve();
+      resolve(how);
     };
-    server.once("exit", end);
+    // Not at `exit`: what it said last may not be read yet then.
+    server.once("close", (code, signal) => end(new Error(signal === null ? `it ended with code ${code}` : `it was ended by ${signal}`)));
     server.once("error", end);
   });
   let said = "";
@@ -73,12 +76,12 @@ export async function startServer(options: ServerOptions = {}): Promise<Declared
   });
   const lines = createInterface({ input: server.stdout });
   const line = once(lines, "line").then(([line]) => line as string);
-  const ready = await Promise.race([line, once(server, "error").then(([error]) => error as Error), gone]);
+  const ready = await Promise.race([line, gone]);
   const match = typeof ready === "string" ? READY.exec(ready) : null;
   if (match === null) {
     server.kill("SIGKILL");
-    await gone;
-    const cause = ready instanceof Error ? ready : new Error(said.trim());
+    const end = await gone;
+    const cause = said.trim() === "" ? end : new Error(said.trim());
     throw new Error(`${binary} does not start; set STATESTORED to the path of statestored`, { cause });
   }
   return new Server(server, match[1] as string, Number(match[2]), gone);

@@ -1,7 +1,6 @@
 /** Compare-and-set with a function of the caller. */
-import type { Data, Entry, UpdateOutcome } from "../index.js";
-import { data } from "./arguments.js";
-import type { UpdateInput } from "./native.js";
+import type { Data, Entry, UpdateOptions, UpdateOutcome } from "../index.js";
+import { data, updateInput } from "./arguments.js";
 import type { Operations } from "./operations.js";
 import * as results from "./results.js";
 
@@ -11,8 +10,7 @@ export async function update(
   operations: Operations,
   key: Uint8Array,
   change: Change,
-  input: UpdateInput,
-  signal: AbortSignal | undefined,
+  options: UpdateOptions | undefined,
 ): Promise<UpdateOutcome> {
   /** What `change` threw. */
   let thrown: { error: unknown } | undefined;
@@ -36,8 +34,9 @@ export async function update(
 
   try {
     return await operations.run(
-      signal,
-      () => operations.native.update(key, input),
+      "update",
+      options,
+      (from) => operations.native.update(key, updateInput(from)),
       (is, version) => {
         hasEnded = true;
         return results.update(is, version);

@@ -8,6 +8,7 @@
  */
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
@@ -20,19 +21,20 @@ const { scripts: _scripts, devDependencies: _devDependencies, ...manifest } = re
 const packageOf = ({ name }) => `@statestore/${name}`;
 
 function thisPlatform() {
-  const isGlibc = process.report.getReport().header.glibcVersionRuntime !== undefined;
-  const libc = process.platform === "linux" ? (isGlibc ? "glibc" : "musl") : undefined;
-  const found = platforms.find((it) => it.os === process.platform && it.cpu === process.arch && it.libc === libc);
+  const { platform } = createRequire(import.meta.url)("../dist/platform.js");
+  const found = platforms.find(({ name }) => name === platform());
   if (found === undefined) {
-    throw new Error(`platforms.json has no ${process.platform} ${process.arch} ${libc ?? ""}`);
+    throw new Error(`platforms.json has no ${platform()}`);
   }
   return found;
 }
 
 /** What every package has. */
+const LICENSES = ["LICENSE", "LICENSE-MIT", "LICENSE-APACHE"];
+
 function stage(folder) {
   mkdirSync(folder, { recursive: true });
-  for (const name of ["LICENSE", "LICENSE-MIT", "LICENSE-APACHE"]) {
+  for (const name of LICENSES) {
     cpSync(join(ROOT, "../..", name), join(folder, name));
   }
 }
@@ -44,7 +46,7 @@ function stageMain(folder) {
   }
   // Written down here only: in a checkout npm would look for packages that are not published yet.
   const optionalDependencies = Object.fromEntries(platforms.map((it) => [packageOf(it), manifest.version]));
-  writeJson(join(folder, "package.json"), { ...manifest, optionalDependencies });
+  writeJson(join(folder, "package.json"), { ...manifest, files: [...manifest.files, ...LICENSES], optionalDependencies });
 }
 
 function stagePlatform(folder, platform, addon) {
@@ -62,7 +64,7 @@ function stagePlatform(folder, platform, addon) {
     cpu: [platform.cpu],
     ...(platform.libc === undefined ? {} : { libc: [platform.libc] }),
     main: "statestore.node",
-    files: ["statestore.node"],
+    files: ["statestore.node", ...LICENSES],
   });
 }
 

@@ -1,7 +1,10 @@
 /** What cannot be meant is refused with the argument's name, before anything is sent. */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import { connect, Hlc, InvalidArgumentError, InvalidSettingsError, logTo } from "statestore";
+import { startServer } from "statestore/testing";
 import { clientOf, serverOf } from "./system.mjs";
 
 const nobody = "mqtt://127.0.0.1:1";
@@ -57,12 +60,101 @@ test("arguments of calls", async (t) => {
   assert.equal(client.counters().sent - sent, 1);
 });
 
+test("an option that does not exist is refused, with the name of the nearest one", async (t) => {
+  const server = await serverOf(t);
+  const client = await clientOf(t, server);
+  const guard = await client.lock("door");
+  const lead = await client.election("chief").campaign("ann");
+  const observer = await client.observe("key");
+  const { sent } = client.counters();
+  const [lease, election] = [client.lease("lease"), client.election("election")];
+  const calls = {
+    Client: {
+      get: [(options) => client.get("k", options), "time_out", "timeout"],
+      getMany: [(options) => client.getMany(["k"], options), "timeOut", "timeout"],
+      set: [(options) => client.set("k", "v", options), "expires_in", "expiresIn"],
+      del: [(options) => client.del("k", options), "fencing-token", "fencingToken"],
+      vdel: [(options) => client.vdel("k", "v", options), "retries", "retry"],
+      scan: [async (options) => client.scan("*", options), "tiemout", "timeout"],
+      observe: [(options) => client.observe("k", () => {}, options), "overFlow", "overflow"],
+      update: [(options) => client.update("k", () => "v", options), "persistent", "persist"],
+      lease: [async (options) => client.lease("l", options), "foreign_lease_max", "foreignLeaseMax"],
+      lock: [(options) => client.lock("l", options), "waits", "wait"],
+      withLock: [(options) => client.withLock("l", () => {}, options), "durationMs", "duration"],
+      election: [async (options) => client.election("e", options), "renewals", "renewal"],
+    },
+    Follower: { next: [(options) => observer.next(options), "abort", "signal"] },
+    Lease: {
+      acquire: [(options) => lease.acquire(options), "wait", "signal"],
+      release: [(options) => lease.release(options), "timeout", "signal"],
+      holder: [(options) => lease.holder(options), "timeout", "signal"],
+      observe: [(options) => lease.observe(options), "overflow", "signal"],
+    },
+    Guard: {
+      lost: [(options) => guard.lost(options), "timeout", "signal"],
+      renew: [(options) => guard.renew(options), "timeout", "signal"],
+      release: [(options) => guard.release(options), "timeout", "signal"],
+      leave: [(options) => guard.leave(options), "timeout", "signal"],
+      set: [(options) => guard.set("k", "v", options), "expiresin", "expiresIn"],
+      del: [(options) => guard.del("k", options), "Retry", "retry"],
+      vdel: [(options) => guard.vdel("k", "v", options), "timeouts", "timeout"],
+    },
+    Election: {
+      campaign: [(options) => election.campaign("v", options), "wait", "signal"],
+      leader: [(options) => election.leader(options), "timeout", "signal"],
+      observe: [(options) => election.observe(options), "overflow", "signal"],
+    },
+    Leadership: {
+      proclaim: [(options) => lead.proclaim("v", options), "timeout", "signal"],
+      resign: [(options) => lead.resign(options), "timeout", "signal"],
+    },
+  };
+  for (const [of, methods] of Object.entries(calls)) {
+    for (const [name, [call, unknown, nearest]] of Object.entries(methods)) {
+      const refused = (error) =>
+        error instanceof TypeError && error.message.endsWith(` ${unknown}; the nearest is ${nearest}`);
+      await assert.rejects(call({ [unknown]: 1 }), refused, `${of}.${name}`);
+      await assert.rejects(call({ [unknown]: undefined }), refused, `${of}.${name}`);
+    }
+  }
+  await assert.rejects(client.observe("k", { overflow: { al: 7 } }), typeError("the nearest is all"));
+  await assert.rejects(startServer({ bin: "statestored" }), typeError("the nearest is binary"));
+  // The token of a guard is its own.
+  await assert.rejects(guard.set("k", "v", { fencingToken: guard.token }), typeError("fencingToken"));
+  // An observer of what is no function would follow a key for nobody.
+  await assert.rejects(client.observe("k", undefined, { overflow: "all" }), typeError("listener"));
+  assert.equal(client.counters().sent, sent);
+
+  // Every method that is declared with options is among them.
+  const declarations = readFileSync(join(import.meta.dirname, "../index.d.ts"), "utf8");
+  for (const [, of, body] of declarations.matchAll(/^export interface (\w+)[^{]*\{\n(.*?)^\}/gms)) {
+    for (const [, name] of body.matchAll(/^ {2}(\w+)(?:<T>)?\([^)]*?options\?:/gms)) {
+      assert(calls[of]?.[name] !== undefined, `${of}.${name}`);
+    }
+  }
+});
+
+test("a URL may be an object", async (t) => {
+  const server = await serverOf(t);
+  for (const first of [new URL(`${server.url}?client_id=one`), { url: new URL(`${server.url}?client_id=one`) }]) {
+    const client = await connect(first);
+    assert.equal(client.clientId(), "one");
+    await client.close();
+  }
+  const client = await connect(new URL(server.url), { clientId: "two" });
+  assert.equal(client.clientId(), "two");
+  await client.close();
+});
+
 test("settings", async () => {
   await assert.rejects(connect(), typeError("url"));
   await assert.rejects(connect(7), typeError("url"));
   await assert.rejects(connect(null), typeError("url"));
   await assert.rejects(connect(nobody, 7), typeError("settings"));
-  await assert.rejects(connect(nobody, { clientID: "x" }), typeError("clientID"));
+  await assert.rejects(connect(nobody, { clientID: "x" }), typeError("clientID; the nearest is clientId"));
+  await assert.rejects(connect(nobody, { client_id: "x" }), typeError("the nearest is clientId"));
+  await assert.rejects(connect(nobody, { tiemout: 2 }), typeError("tiemout"));
+  await assert.rejects(connect({ url: nobody }, { clientId: "x" }), typeError("url must be"));
   await assert.rejects(connect(nobody, { clientId: 7 }), typeError("clientId"));
   await assert.rejects(connect(nobody, { tls: "yes" }), typeError("tls"));
   await assert.rejects(connect({ host: "localhost", port: "1883" }), typeError("port"));
@@ -79,6 +171,11 @@ test("versions and log levels", () => {
   assert.throws(() => Hlc.parse(7), TypeError);
   assert.throws(() => Hlc.parse("7"), InvalidArgumentError);
   assert.throws(() => new Hlc("1:0:a"), TypeError);
+  const version = Hlc.parse("1:0:a");
+  assert.throws(() => Hlc.compare("1:0:a", version), { name: "TypeError", message: "a must be an Hlc, not string" });
+  assert.throws(() => Hlc.compare(version, null), { name: "TypeError", message: "b must be an Hlc, not null" });
+  assert.throws(() => version.compare({}), { name: "TypeError", message: "other must be an Hlc, not object" });
+  assert.throws(() => version.equals(1), { name: "TypeError", message: "other must be an Hlc, not number" });
   assert.throws(() => logTo("LOUD", () => {}), rangeError("level"));
   assert.throws(() => logTo("INFO"), typeError("listener"));
 });

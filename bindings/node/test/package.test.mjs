@@ -1,8 +1,8 @@
 /** What is published, installed into an empty project: it loads, its types fit, and the examples do what they say. */
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -19,11 +19,12 @@ before(() => {
   const packages = packed.trim().split("\n");
   execFileSync("npm", ["install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", ...packages], { cwd: project });
   cpSync(join(ROOT, "examples"), join(project, "examples"), { recursive: true });
+  for (const name of ["@types", "undici-types"]) {
+    symlinkSync(join(ROOT, "node_modules", name), join(project, "node_modules", name));
+  }
   const tsc = join(ROOT, "node_modules/typescript/bin/tsc");
-  const types = join(ROOT, "node_modules/@types");
   try {
-    const args = [tsc, "-p", "examples", "--noEmit", "false", "--typeRoots", types];
-    execFileSync(process.execPath, args, { cwd: project, encoding: "utf8" });
+    execFileSync(process.execPath, [tsc, "-p", "examples", "--noEmit", "false"], { cwd: project, encoding: "utf8" });
   } catch (error) {
     throw new Error(`the examples do not compile:\n${error.stdout}`);
   }
@@ -54,8 +55,39 @@ test("nothing runs when it is installed", () => {
   const manifest = JSON.parse(readFileSync(join(project, "node_modules/statestore/package.json"), "utf8"));
   assert.equal(manifest.scripts, undefined);
   assert.equal(manifest.dependencies, undefined);
+  assert.deepEqual(Object.keys(manifest.peerDependencies), Object.keys(manifest.peerDependenciesMeta));
   assert.equal(Object.keys(manifest.optionalDependencies).length, 7);
 });
+
+test("each package has the texts of its licences", () => {
+  for (const name of ["statestore", `@statestore/${readdirSync(join(project, "node_modules/@statestore"))[0]}`]) {
+    for (const text of ["LICENSE-MIT", "LICENSE-APACHE"]) {
+      const packed = readFileSync(join(project, "node_modules", name, text), "utf8");
+      assert.equal(packed, readFileSync(join(ROOT, "../..", text), "utf8"), `${text} of ${name}`);
+    }
+  }
+});
+
+test("nothing looks around in the network when it is loaded", () => {
+  // A report would have the names of all peers of the process looked up.
+  const refuse = "process.report.getReport = () => { throw new Error('a report was asked for'); };";
+  const load = "console.log(typeof require('statestore').connect)";
+  assert.equal(execFileSync(process.execPath, ["--eval", refuse + load], { cwd: project, encoding: "utf8" }), "function\n");
+});
+
+for (const compiler of ["typescript-oldest", "typescript-newest"]) {
+  test(`the types need nothing but @types/node with ${compiler}`, () => {
+    const folder = join(project, compiler);
+    mkdirSync(folder);
+    cpSync(join(ROOT, "examples/types.mts"), join(folder, "types.mts"));
+    // As little as a user can have: no library but that of the language, and no types that the package does not ask for.
+    const compilerOptions = { target: "ES2022", module: "Node16", moduleResolution: "Node16", types: [], strict: true, noEmit: true };
+    writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["*.mts"] }));
+    const tsc = join(ROOT, "node_modules", compiler, "bin/tsc");
+    const { status, stdout } = spawnSync(process.execPath, [tsc, "-p", folder], { encoding: "utf8" });
+    assert.equal(status, 0, stdout);
+  });
+}
 
 for (const name of ["quickstart.mjs", "quickstart.cjs"]) {
   test(`${name} prints what was set`, async (t) => {

@@ -1,0 +1,82 @@
+/** Which options there are. One with a typing error would be one that silently does nothing, so it is refused. */
+
+const CALL = ["signal"];
+const TIMED = ["timeout", ...CALL];
+const DEL = ["fencingToken", "retry", ...TIMED];
+const SET = ["condition", "expiresIn", "persist", ...DEL];
+const LEASE = ["duration", "renewal", "holder", "timeout", "foreignLeaseMax"];
+const ELECTION = [...LEASE, "wait"];
+const LOCK = [...ELECTION, ...CALL];
+
+const without = (names: string[], name: string) => names.filter((other) => other !== name);
+
+/** The options of each call, as index.d.ts and testing.d.ts declare them. */
+export const KNOWN = {
+  connect: CALL,
+  close: [],
+  get: TIMED,
+  getMany: TIMED,
+  set: SET,
+  del: DEL,
+  vdel: DEL,
+  scan: TIMED,
+  observe: ["overflow", ...TIMED],
+  update: ["expiresIn", "persist", ...TIMED],
+  lease: LEASE,
+  lock: LOCK,
+  withLock: LOCK,
+  election: ELECTION,
+  nextPage: CALL,
+  next: CALL,
+  acquire: CALL,
+  release: CALL,
+  holder: CALL,
+  lost: CALL,
+  renew: CALL,
+  leave: CALL,
+  "guard.set": without(SET, "fencingToken"),
+  "guard.del": without(DEL, "fencingToken"),
+  "guard.vdel": without(DEL, "fencingToken"),
+  "lease.observe": CALL,
+  "election.observe": CALL,
+  campaign: CALL,
+  leader: CALL,
+  proclaim: CALL,
+  startServer: ["binary", "dataDir", "port", "args"],
+} satisfies Record<string, string[]>;
+
+export type Call = keyof typeof KNOWN;
+
+/** Refuses members that are not known; `complain` begins the message. */
+export function known(given: object, names: readonly string[], complain: (unknown: string) => string): void {
+  for (const name of Object.keys(given)) {
+    if (!names.includes(name)) {
+      throw new TypeError(`${complain(name)}; the nearest is ${nearest(name, names)}`);
+    }
+  }
+}
+
+/** The name that has most in common with one that is unknown. */
+function nearest(unknown: string, names: readonly string[]): string {
+  const [wanted, ...others] = names.map((name) => ({ name, distance: distance(folded(unknown), folded(name)) }));
+  return others.reduce((best, other) => (other.distance < best.distance ? other : best), wanted as { name: string; distance: number }).name;
+}
+
+/** Other languages write `expires_in`. */
+function folded(name: string): string {
+  return name.replace(/[_-]/g, "").toLowerCase();
+}
+
+/** How many characters must be added, removed or replaced. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (const [index, character] of [...a].entries()) {
+    const next = [index + 1];
+    for (let column = 1; column <= b.length; column += 1) {
+      const replaced = (row[column - 1] as number) + (character === b[column - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[column] as number) + 1, (next[column - 1] as number) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] as number;
+}
