@@ -99,6 +99,42 @@ pub struct Response {
     pub reply: Reply,
     /// `__ts`, on the replies that carry one.
     pub version: Option<Hlc>,
+    /// What it tells of the state of the store.
+    pub shown: Shown,
+}
+
+/// What of the store's state an answer tells, and with it of writes that a crash could still undo. That a key is absent
+/// tells of the write that deleted it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// Nothing that a write has changed: the answer is about the request alone.
+    Nothing,
+    /// What the last write of this key has made of it.
+    Key(Bytes),
+    /// What all writes together have made: a page of a scan, or that the store is full.
+    Everything,
+}
+
+impl Shown {
+    fn by(reply: &Reply, command: &Command) -> Self {
+        match (reply, command) {
+            (Reply::Error(ServiceError::QuotaExceeded), _) | (_, Command::Scan { .. }) => {
+                Self::Everything
+            }
+            (
+                Reply::Error(error),
+                Command::Set { .. } | Command::Del { .. } | Command::Vdel { .. },
+            ) if !is_about_token(error) => Self::Nothing,
+            (
+                _,
+                Command::Set { key, .. }
+                | Command::Get { key }
+                | Command::Del { key }
+                | Command::Vdel { key, .. },
+            ) => Self::Key(key.clone()),
+            _ => Self::Nothing,
+        }
+    }
 }
 
 /// A change that watching clients are told about.
@@ -116,13 +152,14 @@ pub struct Notify {
 
 /// What executing requests and passing time brought about, besides responses.
 ///
-/// A response can tell of the writes of an earlier call: a GET reads them, a redelivery repeats their answer. So
-/// no response, and no notification, leaves before the writes of all calls up to its own are durable.
+/// A response can tell of the writes of an earlier call: a GET reads them, a redelivery repeats their answer. So no
+/// response leaves before the writes are durable of which it tells ([`Response::shown`]), and no notification before its
+/// own change is.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// In the order of the changes.
     pub notifications: Vec<Notify>,
-    /// To be made durable before any response or notification of the same call leaves.
+    /// In the order of the changes.
     pub writes: Batch,
     /// Steps that took longer than a request usually does, roughly in nanoseconds: those of SCAN.
     pub work: usize,
@@ -186,15 +223,17 @@ impl Engine {
             Ok(command) => command,
             Err(error) => return error.into(),
         };
-        if !is_replayed(&command) {
-            return self.execute_new(&command, request, now, effects);
-        }
-        let id = self.replay.identify(request);
-        if let Some(response) = self.replay.answer(request.client, &id) {
-            return response;
-        }
-        let response = self.execute_new(&command, request, now, effects);
-        self.replay.remember(request.client, id, &response);
+        let mut response = if is_replayed(&command) {
+            let id = self.replay.identify(request);
+            self.replay.answer(request.client, &id).unwrap_or_else(|| {
+                let response = self.execute_new(&command, request, now, effects);
+                self.replay.remember(request.client, id, &response);
+                response
+            })
+        } else {
+            self.execute_new(&command, request, now, effects)
+        };
+        response.shown = Shown::by(&response.reply, &command);
         response
     }
 
@@ -313,7 +352,10 @@ impl Engine {
             }
             Change::Remove { version } => self.record_deletion(key.clone(), version, effects),
         }
-        Response { reply, version }
+        Response {
+            version,
+            ..reply.into()
+        }
     }
 
     fn scan(
@@ -371,6 +413,14 @@ impl Engine {
     }
 }
 
+/// Whether an error tells of the token that protects a key.
+fn is_about_token(error: &ServiceError) -> bool {
+    matches!(
+        error,
+        ServiceError::FencingTokenRequired | ServiceError::FencingTokenLower
+    )
+}
+
 /// Whether a redelivery of this command is answered from memory.
 fn is_replayed(command: &Command) -> bool {
     matches!(
@@ -380,11 +430,12 @@ fn is_replayed(command: &Command) -> bool {
 }
 
 impl From<Reply> for Response {
-    /// A reply without a version.
+    /// A reply without a version that tells of nothing.
     fn from(reply: Reply) -> Self {
         Self {
             reply,
             version: None,
+            shown: Shown::Nothing,
         }
     }
 }

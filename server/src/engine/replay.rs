@@ -114,8 +114,8 @@ impl Replay {
             return None;
         }
         let response = Response {
-            reply: answer.reply.to_reply(),
             version: answer.version.map(Hlc::store_version),
+            ..answer.reply.to_reply().into()
         };
         ring.is_used = true;
         Some(response)

@@ -101,7 +101,7 @@ impl Front {
             ..ConnAck::new(ReasonCode::SUCCESS)
         };
         self.open(id, session, connect, keep_alive_s, now);
-        self.append(id, 0, now, |out, max_packet_bytes| {
+        self.append(id, now, |out, max_packet_bytes| {
             connack.encode(max_packet_bytes, out)
         });
         self.send_waiting(session, now);
@@ -198,7 +198,7 @@ impl Front {
             ..ConnAck::new(reason)
         };
         self.end_opening(id, now);
-        self.append(id, 0, now, |out, max_packet_bytes| {
+        self.append(id, now, |out, max_packet_bytes| {
             connack.encode(max_packet_bytes, out)
         });
     }
@@ -212,7 +212,7 @@ impl Front {
     ) {
         if let DecodeError::Version(3 | 4) = error {
             self.end_opening(id, now);
-            self.append(id, 0, now, |out, _| {
+            self.append(id, now, |out, _| {
                 out.extend_from_slice(&CONNACK_3_UNACCEPTABLE_VERSION);
                 Ok(())
             });

@@ -5,7 +5,7 @@ use super::message::{Delivery, Message};
 use super::session::{InFlight, Queued, Session};
 use super::statistics::Statistics;
 use super::{ConnectionId, Front, SessionId};
-use crate::engine::{Notify, Now};
+use crate::engine::{Notify, Now, Shown};
 use bytes::BytesMut;
 use statestore::mqtt::publish::set_dup;
 use statestore::mqtt::{EncodeError, PublishHeader, QoS, ReasonCode};
@@ -23,7 +23,6 @@ impl Front {
     pub(super) fn append(
         &mut self,
         id: ConnectionId,
-        hold: u64,
         now: Now,
         encode: impl FnOnce(&mut BytesMut, u32) -> Result<(), EncodeError>,
     ) {
@@ -31,18 +30,25 @@ impl Front {
             return;
         };
         let max_packet_bytes = connection.limits.max_packet_bytes;
-        let result = encode(connection.output.writer(hold), max_packet_bytes);
-        self.appended(id, hold);
+        let result = connection
+            .output
+            .append(0, |out| encode(out, max_packet_bytes));
+        self.appended(id);
         if let Err(error) = result {
             self.fail(id, ReasonCode::PACKET_TOO_LARGE, &error.to_string(), now);
         }
     }
 
     /// Something was appended to the output of a connection.
-    pub(super) fn appended(&mut self, id: ConnectionId, hold: u64) {
-        match self.durability.pending(hold) {
-            0 => self.mark_dirty(id),
-            hold => self.durability.wait(hold, id),
+    pub(super) fn appended(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        connection
+            .output
+            .announce(|sequence| self.durability.wait(sequence, id));
+        if connection.output.releasable() > 0 {
+            self.mark_dirty(id);
         }
     }
 
@@ -93,12 +99,12 @@ impl Front {
                 return false;
             }
             let max_packet_bytes = connection.limits.max_packet_bytes;
-            let out = connection.output.writer(hold);
-            let sent = delivery
-                .encode(None, false, now.mono_ms, max_packet_bytes, out)
-                .is_ok();
+            let encode = |out: &mut BytesMut| {
+                delivery.encode(None, false, now.mono_ms, max_packet_bytes, out)
+            };
+            let sent = connection.output.append(hold, encode).is_ok();
             self.statistics.dropped_too_large += u64::from(!sent);
-            self.appended(connection_id, hold);
+            self.appended(connection_id);
             return sent;
         }
         let has_room = session.has_room(&self.limits, self.held_bytes);
@@ -114,7 +120,7 @@ impl Front {
             now,
         );
         self.held_bytes = self.held_bytes + session.held_bytes() - before;
-        self.appended(connection_id, hold);
+        self.appended(connection_id);
         sent
     }
 
@@ -153,13 +159,11 @@ impl Front {
         let Some(connection) = self.connections.get_mut(connection_id) else {
             return;
         };
-        // What was in flight may tell of a write that is not durable yet.
-        let resend_hold = self.durability.hold(&self.effects.writes);
-        let mut last_hold = None;
         let before = session.held_bytes();
+        let output_before = connection.output.len();
         while connection.output.len() < self.limits.max_output_bytes {
-            if resend(session, connection, &mut self.statistics, resend_hold, now) {
-                last_hold = Some(resend_hold);
+            let pending = |hold| self.durability.pending(hold);
+            if resend(session, connection, &mut self.statistics, pending, now) {
                 continue;
             }
             if !session.may_send_waiting() {
@@ -173,23 +177,23 @@ impl Front {
                 continue;
             }
             let queued = Queued {
-                hold: self.durability.pending(queued.hold),
+                hold: pending(queued.hold),
                 ..queued
             };
-            last_hold = Some(last_hold.unwrap_or(0).max(queued.hold));
             send(session, connection, &mut self.statistics, queued, now);
         }
         self.held_bytes = self.held_bytes + session.held_bytes() - before;
-        if let Some(hold) = last_hold {
-            self.mark_dirty(connection_id);
-            self.appended(connection_id, hold);
+        if connection.output.len() > output_before {
+            self.appended(connection_id);
         }
     }
 
     /// Hands out the notifications that the engine just made.
     pub(super) fn serve_effects(&mut self, now: Now) {
         if !self.effects.notifications.is_empty() {
-            let hold = self.durability.hold(&self.effects.writes);
+            let hold = self
+                .durability
+                .hold(&Shown::Everything, &self.effects.writes);
             let mut notifications = std::mem::take(&mut self.effects.notifications);
             for notify in notifications.drain(..) {
                 self.notify(&notify, hold, now);
@@ -254,11 +258,9 @@ fn send(
         return false;
     };
     let max_packet_bytes = connection.limits.max_packet_bytes;
-    let out = connection.output.writer(hold);
-    if delivery
-        .encode(Some(id), false, now.mono_ms, max_packet_bytes, out)
-        .is_err()
-    {
+    let encode =
+        |out: &mut BytesMut| delivery.encode(Some(id), false, now.mono_ms, max_packet_bytes, out);
+    if connection.output.append(hold, encode).is_err() {
         session.not_sent(id);
         statistics.dropped_too_large += 1;
         return false;
@@ -266,7 +268,7 @@ fn send(
     let in_flight = if session.is_ephemeral() {
         InFlight::Once
     } else {
-        InFlight::Delivery(delivery)
+        InFlight::Delivery(Queued { delivery, hold })
     };
     session.sent(id, in_flight);
     true
@@ -277,25 +279,31 @@ fn resend(
     session: &mut Session,
     connection: &mut Connection,
     statistics: &mut Statistics,
-    hold: u64,
+    pending: impl Fn(u64) -> u64,
     now: Now,
 ) -> bool {
     let Some((id, in_flight)) = session.window.next_resend() else {
         return false;
     };
     let max_packet_bytes = connection.limits.max_packet_bytes;
-    let out = connection.output.writer(hold);
+    let output = &mut connection.output;
     let fits = match in_flight {
         InFlight::Once => false,
-        InFlight::Packet(packet) if packet.len() > max_packet_bytes as usize => false,
-        InFlight::Packet(packet) => {
+        InFlight::Packet { packet, .. } if packet.len() > max_packet_bytes as usize => false,
+        InFlight::Packet { packet, hold } => {
             set_dup(packet);
-            out.extend_from_slice(packet);
-            true
+            let copy = |out: &mut BytesMut| {
+                out.extend_from_slice(packet);
+                Ok::<_, EncodeError>(())
+            };
+            output.append(pending(*hold), copy).is_ok()
         }
-        InFlight::Delivery(delivery) => delivery
-            .encode(Some(id), true, now.mono_ms, max_packet_bytes, out)
-            .is_ok(),
+        InFlight::Delivery(Queued { delivery, hold }) => {
+            let encode = |out: &mut BytesMut| {
+                delivery.encode(Some(id), true, now.mono_ms, max_packet_bytes, out)
+            };
+            output.append(pending(*hold), encode).is_ok()
+        }
     };
     if !fits {
         statistics.dropped_too_large += 1;

@@ -1,9 +1,22 @@
 //! Which output waits for which write.
 use super::ConnectionId;
-use crate::storage::Batch;
-use std::collections::VecDeque;
+use crate::engine::Shown;
+use crate::storage::{Batch, Write};
+use foldhash::quality::RandomState;
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher;
 
-/// Numbers the batches that go to the storage. Number 0 stands for "durable".
+/// A batch that is not durable yet.
+#[derive(Debug, Default)]
+struct Pending {
+    /// The hashes of the keys that it changes.
+    keys: Vec<u64>,
+    /// Connections with output that waits for it.
+    connections: Vec<ConnectionId>,
+}
+
+/// Numbers the batches that go to the storage, and knows which keys those change that are not durable yet. Number 0
+/// stands for "durable".
 #[derive(Debug)]
 pub(crate) struct Durability {
     enabled: bool,
@@ -11,13 +24,13 @@ pub(crate) struct Durability {
     taken: u64,
     /// Of the last batch known to be durable.
     durable: u64,
-    /// Connections with output that waits, by rising number.
-    waiting: VecDeque<(u64, ConnectionId)>,
-}
-
-/// Whether a batch changes nothing.
-fn is_empty(batch: &Batch) -> bool {
-    batch.writes.is_empty() && batch.clock.is_none()
+    /// The batches after that one, the one that gathers included.
+    pending: VecDeque<Pending>,
+    /// The last batch that changed a key, by the key's hash. Two keys with one hash wait for each other, no more.
+    changed: HashMap<u64, u64>,
+    hash: RandomState,
+    /// How many writes of the batch that gathers have been seen.
+    seen: usize,
 }
 
 impl Durability {
@@ -26,21 +39,62 @@ impl Durability {
             enabled,
             taken: 0,
             durable: 0,
-            waiting: VecDeque::new(),
+            pending: VecDeque::new(),
+            changed: HashMap::new(),
+            hash: RandomState::default(),
+            seen: 0,
         }
     }
 
-    /// What output that is made now has to wait for, given the writes not handed out yet.
-    pub(crate) fn hold(&self, writes: &Batch) -> u64 {
-        if !self.enabled {
-            0
-        } else if !is_empty(writes) {
-            self.taken + 1
-        } else if self.taken > self.durable {
-            self.taken
-        } else {
-            0
+    /// What output has to wait for that is made now and tells of this. `writes` are those not handed out yet.
+    pub(crate) fn hold(&mut self, shown: &Shown, writes: &Batch) -> u64 {
+        self.note(writes);
+        match shown {
+            Shown::Key(key) if !self.changed.is_empty() => {
+                let hash = self.hash.hash_one(&key[..]);
+                self.changed.get(&hash).copied().unwrap_or(0)
+            }
+            Shown::Nothing | Shown::Key(_) => 0,
+            Shown::Everything => self.newest(writes),
         }
+    }
+
+    fn newest(&self, writes: &Batch) -> u64 {
+        if self.has_batch(writes) {
+            self.taken + 1
+        } else {
+            self.pending(self.taken)
+        }
+    }
+
+    /// Takes note of the keys that are changed by writes which are new.
+    fn note(&mut self, writes: &Batch) {
+        let new = writes.writes.get(self.seen..).unwrap_or_default();
+        if !self.enabled || new.is_empty() {
+            return;
+        }
+        self.seen = writes.writes.len();
+        let sequence = self.taken + 1;
+        for write in new {
+            let key = match write {
+                Write::Put(record) => &record.key,
+                Write::Delete(key) => key,
+            };
+            let hash = self.hash.hash_one(&key[..]);
+            if self.changed.insert(hash, sequence) != Some(sequence) {
+                self.batch(sequence).keys.push(hash);
+            }
+        }
+    }
+
+    fn batch(&mut self, sequence: u64) -> &mut Pending {
+        // No more batches wait than fit into memory.
+        #[allow(clippy::cast_possible_truncation)]
+        let index = (sequence - self.durable - 1) as usize;
+        if self.pending.len() <= index {
+            self.pending.resize_with(index + 1, Pending::default);
+        }
+        &mut self.pending[index]
     }
 
     /// What output with this hold has to wait for now.
@@ -48,14 +102,14 @@ impl Durability {
         if hold <= self.durable { 0 } else { hold }
     }
 
-    /// The connection has output with this hold.
+    /// The connection has output with this hold, which is [pending](Self::pending).
     pub(crate) fn wait(&mut self, hold: u64, id: ConnectionId) {
-        self.waiting.push_back((hold, id));
+        self.batch(hold).connections.push(id);
     }
 
     /// Whether there are writes to hand out.
     pub(crate) fn has_batch(&self, writes: &Batch) -> bool {
-        self.enabled && !is_empty(writes)
+        self.enabled && !writes.is_empty()
     }
 
     /// Hands the writes out.
@@ -63,18 +117,32 @@ impl Durability {
         if !self.has_batch(writes) {
             return None;
         }
+        self.note(writes);
         self.taken += 1;
+        self.seen = 0;
         Some((self.taken, std::mem::take(writes)))
     }
 
-    /// Takes note that everything up to `sequence` is durable, and names one connection after the other
-    /// that waited for it.
-    pub(crate) fn release(&mut self, sequence: u64) -> Option<ConnectionId> {
-        self.durable = self.durable.max(sequence.min(self.taken));
-        if self.waiting.front()?.0 > self.durable {
-            return None;
+    /// Takes note that everything up to `sequence` is durable, and names the connections that waited for it.
+    pub(crate) fn release(&mut self, sequence: u64) -> Vec<ConnectionId> {
+        let mut waited = Vec::new();
+        while self.durable < sequence.min(self.taken) {
+            self.durable += 1;
+            let Some(batch) = self.pending.pop_front() else {
+                continue;
+            };
+            for hash in batch.keys {
+                if self.changed.get(&hash) == Some(&self.durable) {
+                    self.changed.remove(&hash);
+                }
+            }
+            if waited.is_empty() {
+                waited = batch.connections;
+            } else {
+                waited.extend(batch.connections);
+            }
         }
-        self.waiting.pop_front().map(|(_, id)| id)
+        waited
     }
 
     /// Without durability, writes are of no use.

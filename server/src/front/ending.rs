@@ -57,11 +57,12 @@ impl Front {
         };
         connection.output.drop_held();
         let max_packet_bytes = connection.limits.max_packet_bytes;
-        let out = connection.output.writer(0);
-        if packet.encode(max_packet_bytes, out).is_err() {
+        let _ = connection.output.append(0, |out| {
             // Without the text it has four bytes. A client that does not even take these sees the end.
-            let _ = Disconnect::new(reason).encode(max_packet_bytes, out);
-        }
+            packet
+                .encode(max_packet_bytes, out)
+                .or_else(|_| Disconnect::new(reason).encode(max_packet_bytes, out))
+        });
         self.detach(id, WillOutcome::Published);
         self.close_after_output(id, now);
     }

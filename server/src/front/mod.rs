@@ -32,8 +32,18 @@
 //! | response larger than the client's Maximum Packet Size | PUBACK 0x83 with a reason string; executed |
 //!
 //! # Durability
-//! With a durable storage, a PUBACK or response of a request, or a notification, leaves only once all writes
-//! are durable that had happened when it was made. Nobody sees a state that a crash could undo.
+//! With a durable storage, nobody sees a state that a crash could undo, and nothing else waits for the disk:
+//!
+//! | packet | leaves once this is durable |
+//! |---|---|
+//! | response to a GET, SET, DEL or VDEL | the last write of its key; nothing if the request is refused for what it says itself |
+//! | response to a SCAN, "the quota has been exceeded" | all writes before it |
+//! | notification | its change |
+//! | PUBACK of a request | what the response waits for, and not before the PUBACKs of PUBLISHes that came before [MQTT-4.6.0-2] |
+//! | everything else, PINGRESP too | nothing; but PUBACKs keep their order |
+//!
+//! So a response overtakes those that wait for the disk, and can leave before its PUBACK. Requests are matched by
+//! correlation data. What waits counts against the client's Receive Maximum.
 mod authenticator;
 mod connect;
 mod connection;
@@ -307,7 +317,7 @@ impl Front {
 
     /// The writes of all batches up to `sequence` are durable: what waited for them may leave.
     pub fn durable(&mut self, sequence: u64) {
-        while let Some(id) = self.durability.release(sequence) {
+        for id in self.durability.release(sequence) {
             if let Some(connection) = self.connections.get_mut(id) {
                 connection.output.release(sequence);
                 self.mark_dirty(id);
@@ -371,7 +381,7 @@ impl Front {
             }
             Packet::Subscribe(subscribe) => self.subscribe(id, session, subscribe, now),
             Packet::Unsubscribe(unsubscribe) => self.unsubscribe(id, session, &unsubscribe, now),
-            Packet::PingReq => self.append(id, 0, now, |out, _| {
+            Packet::PingReq => self.append(id, now, |out, _| {
                 mqtt::encode_pingresp(out);
                 Ok(())
             }),

@@ -2,6 +2,7 @@
 use super::message::Message;
 use super::{ConnectionId, Front, SessionId};
 use crate::engine::Now;
+use bytes::BytesMut;
 use statestore::mqtt::{PacketId, PubAck, Publish, QoS, ReasonCode};
 use statestore::protocol::topic;
 
@@ -115,10 +116,12 @@ impl Front {
             reason,
             reason_string,
         };
-        connection.output.writer(0);
-        connection.output.count_acknowledgement();
-        self.append(id, 0, now, |out, max_packet_bytes| {
-            puback.encode(max_packet_bytes, out)
-        });
+        let max_packet_bytes = connection.limits.max_packet_bytes;
+        let encode = |out: &mut BytesMut| puback.encode(max_packet_bytes, out);
+        let result = connection.output.acknowledge(0, encode);
+        self.appended(id);
+        if let Err(error) = result {
+            self.fail(id, ReasonCode::PACKET_TOO_LARGE, &error.to_string(), now);
+        }
     }
 }

@@ -116,7 +116,7 @@ impl Front {
         let Some(session) = self.sessions.get_mut(session_id) else {
             return;
         };
-        let hold = self.durability.hold(&self.effects.writes);
+        let hold = self.durability.hold(&response.shown, &self.effects.writes);
         let identifiers = session.identifiers(envelope.response_topic);
         let mut header = PublishHeader {
             topic: envelope.response_topic,
@@ -145,18 +145,20 @@ impl Front {
                 self.statistics.dropped_too_large += 1;
                 acknowledge_unanswerable(connection, envelope.packet_id, &error, hold);
             }
-            return self.appended(id, hold);
+            return self.appended(id);
         }
 
         let mut payload = BytesMut::with_capacity(response.reply.encoded_len());
         response.reply.encode(&mut payload);
         header.subscription_identifiers = &[];
         let message = Message::new(&header, payload.freeze(), None);
-        let out = connection.output.writer(hold);
+        let max_packet_bytes = connection.limits.max_packet_bytes;
+        let puback = PubAck::success(envelope.packet_id);
         // Four bytes, which the smallest Maximum Packet Size of any use allows.
-        let _ = PubAck::success(envelope.packet_id).encode(connection.limits.max_packet_bytes, out);
-        connection.output.count_acknowledgement();
-        self.appended(id, hold);
+        let _ = connection
+            .output
+            .acknowledge(hold, |out| puback.encode(max_packet_bytes, out));
+        self.appended(id);
         if let Ok(message) = message {
             let delivery = Delivery {
                 message,
@@ -175,7 +177,8 @@ impl Front {
     }
 }
 
-/// Appends PUBACK and response. Nothing is appended if the client does not take a response of this size.
+/// Appends PUBACK and response, which may leave before the PUBACK. Nothing is appended if the client does not take a
+/// response of this size.
 fn send_response(
     connection: &mut Connection,
     session: &mut Session,
@@ -189,28 +192,40 @@ fn send_response(
     };
     header.packet_id = Some(id);
     let max_packet_bytes = connection.limits.max_packet_bytes;
-    let out = connection.output.writer(hold);
-    let start = out.len();
-    let result = PubAck::success(envelope.packet_id).encode(max_packet_bytes, out);
-    let response_start = out.len();
-    let result = result.and_then(|()| {
+    let output = &mut connection.output;
+    let puback = PubAck::success(envelope.packet_id);
+    let puback_hold = output.acknowledgement_hold(hold);
+    let is_ephemeral = session.is_ephemeral();
+    let result = output.append(hold, |out| {
+        if puback_hold == hold {
+            puback.encode(max_packet_bytes, out)?;
+        }
+        let start = out.len();
         header.encode(max_packet_bytes, out, response.reply.encoded_len(), |out| {
             response.reply.encode(out);
+        })?;
+        Ok(if is_ephemeral {
+            InFlight::Once
+        } else {
+            InFlight::Packet {
+                packet: out[start..].into(),
+                hold,
+            }
         })
     });
-    if let Err(error) = result {
-        out.truncate(start);
-        session.not_sent(id);
-        return Err(error);
+    match result {
+        Ok(in_flight) => session.sent(id, in_flight),
+        Err(error) => {
+            session.not_sent(id);
+            return Err(error);
+        }
     }
-    let in_flight = if session.is_ephemeral() {
-        InFlight::Once
+    if puback_hold == hold {
+        output.count_acknowledgement(hold);
+        Ok(())
     } else {
-        InFlight::Packet(out[response_start..].into())
-    };
-    session.sent(id, in_flight);
-    connection.output.count_acknowledgement();
-    Ok(())
+        output.acknowledge(hold, |out| puback.encode(max_packet_bytes, out))
+    }
 }
 
 /// Tells a client with a PUBACK that its request has an answer which it does not take.
@@ -228,6 +243,7 @@ fn acknowledge_unanswerable(
         }),
     };
     let max_packet_bytes = connection.limits.max_packet_bytes;
-    let _ = puback.encode(max_packet_bytes, connection.output.writer(hold));
-    connection.output.count_acknowledgement();
+    let _ = connection
+        .output
+        .acknowledge(hold, |out| puback.encode(max_packet_bytes, out));
 }

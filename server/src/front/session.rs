@@ -15,9 +15,13 @@ pub(crate) enum InFlight {
     /// The session ends with the connection, so that it is never sent again.
     Once,
     /// The whole packet.
-    Packet(Box<[u8]>),
+    Packet {
+        packet: Box<[u8]>,
+        /// The write that must be durable before it may leave; 0 for none.
+        hold: u64,
+    },
     /// A message, encoded anew each time since its message expiry goes down.
-    Delivery(Delivery),
+    Delivery(Queued),
 }
 
 impl InFlight {
@@ -25,8 +29,8 @@ impl InFlight {
     fn bytes(&self) -> usize {
         match self {
             Self::Once => 0,
-            Self::Packet(packet) => packet.len() + size_of::<Self>(),
-            Self::Delivery(delivery) => delivery.bytes(),
+            Self::Packet { packet, .. } => packet.len() + size_of::<Self>(),
+            Self::Delivery(queued) => queued.delivery.bytes(),
         }
     }
 }

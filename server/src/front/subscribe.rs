@@ -28,7 +28,7 @@ impl Front {
             reasons,
             reason_string: None,
         };
-        self.append(id, 0, now, |out, max_packet_bytes| {
+        self.append(id, now, |out, max_packet_bytes| {
             suback.encode(max_packet_bytes, out)
         });
     }
@@ -112,7 +112,7 @@ impl Front {
             reasons,
             reason_string: None,
         };
-        self.append(id, 0, now, |out, max_packet_bytes| {
+        self.append(id, now, |out, max_packet_bytes| {
             unsuback.encode(max_packet_bytes, out)
         });
     }

@@ -1,14 +1,19 @@
-//! Nothing leaves that a crash could undo.
+//! Nothing leaves that a crash could undo, and nothing else waits.
 use crate::world::{Client, World, command, connect, id, message, request, resume, set};
 use statestore::mqtt::{Connect, Limits, Packet, PublishHeader, ReasonCode};
+use statestored::engine::EngineConfig;
 use statestored::front::{FrontConfig, FrontLimits};
 use statestored::storage::Write;
 
-fn world() -> World {
-    World::with(FrontConfig {
+fn durable() -> FrontConfig {
+    FrontConfig {
         is_durable: true,
         ..FrontConfig::default()
-    })
+    }
+}
+
+fn world() -> World {
+    World::with(durable())
 }
 
 fn send(world: &mut World, client: &mut Client, number: u16, payload: &[u8]) {
@@ -52,6 +57,7 @@ fn an_answer_waits_for_the_writes_before_it() {
     assert_eq!(world.front.take_batch(), None);
     send(&mut world, &mut other, 3, &command(&["GET", "k"]));
 
+    assert_eq!(kinds(&world.packets(&client)), ".", "a ping never waits");
     world.front.durable(first);
     assert_eq!(kinds(&world.packets(&client)), "ap");
     let packets = world.packets(&other);
@@ -61,7 +67,7 @@ fn an_answer_waits_for_the_writes_before_it() {
     };
     assert_eq!(get.payload_bytes(), b"$1\r\n1\r\n");
     world.front.durable(second);
-    assert_eq!(kinds(&world.packets(&client)), "ap.");
+    assert_eq!(kinds(&world.packets(&client)), "ap");
     assert_eq!(kinds(&world.packets(&other)), "ap");
     send(&mut world, &mut other, 4, &command(&["GET", "k"]));
     assert_eq!(
@@ -69,6 +75,209 @@ fn an_answer_waits_for_the_writes_before_it() {
         "ap",
         "everything is durable again"
     );
+}
+
+/// Makes everything durable that was written so far.
+fn sync(world: &mut World) {
+    while let Some((sequence, _)) = world.front.take_batch() {
+        world.front.durable(sequence);
+    }
+}
+
+/// The payload of the response to the request with this number, which is the only response among the packets.
+fn response(packets: &[Packet], number: u16) -> Vec<u8> {
+    let mut responses = packets.iter().filter_map(|packet| match packet {
+        Packet::Publish(publish) => Some(publish),
+        _ => None,
+    });
+    let response = responses.next().expect("a response");
+    assert_eq!(responses.next(), None);
+    assert_eq!(response.correlation_data(), Some(&number.to_be_bytes()[..]));
+    response.payload_bytes().to_vec()
+}
+
+#[test]
+fn other_keys_do_not_wait() {
+    let mut world = world();
+    let mut client = world.client("me");
+    let mut other = world.client("other");
+    send(&mut world, &mut client, 1, &set("durable", "1"));
+    send(&mut world, &mut client, 2, &set("deleted", "1"));
+    send(&mut world, &mut client, 3, &command(&["DEL", "deleted"]));
+    sync(&mut world);
+    assert_eq!(kinds(&world.packets(&client)), "apapap");
+
+    send(&mut world, &mut client, 4, &set("k", "2"));
+    for (number, key, reply) in [
+        (1, "durable", "$1\r\n1\r\n"),
+        (2, "deleted", "$-1\r\n"),
+        (3, "never", "$-1\r\n"),
+    ] {
+        send(&mut world, &mut other, number, &command(&["GET", key]));
+        let packets = world.packets(&other);
+        assert_eq!(kinds(&packets), "ap", "{key}");
+        assert_eq!(response(&packets, number), reply.as_bytes());
+    }
+
+    // On the same connection, PUBACKs are in the order of their PUBLISHes [MQTT-4.6.0-2].
+    send(&mut world, &mut client, 5, &command(&["GET", "durable"]));
+    let packets = world.packets(&client);
+    assert_eq!(kinds(&packets), "p");
+    assert_eq!(response(&packets, 5), b"$1\r\n1\r\n");
+    sync(&mut world);
+    let packets = world.packets(&client);
+    assert_eq!(kinds(&packets), "apa");
+    assert_eq!(response(&packets, 4), b"+OK\r\n");
+    let acknowledged = packets.iter().filter_map(|packet| match packet {
+        Packet::PubAck(puback) => Some(puback.packet_id.get()),
+        _ => None,
+    });
+    assert!(acknowledged.eq([4, 5]));
+}
+
+#[test]
+fn a_key_waits_for_its_own_last_write() {
+    let mut world = world();
+    let mut client = world.client("me");
+    let mut other = world.client("other");
+    send(&mut world, &mut client, 1, &set("a", "1"));
+    let (first, _) = world.front.take_batch().unwrap();
+    send(&mut world, &mut client, 2, &set("b", "1"));
+    let (second, _) = world.front.take_batch().unwrap();
+    send(&mut world, &mut client, 3, &set("c", "1"));
+    for (number, key) in [(1, "c"), (2, "b"), (3, "a")] {
+        send(&mut world, &mut other, number, &command(&["GET", key]));
+    }
+    assert!(world.packets(&other).is_empty());
+    world.front.durable(first);
+    assert_eq!(response(&world.packets(&other), 3), b"$1\r\n1\r\n");
+    world.front.durable(second);
+    assert_eq!(response(&world.packets(&other), 2), b"$1\r\n1\r\n");
+    sync(&mut world);
+    let packets = world.packets(&other);
+    assert_eq!(kinds(&packets), "apaa");
+    assert_eq!(response(&packets, 1), b"$1\r\n1\r\n");
+}
+
+#[test]
+fn absence_waits_for_the_deletion_that_caused_it() {
+    let mut world = world();
+    let mut client = world.client("me");
+    let mut other = world.client("other");
+    send(&mut world, &mut client, 1, &set("deleted", "1"));
+    let expiring = command(&["SET", "expired", "1", "PX", "10"]);
+    send(&mut world, &mut client, 2, &expiring);
+    sync(&mut world);
+    send(&mut world, &mut client, 3, &command(&["DEL", "deleted"]));
+    world.pass(10);
+    assert_eq!(kinds(&world.packets(&client)), "apap");
+    for parts in [
+        &["GET", "deleted"][..],
+        &["GET", "expired"],
+        &["DEL", "deleted"],
+        &["VDEL", "expired", "1"],
+    ] {
+        send(&mut world, &mut other, 1, &command(parts));
+        assert!(world.packets(&other).is_empty(), "{parts:?}");
+        other = world.client("other");
+    }
+    sync(&mut world);
+    assert_eq!(kinds(&world.packets(&client)), "ap");
+}
+
+#[test]
+fn refusals_wait_only_if_they_tell_of_a_write() {
+    let mut world = world();
+    let mut client = world.client("me");
+    let fenced = PublishHeader {
+        user_properties: &[
+            ("__ts", "001700000000000:00000:me"),
+            ("__ft", "001700000000000:00000:me"),
+        ],
+        ..request(id(1))
+    };
+    world.publish(&mut client, &fenced, &set("k", "1"));
+    for (parts, waits) in [
+        (&["SET", "k", "2", "NX"][..], true),
+        (&["SET", "k", "2"], true),
+        (&["DEL", "k"], true),
+        (&["VDEL", "k", "2"], true),
+        (&["SCAN", "*"], true),
+        (&["SET", "k"], false),
+        (&["SET", "k", "2", "XX"], false),
+        (&["NONSENSE"], false),
+        (&["KEYNOTIFY", "k"], false),
+        (&["KEYNOTIFY", "k", "STOP"], false),
+    ] {
+        let mut other = world.client("other");
+        send(&mut world, &mut other, 1, &command(parts));
+        let expected = if waits { "" } else { "ap" };
+        assert_eq!(kinds(&world.packets(&other)), expected, "{parts:?}");
+    }
+    let mut other = world.client("other");
+    let untimed = PublishHeader {
+        user_properties: &[],
+        ..request(id(1))
+    };
+    world.publish(&mut other, &untimed, &set("k", "2"));
+    assert_eq!(kinds(&world.packets(&other)), "ap");
+}
+
+#[test]
+fn that_the_store_is_full_tells_of_the_writes_that_filled_it() {
+    let engine = EngineConfig {
+        max_keys: 1,
+        ..EngineConfig::default()
+    };
+    let mut world = World::with_engine(durable(), engine);
+    let mut client = world.client("me");
+    let mut other = world.client("other");
+    send(&mut world, &mut client, 1, &set("k", "1"));
+    send(&mut world, &mut other, 1, &set("l", "1"));
+    assert!(world.packets(&other).is_empty());
+    sync(&mut world);
+    let refusal = response(&world.packets(&other), 1);
+    assert!(refusal.starts_with(b"-ERR"), "{refusal:?}");
+}
+
+#[test]
+fn an_answer_that_is_given_again_waits_as_well() {
+    let mut world = world();
+    let (mut client, _) = world.join(&resume("me"));
+    send(&mut world, &mut client, 1, &set("k", "1"));
+    world.lose(&client);
+    let mut client = world.open();
+    world.send(&mut client, |out| resume("me").encode(u32::MAX, out));
+    send(&mut world, &mut client, 1, &set("k", "1"));
+    let packets = world.packets(&client);
+    assert!(
+        matches!(packets.as_slice(), [Packet::ConnAck(_)]),
+        "{packets:?}"
+    );
+    let (sequence, batch) = world.front.take_batch().unwrap();
+    assert_eq!(batch.writes.len(), 1, "it is not executed again");
+    world.front.durable(sequence);
+    assert_eq!(kinds(&world.packets(&client)), "pap");
+}
+
+#[test]
+fn what_a_session_sends_again_waits_for_its_own_write_only() {
+    let mut world = world();
+    let (mut client, _) = world.join(&resume("me"));
+    let mut other = world.client("other");
+    world.subscribe(&mut client, "a");
+    world.publish(&mut other, &message("a", 2), b"x");
+    send(&mut world, &mut client, 1, &command(&["GET", "durable"]));
+    world.lose(&client);
+    send(&mut world, &mut other, 1, &set("k", "1"));
+    let mut client = world.open();
+    world.send(&mut client, |out| resume("me").encode(u32::MAX, out));
+    let packets = world.packets(&client);
+    let again = packets.iter().filter_map(|packet| match packet {
+        Packet::Publish(publish) => Some(publish),
+        _ => None,
+    });
+    assert_eq!(again.filter(|publish| publish.dup()).count(), 2);
 }
 
 #[test]

@@ -58,12 +58,16 @@ impl World {
     }
 
     pub(crate) fn with(config: FrontConfig) -> Self {
-        let engine = Engine::new(EngineConfig {
+        let engine = EngineConfig {
             hash_key: [1, 2],
             ..EngineConfig::default()
-        });
+        };
+        Self::with_engine(config, engine)
+    }
+
+    pub(crate) fn with_engine(config: FrontConfig, engine: EngineConfig) -> Self {
         Self {
-            front: Front::new(config, engine),
+            front: Front::new(config, Engine::new(engine)),
             now: Now {
                 wall_ms: START_WALL_MS,
                 mono_ms: 5_000,

@@ -9,3 +9,4 @@ mod peer;
 mod serving;
 mod stopping;
 mod storage;
+mod waiting;

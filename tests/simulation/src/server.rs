@@ -29,21 +29,32 @@ pub(crate) struct ServerEnd {
     lifetimes: VecDeque<u64>,
     /// When each PUBLISH expires that was offered to the front and not taken.
     expiries: VecDeque<u64>,
-    /// Which keys the SETs and GETs are about, by their correlation data.
-    keys: HashMap<Box<[u8]>, Bytes>,
+    /// What the requests are about, by their correlation data.
+    asked: HashMap<Box<[u8]>, Asked>,
     output: BytesMut,
     /// Everything was sent, and the client was told that nothing more comes.
     is_lingering: bool,
     pub(crate) wire: wire::End,
 }
 
+/// A request about one key, which the front has taken.
+#[derive(Debug, Clone)]
+struct Asked {
+    key: Bytes,
+    /// How many changes had been told of before. Not known of a request that had been taken before, and whose answer may
+    /// be an old one.
+    changes: Option<usize>,
+}
+
 impl ServerEnd {
     pub(crate) fn is_connected(&self) -> bool {
         self.connection.is_some()
     }
-    fn note_key(&mut self, request: &Publish, key: Bytes) {
+    fn note_key(&mut self, request: &Publish, key: Bytes, changes: usize) {
         if let Some(correlation) = request.correlation_data() {
-            self.keys.insert(correlation.into(), key);
+            let changes = (!request.dup()).then_some(changes);
+            self.asked
+                .insert(correlation.into(), Asked { key, changes });
         }
     }
 }
@@ -245,6 +256,7 @@ impl World {
             return;
         };
         let (now_ms, stamp) = (self.now_ms(), self.stamp());
+        let changes = self.truth.changes.len();
         let far = &mut self.links[link].far;
         let expires_ms = far.expiries.pop_front().unwrap_or(u64::MAX);
         let mut operation = None;
@@ -252,9 +264,11 @@ impl World {
             Ok(Command::Watch { key }) => self.watches.push((now_ms, link, key)),
             Ok(Command::Set { key, value, .. }) => {
                 operation = operation_of(&value);
-                far.note_key(publish, key);
+                far.note_key(publish, key, changes);
             }
-            Ok(Command::Get { key }) => far.note_key(publish, key),
+            Ok(Command::Get { key } | Command::Del { key } | Command::Vdel { key, .. }) => {
+                far.note_key(publish, key, changes);
+            }
             _ => {}
         }
         let mut properties = publish.user_properties();
@@ -268,14 +282,32 @@ impl World {
         }
     }
 
-    /// What is told of a change of a key has to wait until the disk has the change.
+    /// What is told of a key has to wait until the disk has the last change of that key, a deletion as well.
     fn check_durable(&mut self, link: usize, packets: &[Packet]) {
+        if !self.scenario.is_durable {
+            return;
+        }
         for packet in packets {
             let Packet::Publish(publish) = packet else {
                 continue;
             };
-            let key = if let Some(correlation) = publish.correlation_data() {
-                self.links[link].far.keys.get(correlation).cloned()
+            let asked = publish.correlation_data().map(|correlation| {
+                let asked = &self.links[link].far.asked;
+                asked.get(correlation).cloned()
+            });
+            let Server { run, disk, .. } = &self.server;
+            if let Some(Some(Asked { key, changes })) = &asked
+                && let Some(changes) = changes.filter(|_| !publish.dup())
+                && is_absence(publish.payload_bytes())
+                && !self.truth.is_absent(key, changes, *run, disk.durable)
+            {
+                self.violated(format!(
+                    "link {link}: {key:?} was said to be absent before that was durable"
+                ));
+                continue;
+            }
+            let key = if let Some(asked) = asked {
+                asked.map(|asked| asked.key)
             } else {
                 let client = format!("c{}", self.links[link].client);
                 topic::notification_key(&client, publish.topic())
@@ -283,7 +315,6 @@ impl World {
             let (Some(key), Some(version)) = (key, wire::timestamp(publish)) else {
                 continue;
             };
-            let Server { run, disk, .. } = &self.server;
             if self.truth.is_under_way(&key, version, *run, disk.durable) {
                 self.violated(format!(
                     "link {link}: {key:?} {version:?} was told of before it was durable"
@@ -535,6 +566,11 @@ impl World {
         let at_ms = self.now_ms() + self.chance.spread(1, max_ms);
         self.at(at_ms, Event::Committed(self.server.run));
     }
+}
+
+/// Whether a response says that there is no such key.
+fn is_absence(payload: &[u8]) -> bool {
+    payload == b"$-1\r\n" || payload == b":0\r\n"
 }
 
 /// What the server sends first, with a CONNACK that allows less.

@@ -147,6 +147,24 @@ impl Truth {
         })
     }
 
+    /// Whether a key may be said to be absent by an answer to a request that came after the first `before` changes: it
+    /// was absent before or was deleted later, and the disk, which has the batches up to `durable`, has that.
+    pub(crate) fn is_absent(&self, key: &[u8], before: usize, run: u64, durable: u64) -> bool {
+        let is_durable = |change: &Change| {
+            change
+                .batch
+                .is_none_or(|(of, batch)| of != run || batch <= durable)
+        };
+        let of_key = |change: &&Change| change.key == key && !change.is_lost;
+        let (earlier, later) = self.changes.split_at(before);
+        let was_absent = match earlier.iter().rfind(of_key) {
+            Some(last) => last.value.is_none() && is_durable(last),
+            None => true,
+        };
+        let mut later = later.iter().filter(of_key);
+        was_absent || later.any(|change| change.value.is_none() && is_durable(change))
+    }
+
     /// Changes of a key that stayed.
     pub(crate) fn of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = &'a Change> {
         let is_its = move |change: &&Change| change.key == key && !change.is_lost;
