@@ -64,6 +64,10 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "user")]
     users_file: Option<PathBuf>,
 
+    /// Allow core dumps and debuggers, which show keys, values and passwords
+    #[arg(long)]
+    core_dumps: bool,
+
     /// What is logged: off, error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log: LevelFilter,
@@ -144,6 +148,11 @@ impl Config {
 }
 
 impl Arguments {
+    /// Whether core dumps of the process are wanted, with all that is in its memory.
+    pub fn keeps_core_dumps(&self) -> bool {
+        self.core_dumps
+    }
+
     /// What is logged.
     pub fn log_level(&self) -> LevelFilter {
         self.log

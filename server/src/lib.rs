@@ -7,6 +7,7 @@
 pub mod config;
 pub mod engine;
 pub mod front;
+mod listeners;
 mod loading;
 mod server;
 pub mod storage;

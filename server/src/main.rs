@@ -1,5 +1,6 @@
 //! `statestored`: the state store on one machine.
 #![forbid(unsafe_code)]
+mod core_dumps;
 mod open_files;
 
 use clap::Parser;
@@ -7,6 +8,7 @@ use statestored::Server;
 use statestored::config::Arguments;
 use std::error::Error;
 use std::io::{IsTerminal, Write};
+use std::pin::pin;
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -28,6 +30,9 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    if !arguments.keeps_core_dumps() {
+        core_dumps::disable();
+    }
     let config = arguments.into_config()?;
     open_files::raise_limit(config.limits.max_connections);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -36,13 +41,6 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let server = Server::start(config).await?;
-        let mut stdout = std::io::stdout().lock();
-        for address in server.addresses() {
-            writeln!(stdout, "listening on tcp://{address}")?;
-        }
-        stdout.flush()?;
-        drop(stdout);
         let shutdown = async {
             tokio::select! {
                 _ = terminate.recv() => {}
@@ -50,6 +48,17 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
             }
             tracing::info!("stopping");
         };
+        let mut shutdown = pin!(shutdown);
+        let server = tokio::select! {
+            server = Server::start(config) => server?,
+            () = &mut shutdown => return Ok(()),
+        };
+        let mut stdout = std::io::stdout().lock();
+        for address in server.addresses() {
+            writeln!(stdout, "listening on tcp://{address}")?;
+        }
+        stdout.flush()?;
+        drop(stdout);
         Ok(server.run(shutdown).await?)
     })
 }

@@ -1,8 +1,9 @@
 //! A whole server: listeners, front, engine and storage.
-use crate::config::{Config, ListenAddress, StorageConfig};
-use crate::engine::Engine;
+use crate::config::{Config, StorageConfig};
+use crate::engine::{Engine, EngineConfig, Now};
 use crate::front::driver::{Clock, Driver};
 use crate::front::{Front, FrontConfig};
+use crate::listeners::{Bound, accept};
 use crate::loading;
 use crate::storage::{
     Committer, CommitterOptions, DurableOptions, DurableStorage, MemoryStorage, Storage,
@@ -13,16 +14,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
-use tokio::task::{JoinSet, LocalSet};
-
-/// How long accepting pauses after a failure, such as too many open files.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc as tokio_mpsc, oneshot};
+use tokio::task::{JoinError, JoinSet, LocalSet};
 
 /// Why a server cannot start or had to stop.
 #[derive(Debug, thiserror::Error)]
@@ -42,8 +40,8 @@ pub enum ServerError {
     /// The runtime or its thread cannot be made.
     #[error("cannot start the server: {0}")]
     Runtime(io::Error),
-    /// The thread of the server panicked.
-    #[error("the server stopped unexpectedly")]
+    /// Something in it panicked, which is a bug. Nothing was acknowledged after that.
+    #[error("the server has a bug and ended, to do no harm; the log has more")]
     Panicked,
 }
 
@@ -68,26 +66,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens and loads the stored state. To be called within a tokio runtime.
+    /// Loads the stored state, on a thread of its own, and then listens. To be called within a tokio runtime.
+    ///
+    /// Who drops the future stops the loading.
     pub async fn start(config: Config) -> Result<Self, ServerError> {
-        let (listeners, addresses) = listen(&config.listeners).await?;
-        if config.authenticator.is_anonymous() {
-            for address in addresses
-                .iter()
-                .filter(|address| !address.ip().is_loopback())
-            {
-                tracing::warn!(
-                    "everybody who can reach {address} may read and write all keys: \
-                     name users with --users-file, or listen on a loopback address"
-                );
-            }
-        }
+        let bound = Bound::new(config.listeners)?;
+        let addresses = bound.addresses().to_vec();
+        warn_of_open_doors(&addresses, config.authenticator.is_anonymous());
         let clock = Clock::start();
-        let mut storage = open(&config.storage).map_err(|e| ServerError::Storage(Arc::new(e)))?;
-        let mut engine = Engine::new(config.engine);
-        let now = clock.now();
-        loading::load(&mut *storage, &mut engine, now, &AtomicBool::new(false))
-            .map_err(|error| ServerError::Storage(Arc::new(error)))?;
+        let (storage, engine) = load(config.storage, config.engine, clock.now()).await?;
         let front = FrontConfig {
             limits: config.limits,
             authenticator: config.authenticator,
@@ -98,7 +85,7 @@ impl Server {
             .map_err(|error| ServerError::Storage(Arc::new(error)))?;
         let driver = Driver::new(Front::new(front, engine), clock);
         Ok(Self {
-            listeners,
+            listeners: bound.listen()?,
             addresses,
             driver,
             committer,
@@ -113,90 +100,130 @@ impl Server {
     /// Serves until `shutdown` is ready, then tells all clients, and ends once everything is durable.
     ///
     /// # Errors
-    /// The storage failed. All clients were told; nothing was acknowledged that is not durable.
+    /// The storage failed: all clients were told. Or something panicked: all connections were cut at once. Nothing was
+    /// acknowledged that is not durable.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServerError> {
         LocalSet::new().run_until(self.run_locally(shutdown)).await
     }
 
     async fn run_locally(self, shutdown: impl Future<Output = ()>) -> Result<(), ServerError> {
-        let driver = Rc::new(self.driver);
-        let mut committer = self.committer;
-        let mut connections = JoinSet::new();
-        let (accepted, mut streams) = tokio::sync::mpsc::channel(64);
+        let (accepted, streams) = tokio_mpsc::channel(64);
         let mut acceptors = JoinSet::new();
         for listener in self.listeners {
             acceptors.spawn_local(accept(listener, accepted.clone()));
         }
-        let mut shutdown = std::pin::pin!(shutdown);
-        let failed = {
-            let mut keeper = std::pin::pin!(driver.keep(&mut committer));
-            loop {
-                tokio::select! {
-                    () = &mut shutdown => break None,
-                    Err(error) = &mut keeper => break Some(error),
-                    Some(stream) = streams.recv() => {
-                        connections.spawn_local(Rc::clone(&driver).serve(stream));
-                    }
-                    Some(_) = connections.join_next() => {}
-                }
-            }
-        };
-        acceptors.abort_all();
-        let result = match failed {
-            None => driver.stop(committer),
-            Some(error) => {
-                driver.storage_failed();
-                Err(error)
-            }
-        };
-        let mut lingering = std::pin::pin!(driver.linger());
+        serve_all(self.driver, self.committer, streams, acceptors, shutdown).await
+    }
+}
+
+/// Serves the connections that come in, up to the end. To be called within a [`LocalSet`].
+async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
+    driver: Driver,
+    mut committer: Committer,
+    mut streams: tokio_mpsc::Receiver<(S, SocketAddr)>,
+    mut acceptors: JoinSet<()>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServerError> {
+    let driver = Rc::new(driver);
+    let mut connections = JoinSet::new();
+    let mut shutdown = std::pin::pin!(shutdown);
+    let failed = {
+        let mut keeper = std::pin::pin!(driver.keep(&mut committer));
         loop {
             tokio::select! {
-                next = connections.join_next() => if next.is_none() { break },
-                () = &mut lingering => {}
+                () = &mut shutdown => break None,
+                Err(error) = &mut keeper => break Some(error),
+                Some((stream, peer)) = streams.recv() => {
+                    connections.spawn_local(Rc::clone(&driver).serve(stream, peer));
+                }
+                Some(ended) = connections.join_next() => sound(ended)?,
+                Some(ended) = acceptors.join_next() => sound(ended)?,
             }
         }
-        result.map_err(ServerError::Storage)
-    }
-}
-
-async fn accept(listener: TcpListener, accepted: tokio::sync::mpsc::Sender<TcpStream>) {
+    };
+    acceptors.abort_all();
+    let result = match failed {
+        None => driver.stop(committer),
+        Some(error) => {
+            driver.storage_failed();
+            Err(error)
+        }
+    };
+    let mut lingering = std::pin::pin!(driver.linger());
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                // Without it, small answers wait for the acknowledgement of the ones before.
-                if let Err(error) = stream.set_nodelay(true) {
-                    tracing::debug!(%error, "cannot set TCP_NODELAY");
-                }
-                if accepted.send(stream).await.is_err() {
-                    return;
-                }
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
+        tokio::select! {
+            next = connections.join_next() => match next {
+                Some(ended) => sound(ended)?,
+                None => break,
+            },
+            () = &mut lingering => {}
+        }
+    }
+    result.map_err(ServerError::Storage)
+}
+
+/// After a panic, what the tasks share may be half done: nobody may go on with it.
+fn sound(ended: Result<(), JoinError>) -> Result<(), ServerError> {
+    match ended {
+        Err(error) if error.is_panic() => {
+            tracing::error!("a task of the server panicked: this is a bug, please report it");
+            Err(ServerError::Panicked)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn warn_of_open_doors(addresses: &[SocketAddr], is_anonymous: bool) {
+    for address in addresses
+        .iter()
+        .filter(|address| !address.ip().is_loopback())
+    {
+        if is_anonymous {
+            tracing::warn!(
+                "everybody who can reach {address} may read and write all keys: \
+                 name users with --users-file, or listen on a loopback address"
+            );
+        } else {
+            tracing::warn!(
+                "passwords, keys and values of clients that connect to {address} cross the network in clear: \
+                 listen on a loopback address, with a TLS proxy in front"
+            );
         }
     }
 }
 
-async fn listen(
-    wanted: &[ListenAddress],
-) -> Result<(Vec<TcpListener>, Vec<SocketAddr>), ServerError> {
-    let mut listeners = Vec::new();
-    let mut addresses = Vec::new();
-    for address in wanted {
-        let error = |source| ServerError::Listen {
-            address: address.to_string(),
-            source,
-        };
-        let listener = TcpListener::bind(&*address.resolve().map_err(error)?)
-            .await
-            .map_err(error)?;
-        addresses.push(listener.local_addr().map_err(error)?);
-        listeners.push(listener);
+/// Opens the storage and reads all that it holds, on a thread of its own.
+async fn load(
+    config: StorageConfig,
+    engine: EngineConfig,
+    now: Now,
+) -> Result<(Box<dyn Storage>, Engine), ServerError> {
+    /// Stops the thread when nobody waits for it any more.
+    struct Stop(Arc<AtomicBool>);
+    impl Drop for Stop {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
     }
-    Ok((listeners, addresses))
+
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let _stop = Stop(Arc::clone(&is_stopped));
+    let (report, loaded) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("loading".into())
+        .spawn(move || {
+            let load = || {
+                let mut storage = open(&config)?;
+                let mut engine = Engine::new(engine);
+                loading::load(&mut *storage, &mut engine, now, &is_stopped)?;
+                Ok((storage, engine))
+            };
+            // Who waited may have given up.
+            let _ = report.send(load());
+        })
+        .map_err(ServerError::Runtime)?;
+    let result = loaded.await.map_err(|_| ServerError::Panicked)?;
+    result.map_err(|error: StorageError| ServerError::Storage(Arc::new(error)))
 }
 
 fn open(config: &StorageConfig) -> Result<Box<dyn Storage>, StorageError> {
@@ -292,5 +319,105 @@ impl Drop for RunningServer {
         if let Err(error) = self.join() {
             tracing::error!(%error, "the server did not stop in order");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use statestore::mqtt::Connect;
+    use std::cell::RefCell;
+    use std::io;
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf};
+
+    /// One end of a connection, or a connection whose first use makes another client send a PINGREQ, and panics.
+    enum Stream {
+        Pipe(DuplexStream),
+        Broken(Rc<RefCell<DuplexStream>>),
+    }
+
+    impl Stream {
+        fn pipe(self: Pin<&mut Self>) -> Pin<&mut DuplexStream> {
+            match self.get_mut() {
+                Self::Pipe(pipe) => Pin::new(pipe),
+                Self::Broken(other) => {
+                    let mut context = Context::from_waker(Waker::noop());
+                    let mut other = other.borrow_mut();
+                    let sent = Pin::new(&mut *other).poll_write(&mut context, &[0xC0, 0]);
+                    assert!(matches!(sent, Poll::Ready(Ok(2))), "{sent:?}");
+                    panic!("a bug that a test has planted");
+                }
+            }
+        }
+    }
+
+    impl AsyncRead for Stream {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            self.pipe().poll_read(context, buffer)
+        }
+    }
+
+    impl AsyncWrite for Stream {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.pipe().poll_write(context, bytes)
+        }
+        fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.pipe().poll_flush(context)
+        }
+        fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.pipe().poll_shutdown(context)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_a_connection_ends_the_server_before_it_says_another_word() {
+        let front = Front::new(FrontConfig::default(), Engine::new(EngineConfig::default()));
+        let driver = Driver::new(front, Clock::start());
+        let committer =
+            Committer::start(Box::new(MemoryStorage), CommitterOptions::default()).unwrap();
+        let (accepted, streams) = tokio_mpsc::channel(2);
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let (mut near, far) = tokio::io::duplex(1024);
+        let client = async {
+            accepted.send((Stream::Pipe(far), peer)).await.unwrap();
+            let mut connect = bytes::BytesMut::new();
+            Connect::default().encode(u32::MAX, &mut connect).unwrap();
+            near.write_all(&connect).await.unwrap();
+            let mut start = [0; 2];
+            near.read_exact(&mut start).await.unwrap();
+            let mut rest = vec![0; start[1].into()];
+            near.read_exact(&mut rest).await.unwrap();
+            let near = Rc::new(RefCell::new(near));
+            let broken = Stream::Broken(Rc::clone(&near));
+            accepted.send((broken, peer)).await.unwrap();
+            near
+        };
+        let server = serve_all(
+            driver,
+            committer,
+            streams,
+            JoinSet::new(),
+            std::future::pending(),
+        );
+        let local = LocalSet::new();
+        let (ended, near) = local
+            .run_until(async { tokio::join!(server, client) })
+            .await;
+        assert!(matches!(ended, Err(ServerError::Panicked)), "{ended:?}");
+        drop(local);
+        let mut answer = Vec::new();
+        let mut near = Rc::into_inner(near).unwrap().into_inner();
+        near.read_to_end(&mut answer).await.unwrap();
+        assert!(answer.is_empty(), "{answer:?}");
     }
 }

@@ -2,8 +2,15 @@
 use statestore::mqtt::ReasonCode;
 use std::collections::HashMap;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// Permissions of a file.
+const OTHERS_READ_OR_WRITE: u32 = 0o006;
 
 /// What a CONNECT says about its sender.
 #[derive(Clone, Copy)]
@@ -66,7 +73,7 @@ impl Authenticator {
 /// Users with their passwords.
 #[derive(Clone, Default)]
 pub struct Users {
-    passwords: HashMap<Arc<str>, Box<[u8]>>,
+    passwords: HashMap<Arc<str>, Zeroizing<Box<[u8]>>>,
 }
 
 impl fmt::Debug for Users {
@@ -111,7 +118,8 @@ impl Users {
         if self.passwords.contains_key(name) {
             return false;
         }
-        self.passwords.insert(name.into(), password.into());
+        let password = Zeroizing::new(password.into());
+        self.passwords.insert(name.into(), password);
         true
     }
 
@@ -162,11 +170,32 @@ impl Users {
     }
 }
 
-fn read(path: &Path) -> Result<String, UsersError> {
-    std::fs::read_to_string(path).map_err(|source| UsersError::Read {
-        path: path.into(),
-        source,
-    })
+/// Reads a file of passwords, with a warning if others may read it as well.
+fn read(path: &Path) -> Result<Zeroizing<String>, UsersError> {
+    let read = || {
+        let mut file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if metadata.permissions().mode() & OTHERS_READ_OR_WRITE != 0 {
+            tracing::warn!(
+                "every user of this machine may read or change the passwords in {path}: chmod o-rw {path}",
+                path = path.display()
+            );
+        }
+        // With room for all of it: a buffer that grows leaves copies behind.
+        let capacity = usize::try_from(metadata.len()).unwrap_or(0) + 64;
+        let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
+        file.read_to_end(&mut bytes)?;
+        String::from_utf8(std::mem::take(&mut *bytes)).map_err(|error| {
+            drop(Zeroizing::new(error.into_bytes()));
+            io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text")
+        })
+    };
+    read()
+        .map(Zeroizing::new)
+        .map_err(|source| UsersError::Read {
+            path: path.into(),
+            source,
+        })
 }
 
 /// Compares in a time that depends on the lengths only, so that guessing byte by byte teaches nothing.

@@ -11,6 +11,7 @@ use slotmap::SecondaryMap;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -69,6 +70,19 @@ pub(crate) struct Driver {
     wakes_at_ms: Cell<Option<u64>>,
     /// Nothing is read: too much waits for the disk, or the server stops.
     is_paused: Cell<bool>,
+    /// Something panicked in the midst of a change to what is shared: nothing happens any more.
+    is_broken: Cell<bool>,
+}
+
+/// Breaks the driver if a panic drops it.
+struct Fuse<'a>(&'a Driver);
+
+impl Drop for Fuse<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.is_broken.set(true);
+        }
+    }
 }
 
 impl Driver {
@@ -81,14 +95,20 @@ impl Driver {
             keeper: Notify::new(),
             wakes_at_ms: Cell::new(None),
             is_paused: Cell::new(false),
+            is_broken: Cell::new(false),
         }
     }
 
-    /// Serves one connection until it ends.
-    pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(self: Rc<Self>, stream: S) {
+    /// Serves one connection until it ends. A panic in here breaks the driver: no connection sends anything more.
+    pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+        self: Rc<Self>,
+        stream: S,
+        peer: SocketAddr,
+    ) {
+        let _fuse = Fuse(&self);
         let opened = self.front.borrow_mut().opened(self.clock.now());
         let Some(id) = opened else {
-            tracing::debug!("refusing a connection: there are too many");
+            tracing::debug!(%peer, "refusing a connection: there are too many");
             return;
         };
         self.spread_word(None);
@@ -102,9 +122,12 @@ impl Driver {
             is_lingering: false,
         };
         if let Err(error) = poll_fn(|context| connection.poll(context)).await {
-            tracing::debug!(%error, "a connection ended");
+            tracing::debug!(%peer, %error, "a connection ended");
         }
         drop(connection);
+        if self.is_broken.get() {
+            return;
+        }
         self.wakers.borrow_mut().remove(id);
         self.front.borrow_mut().closed(id, self.clock.now());
         self.spread_word(None);
@@ -157,7 +180,7 @@ impl Driver {
 
     /// Hands the writes so far to the storage, unless too much waits there: then nothing is read until it has room.
     fn submit(&self, committer: &mut Committer) -> Result<(), Arc<StorageError>> {
-        while committer.has_room() {
+        while !self.is_broken.get() && committer.has_room() {
             let Some((sequence, batch)) = self.front.borrow_mut().take_batch() else {
                 break;
             };
@@ -250,6 +273,9 @@ struct Socket<'a, S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
     /// Moves bytes for as long as something moves. Ready when the connection is to be dropped.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.driver.is_broken.get() {
+            return Poll::Pending;
+        }
         self.remember_waker(context);
         let mut left = TURN_BYTES;
         loop {

@@ -7,6 +7,7 @@ mod kill;
 mod open_files;
 mod peer;
 mod serving;
+mod starting;
 mod stopping;
 mod storage;
 mod waiting;

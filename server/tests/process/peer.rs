@@ -82,6 +82,10 @@ impl Daemon {
         Self::start(&["--storage", "memory"])
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn connect(&self, client_id: &str) -> Peer {
         Peer::connect(self.address, client_id)
     }
