@@ -11,6 +11,8 @@ fn main() {
     match os.as_str() {
         "linux" | "android" | "freebsd" => {
             println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libstatestore.so.{abi}");
+            // Look-ups of names, and the thread of the log, may still run when a program unloads it.
+            println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
         }
         "macos" => {
             println!(

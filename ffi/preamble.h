@@ -28,8 +28,12 @@
 // Threads. Every function may be called on any thread, at the same time, with the same handles, unless it says
 // otherwise. The library has one thread for all connections, and one for the callbacks of each client that has
 // callbacks. They begin with the first client and end with the last one. A thread that is the only one to wait in a
-// blocking call serves the connections meanwhile, for which its stack should have 128 KiB. No signals are touched, and
-// no call is a point of cancellation for pthread_cancel().
+// blocking call serves the connections meanwhile, for which its stack should have 128 KiB; one that waits for what may
+// take any time (an observation, a lock, its loss) only sleeps. No call is a point of cancellation for
+// pthread_cancel().
+//
+// Signals. The library changes no disposition of a signal, and its threads block all signals but those that a thread
+// causes itself, like SIGSEGV. So signals go to the threads of the program, and to none that the program did not make.
 //
 // Blocking. A function that blocks says so, and has a twin with the suffix _async. That gives a callback its result
 // instead: exactly once if the function gave SST_OK, whatever happens; sst_operation_cancel() ends it early. Operations
@@ -45,7 +49,11 @@
 // by longjmp() or a C++ exception.
 //
 // Forks. In a child process after fork(), handles of the parent give SST_FORKED, and freeing them does nothing. New
-// clients work.
+// clients work. A callback that forks must not return in the child, which ends with exit code 1 then; the child begins
+// with the blocked signals of the thread of the callbacks.
+//
+// The end. Everything works in destructors of static objects and in handlers of atexit(), too. Once loaded, the library
+// stays in memory: dlclose() does not unload it.
 //
 // Bugs. Should the library find a bug of its own, the call gives SST_INTERNAL, and the client does nothing any more but
 // to be closed.

@@ -28,8 +28,12 @@
 // Threads. Every function may be called on any thread, at the same time, with the same handles, unless it says
 // otherwise. The library has one thread for all connections, and one for the callbacks of each client that has
 // callbacks. They begin with the first client and end with the last one. A thread that is the only one to wait in a
-// blocking call serves the connections meanwhile, for which its stack should have 128 KiB. No signals are touched, and
-// no call is a point of cancellation for pthread_cancel().
+// blocking call serves the connections meanwhile, for which its stack should have 128 KiB; one that waits for what may
+// take any time (an observation, a lock, its loss) only sleeps. No call is a point of cancellation for
+// pthread_cancel().
+//
+// Signals. The library changes no disposition of a signal, and its threads block all signals but those that a thread
+// causes itself, like SIGSEGV. So signals go to the threads of the program, and to none that the program did not make.
 //
 // Blocking. A function that blocks says so, and has a twin with the suffix _async. That gives a callback its result
 // instead: exactly once if the function gave SST_OK, whatever happens; sst_operation_cancel() ends it early. Operations
@@ -45,7 +49,11 @@
 // by longjmp() or a C++ exception.
 //
 // Forks. In a child process after fork(), handles of the parent give SST_FORKED, and freeing them does nothing. New
-// clients work.
+// clients work. A callback that forks must not return in the child, which ends with exit code 1 then; the child begins
+// with the blocked signals of the thread of the callbacks.
+//
+// The end. Everything works in destructors of static objects and in handlers of atexit(), too. Once loaded, the library
+// stays in memory: dlclose() does not unload it.
 //
 // Bugs. Should the library find a bug of its own, the call gives SST_INTERNAL, and the client does nothing any more but
 // to be closed.
@@ -1547,24 +1555,24 @@ enum sst_status sst_observer_next_async(const struct sst_observer *observer,
                                         struct sst_operation **operation,
                                         struct sst_error **error);
 
-// Has a callback told every observation. The observer must not be asked for observations besides, and not have another
-// callback.
+// Has a callback told every observation. The observer must not be asked for observations besides.
 //
 // Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). `observer`
 // may be freed: the subscription goes on until it is cancelled, or the client is closed. Thread: any. Blocks: no.
-// NULL: `subscription` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is not called
-// then, its context is dropped before this returns, and `*subscription` is NULL.
+// NULL: `subscription` and `error`. Errors: SST_INVALID_ARGUMENT if the observer has a callback or a descriptor already,
+// SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is not called then, its context is dropped before this
+// returns, and `*subscription` is NULL.
 enum sst_status sst_observer_subscribe(const struct sst_observer *observer,
                                        struct sst_on_observation callback,
                                        struct sst_subscription **subscription,
                                        struct sst_error **error);
 
 // A file descriptor for event loops that is readable while sst_observer_next() may have something. When it is, call
-// that with a time-out of 0 until it gives SST_TIMED_OUT. Do not read the descriptor, and do not use it together with
-// a callback.
+// that with a time-out of 0 until it gives SST_TIMED_OUT. Do not read the descriptor.
 //
 // Owner: the descriptor belongs to `observer` and is closed with it. Thread: any. Blocks: no. NULL: `error`. Errors:
-// SST_INTERNAL if the system gives no descriptor, as on Windows, SST_INVALID_HANDLE; `*fd` is -1 then.
+// SST_INVALID_ARGUMENT if the observer has a callback, SST_INTERNAL if the system gives no descriptor, as on Windows,
+// SST_INVALID_HANDLE; `*fd` is -1 then.
 enum sst_status sst_observer_fd(const struct sst_observer *observer,
                                 int *fd,
                                 struct sst_error **error);

@@ -65,11 +65,7 @@ pub unsafe extern "C" fn sst_client_counters(
                 return Err(input::null("counters"));
             }
             // SAFETY: it is not NULL, and the header asks for a struct that begins with its size.
-            let size = unsafe { counters.cast::<usize>().read_unaligned() };
-            if size < size_of::<usize>() || isize::try_from(size).is_err() {
-                let reason = format!("its field `size` is {size}; set it to sizeof(sst_counters)");
-                return Err(input::invalid("counters", reason));
-            }
+            let size = unsafe { input::size(counters.cast(), "sst_counters") }?;
             let seen = client.counters()?;
             let known = sst_counters {
                 size,

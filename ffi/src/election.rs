@@ -10,7 +10,7 @@ use crate::input;
 use crate::leader::{self, Leads, sst_leader, sst_on_leader};
 use crate::lease;
 use crate::lock::{self, sst_lock_options};
-use crate::operation::{begin, sst_operation, wait};
+use crate::operation::{begin, sst_operation, wait, wait_for_event};
 use crate::output::{self, Out};
 use crate::set::{self, sst_on_set, sst_set_result};
 use crate::status::sst_status;
@@ -95,7 +95,8 @@ pub unsafe extern "C" fn sst_election_campaign(
             // SAFETY: the header asks for NULL or `value_len` bytes.
             let value = Bytes::copy_from_slice(unsafe { input::bytes(value, value_len, "value") }?);
             let campaign = handle::get::<Named>(election)?.election.campaign(value);
-            to.give(Guarded::new(wait(client, "campaigning", campaign)?, client))
+            let guard = wait_for_event(client, "campaigning", campaign, -1)?;
+            to.give(Guarded::new(guard, client))
         },
     )
 }

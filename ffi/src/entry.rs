@@ -19,15 +19,6 @@ pub(crate) struct Stored(pub(crate) Entry);
 
 object!(Stored, sst_entry, 6, "an entry");
 
-/// Lends an entry for the time of a call; NULL for none.
-pub(crate) fn lend(entry: Option<Entry>, call: impl FnOnce(*const sst_entry)) {
-    let handle = entry.map_or(ptr::null_mut(), |entry| {
-        handle::new(Stored(entry)).unwrap_or(ptr::null_mut())
-    });
-    call(handle);
-    handle::free::<Stored>(handle);
-}
-
 /// The value.
 ///
 /// Owner: its bytes belong to `entry` and live as long as it. Thread: any. Blocks: no. NULL, and what is no entry,

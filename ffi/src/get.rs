@@ -2,8 +2,9 @@
 use crate::boundary;
 use crate::callback::{Callback, closure};
 use crate::client::{self, sst_client};
-use crate::entry::{self, Stored, sst_entry};
-use crate::error::{self, sst_error};
+use crate::completion;
+use crate::entry::{Stored, sst_entry};
+use crate::error::sst_error;
 use crate::input::{self, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
 use crate::output::{self, Out};
@@ -125,15 +126,7 @@ pub unsafe extern "C" fn sst_get_async(
                 callback,
                 operation,
                 |callback, result| {
-                    let (entry, failed) = error::split(result);
-                    error::lend(failed.as_ref(), |status, error| {
-                        entry::lend(entry, |entry| {
-                            // SAFETY: a function of that type, with its context.
-                            callback.call(|call, context| unsafe {
-                                call(context, status, error, entry);
-                            });
-                        });
-                    });
+                    completion::lend(callback, result.map(|entry| entry.map(Stored)))
                 },
             )
         },

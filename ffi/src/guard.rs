@@ -7,7 +7,7 @@ use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::{Timestamp, sst_hlc};
-use crate::operation::{begin, sst_operation, wait, wait_for};
+use crate::operation::{begin, sst_operation, wait, wait_for_event};
 use crate::output::{self, Out};
 use crate::release::{self, sst_on_release, sst_release};
 use crate::status::sst_status;
@@ -78,9 +78,11 @@ closure!(
 pub(crate) fn tell(
     client: &Client,
 ) -> impl FnOnce(&Callback<sst_on_guard>, Result<Guard, Error>) + Send + 'static {
-    let client = client.clone();
+    // Nobody is to get a lock in the name of a client that was freed meanwhile.
+    let client = client.downgrade();
     move |callback, result| {
-        completion::give(callback, result.map(|guard| Guarded::new(guard, &client)));
+        let guarded = result.and_then(|guard| Ok(Guarded::new(guard, &client.upgrade()?)));
+        completion::give(callback, guarded);
     }
 }
 
@@ -177,8 +179,7 @@ pub extern "C" fn sst_guard_lost(
         |client| {
             // The guard is not kept meanwhile, so that freeing it gives the lease back.
             let lost = get(guard)?.lost();
-            let waited = wait_for(client, ACTION, lost, timeout_ms);
-            waited.map_err(|stopped| stopped.into_error(ACTION))
+            wait_for_event(client, ACTION, lost, timeout_ms)
         },
     )
 }

@@ -19,6 +19,10 @@ const _: () = assert!(
     "handles need pointers of 64 bits"
 );
 
+/// How many places are left free before one is used again. A stale handle would be good again after its place was used
+/// `1 << GENERATION_BITS` times, and so after as many objects times this.
+const FREE: usize = 1024;
+
 /// A type of which there are handles.
 pub(crate) trait Object: Sized + Send + Sync + 'static {
     /// The type in the header.
@@ -97,16 +101,14 @@ impl<T> Table<T> {
 impl<T: Object> Places<T> {
     /// A place for an object; its handle is good as soon as the object is there. `None` if all are taken.
     fn take(&mut self) -> Option<Parts> {
-        let place = match self.free.pop_front() {
-            Some(place) => place,
-            None if self.all.len() < self.most => {
-                self.all.push(Place {
-                    generation: 0,
-                    object: None,
-                });
-                self.all.len() - 1
-            }
-            None => return None,
+        let place = if self.free.len() < FREE && self.all.len() < self.most {
+            self.all.push(Place {
+                generation: 0,
+                object: None,
+            });
+            self.all.len() - 1
+        } else {
+            self.free.pop_front()?
         };
         Some(Parts {
             kind: T::KIND.into(),
@@ -202,6 +204,17 @@ impl<T: Object> Drop for Reserved<T> {
     fn drop(&mut self) {
         self.table.write().free.push_back(self.parts.place);
     }
+}
+
+/// Lends an object for the time of a call; NULL for none.
+pub(crate) fn lend<T: Object, R>(
+    object: Option<T>,
+    call: impl FnOnce(*const T::Opaque) -> R,
+) -> Result<R, Error> {
+    let handle = object.map_or(Ok(ptr::null_mut()), new)?;
+    let result = call(handle);
+    free::<T>(handle);
+    Ok(result)
 }
 
 /// The object of a handle.
@@ -318,9 +331,27 @@ mod tests {
         );
         assert_eq!(kind(get::<Thing>(one)), ErrorKind::InvalidHandle);
         let three = new(Thing).unwrap();
-        assert_ne!(one, three, "the place is the same, the object is not");
+        assert_ne!(one, three);
         assert!(free::<Thing>(one).is_none());
         assert!(get::<Thing>(three).is_ok() && get::<Thing>(two).is_ok());
+    }
+
+    #[test]
+    fn a_place_is_left_free_for_long() {
+        struct Lone;
+        struct OpaqueLone;
+        object!(Lone, OpaqueLone, 59, "one at a time");
+        let mut last_seen = std::collections::HashMap::new();
+        for turn in 0..4 * FREE {
+            let handle = new(Lone).unwrap();
+            free::<Lone>(handle).unwrap();
+            let before = last_seen.insert(Parts::unpack(handle.addr()).place, turn);
+            assert!(
+                before.is_none_or(|before| turn - before >= FREE),
+                "used again after {before:?}, in turn {turn}"
+            );
+        }
+        assert_eq!(last_seen.len(), FREE, "no more places than that");
     }
 
     #[test]
@@ -351,6 +382,13 @@ mod tests {
         let two = reserved.fill(Few);
         assert_ne!(one, two);
         assert!(get::<Few>(one).is_ok() && get::<Few>(two).is_ok());
+
+        // What cannot be lent is not taken for something that is absent.
+        assert_eq!(
+            lend(Some(Few), |_| ()).unwrap_err().kind(),
+            ErrorKind::QueueFull
+        );
+        assert!(lend(None::<Few>, |handle| handle.is_null()).unwrap());
 
         // A place that is not needed is given back, and so is that of a handle.
         free::<Few>(two).unwrap();

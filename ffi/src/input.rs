@@ -128,6 +128,22 @@ macro_rules! sized {
 }
 pub(crate) use sized;
 
+/// No struct will ever be larger. A `size` that is was never set, and says nothing of what can be read.
+const LARGEST: usize = 4096;
+
+/// The size of a struct of the caller, in its first field.
+///
+/// # Safety `of` points to at least as many bytes as those of the size, however they are aligned.
+pub(crate) unsafe fn size(of: *const usize, name: &str) -> Result<usize, Error> {
+    // SAFETY: by the contract.
+    let size = unsafe { of.read_unaligned() };
+    if size < size_of::<usize>() || size > LARGEST || !size.is_multiple_of(align_of::<usize>()) {
+        let reason = format!("its field `size` is {size}; set it to sizeof({name})");
+        return Err(invalid(name, reason));
+    }
+    Ok(size)
+}
+
 /// Options of the caller; all zero, which is the default, for NULL. What a shorter struct lacks is zero; what a longer
 /// one has beyond what is known must be.
 ///
@@ -135,18 +151,8 @@ pub(crate) use sized;
 pub(crate) unsafe fn options<T: Sized_>(options: *const T) -> Result<T, Error> {
     let mut known = MaybeUninit::<T>::zeroed();
     if !options.is_null() {
-        // SAFETY: by the contract there are at least as many bytes as those of the size, however they are aligned.
-        let size = unsafe { options.cast::<usize>().read_unaligned() };
-        if size < size_of::<usize>() {
-            let reason = format!("its field `size` is {size}; set it to sizeof({})", T::NAME);
-            return Err(invalid(T::NAME, reason));
-        }
-        if isize::try_from(size).is_err() {
-            return Err(invalid(
-                T::NAME,
-                "its field `size` is larger than memory can be",
-            ));
-        }
+        // SAFETY: by the contract.
+        let size = unsafe { size(options.cast(), T::NAME) }?;
         // SAFETY: by the contract there are `size` bytes.
         let given = unsafe { slice::from_raw_parts(options.cast::<u8>(), size) };
         let (given, beyond) = given.split_at(size.min(size_of::<T>()));

@@ -200,7 +200,7 @@ pub extern "C" fn sst_lease_acquire_async(
         || client_of(lease),
         |client| {
             let acquire = handle::get::<Named>(lease)?.lease.acquire();
-            let owner = client.clone();
+            let owner = client.downgrade();
             begin(
                 client,
                 "taking a lease",
@@ -212,7 +212,8 @@ pub extern "C" fn sst_lease_acquire_async(
                     let told = result.and_then(|acquisition| {
                         Ok(match acquisition {
                             Acquisition::Acquired(guard) => {
-                                (handle::new(Guarded::new(guard, &owner))?, ptr::null_mut())
+                                let guarded = Guarded::new(guard, &owner.upgrade()?);
+                                (handle::new(guarded)?, ptr::null_mut())
                             }
                             Acquisition::Held(Some(holding)) => {
                                 (ptr::null_mut(), handle::new(Held(holding))?)

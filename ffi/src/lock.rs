@@ -6,7 +6,7 @@ use crate::error::sst_error;
 use crate::guard::{self, Guarded, sst_guard, sst_on_guard};
 use crate::input::{self, sized};
 use crate::lease::{self, sst_lease_options};
-use crate::operation::{begin, sst_operation, wait};
+use crate::operation::{begin, sst_operation, wait_for_event};
 use crate::output::{self, Out};
 use crate::status::sst_status;
 use bytes::Bytes;
@@ -74,7 +74,8 @@ pub unsafe extern "C" fn sst_lock(
                 )
             };
             let lock = client.lock(Bytes::copy_from_slice(name), options);
-            to.give(Guarded::new(wait(client, "locking", lock)?, client))
+            let guard = wait_for_event(client, "locking", lock, -1)?;
+            to.give(Guarded::new(guard, client))
         },
     )
 }

@@ -7,16 +7,16 @@ use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::input::{self, milliseconds, sized};
 use crate::observation::{Observed, sst_observation};
-use crate::operation::{begin, sst_operation, wait, wait_for};
+use crate::operation::{begin, sst_operation, wait, wait_for_event};
 use crate::output::{self, Out};
 use crate::status::sst_status;
 use crate::subscription::{self, sst_subscription};
 use bytes::Bytes;
 use statestore_core::{Error, ErrorKind, Observation, ObserveOptions, Outcome, Overflow};
-use statestore_embed::{Client, Feed, Signal};
+use statestore_embed::{Client, End, Feed, Signal};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 
 /// Follows one key. Opaque.
@@ -28,6 +28,8 @@ pub(crate) struct Observer {
     feed: Feed<Observation>,
     /// Present once somebody asked for it.
     signal: OnceLock<Arc<Signal>>,
+    /// Who makes the signal has the lock.
+    making: Mutex<()>,
 }
 
 object!(Observer, sst_observer, 12, "an observer");
@@ -37,6 +39,7 @@ impl Observer {
         Self {
             feed,
             signal: OnceLock::new(),
+            making: Mutex::default(),
         }
     }
 
@@ -53,19 +56,11 @@ impl Observer {
             signal.set();
         }
     }
-
-    /// What is known of the end.
-    fn end(&self) -> Error {
-        end_of(&self.feed)
-    }
 }
 
 /// Why there is nothing more to come.
-fn end_of(feed: &Feed<Observation>) -> Error {
-    match feed.error() {
-        Ok(Some(error)) | Err(error) => error,
-        Ok(None) => ended(),
-    }
+fn end_of(end: &End) -> Error {
+    end.error().unwrap_or_else(ended)
 }
 
 fn ended() -> Error {
@@ -258,11 +253,10 @@ pub extern "C" fn sst_observer_next(
             observer.clear();
             let next = match observer.feed.try_next()? {
                 Poll::Ready(next) => next,
-                Poll::Pending => wait_for(client, ACTION, observer.feed.next(), timeout_ms)
-                    .map_err(|stopped| stopped.into_error(ACTION))?,
+                Poll::Pending => wait_for_event(client, ACTION, observer.feed.next(), timeout_ms)?,
             };
             observer.set();
-            to.give(Observed(next.ok_or_else(|| observer.end())?))
+            to.give(Observed(next.ok_or_else(|| end_of(&observer.feed.end()))?))
         },
     )
 }
@@ -285,9 +279,10 @@ pub extern "C" fn sst_observer_next_async(
         error,
         || client_of(observer),
         |client| {
-            let observer = handle::get::<Observer>(observer)?;
-            let next = observer.feed.next();
-            let next = async move { next.await?.ok_or_else(|| observer.end()) };
+            let feed = &handle::get::<Observer>(observer)?.feed;
+            // The feed itself would keep the client open.
+            let (next, end) = (feed.next(), feed.end());
+            let next = async move { next.await?.ok_or_else(|| end_of(&end)) };
             begin(
                 client,
                 "waiting for an observation",
@@ -300,13 +295,13 @@ pub extern "C" fn sst_observer_next_async(
     )
 }
 
-/// Has a callback told every observation. The observer must not be asked for observations besides, and not have another
-/// callback.
+/// Has a callback told every observation. The observer must not be asked for observations besides.
 ///
 /// Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). `observer`
 /// may be freed: the subscription goes on until it is cancelled, or the client is closed. Thread: any. Blocks: no.
-/// NULL: `subscription` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is not called
-/// then, its context is dropped before this returns, and `*subscription` is NULL.
+/// NULL: `subscription` and `error`. Errors: SST_INVALID_ARGUMENT if the observer has a callback or a descriptor already,
+/// SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is not called then, its context is dropped before this
+/// returns, and `*subscription` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_subscribe(
     observer: *const sst_observer,
@@ -321,20 +316,20 @@ pub extern "C" fn sst_observer_subscribe(
         || client_of(observer),
         |client| {
             let feed = &handle::get::<Observer>(observer)?.feed;
-            let told = feed.clone();
+            let end = feed.end();
             subscription::begin(client, feed, subscription, move |observation| {
-                tell(&callback, observation.ok_or_else(|| end_of(&told)));
+                tell(&callback, observation.ok_or_else(|| end_of(&end)));
             })
         },
     )
 }
 
 /// A file descriptor for event loops that is readable while sst_observer_next() may have something. When it is, call
-/// that with a time-out of 0 until it gives SST_TIMED_OUT. Do not read the descriptor, and do not use it together with
-/// a callback.
+/// that with a time-out of 0 until it gives SST_TIMED_OUT. Do not read the descriptor.
 ///
 /// Owner: the descriptor belongs to `observer` and is closed with it. Thread: any. Blocks: no. NULL: `error`. Errors:
-/// SST_INTERNAL if the system gives no descriptor, as on Windows, SST_INVALID_HANDLE; `*fd` is -1 then.
+/// SST_INVALID_ARGUMENT if the observer has a callback, SST_INTERNAL if the system gives no descriptor, as on Windows,
+/// SST_INVALID_HANDLE; `*fd` is -1 then.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_fd(
     observer: *const sst_observer,
@@ -344,6 +339,10 @@ pub extern "C" fn sst_observer_fd(
     boundary::status(error, || {
         let fd = output::place(fd, -1, "fd")?;
         let observer = handle::get::<Observer>(observer)?;
+        let _making = observer
+            .making
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if observer.signal.get().is_none() {
             let signal = Arc::new(Signal::new().map_err(|error| {
                 let action = "making a file descriptor";
@@ -355,10 +354,9 @@ pub extern "C" fn sst_observer_fd(
                 )
             })?);
             let hooked = Arc::clone(&signal);
-            // Who comes second has the descriptor of the first.
-            if observer.signal.set(signal).is_ok() {
-                observer.feed.on_ready(move || hooked.set())?;
-            }
+            observer.feed.on_ready(move || hooked.set())?;
+            // Nobody else sets it meanwhile.
+            let _ = observer.signal.set(signal);
         }
         if let Some(signal) = observer.signal.get() {
             *fd = signal.raw_fd();

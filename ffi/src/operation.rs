@@ -6,7 +6,7 @@ use crate::handle::{self, object};
 use crate::output::{self, Out};
 use crate::status::sst_status;
 use statestore_core::Error;
-use statestore_embed::{Client, Job, Operation, Stopped, Wait};
+use statestore_embed::{Client, Job, Operation, Wait};
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
@@ -72,28 +72,30 @@ where
 }
 
 /// Waits for a future.
-pub(crate) fn wait<T>(
+pub(crate) fn wait<T: Send>(
     client: &Client,
     action: &'static str,
-    future: impl Future<Output = Result<T, Error>>,
+    future: impl Future<Output = Result<T, Error>> + Send,
 ) -> Result<T, Error> {
     let waited = client.wait(action, future, Wait::default());
     waited.map_err(|stopped| stopped.into_error(action))
 }
 
-/// Waits for a future for some milliseconds; without a limit if they are negative.
-pub(crate) fn wait_for<T>(
+/// Waits for an event for some milliseconds; without a limit if they are negative.
+pub(crate) fn wait_for_event<T: Send>(
     client: &Client,
     action: &'static str,
-    future: impl Future<Output = Result<T, Error>>,
+    future: impl Future<Output = Result<T, Error>> + Send,
     timeout_ms: i64,
-) -> Result<T, Stopped> {
+) -> Result<T, Error> {
     let deadline = u64::try_from(timeout_ms)
         .ok()
         .and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
     let wait = Wait {
         deadline,
+        for_event: true,
         ..Wait::default()
     };
-    client.wait(action, future, wait)
+    let waited = client.wait(action, future, wait);
+    waited.map_err(|stopped| stopped.into_error(action))
 }

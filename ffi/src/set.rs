@@ -165,10 +165,11 @@ impl<'a> Results<'a> {
     }
 
     pub(crate) fn give(self, outcome: &SetOutcome) -> Result<(), Error> {
+        output::give(self.version, Some(Timestamp::new(outcome.version())))?;
         if let Some(result) = self.result {
             *result = kind(outcome);
         }
-        output::give(self.version, Some(Timestamp::new(outcome.version())))
+        Ok(())
     }
 }
 

@@ -77,11 +77,11 @@ pub(crate) fn tell<T: Send + 'static>(
     client: &Client,
     tell: impl FnMut(Option<T>) + Send + 'static,
 ) -> impl FnOnce(&Callback<sst_on_subscription>, Result<Feed<T>, Error>) + Send + 'static {
-    let client = client.clone();
+    let client = client.downgrade();
     move |callback, result| {
         let begun = result.and_then(|feed| {
             let place = handle::reserve::<Subscription>()?;
-            Ok(place.fill(client.subscribe(&feed, tell)?))
+            Ok(place.fill(client.upgrade()?.subscribe(&feed, tell)?))
         });
         completion::hand_over::<Subscription, _>(callback, &begun);
     }

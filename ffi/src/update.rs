@@ -3,7 +3,7 @@ use crate::boundary;
 use crate::bytes::{Owned, sst_bytes};
 use crate::callback::{Callback, closure};
 use crate::client::{self, sst_client};
-use crate::entry::{self, sst_entry};
+use crate::entry::{Stored, sst_entry};
 use crate::error::{self, sst_error};
 use crate::handle;
 use crate::hlc::{Timestamp, sst_hlc};
@@ -12,13 +12,18 @@ use crate::operation::{begin, sst_operation, wait};
 use crate::output::{self, Out};
 use crate::status::sst_status;
 use bytes::Bytes;
-use statestore_core::{Entry, Error, UpdateOptions, UpdateOutcome};
-use statestore_embed::{Client, Job, Mailbox};
+use statestore_core::{Entry, Error, ErrorKind, Outcome, UpdateOptions, UpdateOutcome};
+use statestore_embed::Client;
 use std::ffi::c_void;
+use std::future::{pending, poll_fn};
 use std::mem::MaybeUninit;
+use std::pin::pin;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::oneshot;
+use std::task::Poll;
+use tokio::sync::{mpsc, oneshot};
+
+const UPDATING: &str = "updating";
 
 /// What sst_update() and sst_compare_and_set() did.
 #[repr(C)]
@@ -65,6 +70,9 @@ sized!(sst_update_options, reserved: u32);
 pub(crate) unsafe fn options(given: *const sst_update_options) -> Result<UpdateOptions, Error> {
     // SAFETY: by the contract.
     let given = unsafe { input::options(given) }?;
+    if given.reserved != 0 {
+        return Err(input::invalid("reserved", "it is not zero"));
+    }
     Ok(UpdateOptions {
         expires_in: milliseconds(given.expires_in_ms),
         persist: given.persist != 0,
@@ -99,22 +107,19 @@ closure!(
 );
 
 /// The new value that a callback wants; `None` for no change.
-fn ask(changer: &Callback<sst_changer>, old: Option<Entry>) -> Option<Bytes> {
-    let mut wanted = None;
-    entry::lend(old, |old| {
+fn ask(changer: &Callback<sst_changer>, old: Option<Entry>) -> Result<Option<Bytes>, Error> {
+    handle::lend(old.map(Stored), |old| {
         let mut value = ptr::null_mut();
         let mut change = sst_change::SST_KEEP as u32;
         // SAFETY: a function of that type, with its context, and a variable that outlives the call.
         changer.call(|call, context| change = unsafe { call(context, old, &raw mut value) });
         let value = handle::free::<Owned>(value);
-        if change == sst_change::SST_STORE as u32 {
-            wanted = value.map(|value| value.0.clone());
-        }
-    });
-    wanted
+        let is_wanted = change == sst_change::SST_STORE as u32;
+        value.filter(|_| is_wanted).map(|value| value.0.clone())
+    })
 }
 
-/// A callback that computes values on the thread of the callbacks, until it is taken away.
+/// A callback that computes values, until it is taken away.
 struct Changer(Mutex<Option<Callback<sst_changer>>>);
 
 impl Changer {
@@ -122,56 +127,118 @@ impl Changer {
         Arc::new(Self(Mutex::new(Some(callback))))
     }
 
-    /// The new value. Nobody else waits for this lock but who takes the callback away, and he has to wait for the call.
-    fn ask(&self, old: Option<Entry>) -> Option<Bytes> {
+    /// Answers a question. Nobody else waits for this lock but who takes the callback away, and he has to wait for the call.
+    fn answer(&self, question: Question) {
         let callback = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ask(callback.as_ref()?, old)
+        if let Some(callback) = &*callback {
+            // Who asked may have given up.
+            let _ = question.answer.send(ask(callback, question.old));
+        }
     }
 
     /// Waits for a call that runs, and lets no other follow.
     fn take(&self) -> Option<Callback<sst_changer>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
+}
 
-    /// Has the value computed on the thread of the callbacks.
-    fn ask_there(
-        self: Arc<Self>,
-        callbacks: &Mailbox<Job>,
-        old: Option<Entry>,
-    ) -> oneshot::Receiver<Option<Bytes>> {
+/// What the new value is to be.
+struct Question {
+    old: Option<Entry>,
+    /// Dropped if there is nobody any more who could answer.
+    answer: oneshot::Sender<Result<Option<Bytes>, Error>>,
+}
+
+/// An update whose questions go to `pose`.
+fn update<P: FnMut(Question) + Send + 'static>(
+    client: &Client,
+    key: &[u8],
+    options: UpdateOptions,
+    mut pose: P,
+) -> impl Future<Output = Result<UpdateOutcome, Error>> + Send + 'static + use<P> {
+    let failure = Arc::new(Mutex::new(None));
+    let failed = Arc::clone(&failure);
+    let update = client.update(Bytes::copy_from_slice(key), options, move |old| {
         let (answer, answered) = oneshot::channel();
-        let job = move || {
-            // Who asked may have given up.
-            let _ = answer.send(self.ask(old));
-        };
-        // If the client was closed, the job is dropped, and with it the answer.
-        let _ = callbacks.post(Box::new(job));
-        answered
+        pose(Question { old, answer });
+        let failure = Arc::clone(&failure);
+        async move {
+            let error = match answered.await {
+                Ok(Ok(new)) => return new,
+                Ok(Err(error)) => error,
+                Err(_) => closed(),
+            };
+            *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            // There is no value, and not having one would mean something.
+            pending().await
+        }
+    });
+    async move {
+        let mut update = pin!(update);
+        poll_fn(|context| {
+            let polled = update.as_mut().poll(context);
+            let error = failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+            error.map_or(polled, |error| Poll::Ready(Err(error)))
+        })
+        .await
     }
 }
 
-fn update(
+fn closed() -> Error {
+    let reason = "the client was closed before the new value was known";
+    Error::new(ErrorKind::Closed, Outcome::NotDone, "updating", reason)
+}
+
+/// An update whose values are computed on the thread of the callbacks.
+fn update_there(
     client: &Client,
     key: &[u8],
     options: UpdateOptions,
     changer: &Arc<Changer>,
 ) -> Result<impl Future<Output = Result<UpdateOutcome, Error>> + Send + 'static + use<>, Error> {
     let callbacks = client.callbacks()?;
-    let (changer, is_here) = (Arc::clone(changer), client.is_in_callback());
-    Ok(
-        client.update(Bytes::copy_from_slice(key), options, move |old| {
-            // On the thread of the callbacks itself nobody else would ever run the job.
-            let answered = if is_here {
-                let (answer, answered) = oneshot::channel();
-                // The receiver is right here.
-                let _ = answer.send(changer.ask(old));
-                answered
-            } else {
-                Arc::clone(&changer).ask_there(&callbacks, old)
-            };
-            async move { answered.await.unwrap_or(None) }
-        }),
-    )
+    let changer = Arc::clone(changer);
+    Ok(update(client, key, options, move |question| {
+        let changer = Arc::clone(&changer);
+        // If the client was closed, the job is dropped, and with it the question.
+        let _ = callbacks.post(Box::new(move || changer.answer(question)));
+    }))
+}
+
+/// Waits for an update whose values are computed on this thread, which is that of the callbacks: nobody else would ever do it.
+/// The runtime goes on without it meanwhile.
+fn update_here(
+    client: &Client,
+    key: &[u8],
+    options: UpdateOptions,
+    changer: &Changer,
+) -> Result<UpdateOutcome, Error> {
+    let (posed, mut questions) = mpsc::unbounded_channel();
+    let mut update = Box::pin(update(client, key, options, move |question| {
+        // The receiver is right here.
+        let _ = posed.send(question);
+    }));
+    loop {
+        let next = poll_fn(|context| {
+            if let Poll::Ready(outcome) = update.as_mut().poll(context) {
+                return Poll::Ready(outcome.map(Next::Outcome));
+            }
+            match questions.poll_recv(context) {
+                Poll::Ready(Some(question)) => Poll::Ready(Ok(Next::Question(question))),
+                // The update has the other end.
+                Poll::Ready(None) | Poll::Pending => Poll::Pending,
+            }
+        });
+        match wait(client, UPDATING, next)? {
+            Next::Outcome(outcome) => return Ok(outcome),
+            Next::Question(question) => changer.answer(question),
+        }
+    }
+}
+
+enum Next {
+    Outcome(UpdateOutcome),
+    Question(Question),
 }
 
 /// Is called with what an update did. For what a callback may do see "Callbacks" at the top.
@@ -225,10 +292,11 @@ impl<'a> Results<'a> {
 
     pub(crate) fn give(self, outcome: &UpdateOutcome) -> Result<(), Error> {
         let (kind, version) = parts(outcome);
+        output::give(self.version, version)?;
         if let Some(result) = self.result {
             *result = kind;
         }
-        output::give(self.version, version)
+        Ok(())
     }
 }
 
@@ -293,8 +361,16 @@ pub unsafe extern "C" fn sst_update(
             if is_missing {
                 return Err(input::null("changer.call"));
             }
-            let update = update(client, key, options, &changer)?;
-            results.give(&wait(client, "updating", update)?)
+            let outcome = if client.is_in_callback() {
+                update_here(client, key, options, &changer)?
+            } else {
+                wait(
+                    client,
+                    UPDATING,
+                    update_there(client, key, options, &changer)?,
+                )?
+            };
+            results.give(&outcome)
         },
     );
     drop(changer.take());
@@ -332,11 +408,11 @@ pub unsafe extern "C" fn sst_update_async(
             if is_missing {
                 return Err(input::null("changer.call"));
             }
-            let update = update(client, key, options, &changer)?;
+            let update = update_there(client, key, options, &changer)?;
             let ended = Arc::clone(&changer);
             begin(
                 client,
-                "updating",
+                UPDATING,
                 update,
                 callback,
                 operation,

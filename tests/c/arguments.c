@@ -80,6 +80,8 @@ static void sizes(sst_client *client) {
     uint64_t of_a_later_version;
   } long_counters;
   sst_set_options options;
+  sst_update_options update;
+  const sst_slice nothing = {"nothing", 7};
 
   memset(&larger, 0, sizeof larger);
   larger.known.size = sizeof larger;
@@ -108,7 +110,12 @@ static void sizes(sst_client *client) {
   EXPECT(SST_INVALID_ARGUMENT, sst_set(client, TEXT("sizes"), TEXT("x"), &options, &set, NULL, &error));
   options.size = 3;
   EXPECT(SST_INVALID_ARGUMENT, sst_set(client, TEXT("sizes"), TEXT("x"), &options, &set, NULL, &error));
+  // What no struct has was never set, and says nothing of the memory that may be read.
   options.size = SIZE_MAX;
+  EXPECT(SST_INVALID_ARGUMENT, sst_set(client, TEXT("sizes"), TEXT("x"), &options, &set, NULL, &error));
+  options.size = 1 << 20;
+  EXPECT(SST_INVALID_ARGUMENT, sst_set(client, TEXT("sizes"), TEXT("x"), &options, &set, NULL, &error));
+  options.size = sizeof options - 1;
   EXPECT(SST_INVALID_ARGUMENT, sst_set(client, TEXT("sizes"), TEXT("x"), &options, &set, NULL, &error));
   options.size = sizeof options;
   options.condition = 99;
@@ -116,6 +123,12 @@ static void sizes(sst_client *client) {
   options.condition = 0;
   options.retry = 99;
   EXPECT(SST_INVALID_ARGUMENT, sst_set(client, TEXT("sizes"), TEXT("x"), &options, &set, NULL, &error));
+
+  memset(&update, 0, sizeof update);
+  update.size = sizeof update;
+  EXPECT(SST_OK, sst_compare_and_set(client, TEXT("sizes"), &nothing, TEXT("x"), &update, NULL, NULL, &error));
+  update.reserved = 1;
+  EXPECT(SST_INVALID_ARGUMENT, sst_compare_and_set(client, TEXT("sizes"), &nothing, TEXT("x"), &update, NULL, NULL, &error));
 
   memset(&short_counters, 0, sizeof short_counters);
   short_counters.size = sizeof short_counters;
@@ -125,6 +138,8 @@ static void sizes(sst_client *client) {
   long_counters.known.size = sizeof long_counters;
   EXPECT(SST_OK, sst_client_counters(client, &long_counters.known, &error));
   CHECK(long_counters.known.sent > 0 && long_counters.of_a_later_version == 0);
+  long_counters.known.size = 1 << 20;
+  EXPECT(SST_INVALID_ARGUMENT, sst_client_counters(client, &long_counters.known, &error));
   long_counters.known.size = 1;
   EXPECT(SST_INVALID_ARGUMENT, sst_client_counters(client, &long_counters.known, &error));
 }

@@ -1,6 +1,7 @@
 // A child process of a program with an open client: its handles are of no use, freeing them is harmless, new ones work.
 #include "failures.h"
 
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -94,6 +95,37 @@ static void child(things *of) {
   free_things(&own);
 }
 
+// What a callback does in a child is up to it, but it must not return there: the library's own thread is not whole.
+static void on_forked(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
+  const pid_t child_ = fork();
+  const uint64_t began = now_ms();
+  int ended = 0;
+  (void)error, (void)entry;
+  CHECK(child_ >= 0);
+  if (child_ == 0) {
+    use_a_client();
+    return;
+  }
+  // Its signals are blocked, as those of the thread that it is a copy of.
+  while (waitpid(child_, &ended, WNOHANG) == 0) {
+    if (now_ms() - began > 60000) kill(child_, SIGKILL);
+    usleep(1000);
+  }
+  CHECK(WIFEXITED(ended) && WEXITSTATUS(ended) == 1);
+  latch_call((latch *)context, status, NULL, "");
+}
+
+static void in_a_callback(sst_client *client) {
+  sst_error *error = NULL;
+  latch told;
+  const sst_on_entry callback = {&told, on_forked, latch_drop};
+  latch_init(&told);
+  EXPECT(SST_OK, sst_get_async(client, TEXT("fork"), NULL, callback, NULL, &error));
+  latch_wait_drops(&told, 1);
+  CHECK(told.calls == 1 && told.status == SST_OK);
+  latch_destroy(&told);
+}
+
 static void on_state(void *context, sst_status status, const sst_error *reason, sst_state state) {
   (void)reason, (void)state;
   latch_call((latch *)context, status, NULL, "");
@@ -120,6 +152,7 @@ void suite_fork(void) {
   EXPECT(SST_OK, sst_guard_release(of.lead, NULL, &error));
   EXPECT(SST_OK, sst_set(client, TEXT("fork"), TEXT("parent"), NULL, NULL, NULL, &error));
   EXPECT(SST_OK, sst_observe(client, TEXT("fork"), NULL, &observer, &error));
+  in_a_callback(client);
   wait_for(in_a_child(child, &of));
   // The parent has not noticed anything but what the child wrote.
   EXPECT(SST_OK, sst_observer_next(observer, -1, &observation, &error));

@@ -84,6 +84,17 @@ bool latch_says(latch *latch, const char *text);
 void latch_call(latch *latch, sst_status status, void *handle, const char *text);
 void latch_drop(void *latch);
 
+// A thread of this process that stands still, by the ends of two pipes.
+typedef struct stopped_thread {
+  int begun[2], ended[2];
+} stopped_thread;
+
+// The number that the system has for this thread.
+pid_t this_thread(void);
+// Waits until a thread sleeps, and lets it stand still there. One thread at a time.
+stopped_thread stop_thread(pid_t thread);
+void continue_thread(const stopped_thread *stopped);
+
 // The suites. CMakeLists.txt has their names.
 #define SUITE(name) void suite_##name(void);
 #include "suites.h"

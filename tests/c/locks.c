@@ -515,6 +515,30 @@ static void observed_in_vain(void) {
   sst_client_free(client);
 }
 
+// A client that is freed gets no lock any more, and says so to who waits for one.
+static void freed_client(sst_client *other) {
+  sst_error *error = NULL;
+  sst_client *client = new_client();
+  sst_guard *held = NULL;
+  sst_holding *holding = (sst_holding *)(uintptr_t)1;
+  sst_lease *lease = NULL;
+  latch told;
+  const sst_on_guard callback = {&told, on_guard, latch_drop};
+  latch_init(&told);
+  EXPECT(SST_OK, sst_lock(other, TEXT("locks/freed"), NULL, &held, &error));
+  EXPECT(SST_OK, sst_lock_async(client, TEXT("locks/freed"), NULL, callback, NULL, &error));
+  sst_client_free(client);
+  latch_wait_drops(&told, 1);
+  CHECK(told.calls == 1 && told.status == SST_CLOSED && told.handle == NULL);
+  EXPECT(SST_OK, sst_guard_release(held, NULL, &error));
+  EXPECT(SST_OK, sst_lease_new(other, TEXT("locks/freed"), NULL, &lease, &error));
+  EXPECT(SST_OK, sst_lease_holder(lease, &holding, &error));
+  CHECK(holding == NULL);
+  sst_lease_free(lease);
+  sst_guard_free(held);
+  latch_destroy(&told);
+}
+
 void suite_locks(void) {
   sst_client *client = new_client(), *other = new_client();
   locks(client, other);
@@ -525,6 +549,7 @@ void suite_locks(void) {
   with_callbacks(client);
   observed_with_callbacks(client, other);
   observed_in_vain();
+  freed_client(other);
   end_client(client);
   end_client(other);
 }

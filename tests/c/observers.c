@@ -231,6 +231,98 @@ static void by_descriptor(sst_client *client) {
   close(loop);
 }
 
+// One callback or one descriptor: a second one would take what the first is told, which would then never end.
+static void followed_twice(void) {
+  sst_error *error = NULL;
+  sst_client *client = new_client();
+  sst_observer *told = NULL, *polled = NULL;
+  sst_subscription *subscription = (sst_subscription *)(uintptr_t)1;
+  seen first, second;
+  const sst_on_observation callback = {&first, on_observation, on_drop}, other = {&second, on_observation, on_drop};
+  int fd = 0;
+  latch_init(&first.told);
+  latch_init(&second.told);
+  first.cancel_after = second.cancel_after = -1;
+  first.subscription = second.subscription = NULL;
+  EXPECT(SST_OK, sst_observe(client, TEXT("twice"), NULL, &told, &error));
+  EXPECT(SST_OK, sst_observer_subscribe(told, callback, NULL, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_observer_subscribe(told, other, &subscription, &error));
+  CHECK(subscription == NULL && second.told.drops == 1);
+  EXPECT(SST_INVALID_ARGUMENT, sst_observer_fd(told, &fd, &error));
+  CHECK(fd == -1);
+  EXPECT(SST_OK, sst_observe(client, TEXT("twice"), NULL, &polled, &error));
+  EXPECT(SST_OK, sst_observer_fd(polled, &fd, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_observer_subscribe(polled, other, NULL, &error));
+  CHECK(second.told.drops == 2 && second.told.calls == 0);
+  set(client, "twice", "seen");
+  latch_wait_calls(&first.told, 1);
+  CHECK(latch_says(&first.told, "seen"));
+  EXPECT(SST_OK, sst_client_close(client, &error));
+  CHECK(first.told.drops == 1 && first.told.status == SST_CLOSED);
+  sst_observer_free(told);
+  sst_observer_free(polled);
+  sst_client_free(client);
+  latch_destroy(&first.told);
+  latch_destroy(&second.told);
+}
+
+typedef struct waiting {
+  latch begun;
+  sst_observer *observer;
+  pid_t thread;
+} waiting;
+
+static void *wait_for_ever(void *argument) {
+  waiting *waiting_ = (waiting *)argument;
+  sst_observation *observation = NULL;
+  sst_error *error = NULL;
+  pthread_mutex_lock(&waiting_->begun.mutex);
+  waiting_->thread = this_thread();
+  pthread_mutex_unlock(&waiting_->begun.mutex);
+  latch_call(&waiting_->begun, SST_OK, NULL, "");
+  EXPECT(SST_OK, sst_observer_next(waiting_->observer, -1, &observation, &error));
+  CHECK(holds(sst_observation_value(observation), "came"));
+  sst_observation_free(observation);
+  return NULL;
+}
+
+// Who waits for what may never come can be without any processor time: nobody depends on it.
+static void starved(sst_client *client) {
+  sst_error *error = NULL;
+  static waiting waiting_;
+  stopped_thread stopped;
+  pthread_t thread;
+  latch_init(&waiting_.begun);
+  EXPECT(SST_OK, sst_observe(client, TEXT("starved"), NULL, &waiting_.observer, &error));
+  CHECK(pthread_create(&thread, NULL, wait_for_ever, &waiting_) == 0);
+  latch_wait_calls(&waiting_.begun, 1);
+  stopped = stop_thread(waiting_.thread);
+  set(client, "starved", "came");
+  continue_thread(&stopped);
+  CHECK(pthread_join(thread, NULL) == 0);
+  sst_observer_free(waiting_.observer);
+  latch_destroy(&waiting_.begun);
+}
+
+// A client that is freed while somebody waits for an observation.
+static void freed_meanwhile(void) {
+  sst_error *error = NULL;
+  sst_client *client = new_client();
+  sst_observer *observer = NULL;
+  seen seen_;
+  const sst_on_observation callback = {&seen_, on_observation, on_drop};
+  latch_init(&seen_.told);
+  seen_.cancel_after = -1;
+  seen_.subscription = NULL;
+  EXPECT(SST_OK, sst_observe(client, TEXT("freed"), NULL, &observer, &error));
+  EXPECT(SST_OK, sst_observer_next_async(observer, callback, NULL, &error));
+  sst_observer_free(observer);
+  sst_client_free(client);
+  latch_wait_drops(&seen_.told, 1);
+  CHECK(seen_.told.calls == 1 && seen_.told.status == SST_CLOSED);
+  latch_destroy(&seen_.told);
+}
+
 void suite_observers(void) {
   sst_client *client = new_client();
   by_waiting(client);
@@ -238,5 +330,8 @@ void suite_observers(void) {
   all_in_order();
   until_the_end();
   by_descriptor(client);
+  followed_twice();
+  starved(client);
+  freed_meanwhile();
   end_client(client);
 }

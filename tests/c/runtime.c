@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,6 +180,31 @@ static void at_the_same_time(int before) {
   wait_for_threads(NULL, before);
 }
 
+static void on_log(void *context, sst_level level, const char *target, const char *message) {
+  (void)context, (void)level, (void)target, (void)message;
+}
+
+// A program that takes its signals on a thread of its choice blocks them on the others. Those of the library are not his, and block
+// all, also if they were there before.
+static void no_signal_is_taken(void) {
+  sst_error *error = NULL;
+  sst_client *client = new_client();
+  const sst_on_log log_ = {NULL, on_log, NULL};
+  const struct timespec minute = {60, 0};
+  sigset_t terminate, before;
+  EXPECT(SST_OK, sst_log_set(SST_LOG_ERROR, log_, &error));
+  call_back(client);
+  sigemptyset(&terminate);
+  sigaddset(&terminate, SIGTERM);
+  CHECK(pthread_sigmask(SIG_BLOCK, &terminate, &before) == 0);
+  // On any thread that does not block it, it ends the process.
+  CHECK(kill(getpid(), SIGTERM) == 0);
+  CHECK(sigtimedwait(&terminate, NULL, &minute) == SIGTERM);
+  CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+  sst_log_off();
+  end_client(client);
+}
+
 void suite_runtime(void) {
   int before;
   server_url();
@@ -187,4 +213,5 @@ void suite_runtime(void) {
   again_and_again(before);
   without_closing(before);
   at_the_same_time(before);
+  no_signal_is_taken();
 }

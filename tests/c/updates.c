@@ -126,6 +126,8 @@ static void with_callbacks(sst_client *client) {
   latch_destroy(&both_.appending_.told);
 }
 
+static void drop_within(void *context);
+
 typedef struct within {
   latch told;
   sst_client *client;
@@ -135,7 +137,15 @@ typedef struct within {
 
 static uint32_t change_within(void *context, const sst_entry *old, sst_bytes **value) {
   within *within_ = (within *)context;
+  sst_client *client;
+  sst_entry *entry = NULL;
+  pthread_mutex_lock(&within_->told.mutex);
+  client = within_->client;
+  pthread_mutex_unlock(&within_->told.mutex);
   CHECK(old != NULL && pthread_equal(within_->thread, pthread_self()));
+  // It may block, as every callback.
+  CHECK(sst_get(client, TEXT("updates/key"), NULL, &entry, NULL) == SST_OK && entry != NULL);
+  sst_entry_free(entry);
   ++within_->changes;
   CHECK(sst_bytes_new("within", 6, value, NULL) == SST_OK);
   return SST_STORE;
@@ -155,6 +165,29 @@ static void update_within(void *context, sst_status status, const sst_error *err
   CHECK(sst_update(client, TEXT("updates/key"), NULL, changer, &result, NULL, NULL) == SST_OK);
   CHECK(result == SST_UPDATE_APPLIED && within_->changes == 1);
   latch_call(&within_->told, status, NULL, "");
+}
+
+static void on_updated(void *context, sst_status status, const sst_error *error, sst_update_result result,
+                       const sst_hlc *version) {
+  within *within_ = (within *)context;
+  (void)error, (void)version;
+  CHECK(pthread_equal(within_->thread, pthread_self()));
+  latch_call(&within_->told, status, NULL, result == SST_UPDATE_APPLIED ? "updated" : "unchanged");
+}
+
+// What is only begun here changes its key on this thread as well, once this has returned.
+static void begin_within(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
+  within *within_ = (within *)context;
+  sst_client *client;
+  const sst_changer changer = {within_, change_within, NULL};
+  const sst_on_update updated = {within_, on_updated, drop_within};
+  (void)status, (void)error, (void)entry;
+  pthread_mutex_lock(&within_->told.mutex);
+  client = within_->client;
+  within_->thread = pthread_self();
+  pthread_mutex_unlock(&within_->told.mutex);
+  CHECK(sst_update_async(client, TEXT("updates/key"), NULL, changer, updated, NULL, NULL) == SST_OK);
+  CHECK(within_->changes == 0);
 }
 
 static void drop_within(void *context) { latch_drop(&((within *)context)->told); }
@@ -177,11 +210,101 @@ static void in_a_callback(sst_client *client) {
   latch_destroy(&within_.told);
 }
 
+static void begun_in_a_callback(sst_client *client) {
+  sst_error *error = NULL;
+  static within within_;
+  const sst_on_entry callback = {&within_, begin_within, drop_within};
+  memset(&within_, 0, sizeof within_);
+  latch_init(&within_.told);
+  pthread_mutex_lock(&within_.told.mutex);
+  within_.client = client;
+  pthread_mutex_unlock(&within_.told.mutex);
+  EXPECT(SST_OK, sst_get_async(client, TEXT("updates/key"), NULL, callback, NULL, &error));
+  latch_wait_drops(&within_.told, 2);
+  CHECK(strcmp(within_.told.text, "updated") == 0 && within_.changes == 1);
+  latch_destroy(&within_.told);
+}
+
+// A call that blocks on a thread of its own.
+typedef struct call {
+  latch told;
+  sst_client *client;
+  pid_t thread;
+  sst_status status;
+  sst_update_result result;
+} call;
+
+static void begin_call(call *call_) {
+  pthread_mutex_lock(&call_->told.mutex);
+  call_->thread = this_thread();
+  pthread_mutex_unlock(&call_->told.mutex);
+  latch_call(&call_->told, SST_OK, NULL, "begun");
+}
+
+static void *get_first(void *argument) {
+  call *call_ = (call *)argument;
+  sst_entry *entry = NULL;
+  begin_call(call_);
+  call_->status = sst_get(call_->client, TEXT("updates/none"), NULL, &entry, NULL);
+  return NULL;
+}
+
+static uint32_t never(void *context, const sst_entry *old, sst_bytes **value) {
+  (void)context, (void)old, (void)value;
+  CHECK(false);
+  return SST_KEEP;
+}
+
+static void *update_then(void *argument) {
+  call *call_ = (call *)argument;
+  const sst_changer changer = {&call_->told, never, latch_drop};
+  begin_call(call_);
+  call_->status = sst_update(call_->client, TEXT("updates/none"), NULL, changer, &call_->result, NULL, NULL);
+  return NULL;
+}
+
+// Between the answer that has the old value and the question what the new one is to be. Nothing was changed, but not because the
+// changer wanted that.
+static void closed_meanwhile(void) {
+  sst_error *error = NULL;
+  sst_entry *entry = NULL;
+  pthread_t first, then;
+  stopped_thread stopped;
+  static call getting, updating;
+  memset(&getting, 0, sizeof getting);
+  memset(&updating, 0, sizeof updating);
+  latch_init(&getting.told);
+  latch_init(&updating.told);
+  getting.client = updating.client = new_client();
+  server_stop();
+  // Another one waits first, so that the thread that updates only sleeps until its answer is there.
+  CHECK(pthread_create(&first, NULL, get_first, &getting) == 0);
+  latch_wait_calls(&getting.told, 1);
+  stopped = stop_thread(getting.thread);
+  continue_thread(&stopped);
+  CHECK(pthread_create(&then, NULL, update_then, &updating) == 0);
+  latch_wait_calls(&updating.told, 1);
+  stopped = stop_thread(updating.thread);
+  server_continue();
+  CHECK(pthread_join(first, NULL) == 0 && getting.status == SST_OK);
+  // Answers come in order: that of the update was there before.
+  EXPECT(SST_OK, sst_get(updating.client, TEXT("updates/none"), NULL, &entry, &error));
+  EXPECT(SST_OK, sst_client_close(updating.client, &error));
+  continue_thread(&stopped);
+  CHECK(pthread_join(then, NULL) == 0);
+  CHECK(updating.status == SST_CLOSED && updating.result == SST_UPDATE_FAILED && updating.told.drops == 1);
+  sst_client_free(updating.client);
+  latch_destroy(&getting.told);
+  latch_destroy(&updating.told);
+}
+
 void suite_updates(void) {
   sst_client *client = new_client();
   blocking(client);
   with_callbacks(client);
   in_a_callback(client);
+  begun_in_a_callback(client);
   end_client(client);
+  closed_meanwhile();
 }
 

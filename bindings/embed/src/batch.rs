@@ -32,14 +32,15 @@ impl Drop for End {
 
 /// Calls the hook: now, or at the end of the batch that runs on this thread.
 pub(crate) fn call(hook: &Hook) {
-    let is_deferred = DUE.with_borrow_mut(|due| match due {
+    // A thread that is about to end has no batch any more.
+    let is_deferred = DUE.try_with(|due| match &mut *due.borrow_mut() {
         Some(due) => {
             due.push(Arc::clone(hook));
             true
         }
         None => false,
     });
-    if !is_deferred {
+    if is_deferred != Ok(true) {
         ring(hook);
     }
 }

@@ -90,15 +90,17 @@ impl Baton {
         }
     }
 
-    /// Waits until no caller wants to drive.
+    /// Waits until no caller wants to drive, or did not come for the time of a rest: it may have too low a priority to do so.
     fn take_back(&self) -> Runtime {
+        let patience = Instant::now() + REST;
         let mut state = self.state();
         loop {
             if state.is_due
-                && !state.is_wanted
+                && (!state.is_wanted || Instant::now() >= patience)
                 && let Some(runtime) = state.take(Place::Thread)
             {
                 state.is_due = false;
+                state.is_wanted = false;
                 return runtime;
             }
             let before = state.moves;
@@ -162,10 +164,10 @@ impl Baton {
         self.begin(&mut state)
     }
 
-    /// Waits until the runtime's own thread has laid it down, at most until `until`.
+    /// Waits until the runtime's own thread has laid it down, at most until `until`, or until it has taken it again.
     fn laid_down(&self, until: Option<Instant>) -> MutexGuard<'_, State> {
         let mut state = self.state();
-        while let Place::Thread = state.place {
+        while state.is_wanted && matches!(state.place, Place::Thread) {
             let Some(until) = until else {
                 let changed = self.changed.wait(state);
                 state = changed.unwrap_or_else(PoisonError::into_inner);

@@ -2,10 +2,8 @@
 use crate::home::Home;
 use statestore::{Error, ErrorKind, Outcome};
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 /// The longest time between two calls of an interruption hook.
@@ -14,11 +12,15 @@ const INTERRUPTION: Duration = Duration::from_millis(50);
 /// How long to wait, and what may end that.
 #[derive(Default)]
 pub struct Wait<'a> {
-    /// When to give up; `None` for never. The operations have time-outs of their own, which end them with an honest
+    /// When to give up; `None` for never. If that is over, there is only a look at what is there. The operations have time-outs of their own, which end them with an honest
     /// error; this one is for waiting for events.
     pub deadline: Option<Instant>,
     /// Called at least every 50 ms, for the first time after that long; waiting ends when it returns `true`.
     pub interrupt: Option<&'a mut dyn FnMut() -> bool>,
+    /// What is waited for is an event, which may take any time to come: a change of a key, the loss of a lock, a lock that
+    /// others have. The thread only sleeps meanwhile; otherwise it would be the one, at whatever priority it has, on which all
+    /// connections depend.
+    pub for_event: bool,
 }
 
 impl std::fmt::Debug for Wait<'_> {
@@ -26,6 +28,7 @@ impl std::fmt::Debug for Wait<'_> {
         f.debug_struct("Wait")
             .field("deadline", &self.deadline)
             .field("interrupt", &self.interrupt.is_some())
+            .field("for_event", &self.for_event)
             .finish()
     }
 }
@@ -68,10 +71,12 @@ impl Stopped {
     }
 }
 
-/// Wakes the thread that waits.
+/// Wakes the thread that waits. The handle that the standard library has for each thread would do as well, but one of a foreign
+/// thread is never freed if the thread is the first one, and cannot be had any more when the thread ends.
+#[derive(Default)]
 struct Parked {
-    thread: Thread,
-    is_woken: AtomicBool,
+    is_woken: Mutex<bool>,
+    changed: Condvar,
 }
 
 impl Wake for Parked {
@@ -79,44 +84,44 @@ impl Wake for Parked {
         self.wake_by_ref();
     }
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.is_woken.swap(true, Ordering::AcqRel) {
-            self.thread.unpark();
+        if !std::mem::replace(&mut *self.is_woken(), true) {
+            self.changed.notify_one();
         }
     }
 }
 
 impl Parked {
-    fn new() -> Arc<Self> {
-        Arc::new(Self {
-            thread: std::thread::current(),
-            is_woken: AtomicBool::new(false),
-        })
-    }
-
     /// Polls, and sleeps until it is woken for that again or until `until`.
     fn sleep(self: &Arc<Self>, poll: &mut Poller<'_>, until: Option<Instant>) -> Poll<()> {
         loop {
             if self.poll(poll).is_ready() {
                 return Poll::Ready(());
             }
-            while !self.is_woken.load(Ordering::Acquire) {
+            let mut is_woken = self.is_woken();
+            while !*is_woken {
                 let Some(until) = until else {
-                    std::thread::park();
+                    let waited = self.changed.wait(is_woken);
+                    is_woken = waited.unwrap_or_else(PoisonError::into_inner);
                     continue;
                 };
                 let time = until.saturating_duration_since(Instant::now());
                 if time.is_zero() {
                     return Poll::Pending;
                 }
-                std::thread::park_timeout(time);
+                let waited = self.changed.wait_timeout(is_woken, time);
+                is_woken = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
         }
     }
 
     fn poll(self: &Arc<Self>, poll: &mut Poller<'_>) -> Poll<()> {
-        self.is_woken.store(false, Ordering::Release);
+        *self.is_woken() = false;
         let waker = Waker::from(Arc::clone(self));
         poll(&mut Context::from_waker(&waker))
+    }
+
+    fn is_woken(&self) -> MutexGuard<'_, bool> {
+        self.is_woken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -141,16 +146,26 @@ pub(crate) fn wait<F: Future>(
 
 /// Waits until `poll` is ready.
 fn wait_until(home: &Home, mut wait: Wait<'_>, poll: &mut Poller<'_>) -> Result<(), Stopped> {
-    let parked = Parked::new();
+    let parked = Arc::<Parked>::default();
+    // A look must not cost others anything: it takes the runtime from nobody.
+    if wait.deadline.is_some_and(|at| Instant::now() >= at) {
+        return match parked.poll(poll) {
+            Poll::Ready(()) => Ok(()),
+            Poll::Pending => Err(Stopped::TimedOut),
+        };
+    }
     let mut interrupt_at = wait
         .interrupt
         .is_some()
         .then(|| Instant::now() + INTERRUPTION);
     loop {
         let until = interrupt_at.into_iter().chain(wait.deadline).min();
-        let polled = match home.baton.take() {
-            Some(turn) => turn.drive(poll, until),
-            None => beside(home, &parked, poll, until),
+        let polled = if wait.for_event {
+            parked.sleep(poll, until)
+        } else if let Some(turn) = home.baton.take() {
+            turn.drive(poll, until)
+        } else {
+            beside(home, &parked, poll, until)
         };
         if polled.is_ready() {
             return Ok(());

@@ -10,9 +10,10 @@ use crate::registry::Permit;
 use crate::runtime::{Lease, Runtime};
 use crate::subscription::Subscription;
 use crate::task::{Cause, Task};
+use crate::thread;
 use statestore::{Error, ErrorKind, Outcome, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -25,6 +26,21 @@ const CLOSING: &str = "closing the client";
 #[derive(Debug, Clone)]
 pub struct Client {
     handle: Arc<Handle>,
+}
+
+/// A client for operations that need it in their end, which does not keep it open.
+#[derive(Debug, Clone)]
+pub struct WeakClient(Weak<Handle>);
+
+impl WeakClient {
+    /// The client, if somebody has it still.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`].
+    pub fn upgrade(&self) -> Result<Client, Error> {
+        let handle = self.0.upgrade().ok_or_else(closed)?;
+        Ok(Client { handle })
+    }
 }
 
 /// Closes the client when the last of its users is gone.
@@ -157,6 +173,11 @@ impl Client {
         Ok(self.handle.inner.get()?.home.is_closed())
     }
 
+    /// The same client, without keeping it open.
+    pub fn downgrade(&self) -> WeakClient {
+        WeakClient(Arc::downgrade(&self.handle))
+    }
+
     /// Makes the client unusable after a panic that was caught outside of this crate.
     pub fn poison(&self) {
         if let Ok(inner) = self.handle.inner.get() {
@@ -208,10 +229,10 @@ impl Client {
     /// # Errors
     /// See [`Stopped`]; among its errors is [`ErrorKind::WrongThread`] on a thread of the runtime, where nothing would
     /// ever come, and [`ErrorKind::Internal`] after a panic. On the thread of the callbacks waiting is allowed.
-    pub fn wait<T>(
+    pub fn wait<T: Send>(
         &self,
         action: &'static str,
-        future: impl Future<Output = Result<T, Error>>,
+        future: impl Future<Output = Result<T, Error>> + Send,
         wait: Wait<'_>,
     ) -> Result<T, Stopped> {
         self.handle.inner.get()?.check()?;
@@ -219,16 +240,31 @@ impl Client {
     }
 
     /// [`wait`](Self::wait), also after a panic.
-    fn wait_for_end<T>(
+    fn wait_for_end<T: Send>(
         &self,
         action: &'static str,
-        future: impl Future<Output = Result<T, Error>>,
+        future: impl Future<Output = Result<T, Error>> + Send,
         wait: Wait<'_>,
     ) -> Result<T, Stopped> {
         let inner = self.handle.inner.get()?;
         if Runtime::is_current() {
             let reason = "this thread runs all connections and must not wait";
             return Err(wrong_thread(action, reason).into());
+        }
+        if thread::is_ending() {
+            let (deadline, for_event) = (wait.deadline, wait.for_event);
+            let waited = thread::elsewhere(|| {
+                let wait = Wait {
+                    deadline,
+                    for_event,
+                    interrupt: None,
+                };
+                self.wait_for_end(action, future, wait)
+            });
+            return waited.unwrap_or_else(|error| {
+                let reason = format!("a thread that can wait is needed: {error}");
+                Err(Error::new(ErrorKind::Internal, Outcome::NotDone, action, reason).into())
+            });
         }
         // Timers and tasks are those of the runtime, also when the future is dropped.
         let _guard = inner.home.runtime.enter();
@@ -406,8 +442,8 @@ impl Inner {
         }
         self.home.registry.end(Cause::Closed);
         // One that was just running ends on the runtime's thread, which can only be waited for on another one.
-        while !Runtime::is_current() && !self.home.registry.is_empty() {
-            tokio::task::yield_now().await;
+        if !Runtime::is_current() {
+            self.home.registry.emptied().await;
         }
         self.stop_dispatcher();
         *is_ended = true;

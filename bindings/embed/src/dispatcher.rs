@@ -1,14 +1,16 @@
 //! The thread that runs the callbacks of a client.
 use crate::home::Home;
 use crate::mailbox::Mailbox;
-use crate::process::Process;
+use crate::process::{self, Process};
 use crate::registry::Idle;
+use crate::thread;
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::{JoinHandle, Thread, ThreadId};
+use std::thread::{JoinHandle, Thread};
 use tokio::sync::watch;
 
 /// A call of a callback.
@@ -16,6 +18,11 @@ pub type Job = Box<dyn FnOnce() + Send>;
 
 /// Items taken at a time; after them it looks whether it is to end.
 const BATCH: usize = 1024;
+
+thread_local! {
+    /// Whose thread this is, by its address. Unlike the handle of a thread it needs no memory, and is there to the end.
+    static RUNS: Cell<usize> = const { Cell::new(0) };
+}
 
 /// Runs jobs one after the other, on a thread of its own, until it was told to stop and everything is done that was begun.
 pub(crate) struct Dispatcher {
@@ -56,9 +63,7 @@ impl Dispatcher {
             has_ended: watch::Sender::new(false),
         });
         let mine = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("statestore-calls".into())
-            .spawn(move || mine.run())?;
+        let thread = thread::spawn("statestore-calls", move || mine.run())?;
         // Nobody has the mailbox yet, so nothing rings before the bell has its thread.
         let _ = shared.bell.0.set(thread.thread().clone());
         let idle: Arc<dyn Idle> = Arc::clone(&shared) as _;
@@ -76,11 +81,7 @@ impl Dispatcher {
 
     /// Whether this is its thread.
     pub(crate) fn is_current(&self) -> bool {
-        self.thread_id() == Some(std::thread::current().id())
-    }
-
-    fn thread_id(&self) -> Option<ThreadId> {
-        self.shared.bell.0.get().map(Thread::id)
+        RUNS.get() == self.shared.address()
     }
 
     /// Lets it end once every operation has ended and its callback has returned.
@@ -109,10 +110,21 @@ impl Dispatcher {
 }
 
 impl Shared {
+    /// What tells it from others.
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     fn run(&self) {
+        RUNS.set(self.address());
+        let process = Process::current();
         loop {
             let has_more = self.mailbox.drain(BATCH, |job| {
-                if catch_unwind(AssertUnwindSafe(job)).is_err() {
+                let ran = catch_unwind(AssertUnwindSafe(job));
+                if !process.is_here() {
+                    process::end_child();
+                }
+                if ran.is_err() {
                     self.home.panicked();
                 }
             });

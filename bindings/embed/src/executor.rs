@@ -62,6 +62,11 @@ impl Executor {
         self.ready().is_stopping
     }
 
+    /// Whether it runs nothing any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ready().has_ended
+    }
+
     /// Lets [`run`](Self::run) return, so that another thread can go on with it.
     pub(crate) fn ask(&self) {
         let waker = {

@@ -3,7 +3,7 @@ use crate::client::Client;
 use crate::held::Held;
 use crate::mailbox::Mailbox;
 use crate::operation::Operation;
-use statestore::Error;
+use statestore::{Error, ErrorKind, Outcome};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -30,6 +30,20 @@ struct Inner<T> {
 
 /// Why a feed ended, if it was not closed.
 pub(crate) type Reason = Arc<OnceLock<Error>>;
+
+/// How a [`Feed`] ends. It keeps neither the feed nor the client.
+#[derive(Debug)]
+pub struct End(Result<Reason, Box<Error>>);
+
+impl End {
+    /// As [`Feed::error`], with its error as the reason.
+    pub fn error(&self) -> Option<Error> {
+        match &self.0 {
+            Ok(reason) => reason.get().cloned(),
+            Err(error) => Some((**error).clone()),
+        }
+    }
+}
 
 /// Wakes all who wait for the same source.
 #[derive(Default)]
@@ -171,7 +185,7 @@ impl<T: Send + 'static> Feed<T> {
     /// The next item if there is one now: ready with `None` at the end, pending if nothing happened yet.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`](statestore::ErrorKind::Forked).
+    /// [`ErrorKind::Forked`].
     pub fn try_next(&self) -> Result<Poll<Option<T>>, Error> {
         Ok(self.inner.get()?.poll())
     }
@@ -180,11 +194,21 @@ impl<T: Send + 'static> Feed<T> {
     /// found nothing, and at the end. It must be quick. It is called once right away.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`](statestore::ErrorKind::Forked).
+    /// [`ErrorKind::Forked`]; [`ErrorKind::InvalidArgument`] while there is another hook, as that of a
+    /// [subscription](Client::subscribe).
     pub fn on_ready(&self, hook: impl Fn() + Send + Sync + 'static) -> Result<(), Error> {
         let hook: ReadyHook = Arc::new(hook);
-        let before = lock(&self.inner.get()?.alarm.hook).replace(Arc::clone(&hook));
-        drop(before);
+        match &mut *lock(&self.inner.get()?.alarm.hook) {
+            Some(_) => {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    Outcome::NotDone,
+                    "following what happens",
+                    "a callback or a descriptor follows it already",
+                ));
+            }
+            none => *none = Some(Arc::clone(&hook)),
+        }
         hook();
         Ok(())
     }
@@ -192,7 +216,7 @@ impl<T: Send + 'static> Feed<T> {
     /// Calls no hook any more.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`](statestore::ErrorKind::Forked).
+    /// [`ErrorKind::Forked`].
     pub fn clear_hook(&self) -> Result<(), Error> {
         let before = lock(&self.inner.get()?.alarm.hook).take();
         drop(before);
@@ -202,7 +226,7 @@ impl<T: Send + 'static> Feed<T> {
     /// Ends it for everybody: there is no further item, also for those who wait already.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`](statestore::ErrorKind::Forked).
+    /// [`ErrorKind::Forked`].
     pub fn stop(&self) -> Result<(), Error> {
         let inner = self.inner.get()?;
         let source = lock(&inner.source).take();
@@ -214,9 +238,15 @@ impl<T: Send + 'static> Feed<T> {
     /// Why there will be no further item, once there was none; `None` if the client was closed or this was stopped.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`](statestore::ErrorKind::Forked).
+    /// [`ErrorKind::Forked`].
     pub fn error(&self) -> Result<Option<Error>, Error> {
         Ok(self.inner.get()?.reason.get().cloned())
+    }
+
+    /// The same, to be asked when this is not there any more.
+    pub fn end(&self) -> End {
+        let reason = self.inner.get().map(|inner| Arc::clone(&inner.reason));
+        End(reason.map_err(Box::new))
     }
 
     /// The client it belongs to.

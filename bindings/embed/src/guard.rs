@@ -6,7 +6,8 @@ use statestore::{
     Leadership as CoreLeadership, Outcome, Release, SetOptions, SetOutcome, VdelOutcome,
 };
 use std::sync::Arc;
-use tokio::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::{RwLock, RwLockReadGuard};
 
 /// Holds a lease, and knows when it does not hold it any more; see [`statestore::Guard`]. Clones share it.
 ///
@@ -23,6 +24,57 @@ struct Inner {
     token: Hlc,
     /// `None` once it was given back. Writes read it, giving back writes it, so that the lease stays until they are done.
     holds: RwLock<Option<Holds>>,
+    /// Somebody gives it back: nobody uses it any more, even if he gives that up.
+    is_over: AtomicBool,
+}
+
+impl Inner {
+    /// What is held, for looking at it.
+    fn look<T>(&self, look: impl FnOnce(&CoreGuard) -> T) -> Option<T> {
+        if self.is_over.load(Ordering::Acquire) {
+            return None;
+        }
+        let holds = self.holds.try_read().ok()?;
+        Some(look(holds.as_ref()?.guard()))
+    }
+
+    /// What is held, for an action that giving it back has to wait for.
+    async fn using(&self, action: &str) -> Result<Using<'_>, Error> {
+        let holds = self.holds.read().await;
+        let is_over = self.is_over.load(Ordering::Acquire);
+        let holds = RwLockReadGuard::try_map(holds, |holds| holds.as_ref().filter(|_| !is_over));
+        Ok(Using {
+            holds: holds.map_err(|_| given_back(action))?,
+            _settles: Settles(self),
+        })
+    }
+
+    /// Takes what is held, in order to give it back, once nobody uses it.
+    async fn take(&self) -> Option<Holds> {
+        self.is_over.store(true, Ordering::Release);
+        let _settles = Settles(self);
+        self.holds.write().await.take()
+    }
+}
+
+/// Somebody uses what is held.
+struct Using<'a> {
+    holds: RwLockReadGuard<'a, Holds>,
+    // After what it looks at.
+    _settles: Settles<'a>,
+}
+
+/// Who comes here last after giving back was begun and given up does it, in the background.
+struct Settles<'a>(&'a Inner);
+
+impl Drop for Settles<'_> {
+    fn drop(&mut self) {
+        if self.0.is_over.load(Ordering::Acquire)
+            && let Ok(mut holds) = self.0.holds.try_write()
+        {
+            drop(holds.take());
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -57,6 +109,7 @@ impl Guard {
                 holder: guard.holder().clone(),
                 token: guard.token().clone(),
                 holds: RwLock::new(Some(holds)),
+                is_over: AtomicBool::new(false),
             })),
         }
     }
@@ -90,8 +143,8 @@ impl Guard {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn is_valid(&self) -> Result<bool, Error> {
-        let holds = self.inner.get()?.holds.try_read();
-        Ok(holds.is_ok_and(|holds| holds.as_ref().is_some_and(|it| it.guard().is_valid())))
+        let is_valid = self.inner.get()?.look(CoreGuard::is_valid);
+        Ok(is_valid.unwrap_or(false))
     }
 
     /// As [`statestore::Guard::check`].
@@ -99,11 +152,8 @@ impl Guard {
     /// # Errors
     /// [`ErrorKind::Forked`], [`ErrorKind::LockLost`].
     pub fn check(&self) -> Result<(), Error> {
-        let holds = self.inner.get()?.holds.try_read();
-        match holds.as_ref().ok().and_then(|holds| holds.as_ref()) {
-            Some(holds) => holds.guard().check(),
-            None => Err(given_back("holding the lease")),
-        }
+        let checked = self.inner.get()?.look(CoreGuard::check);
+        checked.unwrap_or_else(|| Err(given_back("holding the lease")))
     }
 
     /// As [`statestore::Guard::reason`].
@@ -111,16 +161,12 @@ impl Guard {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn reason(&self) -> Result<Option<Error>, Error> {
-        let holds = self.inner.get()?.holds.try_read().ok();
-        Ok(holds.and_then(|holds| holds.as_ref()?.guard().reason()))
+        Ok(self.inner.get()?.look(CoreGuard::reason).flatten())
     }
 
     /// Ready as soon as the lease is not certainly held any more; keeps nothing alive.
     pub fn lost(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
-        let lost = self.inner.get().map(|inner| {
-            let holds = inner.holds.try_read().ok();
-            holds.and_then(|holds| Some(holds.as_ref()?.guard().lost()))
-        });
+        let lost = self.inner.get().map(|inner| inner.look(CoreGuard::lost));
         async move {
             if let Some(lost) = lost? {
                 lost.await;
@@ -134,11 +180,8 @@ impl Guard {
         let inner = self.inner.get().cloned();
         async move {
             let inner = inner?;
-            let holds = inner.holds.read().await;
-            held(holds.as_ref(), "renewing the lease")?
-                .guard()
-                .renew()
-                .await
+            let used = inner.using("renewing the lease").await?;
+            used.holds.guard().renew().await
         }
     }
 
@@ -152,9 +195,8 @@ impl Guard {
         let inner = self.inner.get().cloned();
         async move {
             let inner = inner?;
-            let holds = inner.holds.read().await;
-            let guard = held(holds.as_ref(), WRITING)?.guard();
-            guard.set_with(key, value, &options).await
+            let used = inner.using(WRITING).await?;
+            used.holds.guard().set_with(key, value, &options).await
         }
     }
 
@@ -167,9 +209,8 @@ impl Guard {
         let inner = self.inner.get().cloned();
         async move {
             let inner = inner?;
-            let holds = inner.holds.read().await;
-            let guard = held(holds.as_ref(), WRITING)?.guard();
-            guard.del_with(key, &options).await
+            let used = inner.using(WRITING).await?;
+            used.holds.guard().del_with(key, &options).await
         }
     }
 
@@ -183,9 +224,8 @@ impl Guard {
         let inner = self.inner.get().cloned();
         async move {
             let inner = inner?;
-            let holds = inner.holds.read().await;
-            let guard = held(holds.as_ref(), WRITING)?.guard();
-            guard.vdel_with(key, value, &options).await
+            let used = inner.using(WRITING).await?;
+            used.holds.guard().vdel_with(key, value, &options).await
         }
     }
 
@@ -200,8 +240,8 @@ impl Guard {
         let inner = self.inner.get().cloned();
         async move {
             let inner = inner?;
-            let holds = inner.holds.read().await;
-            match held(holds.as_ref(), "proclaiming")? {
+            let used = inner.using("proclaiming").await?;
+            match &*used.holds {
                 Holds::Lead(leadership) => leadership.proclaim(value).await,
                 Holds::Lock(_) => Err(Error::new(
                     ErrorKind::InvalidArgument,
@@ -218,7 +258,7 @@ impl Guard {
     pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + 'static + use<> {
         let inner = self.inner.get().cloned();
         async move {
-            let holds = inner?.holds.write().await.take();
+            let holds = inner?.take().await;
             match holds {
                 Some(Holds::Lock(guard)) => guard.release().await,
                 Some(Holds::Lead(leadership)) => leadership.resign().await,
@@ -231,7 +271,7 @@ impl Guard {
     pub fn leave(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let inner = self.inner.get().cloned();
         async move {
-            let holds = inner?.holds.write().await.take();
+            let holds = inner?.take().await;
             match holds {
                 Some(Holds::Lock(guard)) => guard.leave().await,
                 Some(Holds::Lead(leadership)) => drop(leadership.resign().await?),
@@ -243,10 +283,6 @@ impl Guard {
 }
 
 const WRITING: &str = "writing under the lease";
-
-fn held<'a>(holds: Option<&'a Holds>, action: &str) -> Result<&'a Holds, Error> {
-    holds.ok_or_else(|| given_back(action))
-}
 
 fn given_back(action: &str) -> Error {
     Error::new(

@@ -4,6 +4,7 @@ use crate::executor::Executor;
 use crate::registry::Registry;
 use crate::runtime::Runtime;
 use crate::task::Cause;
+use crate::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::{EnterGuard, Handle};
@@ -30,9 +31,9 @@ impl Home {
         }
     }
 
-    /// Makes timers and tasks those of the runtime, unless this thread is within it anyway.
+    /// Makes timers and tasks those of the runtime, unless this thread is within it anyway, or about to end.
     pub(crate) fn enter(&self) -> Option<EnterGuard<'_>> {
-        (!Runtime::is_current()).then(|| self.runtime.enter())
+        (!Runtime::is_current() && !thread::is_ending()).then(|| self.runtime.enter())
     }
 
     pub(crate) fn is_closed(&self) -> bool {

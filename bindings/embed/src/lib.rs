@@ -57,13 +57,18 @@
 //!
 //! # The runtime
 //! All clients of a process share one tokio runtime with one thread, which also runs the operations. A thread that waits for
-//! a result takes its place meanwhile, unless several wait. The runtime begins with the first client and ends with the last one: [`Client::close`] waits for its end, everything else leaves it to end by itself.
-//! Nothing happens when the library is loaded, and signals are left alone.
+//! a result takes its place meanwhile, unless several wait, or it waits for an [event](Wait::for_event), which may never come. The runtime begins with the first client and ends with the last one: [`Client::close`] waits for its end, everything else leaves it to end by itself.
+//! Nothing happens when the library is loaded. No disposition of a signal is changed, and the threads of the library
+//! block all signals, so that those go to the threads of the program.
 //!
 //! # Forks
 //! In a forked child, everything that was inherited answers with [`Forked`], and dropping it does nothing: it waits for no
 //! thread, and the parent's connection stays. New clients get a runtime of their own. That is so on Unix from when the first
-//! client was made.
+//! client was made. A callback that forks must not return in the child: the child ends at once then.
+//!
+//! # The end of the process
+//! In destructors of the program and handlers of `atexit`, which run on a thread without thread-local variables, everything
+//! works as before; what waits there does so by means of another thread, and is not interrupted.
 //!
 //! # Panics
 //! A panic in a future, in making an item of its result, or in a callback is caught. The operation ends with [`Internal`],
@@ -89,7 +94,10 @@ mod lock;
 pub mod log;
 mod mailbox;
 mod operation;
-#[allow(unsafe_code, reason = "learning of forks needs a foreign function")]
+#[allow(
+    unsafe_code,
+    reason = "learning of forks and ending a forked child need foreign functions"
+)]
 mod process;
 mod registry;
 mod runtime;
@@ -98,12 +106,13 @@ mod scan;
 mod signal;
 mod subscription;
 mod task;
+mod thread;
 mod verbs;
 
 pub use blocking::{Stopped, Wait};
-pub use client::Client;
+pub use client::{Client, WeakClient};
 pub use dispatcher::Job;
-pub use feed::Feed;
+pub use feed::{End, Feed};
 pub use guard::Guard;
 pub use lock::{Acquisition, Election, Lease};
 pub use mailbox::Mailbox;

@@ -102,16 +102,20 @@ impl Lease {
         &self,
     ) -> impl Future<Output = Result<Feed<Result<Option<Holding>, Error>>, Error>> + Send + 'static + use<>
     {
-        let (core, client) = (self.core(), self.client.clone());
+        let (core, client) = (self.core(), self.client.downgrade());
         async move {
             let mut holders = core?.observe().await?;
-            Feed::pumped(&client, "following a lease", async move |sender| {
-                while let Some(holder) = holders.next().await {
-                    if sender.send(holder).await.is_err() {
-                        return;
+            Feed::pumped(
+                &client.upgrade()?,
+                "following a lease",
+                async move |sender| {
+                    while let Some(holder) = holders.next().await {
+                        if sender.send(holder).await.is_err() {
+                            return;
+                        }
                     }
-                }
-            })
+                },
+            )
         }
     }
 
@@ -144,16 +148,20 @@ impl Election {
         &self,
     ) -> impl Future<Output = Result<Feed<Result<Option<Leader>, Error>>, Error>> + Send + 'static + use<>
     {
-        let (core, client) = (self.core(), self.client.clone());
+        let (core, client) = (self.core(), self.client.downgrade());
         async move {
             let mut leaders = core?.observe().await?;
-            Feed::pumped(&client, "following an election", async move |sender| {
-                while let Some(leader) = leaders.next().await {
-                    if sender.send(leader).await.is_err() {
-                        return;
+            Feed::pumped(
+                &client.upgrade()?,
+                "following an election",
+                async move |sender| {
+                    while let Some(leader) = leaders.next().await {
+                        if sender.send(leader).await.is_err() {
+                            return;
+                        }
                     }
-                }
-            })
+                },
+            )
         }
     }
 

@@ -3,7 +3,8 @@
 //! The library logs through `tracing`. This forwards the events of its own crates, process-wide: to a mailbox, for those
 //! who drain one anyway, or to a callback on a thread of its own. Records have neither keys nor values nor credentials.
 use crate::mailbox::Mailbox;
-use crate::process::Process;
+use crate::process::{self, PerProcess, Process};
+use crate::thread;
 use statestore::{Error, ErrorKind, Outcome};
 use std::fmt::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,12 +35,15 @@ pub struct Record {
     pub message: String,
 }
 
-static SINK: RwLock<Option<Arc<Mailbox<Record>>>> = RwLock::new(None);
+/// Where records go.
+static SINK: PerProcess<RwLock<Option<Arc<Mailbox<Record>>>>> =
+    PerProcess::new(RwLock::new(None), || RwLock::new(None));
 /// The least important level that is forwarded: 0 for none, 5 for all.
 static LEVEL: AtomicUsize = AtomicUsize::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
-/// The thread of the callback that is set.
-static CALLER: Mutex<Option<Arc<Caller>>> = Mutex::new(None);
+/// The thread of the callback that is set. Who changes where records go has the lock, so that sink and thread belong together.
+static CALLER: PerProcess<Mutex<Option<Arc<Caller>>>> =
+    PerProcess::new(Mutex::new(None), || Mutex::new(None));
 
 /// Forwards what is at least as important as `level` to a mailbox, in place of what was set before. The mailbox holds at
 /// most 1024 records; if more come before they are taken, a record tells how many were dropped.
@@ -48,8 +52,7 @@ static CALLER: Mutex<Option<Arc<Caller>>> = Mutex::new(None);
 /// [`ErrorKind::Internal`]: this process has set a global `tracing` subscriber of its own, which gets the events.
 pub fn to_mailbox(level: Level, mailbox: Arc<Mailbox<Record>>) -> Result<(), Error> {
     install()?;
-    replace(None);
-    set(level, mailbox);
+    change(level_number(level), Some(mailbox), None);
     Ok(())
 }
 
@@ -69,41 +72,34 @@ pub fn to_callback(
     let hook = Arc::clone(&caller);
     let mailbox = Mailbox::new(move || hook.wake());
     let (mine, records) = (Arc::clone(&caller), Arc::clone(&mailbox));
-    let thread = std::thread::Builder::new()
-        .name("statestore-log".into())
-        .spawn(move || mine.run(&records, callback))
+    let thread = thread::spawn("statestore-log", move || mine.run(&records, callback))
         .map_err(|error| failed(error.to_string()))?;
-    // Nobody else sets it, and nothing rings before `set`.
+    // Nobody else sets it, and nothing rings before the change.
     let _ = caller.thread.set(thread.thread().clone());
-    replace(Some(caller));
-    set(level, mailbox);
+    change(level_number(level), Some(mailbox), Some(caller));
     Ok(())
 }
 
 /// Forwards nothing any more. A callback is still called with what was logged before.
 pub fn off() {
-    LEVEL.store(0, Ordering::Relaxed);
-    let mailbox = SINK.write().unwrap_or_else(PoisonError::into_inner).take();
-    drop(mailbox);
-    replace(None);
-    tracing::callsite::rebuild_interest_cache();
+    change(0, None, None);
 }
 
-fn set(level: Level, mailbox: Arc<Mailbox<Record>>) {
-    *SINK.write().unwrap_or_else(PoisonError::into_inner) = Some(mailbox);
-    LEVEL.store(number(level), Ordering::Relaxed);
+/// Forwards to another mailbox from now on; the thread of the callback before ends.
+fn change(level: usize, mailbox: Option<Arc<Mailbox<Record>>>, caller: Option<Arc<Caller>>) {
+    let mut current = CALLER.get().lock().unwrap_or_else(PoisonError::into_inner);
+    let before = {
+        let mut sink = SINK.get().write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *sink, mailbox)
+    };
+    LEVEL.store(level, Ordering::Relaxed);
     tracing::callsite::rebuild_interest_cache();
-}
-
-/// Another thread for the callback; the one before ends.
-fn replace(caller: Option<Arc<Caller>>) {
-    let before = std::mem::replace(
-        &mut *CALLER.lock().unwrap_or_else(PoisonError::into_inner),
-        caller,
-    );
-    if let Some(before) = before {
-        before.stop();
+    let ended = std::mem::replace(&mut *current, caller);
+    drop(current);
+    if let Some(ended) = ended {
+        ended.stop();
     }
+    drop(before);
 }
 
 fn install() -> Result<(), Error> {
@@ -128,7 +124,7 @@ fn failed(reason: impl Into<String>) -> Error {
     )
 }
 
-fn number(level: Level) -> usize {
+fn level_number(level: Level) -> usize {
     match level {
         Level::ERROR => 1,
         Level::WARN => 2,
@@ -158,12 +154,16 @@ impl Caller {
     }
 
     fn run(&self, records: &Mailbox<Record>, mut callback: impl FnMut(Record)) {
+        let process = Process::current();
         loop {
             let is_last = self.is_stopping.load(Ordering::SeqCst);
             // One at a time: those that were taken count as waiting no more.
             while records.drain(1, |record| {
                 // It has nowhere to tell of its panic, and the next record may fare better.
                 let _ = catch_unwind(AssertUnwindSafe(|| callback(record)));
+                if !process.is_here() {
+                    process::end_child();
+                }
             }) {}
             if is_last && records.close_if_empty() {
                 return;
@@ -201,7 +201,7 @@ impl Subscriber for Forwarder {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.is_event()
             && metadata.target().starts_with(OURS)
-            && number(*metadata.level()) <= LEVEL.load(Ordering::Relaxed)
+            && level_number(*metadata.level()) <= LEVEL.load(Ordering::Relaxed)
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -225,8 +225,8 @@ impl Subscriber for Forwarder {
 }
 
 fn forward(record: Record) {
-    // A lock that is being changed, or that a forked child got locked, is not waited for.
-    let mailbox = SINK.try_read().ok().and_then(|sink| sink.clone());
+    // A sink that is being changed is not waited for.
+    let mailbox = SINK.get().try_read().ok().and_then(|sink| sink.clone());
     let Some(mailbox) = mailbox else { return };
     if mailbox.len() >= MOST {
         DROPPED.fetch_add(1, Ordering::Relaxed);

@@ -4,8 +4,10 @@ use crate::home::Home;
 use crate::task::{Cause, Task};
 use slab::Slab;
 use statestore::{Error, ErrorKind, Outcome};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
 
 /// Most operations of one client that are under way or whose results nobody took yet. It is above what a client sends and
 /// queues by default, so that it is met only by who does not take results.
@@ -16,6 +18,8 @@ pub(crate) struct Registry {
     tasks: Mutex<Slab<Arc<Task>>>,
     /// Tasks that come from now on are too late.
     has_ended: AtomicBool,
+    /// The last task has ended.
+    emptied: Notify,
     /// Permits given out.
     permits: AtomicUsize,
     /// Called when the last permit comes back.
@@ -93,6 +97,22 @@ impl Registry {
         // A task drops its registry, so it is dropped outside of the lock.
         let task = self.tasks().try_remove(place);
         drop(task);
+        if self.has_ended() && self.is_empty() {
+            self.emptied.notify_waiters();
+        }
+    }
+
+    /// Ready when every task has ended; after [`end`](Self::end).
+    pub(crate) async fn emptied(&self) {
+        loop {
+            let mut emptied = pin!(self.emptied.notified());
+            // From here on it is noticed.
+            emptied.as_mut().enable();
+            if self.is_empty() {
+                return;
+            }
+            emptied.await;
+        }
     }
 
     /// Whether [`end`](Self::end) was called, which a task that was entered just now may have missed.

@@ -2,6 +2,7 @@
 use crate::baton::Baton;
 use crate::executor::Executor;
 use crate::process::{PerProcess, Process};
+use crate::thread;
 use statestore::{Error, ErrorKind, Outcome};
 use std::cell::Cell;
 use std::io;
@@ -125,19 +126,20 @@ impl Runtime {
             .enable_time()
             .max_blocking_threads(BLOCKING_THREADS)
             .thread_keep_alive(BLOCKING_KEPT)
-            .on_thread_start(|| IS_OURS.set(true))
+            .on_thread_start(|| {
+                IS_OURS.set(true);
+                thread::leave_signals();
+            })
             .build()?;
         let handle = tokio.handle().clone();
         let executor = Arc::new(Executor::default());
         let baton = Arc::new(Baton::new(tokio, Arc::clone(&executor)));
         let (mine, keeper) = (Arc::clone(&executor), Arc::clone(&baton));
-        let thread = std::thread::Builder::new()
-            .name("statestore".into())
-            .spawn(move || {
-                IS_OURS.set(true);
-                keeper.keep().shutdown_timeout(PATIENCE);
-                mine.end();
-            })?;
+        let thread = thread::spawn("statestore", move || {
+            IS_OURS.set(true);
+            keeper.keep().shutdown_timeout(PATIENCE);
+            mine.end();
+        })?;
         Ok(Self {
             handle,
             executor,

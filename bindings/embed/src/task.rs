@@ -1,5 +1,6 @@
 //! One operation as the executor sees it.
 use crate::home::Home;
+use crate::thread;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -69,6 +70,11 @@ impl Task {
     /// Polls it, if it is its turn.
     pub(crate) fn run(self: Arc<Self>) {
         let Some(mut work) = self.begin() else { return };
+        if self.state().cause.is_some() {
+            self.state().stage = Stage::Ended;
+            self.drop_work(work);
+            return;
+        }
         let waker = Waker::from(Arc::clone(&self));
         let guard = self.home.enter();
         let polled = catch_unwind(AssertUnwindSafe(|| {
@@ -116,12 +122,18 @@ impl Task {
 
     /// Ends it before its future does. Whether it was still under way; if it is being polled right now, it may end with
     /// its result nevertheless.
-    pub(crate) fn end(&self, cause: Cause) -> bool {
+    pub(crate) fn end(self: &Arc<Self>, cause: Cause) -> bool {
         let mut state = self.state();
         if state.stage == Stage::Ended {
             return false;
         }
         state.cause.get_or_insert(cause);
+        if thread::is_ending() && !self.home.executor.has_ended() {
+            // What the future has to do in its end needs a thread that is whole.
+            drop(state);
+            Arc::clone(self).wake();
+            return true;
+        }
         let Some(work) = state.work.take() else {
             // Who polls it drops it.
             return true;

@@ -93,7 +93,7 @@ impl Client {
         key: Bytes,
         options: ObserveOptions,
     ) -> impl Future<Output = Result<Feed<Observation>, Error>> + Send + 'static + use<> {
-        let (core, client) = (self.core().cloned(), self.clone());
+        let (core, client) = (self.core().cloned(), self.downgrade());
         async move {
             let mut observer = core?.observe_with(key, &options).await?;
             let reason = Reason::default();
@@ -106,7 +106,11 @@ impl Client {
                 }
                 next
             };
-            Ok(Feed::with_reason(client, Box::new(source), reason))
+            Ok(Feed::with_reason(
+                client.upgrade()?,
+                Box::new(source),
+                reason,
+            ))
         }
     }
 

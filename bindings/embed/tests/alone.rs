@@ -12,7 +12,10 @@ use std::time::Duration;
 /// How long anything may take before the test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn wait<T>(client: &Client, future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+fn wait<T: Send>(
+    client: &Client,
+    future: impl Future<Output = Result<T, Error>> + Send,
+) -> Result<T, Error> {
     let waited = client.wait("a test", future, Wait::default());
     waited.map_err(|stopped| stopped.into_error("a test"))
 }

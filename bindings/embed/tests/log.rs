@@ -1,4 +1,4 @@
-//! The log is forwarded. One test in a program of its own: it is one for the whole process.
+//! The log is forwarded. In a program of its own, since it is one for the whole process.
 #![allow(clippy::unwrap_used)]
 
 use statestore::Settings;
@@ -7,6 +7,7 @@ use statestore_embed::{Client, Mailbox, Wait};
 use statestored::RunningServer;
 use statestored::config::Config;
 use std::sync::mpsc::channel;
+use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,8 +29,12 @@ fn lose_a_connection() {
     client.close(Wait::default()).unwrap();
 }
 
+/// The log is one for the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn records_go_to_a_callback_or_a_mailbox_or_nowhere() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (sender, records) = channel();
     let thread = std::thread::current().id();
     log::to_callback(Level::WARN, move |record| {
@@ -59,5 +64,31 @@ fn records_go_to_a_callback_or_a_mailbox_or_nowhere() {
     log::to_mailbox(Level::ERROR, mailbox.clone()).unwrap();
     lose_a_connection();
     assert!(mailbox.is_empty(), "a lost connection is no error");
+    log::off();
+}
+
+/// Whoever sets a callback last is told, whatever happened at the same time.
+#[test]
+fn callbacks_that_are_set_at_the_same_time_leave_one_that_is_told() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for turn in 0..500 {
+        let (sender, records) = channel();
+        let together = Barrier::new(8);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                let (sender, together) = (sender.clone(), &together);
+                scope.spawn(move || {
+                    together.wait();
+                    let tell = move |_| sender.send(()).unwrap_or_default();
+                    log::to_callback(Level::WARN, tell).unwrap();
+                });
+            }
+        });
+        tracing::warn!(target: "statestore_test", "something");
+        records
+            .recv_timeout(PATIENCE)
+            .unwrap_or_else(|_| panic!("nobody was told in turn {turn}"));
+        assert!(records.try_recv().is_err(), "both were told");
+    }
     log::off();
 }

@@ -124,3 +124,51 @@ fn a_client_can_be_closed_by_many_threads() {
     });
     close(&other);
 }
+
+/// What this thread has used of a processor.
+#[cfg(unix)]
+#[allow(
+    unsafe_code,
+    reason = "the clock of a thread is read by a foreign function"
+)]
+fn used() -> std::time::Duration {
+    let mut used = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the clock exists, and the struct has place for what it shows.
+    let read = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut used) };
+    assert_eq!(read, 0);
+    let [seconds, nanoseconds] =
+        [used.tv_sec, used.tv_nsec].map(|part| u64::try_from(part).unwrap());
+    std::time::Duration::from_secs(seconds) + std::time::Duration::from_nanos(nanoseconds)
+}
+
+#[cfg(unix)]
+#[test]
+fn closing_sleeps_until_the_last_operation_has_ended() {
+    let server = start();
+    // It is not connected, so that closing has nothing else to wait for.
+    let client = Client::new(settings(&server)).unwrap();
+    let (holding, is_held) = std::sync::mpsc::channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let inbox = Inbox::new();
+    client
+        .submit("holding up", async { Ok(()) }, &inbox.mailbox, move |_| {
+            holding.send(()).unwrap();
+            released.recv().unwrap();
+        })
+        .unwrap();
+    is_held.recv_timeout(PATIENCE).unwrap();
+    let held = std::time::Duration::from_millis(500);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(held);
+            release.send(()).unwrap();
+        });
+        let before = used();
+        close(&client);
+        let used = used() - before;
+        assert!(used < held / 4, "{used:?}");
+    });
+}

@@ -1,6 +1,6 @@
 //! Feeds: waited for, looked at, stopped.
 use crate::server::{PATIENCE, close, connect, start, wait};
-use statestore::{ConnectionState, Observation, ObserveOptions, Overflow, SetOptions};
+use statestore::{ConnectionState, ErrorKind, Observation, ObserveOptions, Overflow, SetOptions};
 use statestore_embed::{Client, Feed, Stopped, Wait};
 use std::sync::mpsc::channel;
 use std::task::Poll;
@@ -123,4 +123,26 @@ fn the_states_of_a_connection_are_told_until_it_is_closed() {
     }
     assert_eq!(rest.last(), Some(&true), "the end is told");
     assert_eq!(rest.iter().filter(|is_closed| **is_closed).count(), 1);
+}
+
+#[test]
+fn a_feed_is_followed_by_one_hook_at_a_time() {
+    let server = start();
+    let client = connect(&server);
+    let feed = observe(&client);
+    let (tell, told) = channel();
+    let subscription = client
+        .subscribe(&feed, move |item| tell.send(value(item)).unwrap())
+        .unwrap();
+    let (second, seconds) = channel::<()>();
+    let refused = client.subscribe(&feed, move |_| second.send(()).unwrap());
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    seconds.recv().unwrap_err();
+    let refused = feed.on_ready(|| {});
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    // The first one is still told, and closing does not wait for anybody else.
+    set(&client, "1");
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap().as_deref(), Some("1"));
+    subscription.cancel();
+    close(&client);
 }

@@ -4,6 +4,7 @@ use statestore::{
     DelOptions, ErrorKind, LeaseOptions, LockOptions, Release, SetOptions, UpdateOptions,
 };
 use statestore_embed::{Acquisition, Mailbox, Wait};
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -137,5 +138,41 @@ fn an_update_waits_for_the_value_that_somebody_computes() {
     }
     let get = client.get("count".into(), statestore::GetOptions::default());
     assert_eq!(wait(&client, get).unwrap().unwrap().value, "3");
+    close(&client);
+}
+
+#[test]
+fn giving_back_that_is_given_up_is_done_nevertheless() {
+    let server = start();
+    let client = connect(&server);
+    let lock = |wait_for| {
+        let options = LockOptions {
+            wait: Some(wait_for),
+            ..LockOptions::default()
+        };
+        wait(&client, client.lock("lock".into(), options))
+    };
+    let guard = lock(Duration::ZERO).unwrap();
+    let given_up = async {
+        let write = guard.set("key".into(), "value".into(), SetOptions::default());
+        let mut write = std::pin::pin!(write);
+        let mut release = Box::pin(guard.release());
+        let noop = || Context::from_waker(Waker::noop());
+        // The release waits for the write, and is given up meanwhile.
+        assert!(write.as_mut().poll(&mut noop()).is_pending());
+        assert!(release.as_mut().poll(&mut noop()).is_pending());
+        assert!(!guard.is_valid().unwrap());
+        drop(release);
+        assert!(!guard.is_valid().unwrap(), "it stays so");
+        assert_eq!(guard.check().unwrap_err().kind(), ErrorKind::LockLost);
+        guard.lost().await?;
+        let late = guard.set("key".into(), "late".into(), SetOptions::default());
+        assert_eq!(late.await.unwrap_err().kind(), ErrorKind::LockLost);
+        write.await
+    };
+    assert!(wait(&client, given_up).unwrap().is_applied());
+    // It is free long before its time is over, although the guard is still there.
+    lock(Duration::from_secs(5)).unwrap();
+    assert_eq!(wait(&client, guard.release()).unwrap(), Release::NotHeld);
     close(&client);
 }

@@ -25,9 +25,9 @@ pub(crate) fn connect(server: &RunningServer) -> Client {
 }
 
 /// Waits on this thread.
-pub(crate) fn wait<T>(
+pub(crate) fn wait<T: Send>(
     client: &Client,
-    future: impl Future<Output = Result<T, Error>>,
+    future: impl Future<Output = Result<T, Error>> + Send,
 ) -> Result<T, Error> {
     client
         .wait("a test", future, Wait::default())

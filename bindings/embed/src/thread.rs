@@ -1,0 +1,88 @@
+//! Threads: those that the library makes, and those of the foreign side that are about to end.
+use std::io;
+use std::thread::{Builder, JoinHandle};
+use tokio::runtime::Handle;
+
+/// Begins a thread that leaves all signals to the threads of the program.
+pub(crate) fn spawn(
+    name: &str,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    // A new thread has the mask of the one that made it, so there is no moment at which it would take one.
+    #[cfg(unix)]
+    let _blocked = signals::Blocked::begin();
+    Builder::new().name(name.into()).spawn(body)
+}
+
+/// Leaves the signals that come from now on to other threads.
+pub(crate) fn leave_signals() {
+    #[cfg(unix)]
+    std::mem::forget(signals::Blocked::begin());
+}
+
+/// Whether this thread has lost its thread-local variables, without which nothing can be awaited: it runs the destructors of
+/// the program, or handlers of `atexit`.
+pub(crate) fn is_ending() -> bool {
+    Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
+}
+
+/// Runs `work` on a thread made for it, and waits for that. It does not panic.
+pub(crate) fn elsewhere<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        #[cfg(unix)]
+        let _blocked = signals::Blocked::begin();
+        let thread = Builder::new()
+            .name("statestore-wait".into())
+            .spawn_scoped(scope, work)?;
+        thread.join().map_err(|_| io::Error::other("it panicked"))
+    })
+}
+
+#[cfg(unix)]
+#[allow(
+    unsafe_code,
+    reason = "the mask of a thread is changed by a foreign function"
+)]
+mod signals {
+    use std::mem::MaybeUninit;
+    use std::ptr;
+
+    /// What the system sends to the thread whose own instruction is at fault. Blocked, it ends the process at once, past the
+    /// handlers of crash reporters.
+    const OWN: [libc::c_int; 6] = [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGSYS,
+    ];
+
+    /// The time during which this thread takes no signal.
+    pub(super) struct Blocked(libc::sigset_t);
+
+    impl Blocked {
+        pub(super) fn begin() -> Self {
+            let mut all = MaybeUninit::uninit();
+            let mut before = MaybeUninit::uninit();
+            // SAFETY: the sets are written before they are read; none of these calls fails with a valid set.
+            unsafe {
+                libc::sigfillset(all.as_mut_ptr());
+                for signal in OWN {
+                    libc::sigdelset(all.as_mut_ptr(), signal);
+                }
+                libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
+                Self(before.assume_init())
+            }
+        }
+    }
+
+    impl Drop for Blocked {
+        fn drop(&mut self) {
+            // SAFETY: the set is the one that was there before.
+            unsafe {
+                libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut());
+            }
+        }
+    }
+}
