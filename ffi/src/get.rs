@@ -126,7 +126,7 @@ pub unsafe extern "C" fn sst_get_async(
                 callback,
                 operation,
                 |callback, result| {
-                    completion::lend(callback, result.map(|entry| entry.map(Stored)))
+                    completion::lend(callback, result.map(|entry| entry.map(Stored)));
                 },
             )
         },

@@ -76,8 +76,9 @@ static void find(const char *name, void *function) {
 
 static void never(int signal_) { (void)signal_; }
 
-int main(int count, char **arguments) {
-  const char *(*version)(void);
+static const char *(*version)(void);
+
+static void *use(void *path) {
   sst_status (*connect_)(const char *, const sst_settings *, sst_client **, sst_error **);
   sst_status (*hlc_parse)(const void *, size_t, sst_hlc **, sst_error **);
   sst_status (*on_state)(const sst_client *, sst_on_state, sst_subscription **, sst_error **);
@@ -91,14 +92,13 @@ int main(int count, char **arguments) {
   sst_hlc *hlc = NULL;
   sst_on_state nobody;
   uint64_t began;
-  CHECK(count == 2);
   // Some that differ from the defaults.
   memset(&own, 0, sizeof own);
   own.sa_handler = never;
   own.sa_flags = SA_RESTART;
   CHECK(sigaction(SIGUSR1, &own, NULL) == 0 && sigaction(SIGTERM, &own, NULL) == 0);
   before = now();
-  library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
+  library = dlopen((const char *)path, RTLD_NOW | RTLD_LOCAL);
   CHECK(library != NULL);
   nothing_began(&before);
   find("sst_version", &version);
@@ -124,6 +124,15 @@ int main(int count, char **arguments) {
   began = now_ms();
   while (now().threads != before.threads) CHECK(now_ms() - began < 60000);
   nothing_began(&before);
+  return NULL;
+}
+
+int main(int count, char **arguments) {
+  pthread_t thread;
+  CHECK(count == 2);
+  server_url();
+  // On a thread that ends: as long as there is one with variables of the library, it is not unloaded anyway.
+  CHECK(pthread_create(&thread, NULL, use, arguments[1]) == 0 && pthread_join(thread, NULL) == 0);
   // A thread of the library may still be on its last instructions, so it stays where it is.
   CHECK(dlclose(library) == 0);
   library = dlopen(arguments[1], RTLD_NOW | RTLD_NOLOAD);
