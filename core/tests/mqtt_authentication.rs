@@ -104,6 +104,7 @@ impl Client {
 
     fn sent(&mut self) -> Vec<Packet> {
         let mut stream = BytesMut::from(&self.session.take_output(0)[..]);
+        self.session.written(stream.len(), false, 0);
         let packets =
             std::iter::from_fn(|| decode(&mut stream, Limits::MAX_PACKET_BYTES).unwrap()).collect();
         assert!(stream.is_empty());

@@ -83,6 +83,7 @@ impl Bench {
     /// What the session wants to be written.
     fn sent(&mut self) -> Vec<Packet> {
         let mut bytes = BytesMut::from(&self.session.take_output(self.now_ms)[..]);
+        self.session.written(bytes.len(), false, self.now_ms);
         std::iter::from_fn(|| decode(&mut bytes, MAX).unwrap()).collect()
     }
 
@@ -136,7 +137,7 @@ fn resumed(change: impl FnOnce(&mut ConnAck)) -> ConnAck {
 fn nothing_is_published_before_the_subscriptions_are_made() {
     let mut bench = Bench::new();
     assert_eq!(
-        (bench.session.room(), bench.session.wake_at_ms()),
+        (bench.session.room(), bench.session.wake_at_ms(false)),
         (0, None)
     );
     bench.session.connect(0).unwrap();
@@ -163,21 +164,30 @@ fn nothing_is_published_before_the_subscriptions_are_made() {
 #[test]
 fn a_silent_connection_is_pinged_and_a_dead_one_given_up() {
     let mut bench = Bench::ready();
-    assert_eq!(bench.session.wake_at_ms(), Some(60_000));
+    assert_eq!(bench.session.wake_at_ms(false), Some(60_000));
     bench.now_ms = 60_000;
-    bench.session.poll(60_000).unwrap();
+    bench.session.poll(false, 60_000).unwrap();
     assert_eq!(bench.sent(), [Packet::PingReq]);
     bench.now_ms = 61_000;
     let mut pong = BytesMut::new();
     encode_pingresp(&mut pong);
     bench.send(&pong).unwrap();
-    assert_eq!(bench.session.wake_at_ms(), Some(120_000));
-    bench.session.poll(120_000).unwrap();
-    assert_eq!(bench.session.wake_at_ms(), Some(125_000));
-    assert_eq!(bench.session.poll(125_000), Err(SessionError::PeerDead));
+    assert_eq!(bench.session.wake_at_ms(false), Some(120_000));
+    bench.now_ms = 120_000;
+    bench.session.poll(false, 120_000).unwrap();
+    assert_eq!(bench.sent(), [Packet::PingReq]);
+    assert_eq!(bench.session.wake_at_ms(false), Some(125_000));
+    assert_eq!(
+        bench.session.poll(false, 125_000),
+        Err(SessionError::PeerDead)
+    );
     bench.session.connection_lost();
-    assert_eq!(bench.session.wake_at_ms(), None, "nobody is to be pinged");
-    assert_eq!(bench.session.poll(1_000_000), Ok(()));
+    assert_eq!(
+        bench.session.wake_at_ms(false),
+        None,
+        "nobody is to be pinged"
+    );
+    assert_eq!(bench.session.poll(false, 1_000_000), Ok(()));
 }
 
 #[test]
@@ -187,13 +197,13 @@ fn the_server_s_keep_alive_counts() {
         server_keep_alive_s: Some(2),
         ..ConnAck::new(ReasonCode::SUCCESS)
     });
-    assert_eq!(bench.session.wake_at_ms(), Some(2_000));
+    assert_eq!(bench.session.wake_at_ms(false), Some(2_000));
     let mut bench = Bench::new();
     bench.connect(&ConnAck {
         server_keep_alive_s: Some(0),
         ..ConnAck::new(ReasonCode::SUCCESS)
     });
-    assert_eq!(bench.session.wake_at_ms(), None);
+    assert_eq!(bench.session.wake_at_ms(false), None);
 }
 
 #[test]

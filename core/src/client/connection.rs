@@ -31,6 +31,10 @@ pub(super) struct Connection<'a, S> {
     /// There may be whole packets in `input`.
     more: bool,
     output: Bytes,
+    /// How many bytes the transport took that the session does not know of yet.
+    unreported: usize,
+    /// The transport did not take all of `output` at once.
+    is_blocked: bool,
     /// The transport may hold back what it took.
     unflushed: bool,
     /// The transport takes nothing any more.
@@ -49,6 +53,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             input: Input::new(shared.settings.max_packet_bytes),
             more: false,
             output: Bytes::new(),
+            unreported: 0,
+            is_blocked: false,
             unflushed: false,
             broken: false,
             received: Received::default(),
@@ -173,15 +179,27 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         if self.output.is_empty() {
             let now_ms = self.shared.now_ms();
             let mut core = self.shared.core();
-            self.output = core.exchange.session_mut().take_output(now_ms);
+            let session = core.exchange.session_mut();
+            session.written(
+                std::mem::take(&mut self.unreported),
+                self.is_blocked,
+                now_ms,
+            );
+            self.is_blocked = false;
+            self.output = session.take_output(now_ms);
         }
         let mut written = false;
         while !self.output.is_empty() {
             match Pin::new(&mut self.io).poll_write(context, &self.output) {
-                Poll::Pending => return Ok(false),
+                Poll::Pending => {
+                    self.report_written();
+                    self.is_blocked = true;
+                    return Ok(false);
+                }
                 Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(Ok(count)) => {
                     self.output.advance(count);
+                    self.unreported += count;
                     self.unflushed = true;
                     written = true;
                 }
@@ -196,6 +214,20 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             }
         }
         Ok(written)
+    }
+
+    /// Tells the session what the transport took.
+    fn report_written(&mut self) {
+        if self.unreported > 0 {
+            let now_ms = self.shared.now_ms();
+            let mut core = self.shared.core();
+            let session = core.exchange.session_mut();
+            session.written(
+                std::mem::take(&mut self.unreported),
+                self.is_blocked,
+                now_ms,
+            );
+        }
     }
 
     /// Tells the broker that and why the connection ends, as far as that is possible.

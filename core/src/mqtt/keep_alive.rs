@@ -1,8 +1,9 @@
 //! Keep-alive (MQTT 5, section 3.1.2.10), for both ends of a connection.
 //!
-//! Times are milliseconds on a clock that never jumps.
+//! A connection lives as long as bytes move on it, whole packets or not: on a slow link a large packet takes longer than any
+//! keep-alive. Times are milliseconds on a clock that never jumps.
 
-/// What the passing of time demands.
+/// What the passing of time demands of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
     /// Nothing.
@@ -13,108 +14,250 @@ pub enum Due {
     PeerDead,
 }
 
-/// Watches one connection.
+/// While something is unanswered, so much silence is answered with a PINGREQ.
+const PROBE_AFTER_MS: u64 = 2_000;
+/// How long that PINGREQ may stay unanswered, besides the time that the bytes in front of it take.
+const PROBE_ANSWER_MS: u64 = 2_500;
+/// The slowest link on which what was just written may take its time, in bytes per millisecond: 1 Mbit/s.
+const SLOW_LINK: u64 = 125;
+
+const NEVER: u64 = u64::MAX;
+
+/// The client's end of a connection.
+///
+/// It sends a PINGREQ when it has sent **or** received nothing for the keep-alive time, and, while it waits for an answer to
+/// anything, when nothing has come for two seconds. The connection is dead
+/// - if nothing comes within the ping time-out after the PINGREQ has left; while an answer is awaited within 2.5 seconds,
+///   and as much longer as the bytes that left since the last ones came take on a link of 1 Mbit/s;
+/// - if bytes wait to be written, and for the ping time-out none are taken and none come.
 #[derive(Debug, Clone)]
-pub struct KeepAlive {
-    role: Role,
+pub struct ClientKeepAlive {
+    /// 0 switches everything off.
+    interval_ms: u64,
+    answer_within_ms: u64,
     sent_ms: u64,
     received_ms: u64,
+    /// When the transport last took bytes that it had not taken at once. Only these tell that the other end took others before:
+    /// what is taken at once may lie in a buffer of this machine.
+    drained_ms: u64,
+    /// Bytes that were handed out and not taken by the transport.
+    unwritten: usize,
+    /// Bytes that were handed out since the last ones came.
+    unanswered: u64,
+    ping: Ping,
+    /// When to look whether an answer is overdue. It may be early, so that not each request sets it anew.
+    probe_ms: u64,
 }
 
-#[derive(Debug, Clone)]
-enum Role {
-    Off,
-    Client {
-        interval_ms: u64,
-        answer_within_ms: u64,
-        pinged_ms: Option<u64>,
-    },
-    Server {
-        silence_ms: u64,
-    },
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ping {
+    None,
+    /// It is still to be handed out.
+    Asked,
+    /// Some of what was handed out with it was not taken.
+    HandedOut,
+    Left(u64),
 }
 
-impl KeepAlive {
-    /// The client's end. It pings when it has sent **or** received nothing for `keep_alive_s`, and gives the connection
-    /// up when then nothing arrives within `answer_within_ms`. 0 seconds switch it off.
-    pub fn client(keep_alive_s: u16, answer_within_ms: u64, now_ms: u64) -> Self {
-        let role = match keep_alive_s {
-            0 => Role::Off,
-            seconds => Role::Client {
-                interval_ms: u64::from(seconds) * 1000,
-                answer_within_ms,
-                pinged_ms: None,
-            },
-        };
+impl ClientKeepAlive {
+    /// Of a connection that begins now. 0 seconds switch it off.
+    pub fn new(keep_alive_s: u16, answer_within_ms: u64, now_ms: u64) -> Self {
         Self {
-            role,
+            interval_ms: u64::from(keep_alive_s) * 1000,
+            answer_within_ms,
             sent_ms: now_ms,
             received_ms: now_ms,
+            drained_ms: now_ms,
+            unwritten: 0,
+            unanswered: 0,
+            ping: Ping::None,
+            probe_ms: NEVER,
         }
     }
 
-    /// The server's end. It gives the connection up after one and a half times `keep_alive_s` of silence. 0 seconds
-    /// switch it off.
-    pub fn server(keep_alive_s: u16, now_ms: u64) -> Self {
-        let role = match keep_alive_s {
-            0 => Role::Off,
-            seconds => Role::Server {
-                silence_ms: u64::from(seconds) * 1500,
-            },
-        };
-        Self {
-            role,
-            sent_ms: now_ms,
-            received_ms: now_ms,
-        }
+    /// The broker has another keep-alive time in mind.
+    pub fn set_interval(&mut self, keep_alive_s: u16) {
+        self.interval_ms = u64::from(keep_alive_s) * 1000;
     }
 
-    /// A packet was sent.
-    pub fn sent(&mut self, now_ms: u64) {
+    /// Everything that was to be sent was handed out, to be written: `bytes` of it. `awaits` says whether an answer to any of
+    /// it, or of what left before, is awaited.
+    pub fn handed_out(&mut self, bytes: usize, awaits: bool, now_ms: u64) {
         self.sent_ms = now_ms;
+        self.unwritten += bytes;
+        self.unanswered += bytes as u64;
+        if self.ping == Ping::Asked {
+            self.ping = Ping::HandedOut;
+        }
+        if awaits && self.probe_ms == NEVER {
+            self.probe_ms = now_ms.saturating_add(PROBE_AFTER_MS);
+        }
     }
 
-    /// A packet was received.
+    /// The transport took so many of the bytes that were handed out; `waited` says that it had not taken them at once.
+    pub fn written(&mut self, bytes: usize, waited: bool, now_ms: u64) {
+        if waited {
+            self.drained_ms = now_ms;
+        }
+        self.unwritten = self.unwritten.saturating_sub(bytes);
+        if self.unwritten == 0 && self.ping == Ping::HandedOut {
+            self.ping = Ping::Left(now_ms);
+        }
+    }
+
+    /// Bytes came.
     pub fn received(&mut self, now_ms: u64) {
         self.received_ms = now_ms;
-        if let Role::Client { pinged_ms, .. } = &mut self.role {
-            *pinged_ms = None;
-        }
+        self.unanswered = 0;
+        self.ping = Ping::None;
     }
 
-    /// What to do now. A [`Due::Ping`] counts as sent.
-    pub fn poll(&mut self, now_ms: u64) -> Due {
-        if self.wake_at_ms().is_none_or(|at| now_ms < at) {
+    /// What to do now. `awaits` says whether an answer to anything is awaited. A [`Due::Ping`] is to be handed out next.
+    pub fn poll(&mut self, awaits: bool, now_ms: u64) -> Due {
+        if self.wake_at_ms(awaits).is_none_or(|at_ms| now_ms < at_ms) {
             return Due::Nothing;
         }
-        match &mut self.role {
-            Role::Client {
-                pinged_ms: pinged @ None,
-                ..
-            } => {
-                *pinged = Some(now_ms);
-                self.sent_ms = now_ms;
-                Due::Ping
-            }
-            _ => Due::PeerDead,
+        if now_ms >= self.dead_at_ms(awaits) {
+            return Due::PeerDead;
+        }
+        let mut ping_at_ms = self.idle_at_ms();
+        if now_ms >= self.probe_ms {
+            let silent_at_ms = self.received_ms.saturating_add(PROBE_AFTER_MS);
+            self.probe_ms = match awaits {
+                false => NEVER,
+                true if silent_at_ms > now_ms => silent_at_ms,
+                true => {
+                    ping_at_ms = now_ms;
+                    now_ms.saturating_add(PROBE_AFTER_MS)
+                }
+            };
+        }
+        // A PINGREQ cannot overtake what waits to be written, and what waits says as much about the connection.
+        if self.ping == Ping::None && self.unwritten == 0 && now_ms >= ping_at_ms {
+            self.ping = Ping::Asked;
+            return Due::Ping;
+        }
+        Due::Nothing
+    }
+
+    /// When [`poll`](Self::poll) may have something to say if nothing is sent or received until then.
+    pub fn wake_at_ms(&self, awaits: bool) -> Option<u64> {
+        if self.interval_ms == 0 {
+            return None;
+        }
+        let ping_at_ms = match self.ping {
+            Ping::None if self.unwritten == 0 => self.idle_at_ms(),
+            _ => NEVER,
+        };
+        Some(ping_at_ms.min(self.probe_ms).min(self.dead_at_ms(awaits)))
+    }
+
+    fn idle_at_ms(&self) -> u64 {
+        self.sent_ms
+            .min(self.received_ms)
+            .saturating_add(self.interval_ms)
+    }
+
+    fn dead_at_ms(&self, awaits: bool) -> u64 {
+        let stuck_ms = if self.unwritten > 0 {
+            let moved_ms = self.received_ms.max(self.drained_ms).max(self.sent_ms);
+            moved_ms.saturating_add(self.answer_within_ms)
+        } else {
+            NEVER
+        };
+        let Ping::Left(left_ms) = self.ping else {
+            return stuck_ms;
+        };
+        let within_ms = if awaits {
+            let probe_ms = PROBE_ANSWER_MS.saturating_add(self.unanswered / SLOW_LINK);
+            self.answer_within_ms.min(probe_ms)
+        } else {
+            self.answer_within_ms
+        };
+        let silent_ms = left_ms.max(self.drained_ms).saturating_add(within_ms);
+        stuck_ms.min(silent_ms)
+    }
+}
+
+/// A packet that is not complete must grow by so many bytes per second on average.
+const PARTIAL_BYTES_PER_S: u64 = 1024;
+
+/// The server's end of a connection.
+///
+/// It gives the connection up after one and a half times the keep-alive time without a byte. The specification counts
+/// packets, [MQTT-3.1.2-22]; but a client on a slow link would then lose its connection in the middle of each large packet
+/// again and again. So that nobody holds a connection with a byte now and then, a packet that has begun must be complete within
+/// that time and one more second for each 1,024 bytes of it that have come.
+#[derive(Debug, Clone)]
+pub struct ServerKeepAlive {
+    /// 0 switches it off.
+    silence_ms: u64,
+    received_ms: u64,
+    /// Since when a packet is incomplete, and how much of it there is.
+    partial: Option<(u64, u64)>,
+    paused_ms: Option<u64>,
+}
+
+impl ServerKeepAlive {
+    /// Of a connection that begins now. 0 seconds switch it off.
+    pub fn new(keep_alive_s: u16, now_ms: u64) -> Self {
+        Self {
+            silence_ms: u64::from(keep_alive_s) * 1500,
+            received_ms: now_ms,
+            partial: None,
+            paused_ms: None,
         }
     }
 
-    /// When [`poll`](Self::poll) has something to say if nothing is sent or received until then.
-    pub fn wake_at_ms(&self) -> Option<u64> {
-        match self.role {
-            Role::Off => None,
-            Role::Client {
-                pinged_ms: Some(pinged),
-                answer_within_ms,
-                ..
-            } => Some(pinged.saturating_add(answer_within_ms)),
-            Role::Client { interval_ms, .. } => Some(
-                self.sent_ms
-                    .min(self.received_ms)
-                    .saturating_add(interval_ms),
-            ),
-            Role::Server { silence_ms } => Some(self.received_ms.saturating_add(silence_ms)),
+    /// Bytes came.
+    pub fn received(&mut self, now_ms: u64) {
+        self.received_ms = now_ms;
+    }
+
+    /// All whole packets were taken out of what came; so many bytes of one that is incomplete are left, or none. To be told of
+    /// it after each [`received`](Self::received); `is_new` says that a packet was taken out, so that these are of another one
+    /// than before.
+    pub fn partial(&mut self, bytes: usize, is_new: bool, now_ms: u64) {
+        self.partial = match (bytes, self.partial) {
+            (0, _) => None,
+            (_, Some((since_ms, _))) if !is_new => Some((since_ms, bytes as u64)),
+            _ => Some((now_ms, bytes as u64)),
+        };
+    }
+
+    /// From now on nothing is read, so that nothing can come: time stands still until [`resumed`](Self::resumed).
+    pub fn paused(&mut self, now_ms: u64) {
+        self.paused_ms.get_or_insert(now_ms);
+    }
+
+    /// It is read again.
+    pub fn resumed(&mut self, now_ms: u64) {
+        if let Some(paused_ms) = self.paused_ms.take() {
+            let pause_ms = now_ms.saturating_sub(paused_ms);
+            self.received_ms = self.received_ms.saturating_add(pause_ms);
+            if let Some((since_ms, _)) = &mut self.partial {
+                *since_ms = since_ms.saturating_add(pause_ms);
+            }
         }
+    }
+
+    /// Whether the connection is to be closed.
+    pub fn is_over(&self, now_ms: u64) -> bool {
+        self.wake_at_ms().is_some_and(|at_ms| now_ms >= at_ms)
+    }
+
+    /// When the connection [is over](Self::is_over) if nothing comes until then.
+    pub fn wake_at_ms(&self) -> Option<u64> {
+        if self.silence_ms == 0 || self.paused_ms.is_some() {
+            return None;
+        }
+        let silent_ms = self.received_ms.saturating_add(self.silence_ms);
+        let slow_ms = self.partial.map_or(NEVER, |(since_ms, bytes)| {
+            let earned_ms = bytes * 1000 / PARTIAL_BYTES_PER_S;
+            since_ms
+                .saturating_add(self.silence_ms)
+                .saturating_add(earned_ms)
+        });
+        Some(silent_ms.min(slow_ms))
     }
 }

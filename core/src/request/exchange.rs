@@ -359,12 +359,13 @@ impl Exchange {
         if expired > 0 {
             self.grant(wakers);
         }
-        self.session.poll(now_ms)
+        self.session.poll(self.ledger.in_flight() > 0, now_ms)
     }
 
     /// When [`advance`](Self::advance) is to be called.
     pub(crate) fn wake_at_ms(&self) -> Option<u64> {
-        match (self.session.wake_at_ms(), self.ledger.wake_at_ms()) {
+        let session = self.session.wake_at_ms(self.ledger.in_flight() > 0);
+        match (session, self.ledger.wake_at_ms()) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         }

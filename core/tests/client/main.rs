@@ -6,6 +6,7 @@ mod connecting;
 mod deadlines;
 mod hostile;
 mod limits;
+mod link;
 mod messages;
 mod observe;
 mod reconnecting;

@@ -4,7 +4,7 @@
 use bytes::{Bytes, BytesMut};
 use statestore::mqtt::{
     ConnAck, Connect, Disconnect, Limits, Packet, PacketId, PubAck, Publish, PublishHeader,
-    ReasonCode, SubAck, Subscribe, UnsubAck, decode,
+    ReasonCode, SubAck, Subscribe, UnsubAck, decode, encode_pingresp,
 };
 use statestore::platform::Duplex;
 use statestore::protocol::{Command, Event, Reply, property, topic};
@@ -184,7 +184,9 @@ impl Peer {
     }
 
     pub async fn send_bytes(&mut self, bytes: &[u8]) {
-        within(self.stream.write_all(bytes)).await.unwrap();
+        for piece in bytes.chunks(1 << 16) {
+            within(self.stream.write_all(piece)).await.unwrap();
+        }
         within(self.stream.flush()).await.unwrap();
     }
 
@@ -303,6 +305,18 @@ impl Peer {
             payload,
         )
         .await;
+    }
+
+    /// Answers a PINGREQ, which is to be the next packet.
+    pub async fn answer_ping(&mut self) {
+        match self.packet_but_puback().await {
+            Packet::PingReq => {
+                let mut out = BytesMut::new();
+                encode_pingresp(&mut out);
+                self.send_bytes(&out).await;
+            }
+            other => panic!("a PINGREQ was expected: {other:?}"),
+        }
     }
 
     /// Acknowledges and answers the next request, and returns it.

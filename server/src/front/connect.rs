@@ -7,7 +7,7 @@ use super::topic_filter;
 use super::{ConnectionId, Front, SessionId};
 use crate::engine::Now;
 use statestore::mqtt::alias::InboundAliases;
-use statestore::mqtt::keep_alive::KeepAlive;
+use statestore::mqtt::keep_alive::ServerKeepAlive;
 use statestore::mqtt::{ConnAck, Connect, DecodeError, Limits, QoS, ReasonCode, Will};
 use statestore::protocol::topic;
 use std::sync::Arc;
@@ -160,7 +160,7 @@ impl Front {
         connection.phase = Phase::Open(session);
         connection.client = client;
         connection.aliases = InboundAliases::new(self.limits.topic_alias_maximum);
-        connection.keep_alive = KeepAlive::server(keep_alive_s, now.mono_ms);
+        connection.keep_alive = ServerKeepAlive::new(keep_alive_s, now.mono_ms);
         connection.limits = connect.limits;
         connection.wants_reasons = connect.request_problem_information;
         connection.will = connect.will;

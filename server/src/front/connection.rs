@@ -3,7 +3,7 @@ use super::SessionId;
 use super::output::Output;
 use super::timers::Timer;
 use statestore::mqtt::alias::InboundAliases;
-use statestore::mqtt::keep_alive::KeepAlive;
+use statestore::mqtt::keep_alive::ServerKeepAlive;
 use statestore::mqtt::{Limits, ReasonCode, Will};
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) struct Connection {
     pub(crate) client: Arc<str>,
     pub(crate) output: Output,
     pub(crate) aliases: InboundAliases,
-    pub(crate) keep_alive: KeepAlive,
+    pub(crate) keep_alive: ServerKeepAlive,
     /// What the client allows.
     pub(crate) limits: Limits,
     /// Whether the client wants reason strings in acknowledgements.
@@ -59,7 +59,7 @@ impl Connection {
             client: Arc::default(),
             output: Output::default(),
             aliases: InboundAliases::default(),
-            keep_alive: KeepAlive::server(0, now_ms),
+            keep_alive: ServerKeepAlive::new(0, now_ms),
             limits: Limits::default(),
             wants_reasons: true,
             will: None,

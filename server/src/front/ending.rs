@@ -4,7 +4,6 @@ use super::message::Message;
 use super::timers::Timed;
 use super::{ConnectionId, Front, SessionId};
 use crate::engine::Now;
-use statestore::mqtt::keep_alive::Due;
 use statestore::mqtt::{Disconnect, ReasonCode, Will};
 
 /// A session with this expiry interval does not end by itself.
@@ -185,7 +184,7 @@ impl Front {
                 self.statistics.connections_failed += 1;
                 self.drop_connection(id);
             }
-            Phase::Open(_) if connection.keep_alive.poll(now.mono_ms) == Due::PeerDead => {
+            Phase::Open(_) if connection.keep_alive.is_over(now.mono_ms) => {
                 let why = "nothing came for one and a half times the keep-alive";
                 self.fail(id, ReasonCode::KEEP_ALIVE_TIMEOUT, why, now);
             }

@@ -191,6 +191,7 @@ impl Front {
         {
             connection.keep_alive.received(now.mono_ms);
         }
+        let mut took_packets = false;
         loop {
             let Some(connection) = self.connections.get_mut(id) else {
                 input.clear();
@@ -217,9 +218,15 @@ impl Front {
             }
             let first = input.first().copied();
             match mqtt::decode(input, max_packet_bytes) {
-                Ok(Some(packet)) => self.packet(id, packet, now),
+                Ok(Some(packet)) => {
+                    took_packets = true;
+                    self.packet(id, packet, now);
+                }
                 Ok(None) => {
                     connection.blocked_since_ms = None;
+                    connection
+                        .keep_alive
+                        .partial(input.len(), took_packets, now.mono_ms);
                     break;
                 }
                 Err(error) => self.undecodable(id, first, &error, now),

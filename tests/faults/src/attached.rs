@@ -90,6 +90,8 @@ impl Service {
             self.publish();
             let output = self.session.take_output(self.now().mono_ms);
             self.stream.write_all(&output).await.unwrap();
+            let now_ms = self.now().mono_ms;
+            self.session.written(output.len(), false, now_ms);
             if self.session.is_ready()
                 && let Some(ready) = ready.take()
             {

@@ -274,7 +274,9 @@ async fn publish(broker: SocketAddr, messages: &[(String, Option<&str>, &[u8])])
                 .publish(&header, payload.len(), write, (), u64::MAX)
                 .unwrap();
         }
-        stream.write_all(&session.take_output(0)).await.unwrap();
+        let output = session.take_output(0);
+        stream.write_all(&output).await.unwrap();
+        session.written(output.len(), false, 0);
         within(stream.read_buf(&mut input)).await.unwrap();
         session
             .receive(&mut input, 0, usize::MAX, |event| {

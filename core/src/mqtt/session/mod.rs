@@ -17,7 +17,7 @@ pub(crate) use resend::seconds_left;
 
 use super::alias::{InboundAliases, OutboundAliases, TopicName};
 use super::authentication::Authentication;
-use super::keep_alive::{Due, KeepAlive};
+use super::keep_alive::{ClientKeepAlive, Due};
 use super::outbox::{Outbox, Place};
 use super::{
     Connect, Disconnect, EncodeError, Limits, PacketId, PacketIds, PublishHeader, ReasonCode,
@@ -93,7 +93,7 @@ pub struct Session<T> {
     /// PUBACKs in the output that was not taken yet.
     untaken_pubacks: u16,
     peer: Limits,
-    keep_alive: KeepAlive,
+    keep_alive: ClientKeepAlive,
     inbound: InboundAliases,
     outbound: OutboundAliases,
     resent: u64,
@@ -118,7 +118,7 @@ impl<T: Copy> Session<T> {
             outbox: Outbox::default(),
             untaken_pubacks: 0,
             peer: Limits::default(),
-            keep_alive: KeepAlive::client(0, 0, 0),
+            keep_alive: ClientKeepAlive::new(0, 0, 0),
             inbound: InboundAliases::default(),
             outbound: OutboundAliases::default(),
             resent: 0,
@@ -204,7 +204,7 @@ impl<T: Copy> Session<T> {
         self.unanswered += 1;
         self.connect_ms = now_ms;
         self.phase = Phase::Connecting;
-        self.keep_alive = KeepAlive::client(0, 0, now_ms);
+        self.keep_alive = ClientKeepAlive::new(0, self.config.ping_timeout_ms, now_ms);
         Ok(())
     }
 
@@ -252,33 +252,44 @@ impl<T: Copy> Session<T> {
         let _ = disconnect.encode(self.peer.max_packet_bytes, self.outbox.pending());
     }
 
-    /// Everything that is to be written now, as one piece; empty if there is nothing.
+    /// Everything that is to be written now, as one piece; empty if there is nothing. What was taken before must have been
+    /// [written](Self::written) completely.
     pub fn take_output(&mut self, now_ms: u64) -> Bytes {
         if self.outbox.is_empty() {
             return Bytes::new();
         }
-        self.keep_alive.sent(now_ms);
         self.untaken_pubacks = 0;
-        self.outbox.take()
+        let output = self.outbox.take();
+        let awaits = !self.window.is_empty();
+        self.keep_alive.handed_out(output.len(), awaits, now_ms);
+        output
+    }
+    /// The transport took so many more bytes of the output; `waited` says that it had not taken them at once.
+    pub fn written(&mut self, bytes: usize, waited: bool, now_ms: u64) {
+        self.keep_alive.written(bytes, waited, now_ms);
     }
     /// Whether [`take_output`](Self::take_output) has something to give.
     pub fn has_output(&self) -> bool {
         !self.outbox.is_empty()
     }
 
-    /// When [`poll`](Self::poll) is to be called; never while there is no transport.
-    pub fn wake_at_ms(&self) -> Option<u64> {
-        (self.phase != Phase::Offline)
-            .then(|| self.keep_alive.wake_at_ms())
-            .flatten()
+    /// When [`poll`](Self::poll) is to be called; never while there is no transport. `awaits` says whether a message is
+    /// awaited that answers what was published.
+    pub fn wake_at_ms(&self, awaits: bool) -> Option<u64> {
+        if self.phase == Phase::Offline {
+            return None;
+        }
+        self.keep_alive
+            .wake_at_ms(awaits || !self.window.is_empty())
     }
 
-    /// Time has passed.
-    pub fn poll(&mut self, now_ms: u64) -> Result<(), SessionError> {
+    /// Time has passed. `awaits` as for [`wake_at_ms`](Self::wake_at_ms).
+    pub fn poll(&mut self, awaits: bool, now_ms: u64) -> Result<(), SessionError> {
         if self.phase == Phase::Offline {
             return Ok(());
         }
-        match self.keep_alive.poll(now_ms) {
+        let awaits = awaits || !self.window.is_empty();
+        match self.keep_alive.poll(awaits, now_ms) {
             Due::Nothing => Ok(()),
             Due::Ping => {
                 encode_pingreq(self.outbox.pending());
@@ -349,7 +360,7 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// Takes up to `budget` packets from `stream`; whether there may be more of them.
+    /// Takes up to `budget` packets from `stream`, into which bytes came just now; whether there may be more of them.
     pub fn receive(
         &mut self,
         stream: &mut BytesMut,
@@ -357,11 +368,11 @@ impl<T: Copy> Session<T> {
         budget: usize,
         mut handle: impl FnMut(Event<T>),
     ) -> Result<bool, SessionError> {
+        self.keep_alive.received(now_ms);
         for _ in 0..budget {
             let Some(packet) = decode(stream, self.config.connect.limits.max_packet_bytes)? else {
                 return Ok(false);
             };
-            self.keep_alive.received(now_ms);
             self.packet(packet, now_ms, &mut handle)?;
         }
         Ok(true)

@@ -1,6 +1,5 @@
 //! What a session makes of each packet of the broker.
 use super::super::alias::InboundAliases;
-use super::super::keep_alive::KeepAlive;
 use super::super::{
     Auth, ConnAck, Packet, PacketId, PacketIds, PubAck, Publish, QoS, ReasonCode, SubAck,
     Subscribe, UnsubAck, Unsubscribe,
@@ -73,7 +72,7 @@ impl<T: Copy> Session<T> {
         let seconds = connack
             .server_keep_alive_s
             .unwrap_or(self.config.connect.keep_alive_s);
-        self.keep_alive = KeepAlive::client(seconds, self.config.ping_timeout_ms, now_ms);
+        self.keep_alive.set_interval(seconds);
         self.inbound = InboundAliases::new(self.config.connect.limits.topic_alias_maximum);
         self.outbound.reconnected(self.peer.topic_alias_maximum);
 
