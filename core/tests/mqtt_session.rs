@@ -3,7 +3,7 @@
 
 use bytes::BytesMut;
 use proptest::prelude::*;
-use statestore::mqtt::session::{Event, Session, SessionConfig, SessionError};
+use statestore::mqtt::session::{Event, Session, SessionConfig, SessionError, Terms};
 use statestore::mqtt::{
     ConnAck, Connect, Limits, Packet, PacketId, PubAck, Publish, PublishHeader, ReasonCode, SubAck,
     Subscription, decode, encode_pingresp,
@@ -95,7 +95,7 @@ impl Bench {
         self.sent().into_iter().filter_map(publish).collect()
     }
 
-    fn publish(&mut self, tag: u32, deadline_ms: u64) {
+    fn publish(&mut self, tag: u32, deadline_ms: u64) -> PacketId {
         let payload = tag.to_be_bytes();
         let header = PublishHeader {
             topic: "requests",
@@ -107,10 +107,13 @@ impl Bench {
                 &header,
                 4,
                 |out| out.extend_from_slice(&payload),
-                tag,
-                deadline_ms,
+                Terms {
+                    tag,
+                    deadline_ms,
+                    is_harmless: false,
+                },
             )
-            .unwrap();
+            .unwrap()
     }
 
     fn acknowledge(&mut self, id: PacketId) {
@@ -151,9 +154,18 @@ fn nothing_is_published_before_the_subscriptions_are_made() {
         topic: "t",
         ..PublishHeader::default()
     };
-    assert!(bench.session.publish(&header, 0, |_| {}, 0, 0).is_err());
+    let terms = Terms {
+        tag: 0,
+        deadline_ms: 0,
+        is_harmless: false,
+    };
+    assert!(bench.session.publish(&header, 0, |_| {}, terms).is_err());
     let mut bench = Bench::ready();
-    assert_eq!(bench.session.room(), 65_535);
+    assert_eq!(
+        bench.session.room(),
+        65_534,
+        "one identifier is kept to subscribe"
+    );
     assert!(matches!(
         bench.events[..],
         [Event::Ready { resumed: false }]
@@ -272,12 +284,7 @@ fn what_was_never_handed_to_the_transport_is_not_marked_as_a_duplicate() {
     bench.session.connection_lost();
     assert!(!bench.session.has_output());
     bench.connect(&resumed(|_| {}));
-    let again: Vec<_> = bench
-        .sent_publishes()
-        .iter()
-        .map(|publish| (tag(publish), publish.dup()))
-        .collect();
-    assert_eq!(again, [(1, true), (2, false)]);
+    assert_eq!(tags(&bench.sent_publishes()), [(1, true), (2, false)]);
     // The second time both were on their way.
     bench.session.connection_lost();
     bench.connect(&resumed(|_| {}));
@@ -300,6 +307,293 @@ fn a_resent_publish_expires_when_nobody_wants_it_any_more() {
         .map(Publish::message_expiry)
         .collect();
     assert_eq!(expiries, [Some(4), Some(1)]);
+}
+
+/// What was sent, each with whether it is marked as a duplicate.
+fn tags(publishes: &[Publish]) -> Vec<(u32, bool)> {
+    publishes
+        .iter()
+        .map(|publish| (tag(publish), publish.dup()))
+        .collect()
+}
+
+#[test]
+fn what_nobody_wants_any_more_and_no_transport_got_is_never_sent() {
+    let mut bench = Bench::ready();
+    bench.publish(1, 2_000);
+    assert_eq!(bench.sent_publishes().len(), 1);
+    bench.publish(2, 2_000);
+    let cancelled = bench.publish(3, 90_000);
+    bench.publish(4, 90_000);
+    bench.session.connection_lost();
+    assert!(bench.session.withdraw(cancelled, 3));
+    assert!(!bench.session.withdraw(cancelled, 3), "it is gone");
+    bench.now_ms = 5_000;
+    assert!(
+        bench.session.would_do_harm(5_000),
+        "the first one may have been executed or not"
+    );
+    bench.connect(&resumed(|_| {}));
+    let again = bench.sent_publishes();
+    assert_eq!(tags(&again), [(1, true), (4, false)]);
+    assert_eq!(again[0].message_expiry(), Some(1));
+    assert!(
+        matches!(bench.events[..], [.., Event::Dropped { tag: 2 }]),
+        "{:?}",
+        bench.events
+    );
+    for publish in again {
+        bench.acknowledge(publish.packet_id().unwrap());
+    }
+    let left = (
+        bench.session.unacknowledged(),
+        bench.session.buffered_bytes(),
+    );
+    assert_eq!(left, (0, 0));
+}
+
+#[test]
+fn a_new_session_has_nothing_to_send_again() {
+    let mut bench = Bench::ready();
+    bench.publish(1, 2_000);
+    bench.sent();
+    bench.session.connection_lost();
+    assert!(!bench.session.would_do_harm(1_999));
+    bench.session.renew();
+    bench.session.connect(2_000).unwrap();
+    // It is asked for until it is there.
+    bench.session.connection_lost();
+    bench.session.connect(2_000).unwrap();
+    let [Packet::Connect(connect)] = &bench.sent()[..] else {
+        panic!()
+    };
+    assert!(connect.clean_start);
+    let mut connack = BytesMut::new();
+    ConnAck::new(ReasonCode::SUCCESS)
+        .encode(MAX, &mut connack)
+        .unwrap();
+    bench.events.clear();
+    bench.send(&connack).unwrap();
+    assert!(matches!(
+        bench.events[..],
+        [Event::Lost { tag: 1, .. }, Event::SessionLost]
+    ));
+    assert!(matches!(bench.sent()[..], [Packet::Subscribe(_)]));
+    bench.session.connection_lost();
+    bench.session.connect(2_000).unwrap();
+    let [Packet::Connect(connect)] = &bench.sent()[..] else {
+        panic!()
+    };
+    assert!(!connect.clean_start, "once");
+}
+
+#[test]
+fn what_the_transport_got_a_part_of_did_not_arrive() {
+    for missing in [0, 1] {
+        let mut bench = Bench::ready();
+        bench.publish(1, 9_000);
+        bench.publish(2, 9_000);
+        let bytes = bench.session.take_output(0);
+        bench.session.written(bytes.len() - missing, false, 0);
+        bench.session.connection_lost();
+        // An attempt to connect that fails changes nothing.
+        bench.session.connect(0).unwrap();
+        bench.session.connection_lost();
+        bench.session.connect(0).unwrap();
+        bench.sent();
+        bench.events.clear();
+        let mut connack = BytesMut::new();
+        ConnAck::new(ReasonCode::SUCCESS)
+            .encode(MAX, &mut connack)
+            .unwrap();
+        bench.send(&connack).unwrap();
+        let lost: Vec<_> = bench
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Lost {
+                    tag,
+                    maybe_delivered,
+                } => Some((*tag, *maybe_delivered)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(lost, [(1, true), (2, missing == 0)]);
+    }
+}
+
+#[test]
+fn what_is_withdrawn_before_it_was_handed_out_leaves_no_trace() {
+    let mut bench = Bench::new();
+    bench.connect(&ConnAck {
+        limits: Limits {
+            topic_alias_maximum: 1,
+            ..Limits::default()
+        },
+        ..ConnAck::new(ReasonCode::SUCCESS)
+    });
+    let ids: Vec<_> = (0..5).map(|tag| bench.publish(tag, 9_000)).collect();
+    assert!(!bench.session.withdraw(ids[1], 7), "another one's");
+    // The first one would have defined the topic alias.
+    for tag in [0, 1, 3] {
+        assert!(bench.session.withdraw(ids[tag as usize], tag));
+    }
+    bench.publish(5, 9_000);
+    let sent = bench.sent_publishes();
+    assert_eq!(tags(&sent), [(2, false), (4, false), (5, false)]);
+    let named: Vec<_> = sent
+        .iter()
+        .map(|publish| (publish.topic(), publish.topic_alias()))
+        .collect();
+    assert_eq!(
+        named,
+        [
+            ("requests", None),
+            ("requests", None),
+            ("requests", Some(1))
+        ]
+    );
+    bench.publish(6, 9_000);
+    assert_eq!(bench.sent_publishes()[0].topic(), "");
+    assert!(!bench.session.withdraw(ids[2], 2), "it has left");
+    bench.acknowledge(sent[1].packet_id().unwrap());
+    // What is left is found although others before it are gone.
+    bench.session.connection_lost();
+    bench.connect(&resumed(|_| {}));
+    let again = bench.sent_publishes();
+    assert_eq!(tags(&again), [(2, true), (5, true), (6, true)]);
+    assert!(again.iter().all(|publish| publish.topic() == "requests"));
+}
+
+#[test]
+fn a_batch_from_which_something_was_withdrawn_is_handed_over_bit_by_bit() {
+    let mut bench = Bench::ready();
+    let ids: Vec<_> = (0..4).map(|tag| bench.publish(tag, 9_000)).collect();
+    assert!(bench.session.withdraw(ids[1], 1));
+    let bytes = bench.session.take_output(0);
+    // The first one and the third one, without its last byte.
+    bench.session.written(2 * bytes.len() / 3 - 1, false, 0);
+    bench.session.connection_lost();
+    bench.connect(&resumed(|_| {}));
+    assert_eq!(
+        tags(&bench.sent_publishes()),
+        [(0, true), (2, false), (3, false)]
+    );
+}
+
+#[test]
+fn a_publish_that_is_never_acknowledged_ends_the_connection_in_the_end() {
+    let mut bench = Bench::ready();
+    bench.publish(1, 9_000);
+    bench.sent();
+    // Others are, all the time, and a ping is answered.
+    for second in 1..14 {
+        bench.now_ms = second * 1000;
+        let id = bench.publish(0, 100_000);
+        bench.sent();
+        bench.acknowledge(id);
+        assert_eq!(bench.session.poll(true, bench.now_ms), Ok(()));
+    }
+    let at_ms = bench.session.wake_at_ms(false).unwrap();
+    assert!(at_ms <= 14_000, "5 s after its deadline");
+    bench.now_ms = 14_000;
+    let error = bench.session.poll(false, 14_000).unwrap_err();
+    assert_eq!(error, SessionError::Unacknowledged);
+    // Sent again, it has time again.
+    bench.session.connection_lost();
+    bench.connect(&resumed(|_| {}));
+    assert_eq!(tags(&bench.sent_publishes()), [(1, true)]);
+    bench.now_ms = 18_000;
+    bench.acknowledge(PacketId::MIN);
+    assert_eq!(bench.session.poll(false, 30_000), Ok(()));
+}
+
+#[test]
+fn a_publish_that_is_still_being_written_is_not_overdue() {
+    let mut bench = Bench::ready();
+    bench.publish(1, 9_000);
+    let bytes = bench.session.take_output(0);
+    for second in 1..20 {
+        bench.session.written(1, true, second * 1000);
+        assert_eq!(bench.session.poll(false, second * 1000), Ok(()));
+    }
+    bench.session.written(bytes.len() - 19, true, 20_000);
+    assert_eq!(bench.session.poll(false, 24_000), Ok(()));
+    bench.now_ms = 24_500;
+    bench.send(&[0xD0, 0]).unwrap();
+    assert_eq!(
+        bench.session.poll(false, 25_000),
+        Err(SessionError::Unacknowledged)
+    );
+}
+
+#[test]
+fn as_many_publishes_as_there_may_be_leave_a_packet_identifier_to_subscribe_with() {
+    let mut bench = Bench::ready();
+    while bench.session.room() > 0 {
+        bench.publish(0, 1 << 40);
+    }
+    bench.sent();
+    for _ in 0..3 {
+        bench.session.connection_lost();
+        bench.session.connect(0).unwrap();
+        bench.sent();
+        bench.session.connection_lost();
+        bench.session.connect(0).unwrap();
+        bench.sent();
+        let mut connack = BytesMut::new();
+        resumed(|_| {}).encode(MAX, &mut connack).unwrap();
+        bench.send(&connack).unwrap();
+        let packets = bench.sent();
+        // Whether the session is the known one; the second time the answer was missed, and a new one begins.
+        assert!(
+            matches!(packets[..], [Packet::Unsubscribe(_) | Packet::Subscribe(_)]),
+            "{packets:?}"
+        );
+    }
+}
+
+#[test]
+fn a_session_of_somebody_else_s_is_not_continued() {
+    let mut bench = Bench::new();
+    bench.session = Session::new(SessionConfig {
+        connect: Connect {
+            client_id: "me".into(),
+            clean_start: false,
+            ..Connect::default()
+        },
+        subscriptions: |_| vec![Subscription::at_least_once("answers")],
+        ping_timeout_ms: 5_000,
+    });
+    bench.session.connect(0).unwrap();
+    bench.sent();
+    let mut connack = BytesMut::new();
+    resumed(|_| {}).encode(MAX, &mut connack).unwrap();
+    assert_eq!(bench.send(&connack), Err(SessionError::UnknownSession));
+    bench.session.connection_lost();
+    bench.session.renew();
+    bench.session.connect(0).unwrap();
+    let [Packet::Connect(connect)] = &bench.sent()[..] else {
+        panic!()
+    };
+    assert!(connect.clean_start);
+    // A broker that keeps it nevertheless breaks the protocol.
+    let error = bench.send(&connack).unwrap_err();
+    assert_eq!(error.reason(), Some(ReasonCode::PROTOCOL_ERROR));
+}
+
+#[test]
+fn little_is_taken_from_a_broker_that_has_not_accepted_the_connection() {
+    // CONNACK and AUTH of 200 MB.
+    for first in [0x20, 0xF0] {
+        let mut bench = Bench::new();
+        bench.session.connect(0).unwrap();
+        let error = bench.send(&[first, 0x80, 0x84, 0xAF, 0x5F]).unwrap_err();
+        assert_eq!(error.reason(), Some(ReasonCode::PACKET_TOO_LARGE));
+    }
+    // Afterwards the limit is the one that was stated.
+    let mut bench = Bench::ready();
+    bench.send(&[0x30, 0x80, 0x84, 0xAF, 0x5F]).unwrap();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use bytes::BytesMut;
-use statestore::mqtt::session::{Event, Session, SessionConfig, SessionError};
+use statestore::mqtt::session::{Event, Session, SessionConfig, SessionError, Terms};
 use statestore::mqtt::{
     ConnAck, Connect, Disconnect, EncodeError, Limits, Packet, PubAck, PublishHeader, ReasonCode,
     SubAck, Subscription, UnsubAck, decode,
@@ -31,7 +31,12 @@ fn session() -> Session<u32> {
         topic: "requests",
         ..PublishHeader::default()
     };
-    session.publish(&header, 0, |_| {}, 7, 9_000).unwrap();
+    let terms = Terms {
+        tag: 7,
+        deadline_ms: 9_000,
+        is_harmless: false,
+    };
+    session.publish(&header, 0, |_| {}, terms).unwrap();
     assert!(matches!(sent(&mut session)[..], [Packet::Publish(_)]));
     session
 }

@@ -78,7 +78,7 @@ proptest! {
                 }
                 _ => {
                     let expected = model.iter().find(|entry| entry.0 == id(number)).map(|entry| entry.1);
-                    prop_assert_eq!(window.get_mut(id(number)).copied(), expected);
+                    prop_assert_eq!(window.get_mut(id(number)).map(|(_, value)| *value), expected);
                 }
             }
             prop_assert_eq!(window.len(), model.len());
@@ -145,6 +145,8 @@ fn outbound_aliases() {
     assert_eq!(aliases.name("a"), TopicName::Define(1));
     assert_eq!(aliases.name("b"), TopicName::Define(2));
     assert_eq!(aliases.name("c"), TopicName::Plain);
+    assert_eq!(aliases.name("a"), TopicName::Plain, "it may be withdrawn");
+    aliases.go_out();
     assert_eq!(aliases.name("a"), TopicName::Alias(1));
     assert_eq!(OutboundAliases::new(0).name("a"), TopicName::Plain);
     aliases.reconnected(1);

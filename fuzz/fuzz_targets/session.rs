@@ -2,7 +2,7 @@
 #![no_main]
 use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
-use statestore::mqtt::session::{Event, Session, SessionConfig};
+use statestore::mqtt::session::{Event, Session, SessionConfig, Terms};
 use statestore::mqtt::{ConnAck, Connect, Limits, PublishHeader, ReasonCode, Subscription};
 
 const CONFIG: fn() -> SessionConfig = || SessionConfig {
@@ -47,13 +47,25 @@ fuzz_target!(|input: &[u8]| {
         };
         published += usize::from(
             session
-                .publish(&header, 0, |_| {}, published, now_ms)
+                .publish(
+                    &header,
+                    0,
+                    |_| {},
+                    Terms {
+                        tag: published,
+                        deadline_ms: now_ms,
+                        is_harmless: false,
+                    },
+                )
                 .is_ok(),
         );
         let received = session.receive(&mut stream, now_ms, 8, |event| {
             ended += usize::from(matches!(
                 event,
-                Event::Acknowledged { .. } | Event::Lost { .. } | Event::TooLarge { .. }
+                Event::Acknowledged { .. }
+                    | Event::Lost { .. }
+                    | Event::TooLarge { .. }
+                    | Event::Dropped { .. }
             ));
         });
         // Some of what is taken stays unwritten, on every other connection.

@@ -1,12 +1,13 @@
 //! One connection: bytes between the session and its transport.
 use super::input::Input;
 use super::lost::Lost;
+use super::output::{Output, Progress};
 use super::shared::Shared;
 use super::ticker::Ticker;
 use crate::mqtt::ReasonCode;
 use crate::request::Received;
 use crate::settings::Credentials;
-use bytes::{Buf, Bytes};
+use bytes::BytesMut;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
@@ -14,12 +15,21 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::yield_now;
-use tokio::time::timeout;
+use tokio::time::{Sleep, sleep, timeout};
 
 /// How long a last DISCONNECT may take to be written.
 const GOODBYE: Duration = Duration::from_secs(1);
+/// How long a transport that takes nothing any more may still bring something.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Packets handled at a time.
 const BUDGET: usize = 128;
+
+/// The transport takes nothing any more.
+#[derive(Debug)]
+struct Broken {
+    error: io::Error,
+    last_words: Pin<Box<Sleep>>,
+}
 
 /// One transport with the bytes on their way.
 #[derive(Debug)]
@@ -30,15 +40,8 @@ pub(super) struct Connection<'a, S> {
     input: Input,
     /// There may be whole packets in `input`.
     more: bool,
-    output: Bytes,
-    /// How many bytes the transport took that the session does not know of yet.
-    unreported: usize,
-    /// The transport did not take all of `output` at once.
-    is_blocked: bool,
-    /// The transport may hold back what it took.
-    unflushed: bool,
-    /// The transport takes nothing any more.
-    broken: bool,
+    output: Output,
+    broken: Option<Broken>,
     received: Received,
     /// Under which notifications come; empty until the first one does.
     client_id: String,
@@ -50,13 +53,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             shared,
             ticker,
             io,
-            input: Input::new(shared.settings.max_packet_bytes),
+            input: Input::new(),
             more: false,
-            output: Bytes::new(),
-            unreported: 0,
-            is_blocked: false,
-            unflushed: false,
-            broken: false,
+            output: Output::default(),
+            broken: None,
             received: Received::default(),
             client_id: String::new(),
         }
@@ -65,13 +65,15 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     pub(super) fn start(&mut self, credentials: Credentials) -> Result<(), Lost> {
         let now_ms = self.shared.now_ms();
         let mut core = self.shared.core();
-        let session = core.exchange.session_mut();
-        session.set_credentials(
+        core.exchange.session_mut().set_credentials(
             credentials.user_name,
             credentials.password,
             credentials.authentication,
         );
-        session.connect(now_ms).map_err(Lost::Session)
+        let connecting = core.exchange.connect(now_ms);
+        self.input
+            .set_max_packet_bytes(core.exchange.session().max_packet_bytes());
+        connecting.map_err(Lost::Session)
     }
 
     /// Moves bytes until the session is ready, if `until_ready`, or else until the connection is over.
@@ -83,10 +85,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 }
                 let written = match self.poll_write(context) {
                     Ok(written) => written,
-                    // What the broker said before it closed the connection tells more: all of it is read first.
+                    // What the broker said before it closed the connection tells more: it is read first.
                     Err(error) => {
                         tracing::debug!(%error, "the connection takes nothing any more");
-                        self.broken = true;
+                        self.broken = Some(Broken {
+                            error,
+                            last_words: Box::pin(sleep(LAST_WORDS)),
+                        });
                         true
                     }
                 };
@@ -111,7 +116,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 if written {
                     continue;
                 }
-                let is_idle = self.output.is_empty() && !self.broken;
+                if let Some(broken) = &mut self.broken
+                    && broken.last_words.as_mut().poll(context).is_ready()
+                {
+                    let error = io::Error::new(broken.error.kind(), broken.error.to_string());
+                    return Poll::Ready(Err(Lost::Io(error)));
+                }
+                let is_idle = self.output.is_empty() && self.broken.is_none();
                 match self.ticker.poll(self.shared, is_idle, context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Ok(())) => {}
@@ -148,6 +159,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             let more = core
                 .exchange
                 .receive(self.input.bytes(), now_ms, BUDGET, received);
+            self.input
+                .set_max_packet_bytes(core.exchange.session().max_packet_bytes());
             // A broker that never stops sending does not stop the time.
             let advanced = core.exchange.advance(now_ms, &mut received.wakers);
             more.and_then(|more| advanced.map(|()| more))
@@ -173,65 +186,34 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
 
     /// Takes what is to be written and writes as much of it as the transport takes; whether it took all.
     fn poll_write(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
-        if self.broken {
+        if self.broken.is_some() {
             return Ok(false);
         }
         if self.output.is_empty() {
-            let now_ms = self.shared.now_ms();
-            let mut core = self.shared.core();
-            let session = core.exchange.session_mut();
-            session.written(
-                std::mem::take(&mut self.unreported),
-                self.is_blocked,
-                now_ms,
-            );
-            self.is_blocked = false;
-            self.output = session.take_output(now_ms);
+            self.turn_over();
         }
-        let mut written = false;
-        while !self.output.is_empty() {
-            match Pin::new(&mut self.io).poll_write(context, &self.output) {
-                Poll::Pending => {
-                    self.report_written();
-                    self.is_blocked = true;
-                    return Ok(false);
-                }
-                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(Ok(count)) => {
-                    self.output.advance(count);
-                    self.unreported += count;
-                    self.unflushed = true;
-                    written = true;
-                }
-                Poll::Ready(Err(error)) => return Err(error),
-            }
+        let progress = self.output.poll_write(&mut self.io, context)?;
+        if progress == Progress::Blocked {
+            self.turn_over();
+            self.output.blocked();
         }
-        if self.unflushed {
-            match Pin::new(&mut self.io).poll_flush(context) {
-                Poll::Ready(Err(error)) => return Err(error),
-                Poll::Ready(Ok(())) => self.unflushed = false,
-                Poll::Pending => {}
-            }
-        }
-        Ok(written)
+        Ok(progress == Progress::Everything)
     }
 
-    /// Tells the session what the transport took.
-    fn report_written(&mut self) {
-        if self.unreported > 0 {
-            let now_ms = self.shared.now_ms();
-            let mut core = self.shared.core();
-            let session = core.exchange.session_mut();
-            session.written(
-                std::mem::take(&mut self.unreported),
-                self.is_blocked,
-                now_ms,
-            );
+    /// Tells the session what was written, and takes more from it once that is all.
+    fn turn_over(&mut self) {
+        let now_ms = self.shared.now_ms();
+        let mut core = self.shared.core();
+        if self.output.report(core.exchange.session_mut(), now_ms) {
+            core.exchange.written(&mut self.received.wakers);
         }
+        self.output.refill(core.exchange.session_mut(), now_ms);
+        drop(core);
+        self.received.wakers.drain(..).for_each(Waker::wake);
     }
 
-    /// Tells the broker that and why the connection ends, as far as that is possible.
-    pub(super) async fn say_goodbye(&mut self, lost: &Lost) {
+    /// Ends the connection for the session, and tells the broker that and why, as far as that is possible.
+    pub(super) async fn end(&mut self, lost: &Lost) {
         let (reason, session_expiry_s) = match lost {
             // A session that nobody continues need not be kept.
             Lost::Closing => (
@@ -242,19 +224,37 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             Lost::TimedOut => (Some(ReasonCode::SUCCESS), None),
             Lost::Transport(_) | Lost::Ended | Lost::Io(_) => (None, None),
         };
-        let Some(reason) = reason else { return };
-        let disconnect = {
+        let mut rest = BytesMut::from(self.output.bytes());
+        {
+            let now_ms = self.shared.now_ms();
             let mut core = self.shared.core();
             let session = core.exchange.session_mut();
-            session.disconnect(reason, session_expiry_s);
-            session.take_output(self.shared.now_ms())
-        };
-        let goodbye = async {
-            self.io.write_all(&self.output).await?;
-            self.io.write_all(&disconnect).await?;
-            self.io.shutdown().await
-        };
+            self.output.report(session, now_ms);
+            if let Some(reason) = reason {
+                // Whatever becomes of it, it may arrive.
+                session.written(rest.len(), false, now_ms);
+                if let Lost::Closing = lost {
+                    // No new requests: those were withdrawn.
+                    rest.extend_from_slice(&session.take_output(now_ms));
+                }
+                rest.extend_from_slice(&session.disconnect(reason, session_expiry_s));
+            }
+            core.exchange.connection_lost();
+        }
+        if reason.is_none() {
+            return;
+        }
+        let io = &mut self.io;
+        let goodbye = timeout(GOODBYE, async {
+            io.write_all(&rest).await?;
+            io.shutdown().await
+        });
         // A broker that does not take it learns it from the end of the stream.
-        let _ = timeout(GOODBYE, goodbye).await;
+        if let Lost::Closing = lost {
+            let _ = goodbye.await;
+        } else {
+            // The time of requests goes on meanwhile.
+            let _ = self.ticker.meanwhile(self.shared, goodbye).await;
+        }
     }
 }

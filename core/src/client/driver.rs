@@ -61,6 +61,41 @@ fn taken_over(address: &str, told: Error) -> (LostReason, Error) {
     (LostReason::TakenOver, error)
 }
 
+/// The limit for trying to connect again is reached.
+fn gave_up(address: &str, limit: Duration, told: Error) -> (LostReason, Error) {
+    let action = format!("connecting to {address}");
+    let reason = format!("gave up after {limit:?}: {}", told.reason());
+    let error = Error::new(told.kind(), Outcome::NotDone, action, reason)
+        .with_mqtt_reason(told.mqtt_reason())
+        .with_source(told);
+    (LostReason::GaveUp, error)
+}
+
+/// Counts protocol errors of connections of which none held.
+#[derive(Debug, Default)]
+struct ProtocolErrors {
+    in_a_row: u32,
+}
+
+impl ProtocolErrors {
+    /// A broker delivers what was not acknowledged again in each connection of a session, also what this client refuses: after so
+    /// many errors only a new session helps.
+    const MOST: u32 = 3;
+
+    /// A connection ended; whether the session is to be given up.
+    fn count(&mut self, lost: &Lost, held_well: bool) -> bool {
+        if held_well {
+            self.in_a_row = 0;
+        }
+        self.in_a_row += u32::from(lost.is_protocol_error());
+        let is_enough = self.in_a_row >= Self::MOST;
+        if is_enough {
+            self.in_a_row = 0;
+        }
+        is_enough
+    }
+}
+
 /// Connects, again and again; why that is over.
 async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (LostReason, Error) {
     let mut first = Some(first);
@@ -70,21 +105,38 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
     );
     let mut ticker = Ticker::new(shared);
     let mut lost_at = None;
+    let mut protocol_errors = ProtocolErrors::default();
     loop {
         let (lost, held) = connect_and_run(shared, &mut ticker, &mut first).await;
+        let held_well = held.is_some_and(|since| since.elapsed() >= GOOD);
         let for_good = {
             let mut core = shared.core();
-            core.exchange.connection_lost();
             let counters = &mut core.exchange.counters;
             counters.protocol_errors += u64::from(lost.is_protocol_error());
             let session = core.exchange.session_mut();
+            if protocol_errors.count(&lost, held_well) {
+                tracing::warn!(
+                    "the broker broke the protocol again and again: a new session begins"
+                );
+                session.renew();
+            }
+            if lost.is_unknown_session() {
+                session.renew();
+            }
             lost.is_takeover() && !session.excuses_takeover(shared.now_ms())
         };
         shared.watches.disconnected();
         if let Lost::Closing = lost {
             return closed("it was closed");
         }
-        let error = lost.into_error(&shared.settings.address());
+        if lost.is_unknown_session() {
+            // As said in MQTT-3.2.2-4. The next attempt asks for a new session, so that this does not come up again.
+            tracing::info!(
+                "the broker has a session of an earlier client with this client id, which ends now"
+            );
+            continue;
+        }
+        let error = lost.into_error(&shared.settings.address(), held.is_some());
         if let Some(first) = first.take() {
             // Nobody waits if the caller gave up connecting.
             let _ = first.send(Err(error));
@@ -94,7 +146,7 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
         if for_good {
             return taken_over(&shared.settings.address(), error);
         }
-        if held.is_some_and(|since| since.elapsed() >= GOOD) {
+        if held_well {
             backoff.reset();
         }
         if held.is_some() {
@@ -106,7 +158,8 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
             None => Duration::MAX,
         };
         if left.is_zero() {
-            return (LostReason::GaveUp, error);
+            let limit = shared.settings.reconnect_limit.unwrap_or_default();
+            return gave_up(&shared.settings.address(), limit, error);
         }
         shared
             .state
@@ -159,6 +212,6 @@ async fn connect_and_run(
             }
         },
     };
-    connection.say_goodbye(&lost).await;
+    connection.end(&lost).await;
     (lost.explained(&connection.io), held)
 }

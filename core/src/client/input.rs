@@ -25,12 +25,17 @@ pub(super) struct Input {
 }
 
 impl Input {
-    pub(super) fn new(max_packet_bytes: u32) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             bytes: BytesMut::with_capacity(READ),
-            max_packet_bytes,
+            max_packet_bytes: 0,
             is_large: false,
         }
+    }
+
+    /// What is larger is not made room for.
+    pub(super) fn set_max_packet_bytes(&mut self, bytes: u32) {
+        self.max_packet_bytes = bytes;
     }
 
     /// What was read, to be taken from its front.

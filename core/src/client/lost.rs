@@ -26,6 +26,11 @@ impl Lost {
         )
     }
 
+    /// Whether the broker has a session that this client knows nothing of.
+    pub(super) fn is_unknown_session(&self) -> bool {
+        matches!(self, Self::Session(SessionError::UnknownSession))
+    }
+
     /// Whether another connection with this client id took the session over. If that is another client's, connecting
     /// again would do harm: it would lose the session to this one.
     pub(super) fn is_takeover(&self) -> bool {
@@ -47,8 +52,13 @@ impl Lost {
         }
     }
 
-    pub(super) fn into_error(self, address: &str) -> Error {
-        let action = format!("connecting to {address}");
+    /// `held` says that the connection was ready before.
+    pub(super) fn into_error(self, address: &str, held: bool) -> Error {
+        let action = if held {
+            format!("the connection to {address}")
+        } else {
+            format!("connecting to {address}")
+        };
         let error = |kind, reason: String| Error::new(kind, Outcome::NotDone, action, reason);
         match self {
             Self::Closing => error(ErrorKind::Closed, "the client was closed".into()),
@@ -79,7 +89,9 @@ impl Lost {
                         };
                         (kind, Some(disconnect.reason))
                     }
-                    SessionError::PeerDead => (ErrorKind::Unreachable, None),
+                    SessionError::PeerDead | SessionError::Unacknowledged => {
+                        (ErrorKind::Unreachable, None)
+                    }
                     _ => (ErrorKind::ConnectionRefused, None),
                 };
                 error(kind, source.to_string())

@@ -11,6 +11,7 @@ mod input;
 mod lost;
 mod observe;
 mod observer;
+mod output;
 mod retry;
 mod scan;
 mod set;

@@ -83,7 +83,17 @@ pub enum TopicName {
 pub struct OutboundAliases {
     maximum: usize,
     /// The topic of each alias, at index `alias - 1`, and whether this connection's peer knows it.
-    topics: Vec<(Arc<str>, bool)>,
+    topics: Vec<(Arc<str>, Known)>,
+    /// Some alias is being defined.
+    defining: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    No,
+    /// The PUBLISH that defines it may still be withdrawn.
+    Soon,
+    Yes,
 }
 
 /// Few enough that looking a topic up is comparing it with each.
@@ -94,7 +104,7 @@ impl OutboundAliases {
     pub fn new(maximum: u16) -> Self {
         Self {
             maximum: usize::from(maximum).min(MOST_OUTBOUND),
-            topics: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -102,7 +112,7 @@ impl OutboundAliases {
     pub fn reconnected(&mut self, maximum: u16) {
         self.maximum = usize::from(maximum).min(MOST_OUTBOUND);
         for (_, known) in &mut self.topics {
-            *known = false;
+            *known = Known::No;
         }
     }
 
@@ -117,17 +127,30 @@ impl OutboundAliases {
             return TopicName::Plain;
         };
         match self.topics.get_mut(index) {
-            Some((_, true)) => return TopicName::Alias(alias),
-            Some((_, known)) => *known = true,
-            None => self.topics.push((topic.into(), true)),
+            Some((_, Known::Yes)) => return TopicName::Alias(alias),
+            Some((_, Known::Soon)) => return TopicName::Plain,
+            Some((_, known)) => *known = Known::Soon,
+            None => self.topics.push((topic.into(), Known::Soon)),
         }
+        self.defining = true;
         TopicName::Define(alias)
     }
 
-    /// The PUBLISH that was to define `alias` did not go out after all.
+    /// All PUBLISHes so far go out: the aliases that they define can be used from now on.
+    pub fn go_out(&mut self) {
+        if std::mem::take(&mut self.defining) {
+            for (_, known) in &mut self.topics {
+                if *known == Known::Soon {
+                    *known = Known::Yes;
+                }
+            }
+        }
+    }
+
+    /// The PUBLISH that was to define `alias` does not go out after all.
     pub fn undefine(&mut self, alias: u16) {
         if let Some((_, known)) = self.topics.get_mut(usize::from(alias).wrapping_sub(1)) {
-            *known = false;
+            *known = Known::No;
         }
     }
 

@@ -112,6 +112,11 @@ impl ClientKeepAlive {
         self.ping = Ping::None;
     }
 
+    /// When the transport last took bytes that it had not taken at once; `None` while it has some to take.
+    pub(crate) fn drained_ms(&self) -> Option<u64> {
+        (self.unwritten == 0).then_some(self.drained_ms)
+    }
+
     /// What to do now. `awaits` says whether an answer to anything is awaited. A [`Due::Ping`] is to be handed out next.
     pub fn poll(&mut self, awaits: bool, now_ms: u64) -> Due {
         if self.wake_at_ms(awaits).is_none_or(|at_ms| now_ms < at_ms) {

@@ -1,32 +1,47 @@
 //! Bytes on their way out, and the PUBLISHes among them that must be kept until they are acknowledged.
 use bytes::{Bytes, BytesMut};
-use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Collects packets, hands them out in batches, and keeps each batch for as long as a PUBLISH in it may have to be sent
-/// again. A packet is written once and never copied.
+/// again. A packet is written once, and copied only if one before it is withdrawn.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     /// The batch that grows.
     pending: BytesMut,
     pending_kept: u32,
     pending_kept_bytes: usize,
-    /// Number of the batch that grows.
-    current: u64,
-    /// The batches before it, without a gap. Those with nothing to keep are empty.
-    batches: VecDeque<Batch>,
+    /// What is not to be handed out of the batch that grows.
+    withdrawn: Vec<Range<usize>>,
+    /// Where the batch that grows is going to be kept.
+    current: u32,
+    /// Batches of which something is kept, each in a place of its own: one that stays long does not hold up the others.
+    batches: Vec<Batch>,
+    free: Vec<u32>,
     kept_bytes: usize,
+    /// The batch that was handed out last.
+    last: Option<HandedOut>,
+    /// Bytes of it that the transport did not take yet.
+    unwritten: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Batch {
     bytes: Bytes,
     kept: u32,
 }
 
+#[derive(Debug)]
+struct HandedOut {
+    batch: u32,
+    len: usize,
+    /// In the order of their places.
+    withdrawn: Vec<Range<usize>>,
+}
+
 /// Where a kept packet is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
-    pub(super) batch: u64,
+    batch: u32,
     start: usize,
     end: usize,
 }
@@ -45,14 +60,14 @@ impl Outbox {
     pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
-    /// Number of the batch that grows.
-    pub(super) fn current(&self) -> u64 {
-        self.current
-    }
     /// Bytes that are kept. What only waits to be taken, such as an acknowledgement, does not count: it goes without
     /// leaving a trace, and nobody would look again whether there is room.
     pub(super) fn buffered_bytes(&self) -> usize {
         self.pending_kept_bytes + self.kept_bytes
+    }
+    /// Bytes that the transport did not take yet.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.pending.len() + self.unwritten
     }
 
     /// Keeps the packet that begins at `start` of the pending batch and ends it.
@@ -66,34 +81,67 @@ impl Outbox {
         }
     }
 
-    /// Everything that is to be written now.
+    /// Everything that is to be written now. What was taken before was written.
     pub(super) fn take(&mut self) -> Bytes {
         if self.pending.is_empty() {
             return Bytes::new();
         }
-        let bytes = self.pending.split().freeze();
-        let kept = std::mem::take(&mut self.pending_kept);
-        self.pending_kept_bytes = 0;
-        if kept > 0 {
-            self.kept_bytes += bytes.len();
-            self.batches.push_back(Batch {
-                bytes: bytes.clone(),
-                kept,
-            });
-        } else if !self.batches.is_empty() {
-            self.batches.push_back(Batch {
-                bytes: Bytes::new(),
-                kept: 0,
-            });
+        let batch = self.current;
+        let mut withdrawn = std::mem::take(&mut self.withdrawn);
+        withdrawn.sort_unstable_by_key(|gap| gap.start);
+        let bytes = self.close();
+        let output = without(&bytes, &withdrawn);
+        self.unwritten = output.len();
+        self.last = Some(HandedOut {
+            batch,
+            len: output.len(),
+            withdrawn,
+        });
+        output
+    }
+
+    /// The transport took so many more bytes of what was taken.
+    pub(super) fn written(&mut self, bytes: usize) {
+        self.unwritten = self.unwritten.saturating_sub(bytes);
+    }
+
+    /// The transport is gone: what it did not get is kept, but as packets, not as a stream.
+    pub(super) fn disconnected(&mut self) {
+        self.withdrawn.clear();
+        self.close();
+        self.last = None;
+        self.unwritten = 0;
+    }
+
+    /// Whether the transport that is there now got all of a kept packet.
+    pub(super) fn is_handed_over(&self, place: Place) -> bool {
+        if place.batch == self.current {
+            return false;
         }
-        self.current += 1;
-        bytes
+        match &self.last {
+            Some(last) if last.batch == place.batch => {
+                let before = |gap: &&Range<usize>| gap.start < place.start;
+                let gaps = last.withdrawn.iter().take_while(before);
+                let end = place.end - gaps.map(Range::len).sum::<usize>();
+                end <= last.len - self.unwritten
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether a kept packet waits in the batch that grows.
+    pub(super) fn is_pending(&self, place: Place) -> bool {
+        place.batch == self.current
+    }
+
+    /// Does not hand out a kept packet that [is pending](Self::is_pending). It is still to be released.
+    pub(super) fn withdraw(&mut self, place: Place) {
+        self.withdrawn.push(place.start..place.end);
     }
 
     /// The bytes of a kept packet; none if it was released.
     pub(super) fn packet(&self, place: Place) -> Bytes {
-        let batch = self.index(place).and_then(|index| self.batches.get(index));
-        match batch {
+        match self.batches.get(place.batch as usize) {
             Some(batch) if place.end <= batch.bytes.len() => {
                 batch.bytes.slice(place.start..place.end)
             }
@@ -108,24 +156,51 @@ impl Outbox {
             self.pending_kept_bytes -= place.end - place.start;
             return;
         }
-        let Some(batch) = self
-            .index(place)
-            .and_then(|index| self.batches.get_mut(index))
-        else {
+        let Some(batch) = self.batches.get_mut(place.batch as usize) else {
             return;
         };
         batch.kept -= 1;
         if batch.kept == 0 {
             self.kept_bytes -= batch.bytes.len();
             batch.bytes = Bytes::new();
-            while self.batches.front().is_some_and(|batch| batch.kept == 0) {
-                self.batches.pop_front();
-            }
+            self.free.push(place.batch);
         }
     }
 
-    fn index(&self, place: Place) -> Option<usize> {
-        let first = self.current - self.batches.len() as u64;
-        usize::try_from(place.batch.checked_sub(first)?).ok()
+    /// Ends the batch that grows, and keeps it if there is something to keep.
+    fn close(&mut self) -> Bytes {
+        let bytes = self.pending.split().freeze();
+        let kept = std::mem::take(&mut self.pending_kept);
+        self.pending_kept_bytes = 0;
+        if kept > 0 {
+            let index = self.current as usize;
+            if self.batches.len() <= index {
+                self.batches.resize_with(index + 1, Batch::default);
+            }
+            self.kept_bytes += bytes.len();
+            self.batches[index] = Batch {
+                bytes: bytes.clone(),
+                kept,
+            };
+            // No more than 65,535 batches have something to keep.
+            let next = u32::try_from(self.batches.len()).unwrap_or(u32::MAX);
+            self.current = self.free.pop().unwrap_or(next);
+        }
+        bytes
     }
+}
+
+/// `bytes` without these parts, which are in the order of their places.
+fn without(bytes: &Bytes, gaps: &[Range<usize>]) -> Bytes {
+    if gaps.is_empty() {
+        return bytes.clone();
+    }
+    let mut rest = BytesMut::with_capacity(bytes.len());
+    let mut from = 0;
+    for gap in gaps {
+        rest.extend_from_slice(&bytes[from..gap.start]);
+        from = gap.end;
+    }
+    rest.extend_from_slice(&bytes[from..]);
+    rest.freeze()
 }

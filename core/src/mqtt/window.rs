@@ -136,22 +136,18 @@ impl<T> Window<T> {
         Some((id, &mut entry.value))
     }
 
-    /// The `T` of a PUBLISH in the window.
-    pub fn get_mut(&mut self, id: PacketId) -> Option<&mut T> {
-        Some(
-            &mut self
-                .slots
-                .get_mut(usize::from(id.get()) - 1)?
-                .as_mut()?
-                .value,
-        )
+    /// The `T` of a PUBLISH in the window, and whether it was sent on this connection.
+    pub fn get_mut(&mut self, id: PacketId) -> Option<(bool, &mut T)> {
+        let entry = self.slots.get_mut(usize::from(id.get()) - 1)?.as_mut()?;
+        Some((entry.sent, &mut entry.value))
     }
 
-    /// Each `T`, in no particular order.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    /// Each `T` of a PUBLISH that was sent on this connection, in no particular order.
+    pub fn sent_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots
             .iter_mut()
             .flatten()
+            .filter(|entry| entry.sent)
             .map(|entry| &mut entry.value)
     }
 

@@ -2,7 +2,7 @@
 use super::{Again, Completion, Failure, Ledger, RequestId, Room, Submission, Turn};
 use crate::client::{Counters, Retry};
 use crate::error::{ErrorKind, Outcome};
-use crate::mqtt::session::{Event, Session, SessionConfig, SessionError, seconds_left};
+use crate::mqtt::session::{Event, Session, SessionConfig, SessionError, Terms, seconds_left};
 use crate::mqtt::{EncodedProperties, Publish, PublishHeader};
 use crate::protocol::property::{MOST_REQUEST_PAIRS, RequestPairs};
 use crate::protocol::{CommandRef, property, topic};
@@ -37,17 +37,22 @@ impl<'a> Outgoing<'a> {
 
     /// Whether it is sent a second time, as another request; see [`Retry`].
     fn again(&self) -> Again {
-        match (self.command, self.retry) {
-            (_, Retry::Never) => Again::No,
-            (
-                CommandRef::Get { .. }
-                | CommandRef::Scan { .. }
-                | CommandRef::Watch { .. }
-                | CommandRef::Unwatch { .. },
-                _,
-            ) => Again::Harmless,
-            (_, Retry::Safe) => Again::No,
-            (_, Retry::Always) => Again::Risky,
+        match self.retry {
+            Retry::Never => Again::No,
+            _ if self.is_harmless() => Again::Harmless,
+            Retry::Safe => Again::No,
+            Retry::Always => Again::Risky,
+        }
+    }
+
+    /// Whether it does no harm to be executed twice, or late.
+    fn is_harmless(&self) -> bool {
+        match self.command {
+            CommandRef::Get { .. }
+            | CommandRef::Scan { .. }
+            | CommandRef::Watch { .. }
+            | CommandRef::Unwatch { .. } => true,
+            CommandRef::Set { .. } | CommandRef::Del { .. } | CommandRef::Vdel { .. } => false,
         }
     }
 }
@@ -91,6 +96,9 @@ pub(crate) struct Exchange {
     pub(crate) counters: Counters,
 }
 
+/// While the transport has left so many bytes untaken, further requests wait in the queue: what is not encoded yet can still be
+/// dropped when its time is up, and counts the time that it has left from when it goes out.
+const MAX_UNSENT_BYTES: usize = 1024 * 1024;
 /// What a request takes besides its payload, roughly.
 const OVERHEAD: usize = 512;
 
@@ -174,8 +182,26 @@ impl Exchange {
 
     /// The caller does not wait any more.
     pub(crate) fn forget(&mut self, id: RequestId, wakers: &mut Vec<Waker>) {
-        self.ledger.forget(id);
+        let session = &mut self.session;
+        self.ledger
+            .forget(id, |id, packet_id| session.withdraw(packet_id, id));
         self.grant(wakers);
+    }
+
+    /// A transport is there.
+    pub(crate) fn connect(&mut self, now_ms: u64) -> Result<(), SessionError> {
+        // Of requests that may be sent to any session, none is lost.
+        if self.session.would_do_harm(now_ms) && !self.ledger.needs_session() {
+            self.session.renew();
+        }
+        self.session.connect(now_ms)
+    }
+
+    /// The transport may have taken some of the output.
+    pub(crate) fn written(&mut self, wakers: &mut Vec<Waker>) {
+        if self.ledger.queued() > 0 {
+            self.grant(wakers);
+        }
     }
 
     fn send(
@@ -189,7 +215,7 @@ impl Exchange {
         // Its turn came while nobody looked: what nobody waits for any more must not be carried out either.
         if now_ms >= deadline_ms {
             let outcome = self.ledger.unsent_outcome(id);
-            self.ledger.forget(id);
+            self.ledger.give_up(id);
             self.counters.timed_out += 1;
             let reason = "its turn to be sent came too late";
             return Err(Failure::new(ErrorKind::TimedOut, outcome, reason));
@@ -216,15 +242,20 @@ impl Exchange {
         };
         let write = |out: &mut BytesMut| request.command.encode(out);
         let len = request.command.encoded_len();
-        match self.session.publish(&header, len, write, id, deadline_ms) {
-            Ok(()) => {
-                self.ledger.sent(id);
+        let terms = Terms {
+            tag: id,
+            deadline_ms,
+            is_harmless: request.is_harmless(),
+        };
+        match self.session.publish(&header, len, write, terms) {
+            Ok(packet_id) => {
+                self.ledger.sent(id, packet_id);
                 self.counters.sent += 1;
                 Ok(())
             }
             Err(error) => {
                 let outcome = self.ledger.unsent_outcome(id);
-                self.ledger.forget(id);
+                self.ledger.give_up(id);
                 self.counters.failed += 1;
                 Err(Failure::new(
                     ErrorKind::TooLarge,
@@ -308,17 +339,17 @@ impl Exchange {
                     unsent.push(tag);
                 }
             }
+            Event::Dropped { tag } => {
+                let failure = never_sent();
+                if ledger.complete(tag, Completion::Failed(failure), &mut received.wakers) {
+                    counters.timed_out += 1;
+                }
+            }
             Event::TooLarge {
                 tag,
                 maybe_delivered,
             } => {
-                let outcome = if maybe_delivered {
-                    Outcome::Unknown
-                } else {
-                    Outcome::NotDone
-                };
-                let reason = "the broker takes only smaller packets since it restarted";
-                let failure = Failure::new(ErrorKind::TooLarge, outcome, reason);
+                let failure = too_large(maybe_delivered);
                 if ledger.complete(tag, Completion::Failed(failure), &mut received.wakers) {
                     counters.failed += 1;
                 }
@@ -354,7 +385,13 @@ impl Exchange {
         now_ms: u64,
         wakers: &mut Vec<Waker>,
     ) -> Result<(), SessionError> {
-        let expired = self.ledger.expire(now_ms, self.session.is_ready(), wakers);
+        let is_ready = self.session.is_ready();
+        let session = &mut self.session;
+        let expired = self
+            .ledger
+            .expire(now_ms, is_ready, wakers, |id, packet_id| {
+                session.withdraw(packet_id, id)
+            });
         self.counters.timed_out += expired as u64;
         if expired > 0 {
             self.grant(wakers);
@@ -373,7 +410,11 @@ impl Exchange {
 
     /// Ends all requests and refuses new ones.
     pub(crate) fn close(&mut self, reason: &str, wakers: &mut Vec<Waker>) {
-        self.ledger.close(ErrorKind::Closed, reason, wakers);
+        let session = &mut self.session;
+        self.ledger
+            .close(ErrorKind::Closed, reason, wakers, |id, packet_id| {
+                session.withdraw(packet_id, id)
+            });
     }
 
     /// Gives queued requests their turns, as far as there is room.
@@ -385,6 +426,8 @@ impl Exchange {
     fn room(&self) -> Room {
         Room {
             publishes: self.session.room(),
+            unsent_bytes: self.session.unsent_bytes(),
+            max_unsent_bytes: MAX_UNSENT_BYTES,
             buffered_bytes: self.session.buffered_bytes(),
             max_buffered_bytes: self.max_buffered_bytes,
         }
@@ -404,6 +447,21 @@ impl Exchange {
         self.common = common.unwrap_or_default();
         self.response_topic = response_topic;
     }
+}
+
+fn never_sent() -> Failure {
+    let reason = "there was no connection to the broker";
+    Failure::new(ErrorKind::TimedOut, Outcome::NotDone, reason)
+}
+
+fn too_large(maybe_delivered: bool) -> Failure {
+    let outcome = if maybe_delivered {
+        Outcome::Unknown
+    } else {
+        Outcome::NotDone
+    };
+    let reason = "the broker takes only smaller packets since it restarted";
+    Failure::new(ErrorKind::TooLarge, outcome, reason)
 }
 
 fn closed() -> Failure {

@@ -1,7 +1,7 @@
 //! The first connection: what the client says, and what becomes of it.
 use crate::support::{Broker, CLIENT_ID, session_present, within};
 use crate::{again, connack, ended, spawn_get};
-use statestore::mqtt::{ConnAck, QoS, ReasonCode};
+use statestore::mqtt::{ConnAck, Packet, QoS, ReasonCode};
 use statestore::protocol::{Reply, topic};
 use statestore::{Client, ErrorKind, Outcome, Settings};
 use std::time::Duration;
@@ -137,4 +137,55 @@ async fn an_assigned_client_id_is_used_from_then_on() {
     drop(peer);
     let (_peer, connect) = again(&broker, session_present()).await;
     assert_eq!(connect.client_id, "auto");
+}
+
+#[tokio::test]
+async fn a_session_of_an_earlier_client_is_ended_and_a_new_one_begun() {
+    let broker = Broker::start().await;
+    let accept = async {
+        let mut peer = broker.accept().await;
+        assert!(!peer.connect().await.clean_start);
+        peer.send_connack(session_present()).await;
+        match peer.packet().await {
+            Packet::Disconnect(disconnect) => assert_eq!(disconnect.reason, ReasonCode::SUCCESS),
+            other => panic!("a DISCONNECT was expected: {other:?}"),
+        }
+        assert_eq!(peer.packet_or_end().await, None);
+        let mut peer = broker.accept().await;
+        assert!(peer.connect().await.clean_start);
+        peer.send_connack(ConnAck::new(ReasonCode::SUCCESS)).await;
+        peer.subscribe().await;
+        peer
+    };
+    let connecting = Client::connect(broker.settings().clean_start(false));
+    let (client, peer) = within(async { tokio::join!(connecting, accept) }).await;
+    let client = client.unwrap();
+    // From then on it is this client's own.
+    drop(peer);
+    let (mut peer, connect) = again(&broker, session_present()).await;
+    assert!(!connect.clean_start);
+    let get = spawn_get(&client, "k");
+    peer.answer(&Reply::Nil, None).await;
+    ended(get).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_broker_that_keeps_a_session_which_was_to_be_ended_is_left() {
+    let broker = Broker::start().await;
+    let error = broker
+        .refuse(async |peer| peer.send_connack(session_present()).await)
+        .await;
+    assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}");
+}
+
+#[tokio::test]
+async fn a_broker_that_has_not_accepted_the_connection_cannot_fill_the_memory() {
+    for first in [0x20, 0xF0] {
+        let broker = Broker::start().await;
+        // The begin of 200 MB.
+        let error = broker
+            .refuse(async |peer| peer.send_bytes(&[first, 0x80, 0x84, 0xAF, 0x5F]).await)
+            .await;
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}");
+    }
 }

@@ -16,12 +16,9 @@ async fn observe(client: &Client, peer: &mut Peer) -> Observer {
         .unwrap()
 }
 
-/// The next connection, with the session kept.
+/// The next connection, with the session kept if it may be.
 async fn again(broker: &Broker) -> Peer {
-    let mut peer = broker.accept().await;
-    peer.connect().await;
-    peer.send_connack(session_present()).await;
-    peer
+    crate::again(broker, session_present()).await.0
 }
 
 /// One request and its good answer.

@@ -1,29 +1,29 @@
 //! Links that are slow, silent or half broken: when a connection counts as dead, and when it does not.
-use crate::support::{CLIENT_ID, Peer, Request, version};
+use crate::support::{CLIENT_ID, Peer, Request, session_present, version};
 use bytes::Bytes;
-use statestore::mqtt::{ConnAck, Packet, ReasonCode};
+use statestore::mqtt::{ConnAck, Connect, Packet, ReasonCode};
 use statestore::platform::{Connecting, Duplex, Platform, System, Task};
 use statestore::protocol::{Command, Reply};
-use statestore::{Client, ConnectionState, ErrorKind, Settings};
+use statestore::{
+    Client, ConnectionState, Error, ErrorKind, Outcome, SetOptions, SetOutcome, Settings,
+};
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep, sleep};
 
 /// A machine whose connections end here.
 #[derive(Debug)]
-struct Machine(mpsc::UnboundedSender<DuplexStream>);
-
-impl Machine {
-    /// A machine, and the other ends of its connections.
-    fn new() -> (Self, mpsc::UnboundedReceiver<DuplexStream>) {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        (Self(sender), receiver)
-    }
+struct Machine {
+    far_ends: mpsc::UnboundedSender<DuplexStream>,
+    /// Its connections take nothing any more.
+    is_broken: Arc<AtomicBool>,
 }
 
 impl Platform for Machine {
@@ -38,11 +38,51 @@ impl Platform for Machine {
     }
     fn connect(&self) -> Option<Connecting> {
         let (near, far) = duplex(1 << 16);
-        let sent = self.0.send(far);
+        let sent = self.far_ends.send(far);
+        let near = Half {
+            stream: near,
+            is_broken: self.is_broken.clone(),
+        };
         Some(Box::pin(async move {
             sent.map_err(|_| io::ErrorKind::ConnectionRefused)?;
             Ok(Box::new(near) as Box<dyn Duplex>)
         }))
+    }
+}
+
+/// The client's end of a link, to which one cannot write once it is broken; reading does not tell.
+#[derive(Debug)]
+struct Half {
+    stream: DuplexStream,
+    is_broken: Arc<AtomicBool>,
+}
+
+impl AsyncRead for Half {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Half {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.is_broken.load(Ordering::Relaxed) {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -123,13 +163,20 @@ struct Bench {
     client: Client,
     peer: Peer,
     pace: Arc<Mutex<Option<usize>>>,
+    /// The client's machine cannot write to its connections any more, and reads nothing of it.
+    is_broken: Arc<AtomicBool>,
     /// The other ends of later connections.
     streams: mpsc::UnboundedReceiver<DuplexStream>,
 }
 
 impl Bench {
     async fn new(settings: Settings) -> Self {
-        let (machine, mut streams) = Machine::new();
+        let (far_ends, mut streams) = mpsc::unbounded_channel();
+        let is_broken = Arc::<AtomicBool>::default();
+        let machine = Machine {
+            far_ends,
+            is_broken: is_broken.clone(),
+        };
         let settings = settings.client_id(CLIENT_ID).platform(machine);
         let pace = Arc::default();
         let accept = async {
@@ -149,6 +196,7 @@ impl Bench {
             client: client.unwrap(),
             peer,
             pace,
+            is_broken,
             streams,
         }
     }
@@ -183,6 +231,7 @@ async fn a_large_packet_on_a_slow_link_takes_longer_than_any_keep_alive() {
         mut peer,
         pace,
         mut streams,
+        ..
     } = Bench::new(settings).await;
     // 1 Mbit/s
     *pace.lock().unwrap() = Some(12_500);
@@ -267,4 +316,194 @@ async fn a_store_that_takes_its_time_is_not_given_up_as_long_as_its_broker_answe
     assert_eq!(entry.unwrap(), None);
     assert!((4..=5).contains(&pings), "{pings}");
     assert!(streams.try_recv().is_err(), "it connected once");
+}
+
+/// The broker's end of the next connection, with its CONNECT.
+async fn again(streams: &mut mpsc::UnboundedReceiver<DuplexStream>) -> (Peer, Connect) {
+    let mut peer = Peer::over(streams.recv().await.unwrap());
+    let connect = peer.connect().await;
+    (peer, connect)
+}
+
+/// Sets `key` to a value of so many bytes.
+fn spawn_set(
+    client: &Client,
+    key: &'static str,
+    bytes: usize,
+    timeout_ms: u64,
+) -> JoinHandle<Result<SetOutcome, Error>> {
+    let client = client.clone();
+    let options = SetOptions {
+        timeout: Some(Duration::from_millis(timeout_ms)),
+        ..SetOptions::default()
+    };
+    tokio::spawn(async move { client.set_with(key, vec![0; bytes], &options).await })
+}
+
+/// How a call failed.
+async fn failure(call: JoinHandle<Result<SetOutcome, Error>>) -> (ErrorKind, Outcome) {
+    let error = call.await.unwrap().unwrap_err();
+    (error.kind(), error.outcome())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_time_was_up_before_it_could_be_written_is_never_sent() {
+    let Bench {
+        client, mut peer, ..
+    } = Bench::new(settings()).await;
+    // More than the connection takes, so that the others wait behind it; they are encoded already, except for the last.
+    let large = spawn_set(&client, "large", 100_000, 9_000);
+    sleep(Duration::from_millis(1)).await;
+    let late = spawn_set(&client, "late", 10, 100);
+    let cancelled = spawn_set(&client, "cancelled", 10, 9_000);
+    let more = spawn_set(&client, "more", 2_000_000, 9_000);
+    let queued = spawn_set(&client, "queued", 10, 100);
+    assert_eq!(
+        failure(late).await,
+        (ErrorKind::TimedOut, Outcome::NotDone),
+        "it certainly did not happen"
+    );
+    assert_eq!(failure(queued).await.1, Outcome::NotDone);
+    cancelled.abort();
+    cancelled.await.unwrap_err();
+    let version = version(1);
+    for key in ["large", "more"] {
+        assert_eq!(
+            peer.answer(&Reply::Ok, Some(&version)).await.key(),
+            key.as_bytes()
+        );
+    }
+    for call in [large, more] {
+        call.await.unwrap().unwrap();
+    }
+    let next = spawn_set(&client, "next", 10, 9_000);
+    assert_eq!(peer.answer(&Reply::Ok, Some(&version)).await.key(), b"next");
+    next.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_wants_any_more_is_not_carried_out_by_a_later_connection() {
+    let Bench {
+        client,
+        mut peer,
+        mut streams,
+        ..
+    } = Bench::new(settings()).await;
+    let stale = spawn_set(&client, "stale", 10, 500);
+    peer.request().await;
+    // It may have been carried out or not; its acknowledgement is lost, and there is no connection for a while.
+    drop(peer);
+    let (peer, _) = again(&mut streams).await;
+    assert_eq!(
+        failure(stale).await,
+        (ErrorKind::TimedOut, Outcome::Unknown)
+    );
+    let next = spawn_set(&client, "next", 10, 60_000);
+    drop(peer);
+    // The session ends, because in it the request would have to be sent again.
+    let (mut peer, connect) = again(&mut streams).await;
+    assert!(connect.clean_start);
+    peer.send_connack(ConnAck::new(ReasonCode::SUCCESS)).await;
+    peer.subscribe().await;
+    let version = version(1);
+    assert_eq!(peer.answer(&Reply::Ok, Some(&version)).await.key(), b"next");
+    next.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn beside_a_request_that_needs_its_session_a_stale_one_expires_as_soon_as_can_be_said() {
+    let Bench {
+        client,
+        mut peer,
+        mut streams,
+        ..
+    } = Bench::new(settings()).await;
+    let stale = spawn_set(&client, "stale", 10, 500);
+    peer.request().await;
+    let wanted = spawn_set(&client, "wanted", 10, 60_000);
+    peer.request().await;
+    drop(peer);
+    let (peer, _) = again(&mut streams).await;
+    assert_eq!(
+        failure(stale).await,
+        (ErrorKind::TimedOut, Outcome::Unknown)
+    );
+    drop(peer);
+    let (mut peer, connect) = again(&mut streams).await;
+    assert!(!connect.clean_start);
+    peer.send_connack(session_present()).await;
+    peer.recognize().await;
+    let version = version(1);
+    for (key, expiry) in [("stale", 1), ("wanted", 60)] {
+        let request = peer.answer(&Reply::Ok, Some(&version)).await;
+        assert_eq!(request.key(), key.as_bytes());
+        assert!(request.publish.dup());
+        let seconds = request.publish.message_expiry().unwrap();
+        assert!(seconds <= expiry && seconds + 5 >= expiry, "{seconds}");
+    }
+    wanted.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_never_acknowledges_a_request_does_not_strangle_the_connection() {
+    let Bench {
+        client,
+        mut peer,
+        mut streams,
+        ..
+    } = Bench::new(settings()).await;
+    let forgotten = spawn_set(&client, "forgotten", 10, 1_000);
+    peer.request().await;
+    let begun = Instant::now();
+    let broker = async {
+        loop {
+            match peer.packet().await {
+                Packet::PingReq => peer.send_bytes(b"\xD0\0").await,
+                Packet::Disconnect(disconnect) => return disconnect.reason,
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    assert_eq!(broker.await, ReasonCode::UNSPECIFIED_ERROR);
+    assert!(
+        begun.elapsed() <= Duration::from_secs(12),
+        "its time, and that of a ping"
+    );
+    assert_eq!(
+        failure(forgotten).await,
+        (ErrorKind::TimedOut, Outcome::Unknown)
+    );
+    assert!(again(&mut streams).await.1.clean_start);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deadlines_hold_while_a_connection_is_said_farewell_to() {
+    let Bench {
+        client, mut peer, ..
+    } = Bench::new(settings()).await;
+    // The connection takes nothing more, not even a DISCONNECT.
+    let _large = spawn_set(&client, "large", 1_000_000, 9_000);
+    sleep(Duration::from_millis(1)).await;
+    let begun = Instant::now();
+    let soon = spawn_set(&client, "soon", 10, 300);
+    sleep(Duration::from_millis(200)).await;
+    peer.send_bytes(b"\0\0").await;
+    assert_eq!(failure(soon).await, (ErrorKind::TimedOut, Outcome::NotDone));
+    let took = begun.elapsed();
+    assert!(took <= Duration::from_millis(302), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_cannot_be_written_to_ends_although_nothing_says_so_to_who_reads() {
+    let Bench {
+        client,
+        peer: _peer,
+        is_broken,
+        streams: _streams,
+        ..
+    } = Bench::new(settings()).await;
+    is_broken.store(true, Ordering::Relaxed);
+    let _set = spawn_set(&client, "k", 10, 9_000);
+    let took = noticed(&client).await;
+    assert!(took <= Duration::from_secs(2), "{took:?}");
 }

@@ -47,10 +47,11 @@ async fn ended<T>(task: tokio::task::JoinHandle<T>) -> T {
     within(task).await.unwrap()
 }
 
-/// The broker's end of the next connection, its CONNECT answered.
-async fn again(broker: &Broker, answer: ConnAck) -> (Peer, Connect) {
+/// The broker's end of the next connection, its CONNECT answered; a session is present only if it may be.
+async fn again(broker: &Broker, mut answer: ConnAck) -> (Peer, Connect) {
     let mut peer = broker.accept().await;
     let connect = peer.connect().await;
+    answer.session_present &= !connect.clean_start;
     let resumed = answer.session_present;
     peer.send_connack(answer).await;
     if !resumed {

@@ -1,10 +1,10 @@
 //! Connections that end: which the client makes again, and what it says to the broker.
 use crate::support::{Broker, session_present, within};
-use crate::{again, ended, spawn_get};
+use crate::{again, ended, spawn_get, spawn_set};
 use bytes::BytesMut;
 use statestore::mqtt::{ConnAck, Packet, PacketId, PubAck, ReasonCode};
 use statestore::protocol::Reply;
-use statestore::{ConnectionState, ErrorKind, LostReason, Outcome};
+use statestore::{ConnectionState, ErrorKind, LostReason, Observation, Outcome};
 use std::time::Duration;
 
 #[tokio::test]
@@ -184,4 +184,44 @@ async fn an_oversized_packet_is_refused() {
         }
         other => panic!("a DISCONNECT was expected: {other:?}"),
     }
+}
+
+#[tokio::test]
+async fn a_packet_that_is_refused_again_and_again_costs_the_session_and_not_the_client() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let answer = peer.answer(&Reply::Ok, None);
+    let (observer, _) = within(async { tokio::join!(client.observe("k"), answer) }).await;
+    let mut observer = observer.unwrap();
+    let set = spawn_set(&client, "k");
+    peer.request().await;
+    for _ in 0..3 {
+        // What the broker has queued for this session: a topic alias that it never defined.
+        peer.send_bytes(b"\x30\x06\0\0\x03\x23\0\x07").await;
+        while !matches!(
+            peer.packet_or_end().await,
+            Some(Packet::Disconnect(_)) | None
+        ) {}
+        peer = broker.accept().await;
+        let connect = peer.connect().await;
+        if connect.clean_start {
+            break;
+        }
+        peer.send_connack(session_present()).await;
+    }
+    // In the new session it is gone.
+    peer.send_connack(ConnAck::new(ReasonCode::SUCCESS)).await;
+    peer.subscribe().await;
+    let error = ended(set).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::SessionLost, Outcome::Unknown)
+    );
+    assert_eq!(within(observer.next()).await, Some(Observation::Resync));
+    peer.answer(&Reply::Ok, None).await;
+    let get = spawn_get(&client, "k");
+    for _ in 0..2 {
+        peer.answer(&Reply::Nil, None).await;
+    }
+    ended(get).await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! A state store behind a broker that knows nothing of state stores.
 use bytes::{Bytes, BytesMut};
-use statestore::mqtt::session::{Event, Session, SessionConfig};
+use statestore::mqtt::session::{Event, Session, SessionConfig, Terms};
 use statestore::mqtt::{Connect, Publish, PublishHeader, Subscription};
 use statestore::protocol::property::{self, RequestProperties};
 use statestore::protocol::topic;
@@ -190,8 +190,13 @@ impl Service {
             };
             let payload = &message.payload;
             let write = |out: &mut BytesMut| out.extend_from_slice(payload);
+            let terms = Terms {
+                tag: (),
+                deadline_ms: u64::MAX,
+                is_harmless: true,
+            };
             self.session
-                .publish(&header, payload.len(), write, (), u64::MAX)
+                .publish(&header, payload.len(), write, terms)
                 .unwrap();
         }
     }

@@ -7,7 +7,7 @@ use faults::{
     Admission, AttachedStore, Cut, Direction, Mosquitto, Proxy, direct, reconnecting, store, until,
     within,
 };
-use statestore::mqtt::session::{Session, SessionConfig};
+use statestore::mqtt::session::{Session, SessionConfig, Terms};
 use statestore::mqtt::{Connect, Packet, PublishHeader, Subscription};
 use statestore::protocol::{Command, topic};
 use statestore::{Client, ConnectionState, Observation, ObserveOptions, Observer, Overflow};
@@ -270,8 +270,13 @@ async fn publish(broker: SocketAddr, messages: &[(String, Option<&str>, &[u8])])
                 ..PublishHeader::default()
             };
             let write = |out: &mut BytesMut| out.extend_from_slice(payload);
+            let terms = Terms {
+                tag: (),
+                deadline_ms: u64::MAX,
+                is_harmless: true,
+            };
             session
-                .publish(&header, payload.len(), write, (), u64::MAX)
+                .publish(&header, payload.len(), write, terms)
                 .unwrap();
         }
         let output = session.take_output(0);

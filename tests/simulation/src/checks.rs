@@ -31,8 +31,14 @@ impl World {
             };
             let expires_ms =
                 made_ms + u64::from(publish.message_expiry().unwrap_or(u32::MAX)) * 1000;
+            // Only what was sent before may have to be sent again although its time is up.
+            let wanted_ms = if publish.dup() {
+                operation.deadline_ms().max(made_ms)
+            } else {
+                operation.deadline_ms()
+            };
             // A whole second, since it is rounded up, and the millisecond of the deadline.
-            let latest_ms = operation.deadline_ms().max(made_ms) + 1_001;
+            let latest_ms = wanted_ms + 1_001;
             if expires_ms > latest_ms {
                 let late_ms = expires_ms - operation.deadline_ms();
                 let text =

@@ -32,6 +32,13 @@ pub enum SessionError {
     /// The broker sent more messages without waiting for their acknowledgements than it may.
     #[error("the broker broke the protocol: it sent more messages than the Receive Maximum allows")]
     TooManyMessages,
+    /// The broker has a session that this client knows nothing of, [MQTT-3.2.2-4]: the next connection is to begin a
+    /// [new one](super::Session::renew).
+    #[error("the broker has a session of an earlier client with this client id")]
+    UnknownSession,
+    /// The broker answers, but did not acknowledge a PUBLISH for so long that nobody waits for it any more.
+    #[error("the broker does not acknowledge a request")]
+    Unacknowledged,
     /// What must be sent to set the session up cannot be sent to this broker.
     #[error("the session cannot be set up: {0}")]
     Encode(#[from] EncodeError),
@@ -51,7 +58,10 @@ impl SessionError {
     pub fn reason(&self) -> Option<ReasonCode> {
         match self {
             Self::Refused(_) | Self::Disconnected(_) | Self::PeerDead => None,
-            Self::SubscriptionRefused { .. } | Self::Encode(_) => Some(ReasonCode::SUCCESS),
+            Self::SubscriptionRefused { .. } | Self::Encode(_) | Self::UnknownSession => {
+                Some(ReasonCode::SUCCESS)
+            }
+            Self::Unacknowledged => Some(ReasonCode::UNSPECIFIED_ERROR),
             Self::Decode(error) => Some(error.reason()),
             Self::Alias(error) => Some(error.reason()),
             Self::Protocol(_) => Some(ReasonCode::PROTOCOL_ERROR),

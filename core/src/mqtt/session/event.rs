@@ -23,6 +23,11 @@ pub enum Event<T> {
         /// Whether it may have reached the broker.
         maybe_delivered: bool,
     },
+    /// A PUBLISH whose deadline has passed, or which was withdrawn, did not reach the broker and is not sent again.
+    Dropped {
+        /// What its sender gave.
+        tag: T,
+    },
     /// The session is there with its subscriptions: PUBLISHes can be sent.
     Ready {
         /// It is the one from before the connection was lost.

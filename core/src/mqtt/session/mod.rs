@@ -51,16 +51,43 @@ enum Phase {
     Ready,
 }
 
+/// What a PUBLISH is to its sender.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms<T> {
+    /// What names it.
+    pub tag: T,
+    /// When nobody wants it any more, in milliseconds.
+    pub deadline_ms: u64,
+    /// It may arrive late without doing harm.
+    pub is_harmless: bool,
+}
+
 /// A PUBLISH that is not acknowledged.
 #[derive(Debug)]
 struct Unacknowledged<T> {
-    tag: T,
+    terms: Terms<T>,
     place: Place,
-    /// When nobody wants it any more.
-    deadline_ms: u64,
-    /// Handed to a transport at least once.
+    /// Its sender does not want it any more, whatever its deadline.
+    is_unwanted: bool,
+    /// It defines this topic alias.
+    defines: Option<u16>,
+    /// Without an acknowledgement until then the broker counts as broken.
+    overdue_ms: u64,
+    /// A former connection handed all of it to the transport.
     maybe_delivered: bool,
 }
+
+impl<T> Unacknowledged<T> {
+    fn is_unwanted(&self, now_ms: u64) -> bool {
+        self.is_unwanted || self.terms.deadline_ms <= now_ms
+    }
+}
+
+/// No more PUBLISHes are unacknowledged at a time, so that a packet identifier is left for a SUBSCRIBE or UNSUBSCRIBE.
+const MOST_PUBLISHES: usize = 65_534;
+/// What a broker may send before it has accepted the connection, in bytes: four strings of the largest size.
+const MAX_BYTES_BEFORE_CONNACK: u32 = 256 * 1024;
+const NEVER: u64 = u64::MAX;
 
 /// How many unanswered CONNECTs count at most, so that two clients with one client id do not fight for long.
 const MAX_UNANSWERED: u32 = 3;
@@ -68,6 +95,8 @@ const MAX_UNANSWERED: u32 = 3;
 const UNANSWERED_MS: u64 = 600_000;
 
 /// The state machine. A `T` names each PUBLISH towards its sender.
+// Each flag is independent of the others.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug)]
 pub struct Session<T> {
     config: SessionConfig,
@@ -80,6 +109,14 @@ pub struct Session<T> {
     subscribed: bool,
     /// The next session on the broker may be another one than the known one.
     unsure: bool,
+    /// The next CONNECT is to begin a new session.
+    renews: bool,
+    /// The last CONNECT asked for a new session.
+    asked_clean: bool,
+    /// This connection was ready for PUBLISHes.
+    was_ready: bool,
+    /// No PUBLISH is overdue before.
+    overdue_ms: u64,
     /// CONNECTs that were not answered. Each may reach the broker later than those after it: it then takes the session
     /// over from their connection, or begins another one if there is none.
     unanswered: u32,
@@ -110,6 +147,10 @@ impl<T: Copy> Session<T> {
             known: false,
             subscribed: false,
             unsure: false,
+            renews: false,
+            asked_clean: false,
+            was_ready: false,
+            overdue_ms: NEVER,
             unanswered: 0,
             connect_ms: 0,
             granted: Vec::new(),
@@ -144,7 +185,8 @@ impl<T: Copy> Session<T> {
     /// How many more PUBLISHes can be sent now.
     pub fn room(&self) -> usize {
         if self.is_ready() {
-            self.window.room()
+            let most = MOST_PUBLISHES.saturating_sub(self.window.len());
+            self.window.room().min(most)
         } else {
             0
         }
@@ -156,6 +198,18 @@ impl<T: Copy> Session<T> {
     /// Bytes of PUBLISHes that are not acknowledged.
     pub fn buffered_bytes(&self) -> usize {
         self.outbox.buffered_bytes()
+    }
+    /// Bytes of the output that the transport did not take yet.
+    pub fn unsent_bytes(&self) -> usize {
+        self.outbox.unsent_bytes()
+    }
+    /// The largest packet that is accepted now, in bytes: not much before the broker has accepted the connection.
+    pub fn max_packet_bytes(&self) -> u32 {
+        let most = self.config.connect.limits.max_packet_bytes;
+        match self.phase {
+            Phase::Connecting => most.min(MAX_BYTES_BEFORE_CONNACK),
+            _ => most,
+        }
     }
     /// How many PUBLISHes were sent again so far.
     pub fn resent(&self) -> u64 {
@@ -193,12 +247,28 @@ impl<T: Copy> Session<T> {
         }
     }
 
+    /// Has the next connection begin a new session, whatever the broker still has of this one.
+    pub fn renew(&mut self) {
+        self.renews = true;
+    }
+
+    /// Whether continuing the session would have the broker get what may do harm now: a PUBLISH that nobody wants any more, but
+    /// that must be sent again because it was sent and not acknowledged.
+    pub fn would_do_harm(&self, now_ms: u64) -> bool {
+        self.window.iter().any(|(_, entry)| {
+            entry.maybe_delivered && !entry.terms.is_harmless && entry.is_unwanted(now_ms)
+        })
+    }
+
     /// A transport is there: sends CONNECT.
     pub fn connect(&mut self, now_ms: u64) -> Result<(), SessionError> {
         self.forget_unanswered(now_ms);
         let mut connect = self.config.connect.clone();
         connect.client_id.clone_from(&self.client_id);
-        connect.clean_start = connect.clean_start && !self.known;
+        connect.clean_start = self.renews || connect.clean_start && !self.known;
+        self.asked_clean = connect.clean_start;
+        self.was_ready = false;
+        self.overdue_ms = NEVER;
         connect.encode(Limits::MAX_PACKET_BYTES, self.outbox.pending())?;
         self.authentication.connecting(connect.authentication);
         self.unanswered += 1;
@@ -210,15 +280,18 @@ impl<T: Copy> Session<T> {
 
     /// The transport is gone. PUBLISHes that are not acknowledged wait for the next connection.
     pub fn connection_lost(&mut self) {
-        let unsent = self.outbox.current();
-        // What was not handed to the transport is kept, but as packets, not as a stream.
-        drop(self.outbox.take());
-        self.untaken_pubacks = 0;
-        for entry in self.window.values_mut() {
-            entry.maybe_delivered |= entry.place.batch != unsent;
+        if std::mem::take(&mut self.was_ready) {
+            for entry in self.window.sent_mut() {
+                entry.maybe_delivered |= self.outbox.is_handed_over(entry.place);
+            }
         }
+        self.outbox.disconnected();
+        self.untaken_pubacks = 0;
         self.unanswered = self.unanswered.min(MAX_UNANSWERED);
         self.unsure |= matches!(self.phase, Phase::Recognizing(_));
+        if let Phase::Recognizing(id) | Phase::Subscribing { id, .. } = self.phase {
+            self.ids.release(id);
+        }
         self.phase = Phase::Offline;
     }
 
@@ -239,17 +312,19 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// Ends the connection: sends DISCONNECT. A `session_expiry_s` replaces the one of the CONNECT.
-    pub fn disconnect(&mut self, reason: ReasonCode, session_expiry_s: Option<u32>) {
+    /// A DISCONNECT, to be written behind the output that was taken; empty if not even a CONNECT was sent. A `session_expiry_s` replaces the one of the CONNECT.
+    pub fn disconnect(&self, reason: ReasonCode, session_expiry_s: Option<u32>) -> BytesMut {
+        let mut out = BytesMut::new();
         if self.phase == Phase::Offline {
-            return;
+            return out;
         }
         let disconnect = Disconnect {
             session_expiry_s,
             ..Disconnect::new(reason)
         };
         // The only error is a broker that allows packets of three bytes; it gets none.
-        let _ = disconnect.encode(self.peer.max_packet_bytes, self.outbox.pending());
+        let _ = disconnect.encode(self.peer.max_packet_bytes, &mut out);
+        out
     }
 
     /// Everything that is to be written now, as one piece; empty if there is nothing. What was taken before must have been
@@ -259,6 +334,7 @@ impl<T: Copy> Session<T> {
             return Bytes::new();
         }
         self.untaken_pubacks = 0;
+        self.outbound.go_out();
         let output = self.outbox.take();
         let awaits = !self.window.is_empty();
         self.keep_alive.handed_out(output.len(), awaits, now_ms);
@@ -266,6 +342,7 @@ impl<T: Copy> Session<T> {
     }
     /// The transport took so many more bytes of the output; `waited` says that it had not taken them at once.
     pub fn written(&mut self, bytes: usize, waited: bool, now_ms: u64) {
+        self.outbox.written(bytes);
         self.keep_alive.written(bytes, waited, now_ms);
     }
     /// Whether [`take_output`](Self::take_output) has something to give.
@@ -279,14 +356,19 @@ impl<T: Copy> Session<T> {
         if self.phase == Phase::Offline {
             return None;
         }
-        self.keep_alive
-            .wake_at_ms(awaits || !self.window.is_empty())
+        let keep_alive = self
+            .keep_alive
+            .wake_at_ms(awaits || !self.window.is_empty());
+        Some(keep_alive.unwrap_or(NEVER).min(self.overdue_ms)).filter(|at_ms| *at_ms != NEVER)
     }
 
     /// Time has passed. `awaits` as for [`wake_at_ms`](Self::wake_at_ms).
     pub fn poll(&mut self, awaits: bool, now_ms: u64) -> Result<(), SessionError> {
         if self.phase == Phase::Offline {
             return Ok(());
+        }
+        if now_ms >= self.overdue_ms {
+            self.check_overdue(now_ms)?;
         }
         let awaits = awaits || !self.window.is_empty();
         match self.keep_alive.poll(awaits, now_ms) {
@@ -299,8 +381,39 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// Sends a PUBLISH with QoS 1; `header` needs no packet identifier. `deadline_ms` is when nobody wants it any more:
-    /// sent again, it carries a Message Expiry to match. Call it only while there is [`room`](Self::room).
+    /// A broker that answers, but does not acknowledge a PUBLISH long after nobody waits for it any more, would strangle the
+    /// connection: the place in the window never becomes free.
+    fn check_overdue(&mut self, now_ms: u64) -> Result<(), SessionError> {
+        const AGAIN_MS: u64 = 1_000;
+        self.overdue_ms = NEVER;
+        if !self.was_ready {
+            return Ok(());
+        }
+        let Some(drained_ms) = self.keep_alive.drained_ms() else {
+            // It may not have left yet.
+            self.overdue_ms = now_ms.saturating_add(AGAIN_MS);
+            return Ok(());
+        };
+        let drained_ms = drained_ms.saturating_add(self.config.ping_timeout_ms);
+        for entry in self.window.sent_mut() {
+            let at_ms = entry.overdue_ms.max(drained_ms);
+            if at_ms <= now_ms {
+                return Err(SessionError::Unacknowledged);
+            }
+            self.overdue_ms = self.overdue_ms.min(at_ms);
+        }
+        Ok(())
+    }
+
+    /// When a PUBLISH that is sent now is overdue.
+    fn overdue_at(&mut self, deadline_ms: u64) -> u64 {
+        let at_ms = deadline_ms.saturating_add(self.config.ping_timeout_ms);
+        self.overdue_ms = self.overdue_ms.min(at_ms);
+        at_ms
+    }
+
+    /// Sends a PUBLISH with QoS 1; `header` needs no packet identifier. Call it only while there is [`room`](Self::room).
+    /// Returns the packet identifier.
     ///
     /// # Errors
     /// The PUBLISH cannot be encoded or is too large for the broker. Nothing is sent then.
@@ -309,9 +422,8 @@ impl<T: Copy> Session<T> {
         header: &PublishHeader<'_>,
         payload_len: usize,
         write_payload: impl FnOnce(&mut BytesMut),
-        tag: T,
-        deadline_ms: u64,
-    ) -> Result<(), EncodeError> {
+        terms: Terms<T>,
+    ) -> Result<PacketId, EncodeError> {
         if self.room() == 0 {
             return Err(EncodeError::NoRoom);
         }
@@ -344,13 +456,15 @@ impl<T: Copy> Session<T> {
         }
         let place = self.outbox.keep(start);
         let entry = Unacknowledged {
-            tag,
+            terms,
             place,
-            deadline_ms,
+            is_unwanted: false,
+            defines: topic_alias.filter(|_| !topic.is_empty()),
+            overdue_ms: self.overdue_at(terms.deadline_ms),
             maybe_delivered: false,
         };
         match self.window.push(id, entry) {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(id),
             Err(entry) => {
                 self.outbox.release(entry.place);
                 self.outbox.pending().truncate(start);
@@ -358,6 +472,36 @@ impl<T: Copy> Session<T> {
                 Err(EncodeError::NoRoom)
             }
         }
+    }
+
+    /// The sender does not want a PUBLISH any more. Whether it certainly is not sent, and ends here: if none of it was taken
+    /// from the output. One that was, and is not acknowledged, is treated on the next connection like one whose deadline has
+    /// passed.
+    pub fn withdraw(&mut self, id: PacketId, tag: T) -> bool
+    where
+        T: PartialEq,
+    {
+        let (is_sent, entry) = match self.window.get_mut(id) {
+            Some((is_sent, entry)) if entry.terms.tag == tag => (is_sent && self.was_ready, entry),
+            _ => return false,
+        };
+        let is_pending = self.outbox.is_pending(entry.place);
+        if entry.maybe_delivered || is_sent && !is_pending {
+            entry.is_unwanted = true;
+            return false;
+        }
+        let Some(entry) = self.window.acknowledge(id) else {
+            return false;
+        };
+        if is_sent {
+            self.outbox.withdraw(entry.place);
+            if let Some(alias) = entry.defines {
+                self.outbound.undefine(alias);
+            }
+        }
+        self.outbox.release(entry.place);
+        self.ids.release(id);
+        true
     }
 
     /// Takes up to `budget` packets from `stream`, into which bytes came just now; whether there may be more of them.
@@ -370,7 +514,7 @@ impl<T: Copy> Session<T> {
     ) -> Result<bool, SessionError> {
         self.keep_alive.received(now_ms);
         for _ in 0..budget {
-            let Some(packet) = decode(stream, self.config.connect.limits.max_packet_bytes)? else {
+            let Some(packet) = decode(stream, self.max_packet_bytes())? else {
                 return Ok(false);
             };
             self.packet(packet, now_ms, &mut handle)?;

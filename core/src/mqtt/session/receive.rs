@@ -58,6 +58,15 @@ impl<T: Copy> Session<T> {
                 "it accepts QoS 0 only, and the state store needs QoS 1",
             ));
         }
+        if connack.session_present && self.asked_clean {
+            return Err(SessionError::Protocol(
+                "it kept the session that was to be ended",
+            ));
+        }
+        if connack.session_present && !self.known {
+            return Err(SessionError::UnknownSession);
+        }
+        self.renews = false;
         if let Some(id) = connack.assigned_client_id {
             if (self.config.subscriptions)(&id).is_empty() {
                 return Err(SessionError::Protocol(
@@ -133,7 +142,7 @@ impl<T: Copy> Session<T> {
         for (_, entry) in self.window.drain() {
             self.outbox.release(entry.place);
             handle(Event::Lost {
-                tag: entry.tag,
+                tag: entry.terms.tag,
                 maybe_delivered: entry.maybe_delivered,
             });
         }
@@ -215,6 +224,7 @@ impl<T: Copy> Session<T> {
 
     fn ready(&mut self, resumed: bool, now_ms: u64, handle: &mut impl FnMut(Event<T>)) {
         self.phase = Phase::Ready;
+        self.was_ready = true;
         self.window.reconnected(self.peer.receive_maximum);
         handle(Event::Ready { resumed });
         self.resend(now_ms, handle);
@@ -234,7 +244,7 @@ impl<T: Copy> Session<T> {
         self.ids.release(puback.packet_id);
         self.outbox.release(entry.place);
         handle(Event::Acknowledged {
-            tag: entry.tag,
+            tag: entry.terms.tag,
             reason: puback.reason,
             reason_string: puback.reason_string,
             resent: entry.maybe_delivered,

@@ -5,7 +5,7 @@ mod tests;
 
 use super::Failure;
 use crate::error::{ErrorKind, Outcome};
-use crate::mqtt::{Publish, ReasonCode};
+use crate::mqtt::{PacketId, Publish, ReasonCode};
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
 
@@ -59,6 +59,9 @@ pub(crate) enum Turn {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     pub(crate) publishes: usize,
+    /// Bytes that wait to be written.
+    pub(crate) unsent_bytes: usize,
+    pub(crate) max_unsent_bytes: usize,
     /// Bytes that wait to be written or acknowledged.
     pub(crate) buffered_bytes: usize,
     pub(crate) max_buffered_bytes: usize,
@@ -76,7 +79,9 @@ enum State {
         bytes: usize,
     },
     /// Waits for its response.
-    Sent,
+    Sent {
+        packet_id: PacketId,
+    },
     /// Sent, and its caller does not wait any more.
     Abandoned,
     Done(Completion),
@@ -231,10 +236,10 @@ impl Ledger {
     }
 
     /// A request that had its turn was sent.
-    pub(crate) fn sent(&mut self, id: RequestId) {
+    pub(crate) fn sent(&mut self, id: RequestId, packet_id: PacketId) {
         let Some(slot) = self.slot(id) else { return };
         if let State::Granted { bytes } = slot.state {
-            slot.state = State::Sent;
+            slot.state = State::Sent { packet_id };
             self.granted -= 1;
             self.granted_bytes -= bytes;
             self.sent += 1;
@@ -242,16 +247,26 @@ impl Ledger {
     }
 
     /// The caller does not wait any more. A request that was sent stays until its response or its deadline, so that
-    /// its correlation data is not used again before.
-    pub(crate) fn forget(&mut self, id: RequestId) {
+    /// its correlation data is not used again before; unless `withdraw` says that it certainly is not executed.
+    pub(crate) fn forget(
+        &mut self,
+        id: RequestId,
+        withdraw: impl FnOnce(RequestId, PacketId) -> bool,
+    ) {
         let Some(slot) = self.slot(id) else { return };
         slot.waker = None;
-        if let State::Sent = slot.state {
-            slot.state = State::Abandoned;
-        } else {
-            self.leave(id);
-            self.free(id);
+        match slot.state {
+            State::Sent { packet_id } if !withdraw(id, packet_id) => {
+                slot.state = State::Abandoned;
+            }
+            _ => self.give_up(id),
         }
+    }
+
+    /// Ends a request that is not sent, and that nobody waits for.
+    pub(crate) fn give_up(&mut self, id: RequestId) {
+        self.leave(id);
+        self.free(id);
     }
 
     /// The correlation data of a request.
@@ -353,7 +368,7 @@ impl Ledger {
                 self.leave(id);
                 self.free(id);
             }
-            State::Queued { .. } | State::Granted { .. } | State::Sent => {
+            State::Queued { .. } | State::Granted { .. } | State::Sent { .. } => {
                 self.leave(id);
                 if let Some(slot) = self.slot(id) {
                     slot.state = State::Done(completion);
@@ -364,12 +379,14 @@ impl Ledger {
         true
     }
 
-    /// Ends the requests whose deadline has passed; how many. `connected` goes into their error.
+    /// Ends the requests whose deadline has passed; how many. `connected` goes into their error. `withdraw` takes back what
+    /// was sent, and says whether it certainly is not executed.
     pub(crate) fn expire(
         &mut self,
         now_ms: u64,
         connected: bool,
         wakers: &mut Vec<Waker>,
+        mut withdraw: impl FnMut(RequestId, PacketId) -> bool,
     ) -> usize {
         if now_ms < self.earliest_ms {
             return 0;
@@ -381,21 +398,18 @@ impl Ledger {
                 self.earliest_ms = self.earliest_ms.min(self.deadlines[index]);
                 continue;
             }
-            let slot = &self.slots[index];
-            let failure = match slot.state {
-                State::Queued { .. } | State::Granted { .. } if connected => Failure::new(
-                    ErrorKind::TimedOut,
-                    Outcome::NotDone,
-                    "its turn to be sent did not come",
-                ),
-                State::Queued { .. } | State::Granted { .. } => Failure::new(
-                    ErrorKind::TimedOut,
-                    Outcome::NotDone,
-                    "there was no connection to the broker",
-                ),
-                _ => Failure::new(ErrorKind::TimedOut, Outcome::Unknown, "no response came"),
-            };
             let id = self.id_at(index);
+            let is_sent = match self.slots[index].state {
+                State::Queued { .. } | State::Granted { .. } => false,
+                State::Sent { packet_id } => !withdraw(id, packet_id),
+                _ => true,
+            };
+            let (outcome, reason) = match (is_sent, connected) {
+                (true, _) => (Outcome::Unknown, "no response came"),
+                (false, true) => (Outcome::NotDone, "its turn to be sent did not come"),
+                (false, false) => (Outcome::NotDone, "there was no connection to the broker"),
+            };
+            let failure = Failure::new(ErrorKind::TimedOut, outcome, reason);
             self.complete(id, Completion::Failed(failure), wakers);
             expired += 1;
         }
@@ -425,18 +439,24 @@ impl Ledger {
         }
     }
 
-    /// Ends all requests and refuses new ones.
-    pub(crate) fn close(&mut self, kind: ErrorKind, reason: &str, wakers: &mut Vec<Waker>) {
+    /// Ends all requests and refuses new ones. `withdraw` as for [`expire`](Self::expire).
+    pub(crate) fn close(
+        &mut self,
+        kind: ErrorKind,
+        reason: &str,
+        wakers: &mut Vec<Waker>,
+        mut withdraw: impl FnMut(RequestId, PacketId) -> bool,
+    ) {
         let failure = |outcome| Failure::new(kind, outcome, reason.to_owned());
         self.closed.get_or_insert_with(|| failure(Outcome::NotDone));
         for index in 0..self.slots.len() {
-            let slot = &self.slots[index];
-            let outcome = match slot.state {
+            let id = self.id_at(index);
+            let outcome = match self.slots[index].state {
                 State::Queued { .. } | State::Granted { .. } => Outcome::NotDone,
-                State::Sent | State::Abandoned => Outcome::Unknown,
+                State::Sent { packet_id } if withdraw(id, packet_id) => Outcome::NotDone,
+                State::Sent { .. } | State::Abandoned => Outcome::Unknown,
                 State::Free | State::Done(_) => continue,
             };
-            let id = self.id_at(index);
             self.complete(id, Completion::Failed(failure(outcome)), wakers);
         }
     }
@@ -452,7 +472,9 @@ impl Ledger {
 
     fn fits(&self, bytes: usize, room: Room) -> bool {
         let buffered = room.buffered_bytes + self.granted_bytes;
+        let unsent = room.unsent_bytes + self.granted_bytes;
         self.granted < room.publishes
+            && unsent < room.max_unsent_bytes
             && self.sent + self.granted < self.max_sent
             && (buffered == 0 || buffered.saturating_add(bytes) <= room.max_buffered_bytes)
     }
@@ -496,7 +518,7 @@ impl Ledger {
                 self.granted -= 1;
                 self.granted_bytes -= bytes;
             }
-            State::Sent | State::Abandoned => self.sent -= 1,
+            State::Sent { .. } | State::Abandoned => self.sent -= 1,
             State::Free | State::Done(_) => {}
         }
         if self.queued + self.granted + self.sent == 0 {

@@ -1,6 +1,6 @@
 //! What becomes of requests when their connection or their session is lost.
 use super::super::Failure;
-use super::{Again, Completion, Ledger, RequestId, State};
+use super::{Again, Completion, Ledger, RequestId, Slot, State};
 use crate::error::{ErrorKind, Outcome};
 use std::task::Waker;
 
@@ -18,7 +18,7 @@ impl Ledger {
         for index in 0..self.slots.len() {
             let id = self.id_at(index);
             let slot = &self.slots[index];
-            if !matches!(slot.state, State::Sent | State::Abandoned) {
+            if !matches!(slot.state, State::Sent { .. } | State::Abandoned) {
                 continue;
             }
             if slot.again == Again::No {
@@ -34,6 +34,13 @@ impl Ledger {
         }
         self.queue_first(&again);
         again.len()
+    }
+
+    /// Whether somebody waits for a request that was sent and could not be sent to another session without doubt.
+    pub(crate) fn needs_session(&self) -> bool {
+        let needs =
+            |slot: &Slot| matches!(slot.state, State::Sent { .. }) && slot.again != Again::Harmless;
+        self.slots.iter().any(needs)
     }
 
     /// The connection is gone: turns that were not used yet are taken back.
@@ -56,7 +63,7 @@ impl Ledger {
         let bytes = match slot.state {
             State::Granted { bytes } => bytes,
             // Its size is known no more; it was sent before, so it is not over the limit.
-            State::Sent => 0,
+            State::Sent { .. } => 0,
             State::Abandoned => {
                 self.leave(id);
                 self.free(id);

@@ -1,7 +1,7 @@
 //! The ledger against a simple model, under simulated time.
 use super::{Again, Completion, Failure, Ledger, RequestId, Room, Submission, Turn};
 use crate::error::{ErrorKind, Outcome};
-use crate::mqtt::{Limits, Packet, Publish, PublishHeader, decode};
+use crate::mqtt::{Limits, Packet, PacketId, Publish, PublishHeader, decode};
 use bytes::BytesMut;
 use proptest::prelude::*;
 use std::task::{Poll, Waker};
@@ -28,6 +28,8 @@ fn room(publishes: usize) -> Room {
         publishes,
         buffered_bytes: 0,
         max_buffered_bytes: 1000,
+        unsent_bytes: 0,
+        max_unsent_bytes: 100_000,
     }
 }
 
@@ -72,7 +74,7 @@ fn a_response_finds_its_request_and_no_other() {
     let mut ledger = Ledger::new(ORIGIN, 10, 10);
     let (id, turn) = submit(&mut ledger, 1, 100).unwrap();
     assert_eq!(turn, Turn::Now);
-    ledger.sent(id);
+    ledger.sent(id, PacketId::MIN);
     let correlation = ledger.correlation(id);
     let mut wakers = Vec::new();
     for index in 0..16 {
@@ -96,7 +98,7 @@ fn a_response_finds_its_request_and_no_other() {
     ));
     // The slot is used again, under another name.
     let (next, _) = submit(&mut ledger, 1, 100).unwrap();
-    ledger.sent(next);
+    ledger.sent(next, PacketId::MIN);
     assert_ne!(ledger.correlation(next), correlation);
     assert!(!ledger.respond(&correlation, response(), &mut wakers));
 }
@@ -107,17 +109,17 @@ fn deadlines_are_met_to_the_millisecond_and_say_whether_it_was_sent() {
     let mut wakers = Vec::new();
     assert_eq!(ledger.wake_at_ms(), None);
     let (sent, _) = submit(&mut ledger, 1, 50).unwrap();
-    ledger.sent(sent);
+    ledger.sent(sent, PacketId::MIN);
     let (queued, turn) = submit(&mut ledger, 0, 40).unwrap();
     assert_eq!((turn, ledger.wake_at_ms()), (Turn::Later, Some(40)));
-    assert_eq!(ledger.expire(39, true, &mut wakers), 0);
-    assert_eq!(ledger.expire(40, true, &mut wakers), 1);
+    assert_eq!(ledger.expire(39, true, &mut wakers, |_, _| false), 0);
+    assert_eq!(ledger.expire(40, true, &mut wakers, |_, _| false), 1);
     assert_eq!(
         failure(end(&mut ledger, queued)),
         Some((ErrorKind::TimedOut, Outcome::NotDone))
     );
     assert_eq!(ledger.wake_at_ms(), Some(50));
-    assert_eq!(ledger.expire(50, true, &mut wakers), 1);
+    assert_eq!(ledger.expire(50, true, &mut wakers, |_, _| false), 1);
     assert_eq!(
         failure(end(&mut ledger, sent)),
         Some((ErrorKind::TimedOut, Outcome::Unknown))
@@ -143,7 +145,7 @@ fn turns_are_given_in_order_and_a_newcomer_waits_behind() {
         may_go(&mut ledger, first) && may_go(&mut ledger, second) && !may_go(&mut ledger, third.0)
     );
     // One goes away without using its turn: it is the next one's.
-    ledger.forget(first);
+    ledger.forget(first, |_, _| false);
     ledger.grant(room(2), &mut wakers);
     assert!(may_go(&mut ledger, third.0));
     // The connection is lost: unused turns are taken back.
@@ -160,11 +162,13 @@ fn bytes_are_limited_except_for_a_single_request() {
             publishes: 5,
             buffered_bytes,
             max_buffered_bytes: 1000,
+            unsent_bytes: 0,
+            max_unsent_bytes: 100_000,
         };
         let (id, turn) = ledger
             .submit(submission(bytes, Again::No, 100), room, Waker::noop())
             .unwrap();
-        ledger.forget(id);
+        ledger.forget(id, |_, _| false);
         turn
     };
     assert_eq!(submit(1000, 0), Turn::Now);
@@ -179,7 +183,7 @@ fn requests_that_come_and_go_while_nothing_can_be_sent_take_no_memory() {
     let waiting = submit(&mut ledger, 0, 100).unwrap().0;
     for _ in 0..10_000 {
         let (id, _) = submit(&mut ledger, 0, 100).unwrap();
-        ledger.forget(id);
+        ledger.forget(id, |_, _| false);
     }
     assert_eq!(ledger.queued(), 1);
     assert!(ledger.slots.len() <= 2 && ledger.queue.len() < 100);
@@ -192,10 +196,10 @@ fn a_closed_ledger_ends_everything_for_its_first_reason() {
     let mut ledger = Ledger::new(ORIGIN, 10, 10);
     let mut wakers = Vec::new();
     let (sent, _) = submit(&mut ledger, 1, 100).unwrap();
-    ledger.sent(sent);
+    ledger.sent(sent, PacketId::MIN);
     let (queued, _) = submit(&mut ledger, 0, 100).unwrap();
-    ledger.close(ErrorKind::Closed, "enough", &mut wakers);
-    ledger.close(ErrorKind::Closed, "again", &mut wakers);
+    ledger.close(ErrorKind::Closed, "enough", &mut wakers, |_, _| false);
+    ledger.close(ErrorKind::Closed, "again", &mut wakers, |_, _| false);
     assert_eq!(
         failure(end(&mut ledger, sent)),
         Some((ErrorKind::Closed, Outcome::Unknown))
@@ -258,7 +262,7 @@ proptest! {
                         begun += 1;
                         waiting.push(id);
                         if turn == Turn::Now {
-                            ledger.sent(id);
+                            ledger.sent(id, PacketId::MIN);
                         }
                     }
                 }
@@ -266,7 +270,7 @@ proptest! {
                     if let Some(id) = pick(&waiting, number)
                         && let Poll::Ready(Ok(Turn::Now)) = ledger.poll(id, Waker::noop())
                     {
-                        ledger.sent(id);
+                        ledger.sent(id, PacketId::MIN);
                     }
                 }
                 Step::Respond(number) => {
@@ -277,14 +281,14 @@ proptest! {
                 }
                 Step::Forget(number) => {
                     if let Some(id) = pick(&waiting, number) {
-                        ledger.forget(id);
+                        ledger.forget(id, |_, _| false);
                         waiting.retain(|other| *other != id);
                         ended += 1;
                     }
                 }
                 Step::Pass(ms) => {
                     now_ms += ms;
-                    ledger.expire(now_ms, true, &mut wakers);
+                    ledger.expire(now_ms, true, &mut wakers, |_, _| false);
                 }
                 Step::Grant(publishes) => ledger.grant(room(publishes), &mut wakers),
                 Step::LoseConnection => ledger.revoke(),
@@ -302,7 +306,7 @@ proptest! {
             prop_assert!(ledger.in_flight() <= 4, "{}", ledger.in_flight());
             prop_assert!(ledger.wake_at_ms().is_none_or(|at| at > now_ms || waiting.is_empty()));
         }
-        ledger.expire(now_ms + 100, true, &mut wakers);
+        ledger.expire(now_ms + 100, true, &mut wakers, |_, _| false);
         for id in waiting {
             prop_assert!(end(&mut ledger, id).is_some(), "its time is up");
         }
