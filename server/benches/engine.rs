@@ -60,6 +60,7 @@ impl Bench {
                 timestamp: Some(Ok(timestamp)),
                 ..RequestProperties::default()
             },
+            may_return: true,
         };
         self.effects.writes.writes.clear();
         self.engine.execute(&request, now, &mut self.effects)

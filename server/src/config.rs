@@ -1,4 +1,5 @@
 //! The command line, and what it means.
+use crate::available_memory::available_memory;
 use crate::engine::EngineConfig;
 use crate::front::{Authenticator, FrontLimits, Users, UsersError};
 use clap::Parser;
@@ -46,6 +47,15 @@ pub struct Arguments {
     /// Most keys that the store holds
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     max_keys: u64,
+
+    /// Most bytes of memory that the entries take [default: half of the memory that the process may use]
+    #[arg(long, value_name = "N")]
+    max_bytes: Option<u64>,
+
+    /// Most bytes of memory that all sessions and connections hold together; beyond it, whoever holds most gives way
+    /// [default: a quarter of the memory that the process may use]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1024 * 1024..))]
+    max_session_bytes: Option<u64>,
 
     /// Largest MQTT packet accepted, in bytes; it bounds the size of values
     #[arg(long, value_name = "N", default_value_t = FrontLimits::default().max_packet_bytes,
@@ -126,14 +136,18 @@ pub enum ConfigError {
 impl Config {
     /// A store in memory on a free loopback port, for everybody on this machine.
     pub fn in_memory() -> Self {
+        let limits = FrontLimits {
+            max_session_bytes: session_bytes(None),
+            ..FrontLimits::default()
+        };
         Self {
             listeners: vec![ListenAddress {
                 host: "127.0.0.1".into(),
                 port: 0,
             }],
             storage: StorageConfig::Memory,
-            engine: engine_config(EngineConfig::default().max_keys, &FrontLimits::default()),
-            limits: FrontLimits::default(),
+            engine: engine_config(EngineConfig::default().max_keys, None, &limits),
+            limits,
             authenticator: Authenticator::default(),
         }
     }
@@ -177,12 +191,13 @@ impl Arguments {
         };
         let limits = FrontLimits {
             max_packet_bytes: self.max_packet_bytes,
+            max_session_bytes: session_bytes(self.max_session_bytes),
             ..FrontLimits::default()
         };
         Ok(Config {
             listeners: self.listen,
             storage,
-            engine: engine_config(self.max_keys, &limits),
+            engine: engine_config(self.max_keys, self.max_bytes, &limits),
             limits,
             authenticator,
         })
@@ -190,12 +205,19 @@ impl Arguments {
 }
 
 /// What follows for the engine: answers are remembered for all requests that a client can redeliver.
-fn engine_config(max_keys: u64, limits: &FrontLimits) -> EngineConfig {
+fn engine_config(max_keys: u64, max_bytes: Option<u64>, limits: &FrontLimits) -> EngineConfig {
     EngineConfig {
         max_keys,
+        max_bytes: max_bytes.unwrap_or_else(|| available_memory() / 2),
         replay_per_client: limits.receive_maximum.into(),
         ..EngineConfig::default()
     }
+}
+
+/// The bytes asked for, or a quarter of the memory.
+fn session_bytes(asked: Option<u64>) -> usize {
+    let bytes = asked.unwrap_or_else(|| available_memory() / 4);
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// `$XDG_DATA_HOME/statestored`, by default `~/.local/share/statestored`.
@@ -300,10 +322,14 @@ mod tests {
             Err(ConfigError::MemoryWithFolder)
         ));
         assert!(parse(&["--user", "ann"]).is_err());
-        let config = parse(&["--data-dir", "/x", "--max-keys", "5"])
+        let limits = ["--max-bytes", "7", "--max-session-bytes", "1048576"];
+        assert!(parse(&["--max-session-bytes", "1048575"]).is_err());
+        let config = parse(&[&["--data-dir", "/x", "--max-keys", "5"], &limits[..]].concat())
             .unwrap()
             .into_config()
             .unwrap();
+        assert_eq!(config.engine.max_bytes, 7);
+        assert_eq!(config.limits.max_session_bytes, 1_048_576);
         assert_eq!(config.storage, StorageConfig::Durable("/x".into()));
         assert_eq!(config.engine.max_keys, 5);
         assert_eq!(config.listeners[0].to_string(), "tcp://127.0.0.1:1883");
@@ -311,6 +337,9 @@ mod tests {
             .unwrap()
             .into_config()
             .unwrap();
+        let memory = available_memory();
+        assert_eq!(config.engine.max_bytes, memory / 2);
+        assert_eq!(config.limits.max_session_bytes as u64, memory / 4);
         assert_eq!(config.storage, StorageConfig::Memory);
     }
 }

@@ -4,6 +4,7 @@
 //! command line.
 #![forbid(unsafe_code)]
 
+mod available_memory;
 pub mod config;
 pub mod engine;
 pub mod front;

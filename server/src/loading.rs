@@ -33,6 +33,13 @@ pub(crate) fn load(
         seconds = format_args!("{:.1}", begin.elapsed().as_secs_f64()),
         "the state is loaded"
     );
+    if engine.is_full() {
+        tracing::warn!(
+            bytes = engine.bytes(),
+            "there is more than the quota allows: entries can be read and deleted, but not made or enlarged; \
+             delete some, or raise --max-bytes or --max-keys"
+        );
+    }
     Ok(())
 }
 

@@ -30,6 +30,8 @@ pub struct InboundAliases {
     maximum: u16,
     /// At index `alias - 1`; grows with use.
     topics: Vec<Option<Arc<str>>>,
+    /// Of all topics.
+    bytes: usize,
 }
 
 impl InboundAliases {
@@ -38,7 +40,13 @@ impl InboundAliases {
         Self {
             maximum,
             topics: Vec::new(),
+            bytes: 0,
         }
+    }
+
+    /// Bytes of the topics that the aliases stand for.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Takes a PUBLISH's topic and alias into account. The topic of a PUBLISH whose own topic is empty; `None` where
@@ -61,7 +69,9 @@ impl InboundAliases {
             self.topics.resize(index + 1, None);
         }
         if self.topics[index].as_deref() != Some(topic) {
-            self.topics[index] = Some(topic.into());
+            let former = self.topics[index].replace(topic.into());
+            self.bytes += topic.len();
+            self.bytes -= former.map_or(0, |former| former.len());
         }
         Ok(None)
     }

@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 #[derive(Default)]
 pub(super) struct Deadlines(BTreeSet<(u64, u64)>);
 
+/// Memory of a deadline.
+pub(super) const DEADLINE_BYTES: u64 = 32;
+
 impl Deadlines {
     pub(super) fn insert(&mut self, deadline_ms: u64, hash: u64) {
         self.0.insert((deadline_ms, hash));
@@ -23,7 +26,6 @@ impl Deadlines {
         self.0.first().copied()
     }
 
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

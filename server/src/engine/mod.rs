@@ -14,7 +14,8 @@
 //!    on any command, if it is more than a minute ahead of both the wall clock and the [highest version](#versions).
 //! 5. **Fence** (SET, DEL, VDEL on a key that has a token): `a fencing token is required`, then `lower version`.
 //! 6. **Condition**: NX, NEX, or the value of VDEL: `:-1`. A deletion of an absent key: `:0`.
-//! 7. **Quota**: a SET that would make one key too many. A SET that replaces never meets it.
+//! 7. **Quota**: a SET that would make one key, or some bytes, too many. A SET that makes its entry no larger never
+//!    meets it.
 //! 8. **Effect**.
 //!
 //! Whatever is not applied changes nothing, the fencing token included.
@@ -90,6 +91,8 @@ pub struct Request<'a> {
     pub payload: &'a Bytes,
     /// User properties.
     pub properties: RequestProperties,
+    /// Whether the client can deliver it again: its session outlives its connection.
+    pub may_return: bool,
 }
 
 /// The answer to one request.
@@ -101,6 +104,9 @@ pub struct Response {
     pub version: Option<Hlc>,
     /// What it tells of the state of the store.
     pub shown: Shown,
+    /// The number under which it is remembered for a redelivery, until
+    /// [`answer_received`](Engine::answer_received).
+    pub answer: Option<u64>,
 }
 
 /// What of the store's state an answer tells, and with it of writes that a crash could still undo. That a key is absent
@@ -141,7 +147,7 @@ impl Shown {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notify {
     /// Who watches, in the order of their client ids. A client that changes a key it watches is among them.
-    pub clients: Vec<Arc<str>>,
+    pub clients: Arc<Vec<Arc<str>>>,
     /// The key.
     pub key: Bytes,
     /// The change.
@@ -188,7 +194,7 @@ impl Engine {
     pub fn new(config: EngineConfig) -> Self {
         Self {
             store: Store::new(&config),
-            watches: Watches::new(config.max_watches_per_client),
+            watches: Watches::new(&config),
             replay: Replay::new(&config),
             pages: Pages::new(&config),
             config,
@@ -223,11 +229,11 @@ impl Engine {
             Ok(command) => command,
             Err(error) => return error.into(),
         };
-        let mut response = if is_replayed(&command) {
+        let mut response = if is_replayed(&command) && request.may_return {
             let id = self.replay.identify(request);
             self.replay.answer(request.client, &id).unwrap_or_else(|| {
-                let response = self.execute_new(&command, request, now, effects);
-                self.replay.remember(request.client, id, &response);
+                let mut response = self.execute_new(&command, request, now, effects);
+                response.answer = self.replay.remember(request.client, id, &response);
                 response
             })
         } else {
@@ -256,6 +262,37 @@ impl Engine {
     /// The client's session ended: remembered answers to its requests are dropped.
     pub fn session_ended(&mut self, client: &str) {
         self.replay.session_ended(client);
+    }
+
+    /// The client has received the response with this [number](Response::answer), and the acknowledgement of its
+    /// request before it: it will not deliver the request again.
+    pub fn answer_received(&mut self, client: &str, answer: u64) {
+        self.replay.forget(client, answer);
+    }
+
+    /// Whether the client watches the key.
+    pub fn is_watching(&self, client: &str, key: &[u8]) -> bool {
+        self.watches.is_watching(client, key)
+    }
+
+    /// Bytes of memory that the entries take; the [quota](EngineConfig::max_bytes) is for these.
+    pub fn bytes(&self) -> u64 {
+        self.store.bytes()
+    }
+
+    /// Whether there is more than the quota allows.
+    pub fn is_full(&self) -> bool {
+        self.len() > self.config.max_keys || self.bytes() > self.config.max_bytes
+    }
+
+    /// Bytes of memory that watches and remembered answers of all clients take.
+    pub fn client_bytes(&self) -> usize {
+        self.watches.bytes() + self.replay.bytes()
+    }
+
+    /// Bytes of memory that watches and remembered answers of one client take.
+    pub fn bytes_of(&self, client: &str) -> usize {
+        self.watches.bytes_of(client) + self.replay.bytes_of(client)
     }
 
     /// Number of keys, those included that expired but have not been removed yet.
@@ -401,10 +438,9 @@ impl Engine {
         version: rules::Version,
         effects: &mut Effects,
     ) {
-        let clients = self.watches.watchers(key);
-        if !clients.is_empty() {
+        if let Some(clients) = self.watches.watchers(key) {
             effects.notifications.push(Notify {
-                clients: clients.to_vec(),
+                clients: Arc::clone(clients),
                 key: key.clone(),
                 event: event(),
                 version: Hlc::store_version(version),
@@ -436,6 +472,7 @@ impl From<Reply> for Response {
             reply,
             version: None,
             shown: Shown::Nothing,
+            answer: None,
         }
     }
 }

@@ -46,6 +46,11 @@ impl Packed {
         }
     }
 
+    /// Bytes of its allocation.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn key(&self) -> &[u8] {
         Reader(&self.0).counted()
     }

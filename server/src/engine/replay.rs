@@ -1,10 +1,12 @@
 //! Answers again, instead of executing again, what a client redelivers.
 //!
 //! After a reconnect a client sends every publish again whose acknowledgement it has not seen, and the first
-//! delivery may have been executed. So the answers to SET, DEL and VDEL are remembered: per client id in a ring of
-//! bounded length, over all client ids in a bounded number. The DUP flag plays no part, since not every sender of
-//! duplicates sets it.
+//! delivery may have been executed. So the answers to SET, DEL and VDEL are remembered, for each client id until
+//! the client has acknowledged the response or its session ends, and no more of them than it may have
+//! unacknowledged requests. None is forgotten for the sake of other clients. The DUP flag plays no part, since not
+//! every sender of duplicates sets it.
 //!
+//! - **Whose requests**: those of clients whose session outlives the connection. Nobody else delivers anything again.
 //! - **What counts as the same request**: the client id, the correlation data, and the content (payload, `__ts`,
 //!   `__ft`) are the same. Correlation data that a careless client uses for a second, different request is
 //!   executed; a redelivery is the same to the last byte, `__ts` included.
@@ -20,22 +22,25 @@ use super::rules::Version;
 use super::{EngineConfig, Request, Response};
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
-use indexmap::IndexMap;
 use siphasher::sip128::SipHasher13;
 use statestore::protocol::{Hlc, Reply, ServiceError};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
+/// Memory of an answer, and of a client that has any.
+const ANSWER_BYTES: usize = 128;
+const CLIENT_BYTES: usize = 256;
+
+/// A client that has none left keeps room for this many.
+const KEPT_ROOM: usize = 8;
+
 /// The remembered answers of all clients.
 pub(super) struct Replay {
-    clients: IndexMap<Arc<str>, Ring>,
+    clients: HashMap<Arc<str>, Ring>,
     /// How many answers all rings hold.
     held: usize,
-    max_held: usize,
     max_per_client: usize,
-    /// The client that is asked next whether its answers can go.
-    hand: usize,
     correlation_hash: SipHasher13,
     content_hash: RandomState,
 }
@@ -51,13 +56,12 @@ pub(super) struct RequestId {
 /// The remembered answers of one client, oldest first.
 #[derive(Default)]
 struct Ring {
-    answers: VecDeque<Answer>,
+    /// Those that were received are gone.
+    answers: VecDeque<Option<Answer>>,
     /// The number of the first of `answers`; they are numbered in the order of their arrival.
     first: u64,
     /// Numbers of answers by correlation.
     numbers: HashTable<u64>,
-    /// Whether it was used since the hand went by.
-    is_used: bool,
 }
 
 struct Answer {
@@ -78,11 +82,9 @@ impl Replay {
     pub(super) fn new(config: &EngineConfig) -> Self {
         let [a, b] = config.hash_key;
         Self {
-            clients: IndexMap::new(),
+            clients: HashMap::new(),
             held: 0,
-            max_held: config.replay_total,
-            max_per_client: config.replay_per_client.min(config.replay_total),
-            hand: 0,
+            max_per_client: config.replay_per_client,
             // another key than that of the table
             correlation_hash: SipHasher13::new_with_keys(!a, !b),
             content_hash: RandomState::default(),
@@ -106,65 +108,69 @@ impl Replay {
         }
     }
 
-    /// The answer that the client got to this request before.
-    pub(super) fn answer(&mut self, client: &str, id: &RequestId) -> Option<Response> {
-        let ring = self.clients.get_mut(client)?;
-        let answer = &ring.answers[ring.find(id.correlation)?];
-        if answer.id != *id {
-            return None;
-        }
-        let response = Response {
-            version: answer.version.map(Hlc::store_version),
-            ..answer.reply.to_reply().into()
-        };
-        ring.is_used = true;
-        Some(response)
+    /// Bytes of memory that all answers take.
+    pub(super) fn bytes(&self) -> usize {
+        self.held * ANSWER_BYTES + self.clients.len() * CLIENT_BYTES
     }
 
-    /// Remembers an answer. A former one to the same correlation data is forgotten.
-    pub(super) fn remember(&mut self, client: &Arc<str>, id: RequestId, response: &Response) {
+    /// Bytes of memory that the answers of one client take.
+    pub(super) fn bytes_of(&self, client: &str) -> usize {
+        self.clients
+            .get(client)
+            .map_or(0, |ring| ring.numbers.len() * ANSWER_BYTES + CLIENT_BYTES)
+    }
+
+    /// The answer that the client got to this request before.
+    pub(super) fn answer(&self, client: &str, id: &RequestId) -> Option<Response> {
+        let ring = self.clients.get(client)?;
+        let number = ring.find(id.correlation)?;
+        let answer = ring.answer(number).filter(|answer| answer.id == *id)?;
+        Some(Response {
+            version: answer.version.map(Hlc::store_version),
+            answer: Some(number),
+            ..answer.reply.to_reply().into()
+        })
+    }
+
+    /// Remembers an answer and gives it a number. A former one to the same correlation data is forgotten.
+    pub(super) fn remember(
+        &mut self,
+        client: &Arc<str>,
+        id: RequestId,
+        response: &Response,
+    ) -> Option<u64> {
         if self.max_per_client == 0 {
-            return;
+            return None;
         }
-        let Some(reply) = WriteReply::of(&response.reply) else {
-            return;
-        };
+        let reply = WriteReply::of(&response.reply)?;
         let version = response.version.as_ref();
         let answer = Answer {
             id,
             reply,
             version: version.map(|hlc| (hlc.wall_ms(), hlc.counter())),
         };
-        let ring = match self.clients.get_index_of(&**client) {
-            Some(index) => &mut self.clients[index],
+        let ring = match self.clients.get_mut(&**client) {
+            Some(ring) => ring,
             None => self.clients.entry(client.clone()).or_default(),
         };
-        ring.is_used = true;
-        if ring.put(answer, self.max_per_client) {
-            self.held += 1;
-        }
-        while self.held > self.max_held {
-            self.evict(client);
+        let before = ring.numbers.len();
+        let number = ring.put(answer, self.max_per_client);
+        self.held = self.held + ring.numbers.len() - before;
+        Some(number)
+    }
+
+    /// Forgets the answer with this number.
+    pub(super) fn forget(&mut self, client: &str, number: u64) {
+        if let Some(ring) = self.clients.get_mut(client)
+            && ring.forget(number)
+        {
+            self.held -= 1;
         }
     }
 
     pub(super) fn session_ended(&mut self, client: &str) {
-        if let Some(ring) = self.clients.swap_remove(client) {
-            self.held -= ring.answers.len();
-        }
-    }
-
-    /// Forgets the answers of a client other than `keep` that did not use them since the hand went by last.
-    fn evict(&mut self, keep: &str) {
-        if self.hand >= self.clients.len() {
-            self.hand = 0;
-        }
-        let (client, ring) = &mut self.clients.get_index_mut(self.hand).expect("in range");
-        if &***client == keep || std::mem::take(&mut ring.is_used) {
-            self.hand += 1;
-        } else {
-            self.held -= ring.answers.len();
-            self.clients.swap_remove_index(self.hand);
+        if let Some(ring) = self.clients.remove(client) {
+            self.held -= ring.numbers.len();
         }
     }
 }
@@ -174,52 +180,60 @@ fn well_formed<E>(property: Option<&Result<Hlc, E>>) -> Option<&Hlc> {
 }
 
 impl Ring {
-    fn find(&self, correlation: [u64; 2]) -> Option<usize> {
-        let number = self.numbers.find(correlation[0], |&number| {
-            self.answer(number).id.correlation == correlation
-        })?;
-        Some(self.index(*number))
+    /// The number of the answer to this correlation data.
+    fn find(&self, correlation: [u64; 2]) -> Option<u64> {
+        let is_it = |&number: &u64| {
+            let answer = self.answer(number);
+            answer.is_some_and(|answer| answer.id.correlation == correlation)
+        };
+        self.numbers.find(correlation[0], is_it).copied()
     }
 
-    /// Says whether there is one answer more than before.
-    fn put(&mut self, answer: Answer, max: usize) -> bool {
-        if let Some(index) = self.find(answer.id.correlation) {
-            self.answers[index] = answer;
-            return false;
+    /// Gives the answer a number. Those before the last `max` go.
+    fn put(&mut self, answer: Answer, max: usize) -> u64 {
+        if let Some(former) = self.find(answer.id.correlation) {
+            self.forget(former);
         }
-        let is_full = self.answers.len() >= max;
-        if is_full {
-            self.forget_first();
+        if self.answers.len() >= max {
+            self.forget(self.first);
         }
         let number = self.first + self.answers.len() as u64;
         let correlation = answer.id.correlation;
-        self.answers.push_back(answer);
+        self.answers.push_back(Some(answer));
         let (answers, first) = (&self.answers, self.first);
         self.numbers
             .insert_unique(correlation[0], number, |&number| {
-                answers[offset(number, first)].id.correlation[0]
+                let answer = answers[offset(number, first)].as_ref();
+                answer.map_or(0, |answer| answer.id.correlation[0])
             });
-        !is_full
+        number
     }
 
-    fn forget_first(&mut self) {
-        let Some(answer) = self.answers.pop_front() else {
-            return;
+    /// Says whether there was one with this number.
+    fn forget(&mut self, number: u64) -> bool {
+        if number < self.first || offset(number, self.first) >= self.answers.len() {
+            return false;
+        }
+        let Some(answer) = self.answers[offset(number, self.first)].take() else {
+            return false;
         };
-        let first = self.first;
-        self.first += 1;
         let hash = answer.id.correlation[0];
-        if let Ok(found) = self.numbers.find_entry(hash, |&number| number == first) {
+        if let Ok(found) = self.numbers.find_entry(hash, |&other| other == number) {
             found.remove();
         }
+        while let Some(None) = self.answers.front() {
+            self.answers.pop_front();
+            self.first += 1;
+        }
+        if self.answers.is_empty() && self.answers.capacity() > KEPT_ROOM {
+            self.answers = VecDeque::new();
+            self.numbers = HashTable::new();
+        }
+        true
     }
 
-    fn answer(&self, number: u64) -> &Answer {
-        &self.answers[self.index(number)]
-    }
-
-    fn index(&self, number: u64) -> usize {
-        offset(number, self.first)
+    fn answer(&self, number: u64) -> Option<&Answer> {
+        self.answers[offset(number, self.first)].as_ref()
     }
 }
 

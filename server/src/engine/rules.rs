@@ -100,7 +100,7 @@ pub struct Context {
     pub wall_ms: u64,
     /// The highest version that a deletion was given; an entry made anew gets a higher one.
     pub floor: Version,
-    /// Whether the quota allows one more key.
+    /// Whether the quota allows what a SET would make of the entry.
     pub has_room: bool,
 }
 
@@ -246,9 +246,11 @@ fn set<'a>(
             }
             entry.version
         }
-        None if !context.has_room => return Outcome::refused(ServiceError::QuotaExceeded),
         None => context.floor,
     };
+    if !context.has_room {
+        return Outcome::refused(ServiceError::QuotaExceeded);
+    }
     let version = hlc::next_version(context.wall_ms, timestamp, Some(previous));
     Outcome {
         reply: Reply::Ok,

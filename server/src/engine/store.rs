@@ -1,8 +1,8 @@
 //! The local keyspace: the table, its deadlines, and the rules folded over both.
-use super::expiry::Deadlines;
+use super::expiry::{self, Deadlines};
 use super::packed::{Fields, Packed};
 use super::rules::{self, Change, Context, Entry, Operation, Outcome, Token, Version};
-use super::table::Table;
+use super::table::{self, Table};
 use super::{EngineConfig, Now};
 use crate::storage::RecordView;
 use bytes::Bytes;
@@ -17,7 +17,11 @@ pub(super) struct Store {
     /// The highest version that any change was given.
     highest: Version,
     max_keys: u64,
+    max_bytes: u64,
 }
+
+/// What a packed entry has besides key, value and node id of its token, at most.
+const PACKED_NUMBERS: usize = 64;
 
 /// An entry that is gone because its time was over.
 pub(super) struct Expired {
@@ -33,6 +37,7 @@ impl Store {
             floor: (0, 0),
             highest: (0, 0),
             max_keys: config.max_keys,
+            max_bytes: config.max_bytes,
         }
     }
 
@@ -57,9 +62,32 @@ impl Store {
         Some(self.deadlines.first()?.0)
     }
 
-    /// Whether the quota allows one more key.
-    pub(super) fn has_room(&self) -> bool {
-        self.table.len() < self.max_keys
+    /// Bytes of memory that the entries take, with their deadlines.
+    pub(super) fn bytes(&self) -> u64 {
+        self.table.bytes() + self.deadlines.len() as u64 * expiry::DEADLINE_BYTES
+    }
+
+    /// Whether the quota allows what the operation would make of the entry.
+    fn has_room(&self, key: &[u8], former: Option<&Fields<'_>>, operation: &Operation<'_>) -> bool {
+        let Operation::Set {
+            value,
+            options,
+            token,
+            ..
+        } = operation
+        else {
+            return true;
+        };
+        let content = value.len() + token.map_or(0, |token| token.node_id().len());
+        let Some(former) = former else {
+            let entry = table::entry_bytes(key.len() + content + PACKED_NUMBERS);
+            let deadline = options.expires_in_ms.map_or(0, |_| expiry::DEADLINE_BYTES);
+            return self.table.len() < self.max_keys
+                && self.bytes().saturating_add(entry + deadline) <= self.max_bytes;
+        };
+        let before = former.value.len() + former.token.map_or(0, |token| token.node_id.len());
+        let growth = content.saturating_sub(before) as u64;
+        growth == 0 || self.bytes().saturating_add(growth) <= self.max_bytes
     }
 
     /// Takes over a record of a former run. One whose time is over gets a deadline that is over: it is never seen,
@@ -127,7 +155,7 @@ impl Store {
         let context = Context {
             wall_ms: now.wall_ms,
             floor: self.floor,
-            has_room: self.has_room(),
+            has_room: self.has_room(key, fields.as_ref(), operation),
         };
         let outcome = operation.apply(entry.as_ref(), &context);
         match outcome.change {

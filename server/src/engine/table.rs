@@ -36,6 +36,8 @@ pub(super) struct Table {
     /// How many segments there are of each depth.
     of_depth: [u32; MAX_DEPTH as usize + 1],
     len: u64,
+    /// Memory of the entries.
+    bytes: u64,
     hasher: SipHasher13,
     /// With fewer bits, tests make keys collide.
     #[cfg(test)]
@@ -69,6 +71,7 @@ impl Table {
             free: Vec::new(),
             of_depth,
             len: 0,
+            bytes: 0,
             hasher: SipHasher13::new_with_keys(hash_key[0], hash_key[1]),
             #[cfg(test)]
             hash_mask: u64::MAX,
@@ -82,6 +85,11 @@ impl Table {
 
     pub(super) fn len(&self) -> u64 {
         self.len
+    }
+
+    /// Bytes of memory that the entries take.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub(super) fn hash(&self, bytes: &[u8]) -> u64 {
@@ -101,14 +109,19 @@ impl Table {
         let mut index = self.segment_of(hash);
         let entries = &mut self.segments[index].entries;
         if let Some(packed) = entries.find_mut(bucket(hash), |it| it.key() == fields.key) {
-            return packed.replace(fields);
+            self.bytes -= entry_bytes(packed.len());
+            packed.replace(fields);
+            self.bytes += entry_bytes(packed.len());
+            return;
         }
         while self.segments[index].entries.len() >= SEGMENT_FULL && self.may_split(index) {
             self.split(index, hash);
             index = self.segment_of(hash);
         }
         let mut entries = std::mem::take(&mut self.segments[index].entries);
-        entries.insert_unique(bucket(hash), Packed::new(fields), |it| self.bucket_of(it));
+        let packed = Packed::new(fields);
+        self.bytes += entry_bytes(packed.len());
+        entries.insert_unique(bucket(hash), packed, |it| self.bucket_of(it));
         self.segments[index].entries = entries;
         self.len += 1;
     }
@@ -120,8 +133,9 @@ impl Table {
         let Ok(found) = entries.find_entry(bucket(hash), |it| it.key() == key) else {
             return false;
         };
-        found.remove();
+        let (packed, _) = found.remove();
         self.len -= 1;
+        self.bytes -= entry_bytes(packed.len());
         while self.join(hash) {}
         true
     }
@@ -247,6 +261,13 @@ fn place(segment: usize) -> u32 {
     u32::try_from(segment).expect("there are at most 2^MAX_DEPTH segments")
 }
 
+/// Memory of an entry whose packed form has this length: its allocation with the allocator's header and rounding,
+/// and its part of the segment and the directory.
+pub(super) fn entry_bytes(packed_len: usize) -> u64 {
+    const PLACE_BYTES: usize = 40;
+    ((packed_len + 8).next_multiple_of(16).max(32) + PLACE_BYTES) as u64
+}
+
 /// The hash with which a segment places its entries. The top bits, which all entries of a segment share, must not
 /// be those by which it tells entries apart.
 fn bucket(hash: u64) -> u64 {
@@ -313,7 +334,10 @@ mod tests {
             model.remove(key.as_bytes());
         }
         assert!(grown.0 > 300 && grown.1 > 8, "{grown:?}");
-        assert_eq!(table.segments.len() - table.free.len(), 1);
+        assert_eq!(
+            (table.bytes, table.segments.len() - table.free.len()),
+            (0, 1)
+        );
         assert_eq!((table.depth, table.directory.len()), (0, 1));
     }
 

@@ -64,7 +64,7 @@ impl Front {
                 let why = "the session of this client identifier belongs to another user";
                 return Err((ReasonCode::NOT_AUTHORIZED, why));
             }
-        } else if self.sessions.len() >= self.limits.max_sessions {
+        } else if self.sessions.len() >= self.limits.max_sessions && !self.evict_session(now) {
             return Err((ReasonCode::QUOTA_EXCEEDED, "there are too many sessions"));
         }
         let existing = existing.and_then(|old| self.take_over(old, connect.clean_start, now));
@@ -75,7 +75,7 @@ impl Front {
         } else {
             let client = connect.client_id.as_str().into();
             self.sessions
-                .insert(Session::new(client, user, id, receive_maximum))
+                .insert(Session::new(client, user, id, receive_maximum, &self.gauge))
         };
         let expiry_s = connect
             .session_expiry_s
@@ -132,10 +132,12 @@ impl Front {
             session.connection = Some(connection);
             session.will = None;
             session.ends_ms = None;
+            session.recharge();
             session.window.reconnected(receive_maximum);
             self.timers
                 .set(&mut session.timer, Timed::Session(id), None);
         }
+        self.sessions.came_online(id);
         id
     }
 

@@ -1,5 +1,6 @@
 //! One network connection.
 use super::SessionId;
+use super::budget::{Charge, Gauge};
 use super::output::Output;
 use super::timers::Timer;
 use statestore::mqtt::alias::InboundAliases;
@@ -29,6 +30,26 @@ pub(crate) enum WillOutcome {
     Dropped,
 }
 
+/// Memory of a connection without its buffers: itself, its task and socket, and what changes too often to be counted
+/// at every step.
+const CONNECTION_BYTES: usize = 8 * 1024;
+/// How much a connection may hold more or less than is counted.
+const SLACK_BYTES: usize = 4 * 1024;
+
+/// Bytes of a will.
+pub(crate) fn will_bytes(will: &Will) -> usize {
+    let properties = will.user_properties.iter();
+    size_of::<Will>()
+        + will.topic.len()
+        + will.payload.len()
+        + will.content_type.as_ref().map_or(0, String::len)
+        + will.response_topic.as_ref().map_or(0, String::len)
+        + will.correlation_data.as_ref().map_or(0, bytes::Bytes::len)
+        + properties
+            .map(|(name, value)| 2 * size_of::<String>() + name.len() + value.len())
+            .sum::<usize>()
+}
+
 /// One network connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -45,6 +66,11 @@ pub(crate) struct Connection {
     pub(crate) will: Option<Will>,
     /// Bytes of input that were left when the front last looked.
     pub(crate) unread: usize,
+    /// Bytes of output that were taken and have not left yet.
+    pub(crate) leaving: usize,
+    /// What this connection caused that is still to be handed out to many; it waits for the end of it.
+    pub(crate) fanouts: usize,
+    pub(crate) charge: Charge,
     /// Since when input waits until output has left.
     pub(crate) blocked_since_ms: Option<u64>,
     /// Whether it is in the list of those that have something for the driver.
@@ -53,7 +79,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(now_ms: u64) -> Self {
+    pub(crate) fn new(now_ms: u64, gauge: &Gauge) -> Self {
         Self {
             phase: Phase::Opening,
             client: Arc::default(),
@@ -64,10 +90,36 @@ impl Connection {
             wants_reasons: true,
             will: None,
             unread: 0,
+            leaving: 0,
+            fanouts: 0,
+            charge: Charge::new(gauge, CONNECTION_BYTES),
             blocked_since_ms: None,
             is_dirty: false,
             timer: Timer::default(),
         }
+    }
+
+    /// Counts what it takes now.
+    pub(crate) fn recharge(&mut self) {
+        let bytes = CONNECTION_BYTES
+            + self.unread
+            + self.output.len()
+            + self.leaving
+            + self.aliases.bytes()
+            + self.will.as_ref().map_or(0, will_bytes);
+        self.charge.set_roughly(bytes, SLACK_BYTES);
+    }
+
+    /// Its input is not read any more, and its output not sent: it is to be closed. Says whether some output was on
+    /// its way, so that nothing more gets through to the client.
+    pub(crate) fn forget_buffers(&mut self) -> bool {
+        let is_stuck = self.leaving > 0;
+        self.output.clear();
+        self.aliases = InboundAliases::default();
+        self.unread = 0;
+        self.leaving = 0;
+        self.recharge();
+        is_stuck
     }
 
     pub(crate) fn session(&self) -> Option<SessionId> {

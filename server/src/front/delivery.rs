@@ -1,21 +1,27 @@
 //! Output to clients: straight into the connection's buffer if nothing is in the way, else through the
 //! session's queue.
 use super::connection::Connection;
-use super::message::{Delivery, Message};
-use super::session::{InFlight, Queued, Session};
+use super::message::Delivery;
+use super::session::{Content, InFlight, Queued, Session};
 use super::statistics::Statistics;
 use super::{ConnectionId, Front, SessionId};
-use crate::engine::{Notify, Now, Shown};
+use crate::engine::{Now, Shown};
 use bytes::BytesMut;
 use statestore::mqtt::publish::set_dup;
-use statestore::mqtt::{EncodeError, PublishHeader, QoS, ReasonCode};
-use statestore::protocol::{property, topic};
+use statestore::mqtt::{EncodeError, ReasonCode};
 
 /// How many subscribers a message had, and how many got it or will.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Routed {
     pub(super) matched: usize,
     pub(super) taken: usize,
+}
+
+impl Routed {
+    /// To this many subscribers, of whom none has it yet.
+    pub(super) fn to(matched: usize) -> Self {
+        Self { matched, taken: 0 }
+    }
 }
 
 impl Front {
@@ -44,34 +50,13 @@ impl Front {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
+        connection.recharge();
         connection
             .output
             .announce(|sequence| self.durability.wait(sequence, id));
         if connection.output.releasable() > 0 {
             self.mark_dirty(id);
         }
-    }
-
-    /// Hands a message to all subscribers of its topic.
-    pub(super) fn route(
-        &mut self,
-        message: &Message,
-        qos: QoS,
-        publisher: Option<SessionId>,
-        now: Now,
-    ) -> Routed {
-        let mut routed = Routed::default();
-        for matched in self.subscriptions.matches(message.topic(), publisher) {
-            let delivery = Delivery {
-                message: message.clone(),
-                identifiers: matched.identifiers.into_boxed_slice(),
-            };
-            let at_least_once = matched.at_least_once && qos != QoS::AtMostOnce;
-            routed.matched += 1;
-            routed.taken +=
-                usize::from(self.deliver(matched.subscriber, delivery, at_least_once, 0, now));
-        }
-        routed
     }
 
     /// Hands a message to one client; whether it got it or will.
@@ -87,7 +72,7 @@ impl Front {
             return false;
         };
         let Some(connection_id) = session.connection else {
-            return at_least_once && self.enqueue(id, Queued { delivery, hold }, now);
+            return at_least_once && self.enqueue(id, Queued::new(delivery, hold), now);
         };
         let Some(connection) = self.connections.get_mut(connection_id) else {
             return false;
@@ -107,19 +92,11 @@ impl Front {
             self.appended(connection_id);
             return sent;
         }
-        let has_room = session.has_room(&self.limits, self.held_bytes);
-        if is_full || !has_room || !session.may_send_now() {
-            return self.enqueue(id, Queued { delivery, hold }, now);
+        let queued = Queued::new(delivery, hold);
+        if is_full || !session.has_room(&self.limits) || !session.may_send_now() {
+            return self.enqueue(id, queued, now);
         }
-        let before = session.held_bytes();
-        let sent = send(
-            session,
-            connection,
-            &mut self.statistics,
-            Queued { delivery, hold },
-            now,
-        );
-        self.held_bytes = self.held_bytes + session.held_bytes() - before;
+        let sent = send(session, connection, &mut self.statistics, queued, now);
         self.appended(connection_id);
         sent
     }
@@ -130,9 +107,9 @@ impl Front {
         let Some(session) = self.sessions.get_mut(id) else {
             return false;
         };
-        if session.has_room(&self.limits, self.held_bytes) {
-            self.held_bytes += queued.delivery.bytes();
+        if session.has_room(&self.limits) {
             session.enqueue(queued);
+            self.sessions.classify(id);
             return true;
         }
         self.statistics.dropped_full += 1;
@@ -159,7 +136,6 @@ impl Front {
         let Some(connection) = self.connections.get_mut(connection_id) else {
             return;
         };
-        let before = session.held_bytes();
         let output_before = connection.output.len();
         while connection.output.len() < self.limits.max_output_bytes {
             let pending = |hold| self.durability.pending(hold);
@@ -182,65 +158,26 @@ impl Front {
             };
             send(session, connection, &mut self.statistics, queued, now);
         }
-        self.held_bytes = self.held_bytes + session.held_bytes() - before;
         if connection.output.len() > output_before {
             self.appended(connection_id);
         }
     }
 
-    /// Hands out the notifications that the engine just made.
-    pub(super) fn serve_effects(&mut self, now: Now) {
+    /// Hands out the notifications that the engine just made, at the request of `origin` if there was one.
+    pub(super) fn serve_effects(&mut self, origin: Option<ConnectionId>, now: Now) {
         if !self.effects.notifications.is_empty() {
             let hold = self
                 .durability
                 .hold(&Shown::Everything, &self.effects.writes);
             let mut notifications = std::mem::take(&mut self.effects.notifications);
             for notify in notifications.drain(..) {
-                self.notify(&notify, hold, now);
+                self.begin_notification(&notify, hold, origin, now);
             }
             self.effects.notifications = notifications;
         }
         if !self.durability.is_enabled() {
             self.effects.writes.writes.clear();
             self.effects.writes.clock = None;
-        }
-    }
-
-    fn notify(&mut self, notify: &Notify, hold: u64, now: Now) {
-        let mut payload = BytesMut::with_capacity(notify.event.encoded_len());
-        notify.event.encode(&mut payload);
-        let payload = payload.freeze();
-        let version = notify.version.to_string();
-        for client in &notify.clients {
-            let Some(session) = self.sessions.find(client) else {
-                self.statistics.dropped_no_session += 1;
-                continue;
-            };
-            let topic = topic::notification(client, &notify.key);
-            let header = PublishHeader {
-                topic: &topic,
-                content_type: Some(property::CONTENT_TYPE),
-                user_properties: &[
-                    (property::TIMESTAMP, &version),
-                    (property::PROTOCOL_VERSION, property::PROTOCOL_VERSION_VALUE),
-                ],
-                ..PublishHeader::default()
-            };
-            match Message::new(&header, payload.clone(), None) {
-                Ok(message) => {
-                    let identifiers = self.identifiers(session, &topic).into();
-                    let delivery = Delivery {
-                        message,
-                        identifiers,
-                    };
-                    self.statistics.notifications += 1;
-                    self.deliver(session, delivery, true, hold, now);
-                }
-                Err(error) => {
-                    self.statistics.dropped_too_large += 1;
-                    tracing::debug!(%error, "a notification cannot be sent");
-                }
-            }
         }
     }
 }
@@ -253,7 +190,11 @@ fn send(
     queued: Queued,
     now: Now,
 ) -> bool {
-    let Queued { delivery, hold } = queued;
+    let Queued {
+        delivery,
+        hold,
+        answer,
+    } = queued;
     let Some(id) = session.packet_id() else {
         return false;
     };
@@ -265,10 +206,15 @@ fn send(
         statistics.dropped_too_large += 1;
         return false;
     }
-    let in_flight = if session.is_ephemeral() {
-        InFlight::Once
+    let content = if session.is_ephemeral() {
+        Content::Once
     } else {
-        InFlight::Delivery(Queued { delivery, hold })
+        Content::Delivery(delivery)
+    };
+    let in_flight = InFlight {
+        content,
+        hold,
+        answer,
     };
     session.sent(id, in_flight);
     true
@@ -287,22 +233,23 @@ fn resend(
     };
     let max_packet_bytes = connection.limits.max_packet_bytes;
     let output = &mut connection.output;
-    let fits = match in_flight {
-        InFlight::Once => false,
-        InFlight::Packet { packet, .. } if packet.len() > max_packet_bytes as usize => false,
-        InFlight::Packet { packet, hold } => {
+    let hold = pending(in_flight.hold);
+    let fits = match &mut in_flight.content {
+        Content::Once => false,
+        Content::Packet(packet) if packet.len() > max_packet_bytes as usize => false,
+        Content::Packet(packet) => {
             set_dup(packet);
             let copy = |out: &mut BytesMut| {
                 out.extend_from_slice(packet);
                 Ok::<_, EncodeError>(())
             };
-            output.append(pending(*hold), copy).is_ok()
+            output.append(hold, copy).is_ok()
         }
-        InFlight::Delivery(Queued { delivery, hold }) => {
+        Content::Delivery(delivery) => {
             let encode = |out: &mut BytesMut| {
                 delivery.encode(Some(id), true, now.mono_ms, max_packet_bytes, out)
             };
-            output.append(pending(*hold), encode).is_ok()
+            output.append(hold, encode).is_ok()
         }
     };
     if !fits {

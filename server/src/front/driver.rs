@@ -147,7 +147,7 @@ impl Driver {
         let wakeup_ms = front.next_wakeup();
         let is_earlier =
             wakeup_ms.is_some_and(|at| self.wakes_at_ms.get().is_none_or(|set| at < set));
-        if is_earlier || front.has_batch() {
+        if is_earlier || front.has_batch() || front.has_work() {
             self.keeper.notify_one();
         }
     }
@@ -155,6 +155,7 @@ impl Driver {
     /// Watches the time and the storage until the storage fails.
     pub(crate) async fn keep(&self, committer: &mut Committer) -> Result<(), Arc<StorageError>> {
         loop {
+            self.work();
             self.submit(committer)?;
             let wakeup_ms = self.front.borrow().next_wakeup();
             self.wakes_at_ms.set(wakeup_ms);
@@ -166,6 +167,7 @@ impl Driver {
             };
             tokio::select! {
                 () = self.keeper.notified() => {}
+                () = tokio::task::yield_now(), if self.front.borrow().has_work() => {}
                 durable = committer.progressed() => {
                     self.front.borrow_mut().durable(durable?);
                     self.spread_word(None);
@@ -175,6 +177,14 @@ impl Driver {
                     self.spread_word(None);
                 }
             }
+        }
+    }
+
+    /// Hands out a part of what goes to many clients.
+    fn work(&self) {
+        if self.front.borrow().has_work() {
+            self.front.borrow_mut().work(self.clock.now());
+            self.spread_word(None);
         }
     }
 
@@ -398,6 +408,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
                 return Poll::Pending;
             }
             self.is_lingering = true;
+            self.input = BytesMut::new();
         }
         loop {
             self.input.clear();

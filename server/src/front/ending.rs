@@ -1,5 +1,7 @@
 //! How connections and sessions end: DISCONNECT, time-outs, wills (MQTT 5, sections 3.1.2.5, 3.14 and 4.1).
 use super::connection::{Detached, Phase, WillOutcome, is_failure};
+use super::delivery::Routed;
+use super::fanout::Publication;
 use super::message::Message;
 use super::timers::Timed;
 use super::{ConnectionId, Front, SessionId};
@@ -103,8 +105,18 @@ impl Front {
         self.detached.push_back(Detached { session, will });
     }
 
-    /// Finishes what began in this call: lingering connections and sessions that lost theirs.
+    /// Finishes what began in this call: lingering connections, sessions that lost theirs, and more held than may be.
     pub(super) fn settle(&mut self, now: Now) {
+        self.settle_detached(now);
+        let held = self.held_bytes();
+        if held > self.tight_at_bytes {
+            self.make_room(now);
+        } else if held <= self.limits.max_session_bytes {
+            self.tight_at_bytes = self.limits.max_session_bytes;
+        }
+    }
+
+    pub(super) fn settle_detached(&mut self, now: Now) {
         while let Some(Detached { session, will }) = self.detached.pop_front() {
             self.disconnected(session, will, now);
         }
@@ -127,6 +139,7 @@ impl Front {
             let due_ms = now.mono_ms.saturating_add(u64::from(will.delay_s) * 1000);
             (due_ms, will)
         });
+        self.sessions.went_offline(id, now.mono_ms);
         self.session_due(id, now);
     }
 
@@ -144,6 +157,7 @@ impl Front {
         self.timers
             .set(&mut session.timer, Timed::Session(id), next_ms);
         if let Some((_, will)) = will {
+            self.sessions.classify(id);
             self.publish_will(&will, now);
         }
     }
@@ -155,7 +169,6 @@ impl Front {
         };
         self.timers
             .set(&mut session.timer, Timed::Session(id), None);
-        self.held_bytes -= session.held_bytes();
         for filter in session.subscriptions.keys() {
             self.subscriptions.remove(filter, id);
         }
@@ -166,9 +179,17 @@ impl Front {
     }
 
     fn publish_will(&mut self, will: &Will, now: Now) {
-        match Message::will(will, now.mono_ms) {
+        match Message::will(will, now.mono_ms, &self.gauge) {
             Ok(message) => {
-                self.route(&message, will.qos, None, now);
+                let targets = self.subscriptions.matches(message.topic(), None);
+                let publication = Publication {
+                    message,
+                    qos: will.qos,
+                    routed: Routed::to(targets.len()),
+                    targets: targets.into_iter(),
+                    packet_id: None,
+                };
+                self.begin_message(publication, None, now);
             }
             Err(error) => tracing::debug!(%error, "a will cannot be published"),
         }
@@ -198,6 +219,7 @@ impl Front {
 
     /// Ends all connections. Sessions without one stay until they expire or the process ends.
     pub(super) fn end_all(&mut self, reason: ReasonCode, why: &str, now: Now) {
+        self.fanouts.clear();
         let ids: Vec<ConnectionId> = self.connections.keys().collect();
         for id in ids {
             if let Some(connection) = self.connections.get_mut(id) {

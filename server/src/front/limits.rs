@@ -5,7 +5,8 @@
 pub struct FrontLimits {
     /// Most connections at a time; a further one is closed at once.
     pub max_connections: usize,
-    /// Most sessions, connected or not; a CONNECT that needs one more is refused with "quota exceeded".
+    /// Most sessions, connected or not. For one more, one without a connection ends; if all have a connection, the
+    /// CONNECT is refused with "quota exceeded".
     pub max_sessions: usize,
     /// Largest packet accepted, in bytes with its fixed header.
     pub max_packet_bytes: u32,
@@ -24,13 +25,17 @@ pub struct FrontLimits {
     /// Most bytes of messages that wait in one session, or are in flight and may have to be sent again. The last
     /// message may exceed it.
     pub max_queued_bytes: usize,
-    /// The same for all sessions together.
-    pub max_total_queued_bytes: usize,
+    /// Most bytes of memory that all sessions and connections together hold: queues, messages in flight, watches,
+    /// filters, aliases, wills, remembered answers, partial packets and output. Beyond it, whoever holds most gives
+    /// way.
+    pub max_session_bytes: usize,
     /// Bytes of output that a connection may have outstanding before messages wait in its session and its
     /// requests wait in its socket. One packet may exceed it.
     pub max_output_bytes: usize,
     /// Most subscriptions of a session; one more is answered with "quota exceeded".
     pub max_subscriptions: usize,
+    /// Most bytes of the topic filters of a session; more are answered with "quota exceeded".
+    pub max_filter_bytes: usize,
     /// Milliseconds that a connection which is to be closed gets for its last output.
     pub linger_ms: u64,
 }
@@ -48,9 +53,10 @@ impl Default for FrontLimits {
             max_session_expiry_s: 7 * 24 * 3600,
             max_queued_messages: 10_000,
             max_queued_bytes: 64 * 1024 * 1024,
-            max_total_queued_bytes: 1024 * 1024 * 1024,
+            max_session_bytes: 1024 * 1024 * 1024,
             max_output_bytes: 1024 * 1024,
             max_subscriptions: 1000,
+            max_filter_bytes: 1024 * 1024,
             linger_ms: 1000,
         }
     }

@@ -1,7 +1,33 @@
 //! A message on its way to subscribers.
+use super::budget::{Charge, Gauge};
+use super::session::Queued;
 use bytes::{Bytes, BytesMut};
 use statestore::mqtt::{EncodeError, EncodedProperties, PacketId, Publish, PublishHeader, Will};
 use std::sync::Arc;
+
+/// What messages carry; cheap to clone, and counted once.
+#[derive(Debug, Clone)]
+pub(crate) struct Payload(Arc<(Bytes, Charge)>);
+
+impl Payload {
+    pub(crate) fn new(bytes: Bytes, gauge: &Gauge) -> Self {
+        let charge = Charge::new(gauge, bytes.len());
+        Self(Arc::new((bytes, charge)))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.0.len()
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.0.0
+    }
+
+    /// Counts something else where this is counted.
+    fn charge(&self, bytes: usize) -> Charge {
+        self.0.1.beside(bytes)
+    }
+}
 
 /// A message; cheap to clone, so that all subscribers share it.
 #[derive(Debug, Clone)]
@@ -12,10 +38,11 @@ struct Content {
     topic: Box<str>,
     /// All but the message expiry and subscription identifiers.
     properties: EncodedProperties,
-    payload: Bytes,
+    payload: Payload,
     /// When it expires, on the monotonic clock.
     expires_ms: Option<u64>,
-    bytes: usize,
+    /// What it holds besides the payload.
+    charge: Charge,
 }
 
 /// One message for one subscriber.
@@ -34,18 +61,19 @@ impl Message {
     /// A message with the properties of `header`; its other fields but the topic do not matter.
     pub(crate) fn new(
         header: &PublishHeader<'_>,
-        payload: Bytes,
+        payload: Payload,
         expires_ms: Option<u64>,
     ) -> Result<Self, EncodeError> {
         let properties = EncodedProperties::new(header)?;
-        let bytes = header.topic.len() + properties.len() + payload.len();
+        let bytes = header.topic.len() + properties.len() + size_of::<Content>();
+        let charge = payload.charge(bytes);
         let topic = header.topic.into();
         Ok(Self(Arc::new(Content {
             topic,
             properties,
             payload,
             expires_ms,
-            bytes,
+            charge,
         })))
     }
 
@@ -54,6 +82,7 @@ impl Message {
         publish: &Publish,
         topic: &str,
         now_ms: u64,
+        gauge: &Gauge,
     ) -> Result<Self, EncodeError> {
         let user_properties: Vec<_> = publish.user_properties().collect();
         let header = PublishHeader {
@@ -65,7 +94,7 @@ impl Message {
             user_properties: &user_properties,
             ..PublishHeader::default()
         };
-        let payload = Bytes::copy_from_slice(publish.payload_bytes());
+        let payload = Payload::new(Bytes::copy_from_slice(publish.payload_bytes()), gauge);
         Self::new(
             &header,
             payload,
@@ -74,7 +103,7 @@ impl Message {
     }
 
     /// A will that is published now.
-    pub(crate) fn will(will: &Will, now_ms: u64) -> Result<Self, EncodeError> {
+    pub(crate) fn will(will: &Will, now_ms: u64, gauge: &Gauge) -> Result<Self, EncodeError> {
         let user_properties: Vec<_> = will
             .user_properties
             .iter()
@@ -91,7 +120,7 @@ impl Message {
         };
         Self::new(
             &header,
-            will.payload.clone(),
+            Payload::new(will.payload.clone(), gauge),
             expires_ms(will.message_expiry, now_ms),
         )
     }
@@ -111,9 +140,15 @@ impl Delivery {
             .is_some_and(|expires_ms| expires_ms <= now_ms)
     }
 
-    /// Bytes that it takes while it waits.
+    /// Bytes that it takes while it waits, as if its message was not shared.
     pub(crate) fn bytes(&self) -> usize {
-        self.message.0.bytes + 4 * self.identifiers.len() + size_of::<Self>()
+        let content = &*self.message.0;
+        content.charge.bytes() + content.payload.len() + self.own_bytes()
+    }
+
+    /// Bytes that it takes besides its message. A queue may have room for twice as many.
+    pub(crate) fn own_bytes(&self) -> usize {
+        4 * self.identifiers.len() + 2 * size_of::<Queued>()
     }
 
     /// Appends the PUBLISH, with what is left of the message expiry.
@@ -139,7 +174,7 @@ impl Delivery {
             ..PublishHeader::default()
         };
         header.encode(max_packet_bytes, out, content.payload.len(), |out| {
-            out.extend_from_slice(&content.payload);
+            out.extend_from_slice(content.payload.bytes());
         })
     }
 }

@@ -45,12 +45,15 @@
 //! So a response overtakes those that wait for the disk, and can leave before its PUBACK. Requests are matched by
 //! correlation data. What waits counts against the client's Receive Maximum.
 mod authenticator;
+mod budget;
 mod connect;
 mod connection;
 mod delivery;
 pub(crate) mod driver;
 mod durability;
 mod ending;
+mod eviction;
+mod fanout;
 mod limits;
 mod message;
 mod output;
@@ -69,9 +72,11 @@ pub use statistics::Statistics;
 
 use crate::engine::{Effects, Engine, Now};
 use crate::storage::Batch;
+use budget::Gauge;
 use bytes::BytesMut;
 use connection::{Connection, Detached, Phase};
 use durability::Durability;
+use fanout::Fanout;
 use session::Sessions;
 use slotmap::{SlotMap, new_key_type};
 use statestore::mqtt::{self, DecodeError, EncodedProperties, Packet, ReasonCode};
@@ -85,8 +90,12 @@ new_key_type! {
     pub(crate) struct SessionId;
 }
 
-/// The largest packet accepted before a client is known, in bytes: enough for each field of a CONNECT.
-const MAX_CONNECT_BYTES: u32 = 512 * 1024;
+/// The largest packet accepted that is no PUBLISH, in bytes: enough for each field of a CONNECT, and for as many
+/// filters as a session may have.
+const MAX_CONTROL_BYTES: u32 = 512 * 1024;
+
+/// The packet type of PUBLISH.
+const PUBLISH: u8 = 3;
 
 /// How much [work](Effects::work) the packets of one connection may make before others get their turn; the last
 /// packet may exceed it.
@@ -131,8 +140,12 @@ pub struct Front {
     dirty: VecDeque<ConnectionId>,
     /// Sessions whose connection ended in the current call.
     detached: VecDeque<Detached>,
-    /// Bytes that all sessions hold for messages.
-    held_bytes: usize,
+    /// What goes to many clients and has not reached all of them.
+    fanouts: VecDeque<Fanout>,
+    /// What sessions and connections hold.
+    gauge: Gauge,
+    /// When more than this is held, somebody gives way.
+    tight_at_bytes: usize,
     assigned_client_ids: u64,
     /// What all responses say alike.
     response_properties: EncodedProperties,
@@ -145,6 +158,7 @@ impl Front {
     /// Without connections, in front of `engine`.
     pub fn new(config: FrontConfig, engine: Engine) -> Self {
         Self {
+            tight_at_bytes: config.limits.max_session_bytes,
             limits: config.limits,
             authenticator: config.authenticator,
             engine,
@@ -156,7 +170,8 @@ impl Front {
             timers: Timers::default(),
             dirty: VecDeque::new(),
             detached: VecDeque::new(),
-            held_bytes: 0,
+            fanouts: VecDeque::new(),
+            gauge: Gauge::default(),
             assigned_client_ids: config.client_id_seed,
             response_properties: request::response_properties(),
             scratch: BytesMut::new(),
@@ -166,12 +181,16 @@ impl Front {
 
     /// A connection was opened; `None` if there are too many, so that it has to be closed.
     pub fn opened(&mut self, now: Now) -> Option<ConnectionId> {
-        if self.connections.len() >= self.limits.max_connections {
+        if self.connections.len() >= self.limits.max_connections
+            || self.held_bytes() > self.limits.max_session_bytes
+        {
             self.statistics.connects_refused += 1;
             return None;
         }
         self.statistics.connections_opened += 1;
-        let id = self.connections.insert(Connection::new(now.mono_ms));
+        let id = self
+            .connections
+            .insert(Connection::new(now.mono_ms, &self.gauge));
         let due_ms = now.mono_ms.saturating_add(self.limits.connect_timeout_ms);
         self.set_connection_timer(id, Some(due_ms));
         Some(id)
@@ -197,15 +216,11 @@ impl Front {
                 input.clear();
                 break;
             };
-            let max_packet_bytes = match connection.phase {
-                Phase::Opening => self.limits.max_packet_bytes.min(MAX_CONNECT_BYTES),
-                Phase::Open(_) => self.limits.max_packet_bytes,
-                Phase::Closing | Phase::Closed => {
-                    input.clear();
-                    break;
-                }
-            };
-            if connection.output.len() >= self.limits.max_output_bytes {
+            if matches!(connection.phase, Phase::Closing | Phase::Closed) {
+                input.clear();
+                break;
+            }
+            if connection.output.len() >= self.limits.max_output_bytes || connection.fanouts > 0 {
                 if !input.is_empty() {
                     connection.blocked_since_ms.get_or_insert(now.mono_ms);
                 }
@@ -217,6 +232,12 @@ impl Front {
                 break;
             }
             let first = input.first().copied();
+            let is_publish = first.is_some_and(|first| first >> 4 == PUBLISH);
+            let max_packet_bytes = if is_publish && connection.session().is_some() {
+                self.limits.max_packet_bytes
+            } else {
+                self.limits.max_packet_bytes.min(MAX_CONTROL_BYTES)
+            };
             match mqtt::decode(input, max_packet_bytes) {
                 Ok(Some(packet)) => {
                     took_packets = true;
@@ -234,6 +255,7 @@ impl Front {
         }
         if let Some(connection) = self.connections.get_mut(id) {
             connection.unread = input.len();
+            connection.recharge();
         }
         self.settle(now);
         is_over
@@ -241,9 +263,9 @@ impl Front {
 
     /// Whether [`received`](Self::received) would take packets. If not, a driver should not read either.
     pub fn accepts_input(&self, id: ConnectionId) -> bool {
-        self.connections
-            .get(id)
-            .is_none_or(|connection| connection.output.len() < self.limits.max_output_bytes)
+        self.connections.get(id).is_none_or(|connection| {
+            connection.output.len() < self.limits.max_output_bytes && connection.fanouts == 0
+        })
     }
 
     /// The connection is gone, whoever closed it. Its id is not to be used any more.
@@ -268,14 +290,16 @@ impl Front {
             .is_some_and(|at_ms| at_ms <= now.mono_ms)
         {
             self.engine.expire(now, &mut self.effects);
-            self.serve_effects(now);
+            self.serve_effects(None, now);
         }
+        self.work(now);
         self.settle(now);
     }
 
     /// When [`tick`](Self::tick) has something to do next, in milliseconds of the monotonic clock.
     pub fn next_wakeup(&self) -> Option<u64> {
-        [self.timers.next_ms(), self.engine.next_expiry_ms()]
+        let work_ms = self.has_work().then_some(0);
+        [self.timers.next_ms(), self.engine.next_expiry_ms(), work_ms]
             .into_iter()
             .flatten()
             .min()
@@ -292,12 +316,15 @@ impl Front {
         }
     }
 
-    /// Moves the output of a connection that may leave now to the end of `to`.
+    /// Moves the output of a connection that may leave now to the end of `to`, which holds what was taken before and
+    /// has not left yet.
     pub fn take_output(&mut self, id: ConnectionId, to: &mut BytesMut, now: Now) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
         connection.output.take(to);
+        connection.leaving = to.len();
+        connection.recharge();
         if let Some(session) = connection.session() {
             self.send_waiting(session, now);
         }
@@ -356,7 +383,7 @@ impl Front {
         Statistics {
             connections: self.connections.len() as u64,
             sessions: self.sessions.len() as u64,
-            queued_bytes: self.held_bytes as u64,
+            held_bytes: self.held_bytes() as u64,
             ..self.statistics
         }
     }
@@ -379,10 +406,12 @@ impl Front {
         match packet {
             Packet::Publish(publish) => self.publish(id, session, &publish, now),
             Packet::PubAck(puback) => {
-                if let Some(session) = self.sessions.get_mut(session) {
-                    let before = session.held_bytes();
-                    session.finish(puback.packet_id);
-                    self.held_bytes = self.held_bytes + session.held_bytes() - before;
+                if let Some(session) = self.sessions.get_mut(session)
+                    && let Some(answer) = session.finish(puback.packet_id)
+                    // On a later connection, the client may not have seen the request acknowledged.
+                    && answer.connection == id
+                {
+                    self.engine.answer_received(&session.client, answer.number);
                 }
                 self.send_waiting(session, now);
             }

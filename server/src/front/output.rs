@@ -2,7 +2,7 @@
 use bytes::BytesMut;
 use std::collections::VecDeque;
 
-/// A stage keeps its buffer for the next one up to this size.
+/// A buffer is kept for what comes next up to this size.
 const MAX_SPARE_BYTES: usize = 64 * 1024;
 
 /// Packets that leave once the write `sequence` is durable.
@@ -176,6 +176,9 @@ impl Output {
     pub(crate) fn take(&mut self, to: &mut BytesMut) {
         self.ready_acknowledgements = 0;
         if to.is_empty() {
+            if to.capacity() > MAX_SPARE_BYTES {
+                *to = BytesMut::new();
+            }
             // The two buffers change places, so that nothing is copied or allocated.
             to.clear();
             std::mem::swap(to, &mut self.ready);
@@ -183,6 +186,13 @@ impl Output {
             to.extend_from_slice(&self.ready);
             self.ready.clear();
         }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.drop_held();
+        self.ready = BytesMut::new();
+        self.ready_acknowledgements = 0;
     }
 
     /// Forgets what is held: the connection ends before it may be told.

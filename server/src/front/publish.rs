@@ -1,4 +1,6 @@
 //! PUBLISH from clients (MQTT 5, section 3.3).
+use super::delivery::Routed;
+use super::fanout::Publication;
 use super::message::Message;
 use super::{ConnectionId, Front, SessionId};
 use crate::engine::Now;
@@ -74,24 +76,21 @@ impl Front {
         now: Now,
     ) {
         self.statistics.messages += 1;
-        let message = match Message::published(publish, topic, now.mono_ms) {
+        let message = match Message::published(publish, topic, now.mono_ms, &self.gauge) {
             Ok(message) => message,
             Err(error) => {
                 return self.fail(id, ReasonCode::MALFORMED_PACKET, &error.to_string(), now);
             }
         };
-        let routed = self.route(&message, publish.qos(), Some(session), now);
-        let (reason, why) = if routed.matched == 0 {
-            (ReasonCode::NO_MATCHING_SUBSCRIBERS, "")
-        } else if routed.taken == 0 {
-            (
-                ReasonCode::QUOTA_EXCEEDED,
-                "no subscriber can take the message now",
-            )
-        } else {
-            (ReasonCode::SUCCESS, "")
+        let targets = self.subscriptions.matches(topic, Some(session));
+        let publication = Publication {
+            message,
+            qos: publish.qos(),
+            routed: Routed::to(targets.len()),
+            targets: targets.into_iter(),
+            packet_id: publish.packet_id(),
         };
-        self.acknowledge(id, publish.packet_id(), reason, why, now);
+        self.begin_message(publication, Some(id), now);
     }
 
     /// Acknowledges a PUBLISH, if it has QoS 1, with a text unless `why` is empty or the client wants none.

@@ -1,7 +1,7 @@
 //! Requests to the store ("State store system topic, QoS, and required MQTT5 properties").
 use super::connection::Connection;
-use super::message::{Delivery, Message};
-use super::session::{InFlight, Queued, Session};
+use super::message::{Delivery, Message, Payload};
+use super::session::{Answer, Content, InFlight, Queued, Session};
 use super::{ConnectionId, Front, SessionId};
 use crate::engine::{Now, Request, Response};
 use bytes::BytesMut;
@@ -9,7 +9,7 @@ use statestore::mqtt::{
     EncodeError, EncodedProperties, PacketId, PubAck, Publish, PublishHeader, ReasonCode,
 };
 use statestore::protocol::property::{self, RequestProperties};
-use statestore::protocol::topic;
+use statestore::protocol::{Reply, topic};
 
 /// The status of every response of a store; errors of the store are in the payload.
 const STATUS_OK: &str = "200";
@@ -76,9 +76,9 @@ impl Front {
             let reason = ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR;
             return self.acknowledge(id, Some(packet_id), reason, why, now);
         }
-        let total_bytes = self.held_bytes;
-        let has_room = |session: &Session| session.has_room(&self.limits, total_bytes);
-        if !self.sessions.get(session).is_some_and(has_room) {
+        let requester = self.sessions.get(session);
+        let may_return = requester.is_some_and(|session| !session.is_ephemeral());
+        if !requester.is_some_and(|session| session.has_room(&self.limits)) {
             self.statistics.requests_refused += 1;
             let why = "too many responses are not acknowledged; the request was not executed";
             let reason = ReasonCode::QUOTA_EXCEEDED;
@@ -91,6 +91,7 @@ impl Front {
             correlation: correlation_data,
             payload: &publish.payload(),
             properties: RequestProperties::parse(publish.user_properties()),
+            may_return,
         };
         let response = self.engine.execute(&request, now, &mut self.effects);
         let envelope = Envelope {
@@ -99,7 +100,7 @@ impl Front {
             correlation_data,
         };
         self.respond(id, session, envelope, &response, now);
-        self.serve_effects(now);
+        self.serve_effects(Some(id), now);
     }
 
     fn respond(
@@ -137,10 +138,16 @@ impl Front {
         }
         self.statistics.responses += 1;
         let is_full = connection.output.len() >= self.limits.max_output_bytes;
+        // Who has received a response has seen its request acknowledged, if that leaves first.
+        let is_acknowledged_first = connection.output.acknowledgement_hold(hold) == hold;
+        let answer = response.answer.filter(|_| is_acknowledged_first);
+        let answer = answer.map(|number| Answer {
+            number,
+            connection: id,
+        });
         if !is_full && session.may_send_now() {
-            let before = session.held_bytes();
-            let sent = send_response(connection, session, envelope, header, response, hold);
-            self.held_bytes = self.held_bytes + session.held_bytes() - before;
+            let reply = &response.reply;
+            let sent = send_response(connection, session, envelope, header, reply, hold, answer);
             if let Err(error) = sent {
                 self.statistics.dropped_too_large += 1;
                 acknowledge_unanswerable(connection, envelope.packet_id, &error, hold);
@@ -151,7 +158,8 @@ impl Front {
         let mut payload = BytesMut::with_capacity(response.reply.encoded_len());
         response.reply.encode(&mut payload);
         header.subscription_identifiers = &[];
-        let message = Message::new(&header, payload.freeze(), None);
+        let payload = Payload::new(payload.freeze(), &self.gauge);
+        let message = Message::new(&header, payload, None);
         let max_packet_bytes = connection.limits.max_packet_bytes;
         let puback = PubAck::success(envelope.packet_id);
         // Four bytes, which the smallest Maximum Packet Size of any use allows.
@@ -164,7 +172,12 @@ impl Front {
                 message,
                 identifiers: identifiers.into(),
             };
-            self.enqueue(session_id, Queued { delivery, hold }, now);
+            let queued = Queued {
+                delivery,
+                hold,
+                answer,
+            };
+            self.enqueue(session_id, queued, now);
         }
     }
 
@@ -184,8 +197,9 @@ fn send_response(
     session: &mut Session,
     envelope: Envelope<'_>,
     mut header: PublishHeader<'_>,
-    response: &Response,
+    reply: &Reply,
     hold: u64,
+    answer: Option<Answer>,
 ) -> Result<(), EncodeError> {
     let Some(id) = session.packet_id() else {
         return Ok(());
@@ -201,20 +215,24 @@ fn send_response(
             puback.encode(max_packet_bytes, out)?;
         }
         let start = out.len();
-        header.encode(max_packet_bytes, out, response.reply.encoded_len(), |out| {
-            response.reply.encode(out);
+        header.encode(max_packet_bytes, out, reply.encoded_len(), |out| {
+            reply.encode(out);
         })?;
         Ok(if is_ephemeral {
-            InFlight::Once
+            Content::Once
         } else {
-            InFlight::Packet {
-                packet: out[start..].into(),
-                hold,
-            }
+            Content::Packet(out[start..].into())
         })
     });
     match result {
-        Ok(in_flight) => session.sent(id, in_flight),
+        Ok(content) => {
+            let in_flight = InFlight {
+                content,
+                hold,
+                answer,
+            };
+            session.sent(id, in_flight);
+        }
         Err(error) => {
             session.not_sent(id);
             return Err(error);

@@ -8,8 +8,10 @@ pub struct Statistics {
     pub connections: u64,
     /// Sessions that exist now, with a connection or without.
     pub sessions: u64,
-    /// Bytes of messages that sessions hold now, waiting or in flight.
-    pub queued_bytes: u64,
+    /// Bytes that sessions and connections hold now, roughly; what several share counts once.
+    pub held_bytes: u64,
+    /// Sessions ended since others needed their room.
+    pub sessions_evicted: u64,
     /// Connections accepted since the start.
     pub connections_opened: u64,
     /// CONNECT packets refused, for any reason.

@@ -7,6 +7,15 @@ use crate::engine::Now;
 use statestore::mqtt::{self, QoS, ReasonCode, SubAck, Subscribe, UnsubAck, Unsubscribe};
 use statestore::protocol::topic;
 
+/// Memory of a level of a topic filter in the trees of subscriptions, at most.
+const LEVEL_BYTES: usize = 1024;
+
+/// Memory of a subscription: its text here and there, and its levels, as if nobody else had one like it.
+fn filter_bytes(filter: &str) -> usize {
+    let levels = filter.bytes().filter(|&byte| byte == b'/').count() + 1;
+    3 * filter.len() + levels * LEVEL_BYTES
+}
+
 impl Front {
     pub(super) fn subscribe(
         &mut self,
@@ -55,8 +64,15 @@ impl Front {
             return ReasonCode::NOT_AUTHORIZED;
         }
         let is_new = !session.subscriptions.contains_key(filter);
-        if is_new && session.subscriptions.len() >= self.limits.max_subscriptions {
-            return ReasonCode::QUOTA_EXCEEDED;
+        if is_new {
+            if session.subscriptions.len() >= self.limits.max_subscriptions
+                || session.filter_text_bytes + filter.len() > self.limits.max_filter_bytes
+            {
+                return ReasonCode::QUOTA_EXCEEDED;
+            }
+            session.filter_text_bytes += filter.len();
+            session.filter_bytes += filter_bytes(filter);
+            session.recharge();
         }
         let at_least_once = wanted.qos != QoS::AtMostOnce;
         let subscription = Subscription {
@@ -95,6 +111,9 @@ impl Front {
         for filter in &packet.filters {
             reasons.push(
                 if let Some(former) = session.subscriptions.remove(filter.as_str()) {
+                    session.filter_text_bytes -= filter.len();
+                    session.filter_bytes -= filter_bytes(filter);
+                    session.recharge();
                     self.subscriptions.remove(filter, session_id);
                     if former.identifier.is_some() {
                         session.identified.remove(filter, ());

@@ -99,3 +99,59 @@ fn a_key_with_line_ends_is_a_key() {
     let (keys, _) = page(sim.draft().send(&payload([&b"SCAN"[..], b"*"])));
     assert_eq!(keys, [&b"*1\r\n"[..]]);
 }
+
+#[test]
+fn the_entries_have_a_quota_in_bytes() {
+    const MOST: u64 = 1_000_000;
+    let mut sim = Simulation::with(EngineConfig {
+        max_bytes: MOST,
+        ..config()
+    });
+    let refused = "-ERR the quota has been exceeded";
+    let kilobyte = "v".repeat(1_000);
+    let mut keys = 0;
+    while sim
+        .run(&format!("SET {keys} {kilobyte}"))
+        .starts_with("+OK")
+    {
+        keys += 1;
+        assert!(sim.engine.bytes() <= MOST);
+    }
+    assert!((900..1_000).contains(&keys), "{keys}");
+    assert_eq!(sim.run(&format!("SET 0 {kilobyte}{kilobyte}")), refused);
+    assert!(
+        sim.run(&format!("SET 0 {} NEX", "w".repeat(1_000)))
+            .starts_with(":-1")
+    );
+    assert!(
+        sim.run(&format!("SET 0 {}", "w".repeat(1_000)))
+            .starts_with("+OK"),
+        "it is no larger"
+    );
+    assert!(sim.run("SET 0 less").starts_with("+OK"));
+    assert!(
+        sim.run(&format!("SET 1 v{kilobyte}")).starts_with("+OK"),
+        "there is room again"
+    );
+    for key in 0..keys {
+        assert!(sim.run(&format!("DEL {key}")).starts_with(":1"));
+    }
+    assert_eq!(sim.engine.bytes(), 0);
+    sim.run("SET expires v PX 10");
+    assert!(sim.engine.bytes() > 0);
+    sim.pass(10);
+    sim.expire();
+    assert_eq!(sim.engine.bytes(), 0);
+}
+
+#[test]
+fn an_entry_that_is_larger_than_all_there_may_be_is_refused() {
+    let mut sim = Simulation::with(EngineConfig {
+        max_bytes: 10_000,
+        ..config()
+    });
+    let refused = "-ERR the quota has been exceeded";
+    assert_eq!(sim.run(&format!("SET k {}", "v".repeat(10_000))), refused);
+    assert_eq!(sim.run(&format!("SET {} v", "k".repeat(10_000))), refused);
+    assert!(sim.run("SET k v").starts_with("+OK"));
+}

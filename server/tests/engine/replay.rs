@@ -1,5 +1,5 @@
 //! Redelivered requests.
-use crate::simulation::{Simulation, WALL, config, hlc};
+use crate::simulation::{Simulation, WALL, config, hlc, payload};
 use statestored::engine::EngineConfig;
 
 fn again(sim: &mut Simulation, correlation: &[u8], command: &str) -> String {
@@ -130,53 +130,83 @@ fn the_newest_answers_of_a_client_are_remembered() {
 }
 
 #[test]
-fn many_client_ids_push_out_the_idle_and_not_the_busy() {
+fn no_answer_is_forgotten_for_the_sake_of_other_clients() {
     let mut sim = Simulation::with(EngineConfig {
-        replay_per_client: 10,
-        replay_total: 1_000,
+        replay_per_client: 1_000,
         ..config()
     });
-    let run = |sim: &mut Simulation, client: &str, command: &str| {
-        let timestamp = Some(Ok(hlc(WALL, 0, "c")));
-        let draft = sim.draft().client(client).correlation(b"1");
-        draft.timestamp(timestamp).run(command)
-    };
-    let idle = run(&mut sim, "idle", "SET idle v NX");
-    let busy = run(&mut sim, "busy", "SET busy v NX");
-    for i in 0..10_000 {
-        run(&mut sim, &format!("client-{i}"), "SET k v");
-        assert_eq!(run(&mut sim, "busy", "SET busy v NX"), busy);
+    let set = again(&mut sim, b"1", "SET k mine");
+    let deleted = again(&mut sim, b"2", "DEL k");
+    for request in 0..1_000u32 {
+        // More than the answers of a thousand full clients would be before any of them had to go.
+        for client in 0..20 {
+            let draft = sim.draft().client(&format!("client-{client}"));
+            draft
+                .correlation(&request.to_be_bytes())
+                .run("SET k theirs");
+        }
     }
-    assert_ne!(run(&mut sim, "idle", "SET idle v NX"), idle);
+    assert_eq!(again(&mut sim, b"1", "SET k mine"), set);
+    assert_eq!(again(&mut sim, b"2", "DEL k"), deleted);
+    assert!(sim.run("GET k").starts_with("$6\r\ntheirs"));
 }
 
 #[test]
-fn sessions_that_end_make_room() {
-    let mut sim = Simulation::with(EngineConfig {
-        replay_per_client: 10,
-        replay_total: 20,
-        ..config()
-    });
-    let first = again(&mut sim, b"1", "SET k v NX");
-    for i in 0..1_000 {
-        let client = format!("client-{i}");
-        for _ in 0..10 {
-            sim.run_as(&client, "SET other v");
-        }
-        sim.engine.session_ended(&client);
+fn an_answer_that_was_received_is_forgotten_and_takes_no_memory() {
+    let mut sim = Simulation::new();
+    let send = |sim: &mut Simulation, correlation: u32| {
+        let draft = sim.draft().correlation(&correlation.to_be_bytes());
+        draft
+            .timestamp(Some(Ok(hlc(WALL, 0, "c"))))
+            .send(&payload([&b"DEL"[..], b"k"]))
+    };
+    send(&mut sim, 0);
+    let least = sim.engine.client_bytes();
+    let answers: Vec<_> = (1..=100)
+        .map(|it| send(&mut sim, it).answer.unwrap())
+        .collect();
+    let most = sim.engine.client_bytes();
+    assert!(most > least + 100 * 64, "{most}");
+    assert_eq!(sim.engine.bytes_of("c"), most);
+    assert_eq!(
+        send(&mut sim, 50).answer,
+        Some(answers[49]),
+        "the same again"
+    );
+    for answer in answers.iter().rev().chain(&answers) {
+        sim.engine.answer_received("c", *answer);
+        sim.engine.answer_received("nobody", *answer);
     }
-    assert_eq!(again(&mut sim, b"1", "SET k v NX"), first);
+    assert_eq!(sim.engine.client_bytes(), least);
+    assert_eq!(
+        send(&mut sim, 0).answer,
+        Some(0),
+        "that one was not received"
+    );
+    assert!(send(&mut sim, 50).answer > Some(100), "executed anew");
+    sim.engine.session_ended("c");
+    assert_eq!(sim.engine.client_bytes(), 0);
+}
+
+#[test]
+fn nothing_is_remembered_for_clients_whose_session_ends_with_the_connection() {
+    let mut sim = Simulation::new();
+    let send = |sim: &mut Simulation| {
+        let timestamp = Some(Ok(hlc(WALL, 0, "c")));
+        let draft = sim.draft().ephemeral().correlation(b"1");
+        draft.timestamp(timestamp).run("SET k v NX")
+    };
+    assert!(send(&mut sim).starts_with("+OK"));
+    assert!(send(&mut sim).starts_with(":-1"));
+    assert_eq!(sim.engine.client_bytes(), 0);
 }
 
 #[test]
 fn nothing_is_remembered_if_nothing_is_to_be() {
-    for (replay_per_client, replay_total) in [(0, 10), (10, 0)] {
-        let mut sim = Simulation::with(EngineConfig {
-            replay_per_client,
-            replay_total,
-            ..config()
-        });
-        assert!(again(&mut sim, b"1", "SET k v NX").starts_with("+OK"));
-        assert!(again(&mut sim, b"1", "SET k v NX").starts_with(":-1"));
-    }
+    let mut sim = Simulation::with(EngineConfig {
+        replay_per_client: 0,
+        ..config()
+    });
+    assert!(again(&mut sim, b"1", "SET k v NX").starts_with("+OK"));
+    assert!(again(&mut sim, b"1", "SET k v NX").starts_with(":-1"));
 }

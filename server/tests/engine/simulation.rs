@@ -31,6 +31,7 @@ pub(crate) struct Draft<'s> {
     client: Arc<str>,
     correlation: Vec<u8>,
     properties: RequestProperties,
+    may_return: bool,
 }
 
 pub(crate) fn config() -> EngineConfig {
@@ -115,6 +116,7 @@ impl Simulation {
                 ..RequestProperties::default()
             },
             simulation: self,
+            may_return: true,
         }
     }
 
@@ -138,7 +140,7 @@ impl Simulation {
                 Event::Set(value) => format!("SET {}", String::from_utf8_lossy(value)),
                 _ => "DELETE".to_string(),
             };
-            for client in notify.clients {
+            for client in notify.clients.iter() {
                 lines.push(format!(
                     "{client} {key} {what} @{}+{}",
                     version.wall_ms(),
@@ -178,6 +180,12 @@ impl Simulation {
 }
 
 impl Draft<'_> {
+    /// The client's session ends with its connection.
+    pub(crate) fn ephemeral(mut self) -> Self {
+        self.may_return = false;
+        self
+    }
+
     pub(crate) fn client(mut self, client: &str) -> Self {
         self.client = client.into();
         self
@@ -213,6 +221,7 @@ impl Draft<'_> {
             correlation: &self.correlation,
             payload,
             properties: self.properties,
+            may_return: self.may_return,
         };
         let mut effects = Effects::default();
         let simulation = self.simulation;

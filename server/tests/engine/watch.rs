@@ -115,3 +115,22 @@ fn a_client_has_a_limit_of_watches() {
     sim.run_as("a", "KEYNOTIFY l STOP");
     assert_eq!(sim.run_as("a", "KEYNOTIFY m"), "+OK");
 }
+
+#[test]
+fn a_client_has_a_limit_of_bytes_that_it_watches() {
+    let mut sim = Simulation::with(EngineConfig {
+        max_watched_bytes_per_client: 10,
+        ..config()
+    });
+    assert_eq!(sim.run_as("a", "KEYNOTIFY 1234"), "+OK");
+    assert_eq!(sim.run_as("a", "KEYNOTIFY 123456"), "+OK");
+    let refused = "-ERR the client watches too many keys";
+    assert_eq!(sim.run_as("a", "KEYNOTIFY 1"), refused);
+    assert_eq!(sim.run_as("b", "KEYNOTIFY 1"), "+OK");
+    assert_eq!(sim.run_as("a", "KEYNOTIFY 1234 STOP"), "+OK");
+    assert_eq!(sim.run_as("a", "KEYNOTIFY 1"), "+OK");
+    assert!(sim.engine.bytes_of("a") > sim.engine.bytes_of("b"));
+    sim.engine.disconnected("a");
+    sim.engine.disconnected("b");
+    assert_eq!(sim.engine.client_bytes(), 0);
+}

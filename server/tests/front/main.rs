@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod connect;
 mod durability;
+mod fairness;
 mod flow;
 mod keep_alive;
 mod misuse;

@@ -134,9 +134,16 @@ fn reasons_are_given_as_text_only_to_those_who_want_it() {
 #[test]
 fn a_redelivered_request_is_answered_again_and_not_executed_again() {
     let mut world = World::new();
-    let mut client = world.client("me");
+    let (mut client, _) = world.join(&resume("me"));
     let nx = command(&["SET", "k", "v", "NX"]);
-    let (_, first) = world.request(&mut client, &nx);
+    world.publish(&mut client, &request(id(9)), &nx);
+    let Some(Packet::Publish(first)) = world.packets(&client).pop() else {
+        panic!("no response")
+    };
+    world.lose(&client);
+    let mut client = world.open();
+    world.send(&mut client, |out| resume("me").encode(u32::MAX, out));
+    assert_eq!(world.packets(&client).len(), 2, "CONNACK and the response");
     let header = PublishHeader {
         dup: true,
         ..request(id(9))

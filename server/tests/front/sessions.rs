@@ -196,11 +196,7 @@ fn the_queue_of_a_session_is_bounded() {
         max_queued_bytes: 4_000,
         ..FrontLimits::default()
     };
-    let in_all = FrontLimits {
-        max_total_queued_bytes: 4_000,
-        ..FrontLimits::default()
-    };
-    for limits in [by_count, by_bytes, in_all] {
+    for limits in [by_count, by_bytes] {
         let mut world = World::limited(limits);
         let (mut client, _) = world.join(&resume("me"));
         world.subscribe(&mut client, "a");

@@ -210,6 +210,11 @@ impl World {
             self.front
                 .take_output(client.connection, &mut output, self.now);
             if output.len() == before {
+                // All of it has left by now.
+                let mut nothing = BytesMut::new();
+                self.front
+                    .take_output(client.connection, &mut nothing, self.now);
+                assert!(nothing.is_empty());
                 return output;
             }
         }

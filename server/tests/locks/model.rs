@@ -83,6 +83,7 @@ impl Run<'_> {
                 fencing_token: token.map(Ok),
                 persist: false,
             },
+            may_return: true,
         };
         let mut effects = Effects::default();
         self.engine.execute(&request, self.now, &mut effects)
@@ -228,7 +229,6 @@ fn explore(setup: Setup, mut check: impl FnMut(&[usize], &Verdict)) -> usize {
     let mut engine = Engine::new(EngineConfig {
         hash_key: [1, 2],
         replay_per_client: 1,
-        replay_total: 1,
         ..EngineConfig::default()
     });
     let mut schedule = Vec::new();

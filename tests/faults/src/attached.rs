@@ -129,6 +129,7 @@ impl Service {
             correlation: publish.correlation_data().unwrap(),
             payload: &payload,
             properties: RequestProperties::parse(users),
+            may_return: true,
         };
         let mut effects = Effects::default();
         let response = self.engine.execute(&request, self.now(), &mut effects);
@@ -145,7 +146,7 @@ impl Service {
             payload,
         });
         for notify in effects.notifications {
-            for client in &notify.clients {
+            for client in notify.clients.iter() {
                 let mut payload = BytesMut::new();
                 notify.event.encode(&mut payload);
                 self.waiting.push_back(Outgoing {

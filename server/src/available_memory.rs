@@ -1,0 +1,136 @@
+//! How much memory the process may use.
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What is assumed where the system does not say, in bytes.
+const UNKNOWN: u64 = 2 * 1024 * 1024 * 1024;
+
+/// Bytes of memory that this process may use: the machine's, or less if its control groups (version 1 or 2) or its
+/// resource limits allow less.
+pub(crate) fn available_memory() -> u64 {
+    let system = of_system(Path::new("/"));
+    let process = [
+        rustix::process::Resource::As,
+        rustix::process::Resource::Data,
+    ]
+    .into_iter()
+    .filter_map(|resource| rustix::process::getrlimit(resource).current);
+    system.into_iter().chain(process).min().unwrap_or(UNKNOWN)
+}
+
+/// What the files below `root` say.
+fn of_system(root: &Path) -> Option<u64> {
+    let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let limits = groups.lines().filter_map(|line| {
+        // `0::/path` for version 2, `5:cpu,memory:/path` for version 1
+        let mut fields = line.splitn(3, ':');
+        let (_, controllers, group) = (fields.next()?, fields.next()?, fields.next()?);
+        let (mount, file) = if controllers.is_empty() {
+            ("sys/fs/cgroup", "memory.max")
+        } else if controllers.split(',').any(|name| name == "memory") {
+            ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
+        } else {
+            return None;
+        };
+        of_group(&root.join(mount), group, file)
+    });
+    limits.chain(of_machine(root)).min()
+}
+
+/// The lowest limit of a group and those that it is in. In a container the group may not be visible by its name; its
+/// own limit is then that of the root.
+fn of_group(mount: &Path, group: &str, file: &str) -> Option<u64> {
+    let mut folder: PathBuf = mount.to_path_buf();
+    let names = group
+        .split('/')
+        .filter(|name| !matches!(*name, "" | "." | ".."));
+    let folders = std::iter::once(folder.clone()).chain(names.map(|name| {
+        folder.push(name);
+        folder.clone()
+    }));
+    folders
+        .filter_map(|folder| fs::read_to_string(folder.join(file)).ok())
+        .filter_map(|text| text.trim().parse().ok())
+        .min()
+}
+
+fn of_machine(root: &Path) -> Option<u64> {
+    let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The result for these files.
+    fn with(files: &[(&str, &str)]) -> Option<u64> {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        of_system(root.path())
+    }
+
+    const MACHINE: (&str, &str) = ("proc/meminfo", "MemTotal:        8000 kB\nMemFree: 1 kB\n");
+
+    #[test]
+    fn the_machine_is_the_limit_where_no_group_is() {
+        assert_eq!(with(&[]), None);
+        assert_eq!(with(&[MACHINE]), Some(8_192_000));
+        let unlimited = [
+            MACHINE,
+            ("proc/self/cgroup", "0::/a\n"),
+            ("sys/fs/cgroup/a/memory.max", "max\n"),
+        ];
+        assert_eq!(with(&unlimited), Some(8_192_000));
+    }
+
+    #[test]
+    fn the_lowest_limit_of_all_groups_above_counts() {
+        let groups = [
+            MACHINE,
+            ("proc/self/cgroup", "0::/a/b\n"),
+            ("sys/fs/cgroup/a/memory.max", "5000000\n"),
+            ("sys/fs/cgroup/a/b/memory.max", "max\n"),
+        ];
+        assert_eq!(with(&groups), Some(5_000_000));
+        let in_container = [
+            MACHINE,
+            ("proc/self/cgroup", "0::/not/visible\n"),
+            ("sys/fs/cgroup/memory.max", "4000000\n"),
+        ];
+        assert_eq!(with(&in_container), Some(4_000_000));
+    }
+
+    #[test]
+    fn groups_of_version_1_count_too() {
+        let groups = [
+            MACHINE,
+            (
+                "proc/self/cgroup",
+                "4:cpu:/x\n5:hugetlb,memory:/docker/1\n0::/\n",
+            ),
+            (
+                "sys/fs/cgroup/memory/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            ),
+            (
+                "sys/fs/cgroup/memory/docker/1/memory.limit_in_bytes",
+                "3000000\n",
+            ),
+        ];
+        assert_eq!(with(&groups), Some(3_000_000));
+    }
+
+    #[test]
+    fn this_machine_says_something() {
+        assert!(available_memory() > 1024 * 1024);
+    }
+}

@@ -1,0 +1,89 @@
+//! What peers make the server hold, counted where it lies and only once.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes that all charges together stand for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gauge(Arc<AtomicUsize>);
+
+impl Gauge {
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Bytes that something holds; taken off its gauge with it.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    gauge: Gauge,
+    bytes: usize,
+}
+
+impl Charge {
+    pub(crate) fn new(gauge: &Gauge, bytes: usize) -> Self {
+        let mut charge = Self {
+            gauge: gauge.clone(),
+            bytes: 0,
+        };
+        charge.set(bytes);
+        charge
+    }
+
+    /// Another charge of the same gauge.
+    pub(crate) fn beside(&self, bytes: usize) -> Self {
+        Self::new(&self.gauge, bytes)
+    }
+
+    /// It holds this much now.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        if bytes > self.bytes {
+            self.gauge
+                .0
+                .fetch_add(bytes - self.bytes, Ordering::Relaxed);
+        } else {
+            self.gauge
+                .0
+                .fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+        }
+        self.bytes = bytes;
+    }
+
+    /// It holds this much now, or up to `slack` bytes less or more: what changes all the time is not counted at
+    /// every step.
+    pub(crate) fn set_roughly(&mut self, bytes: usize, slack: usize) {
+        if self.bytes.abs_diff(bytes) > slack {
+            self.set(bytes);
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gauge_shows_what_its_charges_hold() {
+        let gauge = Gauge::default();
+        let mut first = Charge::new(&gauge, 10);
+        let second = Charge::new(&gauge, 5);
+        first.set(7);
+        assert_eq!(gauge.bytes(), 12);
+        first.set_roughly(17, 10);
+        assert_eq!((gauge.bytes(), first.bytes()), (12, 7));
+        first.set_roughly(18, 10);
+        assert_eq!(gauge.bytes(), 23);
+        drop(second);
+        drop(first);
+        assert_eq!(gauge.bytes(), 0);
+    }
+}

@@ -1,0 +1,128 @@
+//! Who gives way when all sessions and connections together hold too much, or when there are too many sessions:
+//! whoever holds most, never somebody who holds no more than a fair share.
+use super::connection::Connection;
+use super::{ConnectionId, Front, SessionId};
+use crate::engine::Now;
+use statestore::mqtt::ReasonCode;
+use std::cmp::Reverse;
+
+/// Whose memory it is.
+#[derive(Debug, Clone, Copy)]
+enum Holder {
+    /// A session, with the connection that it may have.
+    Session(SessionId),
+    /// A connection without a session: its CONNECT has not come, or it is about to close.
+    Connection(ConnectionId),
+}
+
+impl Front {
+    /// Bytes that sessions and connections hold, with the watches and remembered answers that the engine keeps
+    /// for them. What several share is counted once.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.gauge.bytes() + self.engine.client_bytes()
+    }
+
+    /// Makes room if too much is held. Somewhat more than necessary is freed, so that looking for it is rare: much more
+    /// of what waits for somebody who is not there, a little more of what others hold.
+    pub(super) fn make_room(&mut self, now: Now) {
+        let most = self.limits.max_session_bytes;
+        let (enough, little) = (most - most / 8, most - most / 64);
+        let mut holders = self.holders();
+        holders.sort_unstable_by_key(|(bytes, _)| Reverse(*bytes));
+        let fair = enough / holders.len().max(1);
+        for (bytes, holder) in holders {
+            if bytes <= fair || self.held_bytes() <= enough {
+                break;
+            }
+            if self.held_bytes() > little || !self.is_connected(holder) {
+                self.give_way(holder, fair, enough, now);
+            }
+        }
+        // If it did not help, then looking again will not help either before there is more.
+        self.tight_at_bytes = most.max(self.held_bytes() + most / 64);
+    }
+
+    fn holders(&self) -> Vec<(usize, Holder)> {
+        let sessions = self
+            .sessions
+            .iter()
+            .map(|(id, _)| (self.holding(id), Holder::Session(id)));
+        let connections = self.connections.iter().filter_map(|(id, connection)| {
+            let is_alone = connection.session().is_none();
+            is_alone.then(|| (connection.charge.bytes(), Holder::Connection(id)))
+        });
+        sessions.chain(connections).collect()
+    }
+
+    /// Bytes that a session holds, as if nothing of it was shared.
+    fn holding(&self, id: SessionId) -> usize {
+        let Some(session) = self.sessions.get(id) else {
+            return 0;
+        };
+        let connection = session.connection.and_then(|id| self.connections.get(id));
+        session.own_bytes()
+            + session.held_bytes()
+            + connection.map_or(0, |connection| connection.charge.bytes())
+            + self.engine.bytes_of(&session.client)
+    }
+
+    fn is_connected(&self, holder: Holder) -> bool {
+        match holder {
+            Holder::Session(id) => self
+                .sessions
+                .get(id)
+                .is_some_and(|session| session.connection.is_some()),
+            Holder::Connection(_) => true,
+        }
+    }
+
+    fn give_way(&mut self, holder: Holder, fair: usize, enough: usize, now: Now) {
+        match holder {
+            Holder::Connection(id) => {
+                self.statistics.connections_failed += 1;
+                if let Some(connection) = self.connections.get_mut(id) {
+                    connection.forget_buffers();
+                }
+                self.drop_connection(id);
+            }
+            Holder::Session(id) => {
+                let Some(session) = self.sessions.get_mut(id) else {
+                    return;
+                };
+                if let Some(connection_id) = session.connection {
+                    let connection = self.connections.get_mut(connection_id);
+                    let is_stuck = connection.is_some_and(Connection::forget_buffers);
+                    let why = "the server needs the memory that this client holds";
+                    self.fail(connection_id, ReasonCode::QUOTA_EXCEEDED, why, now);
+                    if is_stuck {
+                        self.drop_connection(connection_id);
+                    }
+                    self.settle_detached(now);
+                }
+                let Some(session) = self.sessions.get_mut(id) else {
+                    return;
+                };
+                while self.gauge.bytes() + self.engine.client_bytes() > enough
+                    && session.dequeue().is_some()
+                {
+                    self.statistics.dropped_full += 1;
+                }
+                self.sessions.classify(id);
+                if self.held_bytes() > enough && self.holding(id) > fair {
+                    self.statistics.sessions_evicted += 1;
+                    self.end_session(id, now);
+                }
+            }
+        }
+    }
+
+    /// Ends a session that has no connection so that there is room for another one; false if all have one.
+    pub(super) fn evict_session(&mut self, now: Now) -> bool {
+        let Some(id) = self.sessions.least_missed() else {
+            return false;
+        };
+        self.statistics.sessions_evicted += 1;
+        self.end_session(id, now);
+        true
+    }
+}
