@@ -169,6 +169,8 @@ struct Inner {
     reason: String,
     mqtt_reason: Option<ReasonCode>,
     service_error: Option<ServiceError>,
+    /// `__stat` of a failed remote procedure call.
+    rpc_status: Option<u16>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -189,6 +191,7 @@ impl Error {
             reason: reason.into(),
             mqtt_reason: None,
             service_error: None,
+            rpc_status: None,
             source: None,
         }))
     }
@@ -200,6 +203,11 @@ impl Error {
 
     pub(crate) fn with_mqtt_reason(mut self, reason: Option<ReasonCode>) -> Self {
         Arc::make_mut(&mut self.0).mqtt_reason = reason;
+        self
+    }
+
+    pub(crate) fn with_rpc_status(mut self, status: Option<u16>) -> Self {
+        Arc::make_mut(&mut self.0).rpc_status = status;
         self
     }
 
@@ -238,6 +246,10 @@ impl Error {
     /// Whether the same call may succeed later without anything being changed by hand. Whether repeating it is *safe*
     /// depends on the [`outcome`](Self::outcome) and on the operation.
     pub fn is_retryable(&self) -> bool {
+        // The request itself is not what the store takes: malformed, of a wrong content type, of an unknown version.
+        if let Some(400 | 415 | 505) = self.0.rpc_status {
+            return false;
+        }
         match self.0.mqtt_reason {
             Some(reason) => matches!(
                 reason,

@@ -111,8 +111,10 @@ def refusal(name, text):
 
 
 def rpc_error(decoded):
-    """A request that the store could not even read was certainly not carried out."""
-    return error("Rpc", "not_done" if decoded["status"] in (400, 415, 505) else "unknown", decoded["message"])
+    """A request that the store could not even read was certainly not carried out, and will never be."""
+    is_refused = decoded["status"] in (400, 415, 505)
+    failed = error("Rpc", "not_done" if is_refused else "unknown", decoded["message"])
+    return failed | {"retryable": not is_refused}
 
 
 def outcome(verb, reply, version):

@@ -100,6 +100,7 @@ impl<'a> Call<'a> {
                 self.action(),
                 error.to_string(),
             )
+            .with_rpc_status(error.status)
         })?;
         if let Some(version) = &properties.version {
             self.shared.merge(version);

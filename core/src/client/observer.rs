@@ -22,11 +22,12 @@ pub enum Observation {
     },
     /// The key is not there any more: it was deleted, or it expired.
     Deleted {
-        /// The version of the deletion; `None` if it was found out by reading the key after a reconnect.
+        /// The version of the deletion; `None` if it was found out by reading the key.
         version: Option<Hlc>,
     },
-    /// The connection was lost, and changes may have been missed. The state of the key follows, unless it is the one
-    /// that this observer was told last.
+    /// Changes may have been missed: the connection was lost, or the key was found in an older state than the one told
+    /// before, as when the store was set back. The state of the key follows, unless it is the one that this observer was
+    /// told last.
     Resync,
     /// The observer was too slow, and this many observations were dropped; the newest ones are kept.
     Lagged(u64),
@@ -39,7 +40,8 @@ pub enum Overflow {
     /// Only the newest state is kept.
     #[default]
     Latest,
-    /// Every change is kept, up to so many; then the oldest are dropped, and [`Observation::Lagged`] tells how many.
+    /// Every change is kept, up to so many, and up to 16 MiB of values, though the newest one in any case; then the oldest
+    /// are dropped, and [`Observation::Lagged`] tells how many.
     All(usize),
 }
 
@@ -52,8 +54,27 @@ pub struct Observer {
 
 impl Observer {
     /// The next observation; `None` when there will be none any more: [`lost_reason`](Self::lost_reason) says why.
+    ///
+    /// Dropping the future loses nothing: what it did not return is still to come.
     pub async fn next(&mut self) -> Option<Observation> {
-        poll_fn(|context| self.queue.poll_next(context)).await
+        self.ready().await;
+        self.try_next()
+    }
+
+    /// Waits until [`try_next`](Self::try_next) has something to give, or nothing will come any more. Takes nothing, so
+    /// that whoever hands observations on, to another language for instance, takes one only when it can be handed on.
+    pub async fn ready(&mut self) {
+        poll_fn(|context| self.poll_ready(context)).await;
+    }
+
+    /// [`ready`](Self::ready), for futures and streams that are written by hand.
+    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.queue.poll_ready(context)
+    }
+
+    /// The next observation, if it is there already. `None` is the end if [`lost_reason`](Self::lost_reason) says so.
+    pub fn try_next(&mut self) -> Option<Observation> {
+        self.queue.inner().take()
     }
 
     /// The key.
@@ -74,6 +95,9 @@ impl Observer {
     }
 }
 
+/// How many bytes of values a queue keeps, besides its newest state.
+const MOST_BYTES: usize = 16 << 20;
+
 /// A bounded queue of observations.
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -87,6 +111,8 @@ struct Inner {
     conflate: bool,
     resync: bool,
     items: VecDeque<Observation>,
+    /// Those of the values in `items`.
+    bytes: usize,
     lagged: u64,
     /// No state was added yet, or the only one was dropped for a marker.
     untold: bool,
@@ -114,6 +140,7 @@ impl Queue {
                 conflate,
                 resync: false,
                 items: VecDeque::new(),
+                bytes: 0,
                 lagged: 0,
                 untold: true,
                 waker: None,
@@ -126,10 +153,13 @@ impl Queue {
     pub(super) fn push(&self, observation: Observation) {
         let waker = {
             let mut inner = self.inner();
-            if inner.items.len() >= inner.capacity {
-                inner.items.pop_front();
-                inner.lagged += u64::from(!inner.conflate);
+            let bytes = observation.bytes();
+            while inner.items.len() >= inner.capacity
+                || !inner.items.is_empty() && inner.bytes.saturating_add(bytes) > MOST_BYTES
+            {
+                inner.drop_oldest();
             }
+            inner.bytes += bytes;
             inner.items.push_back(observation);
             inner.untold = false;
             inner.waker.take()
@@ -148,7 +178,8 @@ impl Queue {
             let mut inner = self.inner();
             // It must stay in front of the state that follows and behind the ones before; a conflating queue tells
             // only the newest state, which is the one that follows.
-            if inner.conflate && inner.items.pop_front().is_some() {
+            if inner.conflate && !inner.items.is_empty() {
+                inner.drop_oldest();
                 inner.untold = true;
             }
             if inner.items.is_empty() {
@@ -171,20 +202,11 @@ impl Queue {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Observation>> {
+    fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner();
-        if inner.lagged > 0 {
-            return Poll::Ready(Some(Observation::Lagged(std::mem::take(&mut inner.lagged))));
-        }
-        if inner.resync {
-            inner.resync = false;
-            return Poll::Ready(Some(Observation::Resync));
-        }
-        if let Some(observation) = inner.items.pop_front() {
-            return Poll::Ready(Some(observation));
-        }
-        if inner.end.is_some() {
-            return Poll::Ready(None);
+        let is_there = inner.lagged > 0 || inner.resync || !inner.items.is_empty();
+        if is_there || inner.end.is_some() {
+            return Poll::Ready(());
         }
         inner.waker = Some(context.waker().clone());
         Poll::Pending
@@ -192,6 +214,42 @@ impl Queue {
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn take(&mut self) -> Option<Observation> {
+        if self.lagged > 0 {
+            return Some(Observation::Lagged(std::mem::take(&mut self.lagged)));
+        }
+        if std::mem::take(&mut self.resync) {
+            return Some(Observation::Resync);
+        }
+        let observation = self.items.pop_front()?;
+        self.bytes -= observation.bytes();
+        Some(observation)
+    }
+
+    fn drop_oldest(&mut self) {
+        match self.items.pop_front() {
+            // That changes may have been missed is told in any case.
+            Some(Observation::Resync) => self.resync = true,
+            Some(observation) => {
+                self.bytes -= observation.bytes();
+                self.lagged += u64::from(!self.conflate);
+            }
+            None => {}
+        }
+    }
+}
+
+impl Observation {
+    /// Those of its value.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Set { value, .. } => value.len(),
+            _ => 0,
+        }
     }
 }
 
@@ -207,12 +265,7 @@ mod tests {
 
     /// Everything that can be told now.
     fn told(queue: &Queue) -> Vec<Observation> {
-        let mut context = Context::from_waker(Waker::noop());
-        std::iter::from_fn(|| match queue.poll_next(&mut context) {
-            Poll::Ready(observation) => observation,
-            Poll::Pending => None,
-        })
-        .collect()
+        std::iter::from_fn(|| queue.inner().take()).collect()
     }
 
     #[test]
@@ -249,6 +302,34 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_of_large_values_is_bounded_in_bytes() {
+        let large = |number: u64, bytes: usize| Observation::Set {
+            value: vec![0; bytes].into(),
+            version: Hlc::new(number, 0, "n").unwrap(),
+        };
+        let queue = Queue::new(Overflow::All(1024));
+        queue.push(large(1, MOST_BYTES / 2));
+        queue.resync();
+        queue.push(large(2, MOST_BYTES / 2));
+        assert_eq!(queue.inner().items.len(), 3);
+        queue.push(large(3, 1));
+        assert_eq!(queue.inner().bytes, MOST_BYTES / 2 + 1);
+        queue.push(large(4, MOST_BYTES));
+        assert_eq!(queue.inner().bytes, MOST_BYTES);
+        // The newest state is kept, whatever its size.
+        queue.push(large(5, 2 * MOST_BYTES));
+        assert_eq!(
+            told(&queue),
+            [
+                Observation::Lagged(4),
+                Observation::Resync,
+                large(5, 2 * MOST_BYTES)
+            ]
+        );
+        assert_eq!(queue.inner().bytes, 0);
+    }
+
+    #[test]
     fn what_was_seen_before_the_end_is_told_before_the_end() {
         let queue = Queue::new(Overflow::Latest);
         queue.push(deleted(1));
@@ -259,7 +340,7 @@ mod tests {
         assert_eq!(told(&queue), [deleted(1)]);
         assert!(
             queue
-                .poll_next(&mut Context::from_waker(Waker::noop()))
+                .poll_ready(&mut Context::from_waker(Waker::noop()))
                 .is_ready()
         );
     }

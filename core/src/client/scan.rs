@@ -27,6 +27,46 @@ pub struct Scan {
     options: ScanOptions,
     next: Next,
     keys: VecDeque<Bytes>,
+    progress: Progress,
+}
+
+/// After so many pages in a row without a key, a scan is given up.
+const MOST_EMPTY_PAGES: u32 = 100_000;
+
+/// Whether a scan gets anywhere.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Pages in a row without a key.
+    empty_pages: u32,
+    /// A token that came before. It is replaced by the newest one after 1, 2, 4, … further pages, so that it meets each
+    /// token of a circle sooner or later, however long the circle is (Brent).
+    seen: Option<Bytes>,
+    /// Pages since `seen` came, and after how many it is replaced.
+    pages: u64,
+    limit: u64,
+}
+
+impl Progress {
+    /// Takes a page over that others follow, or says why it is not to be followed.
+    fn page(&mut self, keys: usize, token: &Bytes) -> Result<(), &'static str> {
+        if self.seen.as_ref() == Some(token) {
+            return Err("the pages of the scan run in a circle");
+        }
+        if keys > 0 {
+            self.empty_pages = 0;
+        } else if self.empty_pages == MOST_EMPTY_PAGES {
+            return Err("100,000 pages in a row have no key, and others are to follow");
+        } else {
+            self.empty_pages += 1;
+        }
+        if self.pages == self.limit {
+            self.seen = Some(token.clone());
+            self.limit = self.limit.saturating_mul(2).max(1);
+            self.pages = 0;
+        }
+        self.pages += 1;
+        Ok(())
+    }
 }
 
 #[derive(Debug)]
@@ -50,6 +90,7 @@ impl Client {
             options,
             next: Next::First,
             keys: VecDeque::new(),
+            progress: Progress::default(),
         }
     }
 }
@@ -57,6 +98,10 @@ impl Client {
 impl Scan {
     /// The next page; it may be empty although others follow. `None` after the last one. After an error the same page
     /// can be asked for again.
+    ///
+    /// # Errors
+    /// The request failed; or the pages lead nowhere ([`ErrorKind::InvalidResponse`](crate::ErrorKind::InvalidResponse)):
+    /// they run in a circle, or 100,000 in a row are empty.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Bytes>>, Error> {
         if !self.keys.is_empty() {
             return Ok(Some(std::mem::take(&mut self.keys).into()));
@@ -77,11 +122,13 @@ impl Scan {
         let Reply::Page { keys, token: after } = response.reply else {
             return Err(page.invalid("the response is not one to SCAN"));
         };
-        if after.is_some() && after.as_deref() == token {
-            return Err(page.invalid("the page points to itself as the next one"));
+        let after = after.map(detached);
+        if let Some(after) = &after {
+            let progress = self.progress.page(keys.len(), after);
+            progress.map_err(|reason| page.invalid(reason))?;
         }
         drop(page);
-        self.next = after.map_or(Next::End, |token| Next::After(detached(token)));
+        self.next = after.map_or(Next::End, Next::After);
         Ok(Some(keys.into_iter().map(detached).collect()))
     }
 
@@ -96,5 +143,45 @@ impl Scan {
                 None => return Ok(None),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(number: usize) -> Bytes {
+        number.to_string().into()
+    }
+
+    #[test]
+    fn a_circle_of_any_length_is_noticed_wherever_it_begins() {
+        for (start, length) in [(0, 1), (0, 2), (3, 1), (5, 7), (100, 64), (1_000, 999)] {
+            let mut progress = Progress::default();
+            let pages = (0..).take_while(|page| {
+                let number = if *page < start {
+                    *page
+                } else {
+                    start + (page - start) % length
+                };
+                progress.page(1, &token(number)).is_ok()
+            });
+            let pages = pages.count();
+            assert!(pages <= 3 * (start + length), "{pages}: {start}, {length}");
+        }
+    }
+
+    #[test]
+    fn only_pages_without_a_key_in_a_row_count_as_endless() {
+        let mut progress = Progress::default();
+        let most = MOST_EMPTY_PAGES as usize;
+        for number in 0..most {
+            progress.page(0, &token(number)).unwrap();
+        }
+        progress.page(1, &token(most)).unwrap();
+        for number in 1..=most {
+            progress.page(0, &token(most + number)).unwrap();
+        }
+        progress.page(0, &token(3 * most)).unwrap_err();
     }
 }

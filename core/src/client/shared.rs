@@ -15,13 +15,16 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+/// The shortest time between two warnings about the clock.
+const QUIET: Duration = Duration::from_secs(60);
+
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(super) settings: Settings,
     /// Time 0 of all milliseconds that the session sees.
     epoch: Instant,
     core: Mutex<Core>,
-    clock: Mutex<Clock>,
+    clock: Mutex<LocalClock>,
     clock_skews: AtomicU64,
     /// How many names were given out.
     names: AtomicU64,
@@ -31,6 +34,29 @@ pub(crate) struct Shared {
     pub(super) state: watch::Sender<ConnectionState>,
     /// Why the client ends, from the moment at which it begins to.
     lost_reason: OnceLock<LostReason>,
+}
+
+/// The clock for timestamps.
+#[derive(Debug)]
+struct LocalClock {
+    clock: Clock,
+    /// The last timestamp received was too far ahead.
+    is_skewed: bool,
+    /// When the log was told so.
+    warned_at: Option<Instant>,
+}
+
+impl LocalClock {
+    /// A timestamp was too far ahead. Whether the log is to be told: when that begins, and not again soon if timestamps of
+    /// both kinds come in turns.
+    fn warns(&mut self) -> bool {
+        let begins = !std::mem::replace(&mut self.is_skewed, true);
+        let is_quiet = self.warned_at.is_none_or(|at| at.elapsed() >= QUIET);
+        if begins && is_quiet {
+            self.warned_at = Some(Instant::now());
+        }
+        begins && is_quiet
+    }
 }
 
 /// The state machine, and how to wake the task that drives it.
@@ -76,7 +102,11 @@ impl Shared {
                 driver: Sleeper::default(),
                 closing: false,
             }),
-            clock: Mutex::new(clock),
+            clock: Mutex::new(LocalClock {
+                clock,
+                is_skewed: false,
+                warned_at: None,
+            }),
             clock_skews: AtomicU64::new(0),
             names: AtomicU64::new(0),
             turns: Turns::default(),
@@ -131,23 +161,32 @@ impl Shared {
         self.clock
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+            .clock
             .tick(self.settings.platform.wall_ms())
     }
 
-    /// Takes over a timestamp of the store. One that is too far ahead is counted and left alone.
-    pub(crate) fn merge(&self, received: &Hlc) {
-        let merged = self
-            .clock
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .merge(received, self.settings.platform.wall_ms());
-        if let Err(skew) = merged {
-            self.clock_skews.fetch_add(1, Ordering::Relaxed);
+    /// Takes over a timestamp of the store. One that is too far ahead is counted and left alone, and the log is told when
+    /// that begins. Whether it was taken over.
+    pub(crate) fn merge(&self, received: &Hlc) -> bool {
+        let (skew, warns) = {
+            let mut local = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+            let merged = local
+                .clock
+                .merge(received, self.settings.platform.wall_ms());
+            let Err(skew) = merged else {
+                local.is_skewed = false;
+                return true;
+            };
+            (skew, local.warns())
+        };
+        self.clock_skews.fetch_add(1, Ordering::Relaxed);
+        if warns {
             tracing::warn!(
                 ahead_ms = skew.ahead_ms,
                 "the store's clock is too far ahead of the local one"
             );
         }
+        false
     }
 
     pub(super) fn counters(&self) -> Counters {

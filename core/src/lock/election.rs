@@ -79,7 +79,9 @@ impl Election {
             record: self.client.observe(&self.record).await?,
             election: self.clone(),
             known: None,
+            is_due: true,
             is_new: true,
+            told: None,
         })
     }
 }
@@ -143,45 +145,70 @@ pub struct LeaderObserver {
     record: Observer,
     /// What was told last.
     known: Option<Leader>,
+    /// One of the keys may have changed since they were read.
+    is_due: bool,
     /// Nothing was told yet, or an error.
     is_new: bool,
+    /// What is to be told next.
+    told: Option<Result<Option<Leader>, Error>>,
 }
 
 impl LeaderObserver {
     /// Who leads: at first who does now, then each time when somebody else does, or nobody, or when the leader proclaims
     /// another value. `None` when it is over: [`lost_reason`](Self::lost_reason) says why.
     ///
-    /// A new leader is often told twice, before and after it proclaims its value.
+    /// A new leader is often told twice, before and after it proclaims its value. Dropping the future loses nothing: what it
+    /// did not return is still to come.
     ///
     /// # Errors
     /// The store could not be asked; the next call asks again. Or the key holds something else than a lease.
     pub async fn next(&mut self) -> Option<Result<Option<Leader>, Error>> {
-        loop {
-            if !self.is_new {
-                let is_renewal = tokio::select! {
-                    change = self.lock.next() => match change? {
-                        Observation::Set { value, .. } => self.is_leader(&value),
-                        _ => false,
-                    },
-                    change = self.record.next() => {
-                        change?;
-                        false
-                    }
+        self.ready().await;
+        self.try_next()
+    }
+
+    /// The next leader, if it is known already. `None` is the end if [`lost_reason`](Self::lost_reason) says so.
+    pub fn try_next(&mut self) -> Option<Result<Option<Leader>, Error>> {
+        self.told.take()
+    }
+
+    /// Waits until [`try_next`](Self::try_next) has something to give, or nothing will come any more; see
+    /// [`Observer::ready`].
+    pub async fn ready(&mut self) {
+        while self.told.is_none() {
+            if !self.is_due {
+                let is_of_lock = tokio::select! {
+                    biased;
+                    () = self.lock.ready() => true,
+                    () = self.record.ready() => false,
                 };
-                if is_renewal {
-                    continue;
-                }
+                let changes = if is_of_lock {
+                    &mut self.lock
+                } else {
+                    &mut self.record
+                };
+                self.is_due = match changes.try_next() {
+                    Some(Observation::Set { value, .. }) => !(is_of_lock && self.is_leader(&value)),
+                    Some(_) => true,
+                    None => return,
+                };
+                continue;
             }
+            // Until there is an answer, it stays due.
             match self.election.leader().await {
-                Ok(leader) if !self.is_new && self.known == leader => {}
                 Ok(leader) => {
-                    self.is_new = false;
-                    self.known.clone_from(&leader);
-                    return Some(Ok(leader));
+                    self.is_due = false;
+                    if std::mem::take(&mut self.is_new) || self.known != leader {
+                        self.known.clone_from(&leader);
+                        self.told = Some(Ok(leader));
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Closed => {
+                    return lease::ended(&mut self.lock).await;
                 }
                 Err(error) => {
                     self.is_new = true;
-                    return Some(Err(error));
+                    self.told = Some(Err(error));
                 }
             }
         }

@@ -5,9 +5,7 @@ use super::keeper;
 use super::options::LeaseOptions;
 use super::{invalid, not_a_lock};
 use crate::client::Client;
-use crate::error::Error;
-#[cfg(doc)]
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::{Entry, Hlc, LostReason, Observation, Observer};
 use bytes::Bytes;
 use std::time::Duration;
@@ -107,8 +105,20 @@ impl Lease {
             lease: self.clone(),
             changes,
             known: None,
+            is_due: true,
             is_new: true,
+            told: None,
         })
+    }
+}
+
+/// Ready when an observer of a client that is closed has ended.
+pub(super) async fn ended(changes: &mut Observer) {
+    loop {
+        changes.ready().await;
+        if changes.try_next().is_none() {
+            return;
+        }
     }
 }
 
@@ -167,41 +177,67 @@ pub struct HolderObserver {
     changes: Observer,
     /// What was told last.
     known: Option<Holding>,
+    /// The key may have changed since it was read.
+    is_due: bool,
     /// Nothing was told yet, or an error.
     is_new: bool,
+    /// What is to be told next.
+    told: Option<Result<Option<Holding>, Error>>,
 }
 
 impl HolderObserver {
     /// Who holds the lease: at first who does now, then each time when it is somebody else, or nobody. `None` when it
     /// is over: [`lost_reason`](Self::lost_reason) says why.
     ///
-    /// A holder that has the lease for a very short time may not be seen. Renewals are not told.
+    /// A holder that has the lease for a very short time may not be seen. Renewals are not told. Dropping the future loses
+    /// nothing: what it did not return is still to come.
     ///
     /// # Errors
     /// The store could not be asked; the next call asks again. Or the key holds something else than a lease.
     pub async fn next(&mut self) -> Option<Result<Option<Holding>, Error>> {
-        loop {
-            if !self.is_new {
-                match self.changes.next().await? {
-                    Observation::Set { value, .. } if self.is_known(&value) => continue,
-                    Observation::Deleted { .. } if self.known.is_none() => continue,
-                    _ => {}
-                }
+        self.ready().await;
+        self.try_next()
+    }
+
+    /// The next holder, if it is known already. `None` is the end if [`lost_reason`](Self::lost_reason) says so.
+    pub fn try_next(&mut self) -> Option<Result<Option<Holding>, Error>> {
+        self.told.take()
+    }
+
+    /// Waits until [`try_next`](Self::try_next) has something to give, or nothing will come any more; see
+    /// [`Observer::ready`].
+    pub async fn ready(&mut self) {
+        while self.told.is_none() {
+            if !self.is_due {
+                self.changes.ready().await;
+                self.is_due = match self.changes.try_next() {
+                    Some(Observation::Set { value, .. }) => !self.is_known(&value),
+                    Some(Observation::Deleted { .. }) => self.known.is_some(),
+                    Some(_) => true,
+                    None => return,
+                };
+                continue;
             }
-            let holding = match self.lease.holder().await {
-                Ok(holding) => holding,
+            // Until there is an answer, it stays due.
+            match self.lease.holder().await {
+                Ok(holding) => {
+                    let is_known = match (&self.known, &holding) {
+                        (Some(known), Some(holding)) => known.holder == holding.holder,
+                        (known, holding) => known.is_some() == holding.is_some(),
+                    };
+                    self.is_due = false;
+                    self.known.clone_from(&holding);
+                    if std::mem::take(&mut self.is_new) || !is_known {
+                        self.told = Some(Ok(holding));
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Closed => {
+                    return ended(&mut self.changes).await;
+                }
                 Err(error) => {
                     self.is_new = true;
-                    return Some(Err(error));
+                    self.told = Some(Err(error));
                 }
-            };
-            let is_known = match (&self.known, &holding) {
-                (Some(known), Some(holding)) => known.holder == holding.holder,
-                (known, holding) => known.is_some() == holding.is_some(),
-            };
-            self.known.clone_from(&holding);
-            if std::mem::take(&mut self.is_new) || !is_known {
-                return Some(Ok(holding));
             }
         }
     }

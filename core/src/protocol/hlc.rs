@@ -227,6 +227,12 @@ pub fn next_version(now_wall_ms: u64, request: &Hlc, previous: Option<(u64, u64)
 
 /// A client's clock: ticks before each send, merges what it receives.
 ///
+/// One that is more than [`MAX_SKEW_MS`] ahead of the wall clock forgets all it has seen: the wall clock was wrong for a
+/// moment, as before the first contact with a time server, and a store would refuse every timestamp from then on until that
+/// time has really come. Nothing else can bring it there, because what is merged is never that far ahead. That timestamps
+/// go back then, and that one may come twice, is safe: a store gives versions by its own clock and the version before, names
+/// that must not come twice contain a number that counts, and so does the correlation of responses.
+///
 /// ```
 /// use statestore::protocol::Clock;
 ///
@@ -247,16 +253,25 @@ impl Clock {
         Hlc::new(0, 0, node_id).map(|last| Self { last })
     }
 
-    /// The next timestamp, greater than each one before it and than each one merged, even if the wall clock went back.
+    /// The next timestamp, greater than each one before it and than each one merged, even if the wall clock went back, as
+    /// long as it did not go back by more than [`MAX_SKEW_MS`].
     pub fn tick(&mut self, now_wall_ms: u64) -> Hlc {
+        self.forget_glimpse(now_wall_ms);
         let last = Some((self.last.wall_ms, self.last.counter));
         (self.last.wall_ms, self.last.counter) = next_after(now_wall_ms, last);
         self.last.clone()
     }
 
+    fn forget_glimpse(&mut self, now_wall_ms: u64) {
+        if self.last.check_skew(now_wall_ms).is_err() {
+            (self.last.wall_ms, self.last.counter) = (0, 0);
+        }
+    }
+
     /// Takes over a received timestamp, unless it is too far ahead; then nothing changes.
     pub fn merge(&mut self, received: &Hlc, now_wall_ms: u64) -> Result<(), ClockSkew> {
         received.check_skew(now_wall_ms)?;
+        self.forget_glimpse(now_wall_ms);
         let last = (self.last.wall_ms, self.last.counter);
         (self.last.wall_ms, self.last.counter) = last.max((received.wall_ms, received.counter));
         Ok(())

@@ -7,6 +7,7 @@ mod deadlines;
 mod hostile;
 mod limits;
 mod link;
+mod logs;
 mod messages;
 mod observe;
 mod reconnecting;

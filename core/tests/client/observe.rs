@@ -3,12 +3,12 @@ use crate::support::{Broker, CLIENT_ID, Peer, session_present, value, version, w
 use statestore::mqtt::{ConnAck, PublishHeader, ReasonCode};
 use statestore::protocol::{Command, Event, Reply, ServiceError, topic};
 use statestore::{
-    Client, ErrorKind, LostReason, Observation, ObserveOptions, Observer, Outcome, Overflow,
+    Client, ErrorKind, Hlc, LostReason, Observation, ObserveOptions, Observer, Outcome, Overflow,
 };
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 async fn observe(client: &Client, peer: &mut Peer, key: &str) -> Observer {
     let (observer, request) =
@@ -552,4 +552,190 @@ async fn after_a_store_lost_its_keys_lower_versions_are_news() {
     peer.notify(b"k", &Event::Set("b".into()), &version(1))
         .await;
     assert_eq!(next(&mut observer).await, set("b", 1));
+}
+
+/// A version that is ahead of the local clock, in milliseconds.
+fn ahead(ms: u64) -> Hlc {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now_ms = u64::try_from(now.as_millis()).unwrap();
+    Hlc::new(now_ms + ms, 0, "StateStore").unwrap()
+}
+
+#[tokio::test]
+async fn a_forged_version_silences_no_observer() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    // Not so far ahead that it is seen to be forged.
+    let forged = ahead(55_000);
+    peer.notify(b"k", &Event::Set("forged".into()), &forged)
+        .await;
+    assert_eq!(
+        next(&mut observer).await,
+        Observation::Set {
+            value: "forged".into(),
+            version: forged
+        }
+    );
+    let begin = Instant::now();
+    for number in 1..=50 {
+        peer.notify(b"k", &Event::Set("true".into()), &version(number))
+            .await;
+    }
+    let get = peer.answer(&value("true"), Some(&version(50))).await;
+    assert_eq!(get.command, Command::Get { key: "k".into() });
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(next(&mut observer).await, set("true", 50));
+    // From here on the true versions count. One that is old is asked for again, but not at once.
+    peer.notify(b"k", &Event::Deleted, &version(51)).await;
+    assert_eq!(next(&mut observer).await, deleted(51));
+    peer.notify(b"k", &Event::Deleted, &version(49)).await;
+    peer.answer(&Reply::Nil, None).await;
+    assert!(begin.elapsed() >= Duration::from_secs(1));
+    peer.notify(b"k", &Event::Set("a".into()), &version(52))
+        .await;
+    assert_eq!(next(&mut observer).await, set("a", 52));
+}
+
+#[tokio::test]
+async fn a_version_too_far_ahead_is_not_believed() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    let end_of_time = Hlc::new(u64::MAX, u64::MAX, "z").unwrap();
+    peer.notify(b"k", &Event::Set("forged".into()), &end_of_time)
+        .await;
+    // Of a key that nobody watches it does not even reach the clock.
+    peer.notify(b"other", &Event::Deleted, &end_of_time).await;
+    peer.notify(b"other", &Event::Deleted, &ahead(55_000)).await;
+    let get = peer.answer(&value("true"), Some(&version(1))).await;
+    assert_eq!(get.command, Command::Get { key: "k".into() });
+    assert!(get.user("__ts").unwrap() < ahead(30_000).to_string().as_str());
+    // It was told nothing before, so there is nothing to take back.
+    assert_eq!(next(&mut observer).await, set("true", 1));
+    assert_eq!(client.counters().clock_skews, 1);
+    peer.notify(b"k", &Event::Deleted, &version(2)).await;
+    assert_eq!(next(&mut observer).await, deleted(2));
+}
+
+#[tokio::test]
+async fn a_reading_out_of_doubt_that_fails_is_made_again_and_ends_nothing() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    peer.notify(b"k", &Event::Deleted, &version(9)).await;
+    assert_eq!(next(&mut observer).await, deleted(9));
+    peer.notify(b"k", &Event::Deleted, &version(1)).await;
+    let get = peer.request().await;
+    peer.acknowledge(&get, ReasonCode::SERVER_BUSY).await;
+    peer.answer(&value("a"), Some(&version(2))).await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(next(&mut observer).await, set("a", 2));
+}
+
+#[tokio::test]
+async fn a_store_that_is_set_back_while_a_gap_is_read_is_followed() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    peer.notify(b"k", &Event::Set("old".into()), &version(9))
+        .await;
+    assert_eq!(next(&mut observer).await, set("old", 9));
+    let mut peer = reconnect(&broker, peer).await;
+    peer.answer(&Reply::Ok, None).await;
+    let get = peer.request().await;
+    // It changed after it was read, and before the answer arrived.
+    peer.notify(b"k", &Event::Set("new".into()), &version(2))
+        .await;
+    peer.acknowledge(&get, ReasonCode::SUCCESS).await;
+    peer.respond(&get, &value("back"), Some(&version(1))).await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(next(&mut observer).await, set("back", 1));
+    let get = peer.answer(&value("new"), Some(&version(2))).await;
+    assert_eq!(get.command, Command::Get { key: "k".into() });
+    assert_eq!(next(&mut observer).await, set("new", 2));
+}
+
+/// Polls a future once and drops it.
+async fn give_up<F: Future>(future: F) {
+    let mut future = pin!(future);
+    poll_fn(|context| Poll::Ready(assert!(future.as_mut().poll(context).is_pending()))).await;
+}
+
+#[tokio::test]
+async fn an_observer_gives_one_observation_to_one_taker() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    assert_eq!(observer.try_next(), None);
+    give_up(observer.next()).await;
+    peer.notify(b"k", &Event::Deleted, &version(1)).await;
+    within(observer.ready()).await;
+    // Whoever is ready and does not take leaves it to the next one.
+    within(observer.ready()).await;
+    assert_eq!(observer.try_next(), Some(deleted(1)));
+    assert_eq!(observer.try_next(), None);
+    within(client.close()).await;
+    within(observer.ready()).await;
+    assert_eq!(observer.try_next(), None);
+    assert!(observer.lost_reason().is_some());
+}
+
+#[tokio::test]
+async fn a_change_of_the_holder_is_not_lost_with_a_future_that_is_dropped() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let lease = client.lease("k").unwrap();
+    let (holders, _) =
+        within(async { tokio::join!(lease.observe(), peer.answer(&Reply::Ok, None)) }).await;
+    let mut holders = holders.unwrap();
+    let (first, _) =
+        within(async { tokio::join!(holders.next(), peer.answer(&Reply::Nil, None)) }).await;
+    assert_eq!(first.unwrap().unwrap(), None);
+    let now = ahead(0);
+    peer.notify(b"k", &Event::Set("one".into()), &now).await;
+    // The notification was taken, and the key is being read.
+    let get = tokio::select! {
+        holder = holders.next() => panic!("it was not read yet: {holder:?}"),
+        get = peer.request() => get,
+    };
+    assert_eq!(get.command, Command::Get { key: "k".into() });
+    let answer = async { peer.answer(&value("one"), Some(&now)).await };
+    let (holder, _) = within(async { tokio::join!(holders.next(), answer) }).await;
+    let holding = holder.unwrap().unwrap().unwrap();
+    assert_eq!(holding.holder.name(), "one");
+    within(client.close()).await;
+    assert!(within(holders.next()).await.is_none());
+    assert_eq!(holders.lost_reason(), Some(LostReason::Closed));
+}
+
+#[tokio::test]
+async fn a_change_of_the_leader_is_not_lost_with_a_future_that_is_dropped() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let election = client.election("k").unwrap();
+    let watches = async {
+        peer.answer(&Reply::Ok, None).await;
+        peer.answer(&Reply::Ok, None).await;
+    };
+    let (leaders, ()) = within(async { tokio::join!(election.observe(), watches) }).await;
+    let mut leaders = leaders.unwrap();
+    let (first, _) =
+        within(async { tokio::join!(leaders.next(), peer.answer(&Reply::Nil, None)) }).await;
+    assert_eq!(first.unwrap().unwrap(), None);
+    let now = ahead(0);
+    peer.notify(b"k", &Event::Set("one".into()), &now).await;
+    tokio::select! {
+        leader = leaders.next() => panic!("it was not read yet: {leader:?}"),
+        _ = peer.request() => {}
+    }
+    let answers = async {
+        peer.answer(&value("one"), Some(&now)).await;
+        peer.answer(&Reply::Nil, None).await;
+    };
+    let (leader, ()) = within(async { tokio::join!(leaders.next(), answers) }).await;
+    assert_eq!(leader.unwrap().unwrap().unwrap().holder.name(), "one");
+    within(client.close()).await;
+    assert!(within(leaders.next()).await.is_none());
+    assert_eq!(leaders.lost_reason(), Some(LostReason::Closed));
 }

@@ -304,6 +304,36 @@ async fn responses_that_are_none() {
 }
 
 #[tokio::test]
+async fn what_the_store_can_never_read_is_not_worth_another_attempt() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    for (status, retryable) in [
+        ("400", false),
+        ("408", true),
+        ("415", false),
+        ("500", true),
+        ("503", true),
+        ("505", false),
+    ] {
+        let mut answer = async || {
+            let request = peer.request().await;
+            peer.acknowledge(&request, ReasonCode::SUCCESS).await;
+            peer.respond_with(&request, b"", &[("__stat", status)])
+                .await;
+        };
+        let (result, ()) = within(async { tokio::join!(client.set("k", "v"), answer()) }).await;
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rpc);
+        assert_eq!(error.is_retryable(), retryable, "{status}");
+        if !retryable {
+            // Whoever waits for a lock of such a store waits in vain.
+            let (guard, ()) = within(async { tokio::join!(client.lock("k"), answer()) }).await;
+            assert_eq!(guard.unwrap_err().kind(), ErrorKind::Rpc);
+        }
+    }
+}
+
+#[tokio::test]
 async fn arguments_that_cannot_be_sent_are_refused_without_being_sent() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
@@ -417,4 +447,28 @@ async fn a_scan_follows_its_tokens() {
     let (page_2, _) =
         within(async { tokio::join!(scan.next_page(), peer.answer(&circle, None)) }).await;
     assert_eq!(page_2.unwrap_err().kind(), ErrorKind::InvalidResponse);
+
+    // Nor is one whose tokens take turns.
+    let mut scan = client.scan("*");
+    let answer = async {
+        for token in ["one", "two"].into_iter().cycle() {
+            peer.answer(&page(&[], Some(token)), None).await;
+        }
+    };
+    let pages = async {
+        loop {
+            if let Err(error) = scan.next_page().await {
+                return error;
+            }
+        }
+    };
+    let error = within(async {
+        tokio::select! {
+            error = pages => error,
+            () = answer => unreachable!(),
+        }
+    })
+    .await;
+    assert_eq!(error.kind(), ErrorKind::InvalidResponse);
+    assert!(client.counters().sent < 20);
 }

@@ -3,6 +3,10 @@
 //! One task brings the store's watches in line with the observers: KEYNOTIFY for a key that has its first observer or
 //! whose watch ended with the connection, a GET to learn what was missed, KEYNOTIFY STOP when the last observer is gone.
 //! For each key it does one of these at a time.
+//!
+//! A notification is not trusted blindly, since a broker may let others publish on its topic. One whose version is lower
+//! than the one before, or too far ahead of the local clock, is not told: the key is read instead, at most once in a
+//! while, and the answer decides.
 mod task;
 
 pub(super) use task::run;
@@ -13,10 +17,15 @@ use crate::LostReason;
 use crate::error::Error;
 use crate::protocol::{Event, Hlc, Notification};
 use bytes::Bytes;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
+
+/// Between two readings of one key whose notifications are in doubt.
+const REST: Duration = Duration::from_secs(1);
 
 /// A caller that waits for a watch to begin.
 #[derive(Debug)]
@@ -39,6 +48,8 @@ struct Registry {
     keys: BTreeMap<Bytes, Watch>,
     /// Keys for which something is to be done; each at most once.
     due: VecDeque<Bytes>,
+    /// Keys that were read out of doubt, and until when that is not done again, in the order of time.
+    resting: VecDeque<(Instant, Bytes)>,
     /// Which connection it is. What a former one was told is void.
     connection: u64,
     closed: bool,
@@ -58,6 +69,10 @@ struct Watch {
     begun: bool,
     /// Changes may have been missed since the last observation.
     gap: bool,
+    /// A notification contradicts what was observed; the store is to be asked.
+    doubt: bool,
+    /// The store was asked out of doubt a moment ago.
+    resting: bool,
     /// A request is under way.
     busy: bool,
     /// It is in the list of keys for which something is to be done.
@@ -180,8 +195,8 @@ impl Watches {
         self.changed.notify_one();
     }
 
-    /// A notification came.
-    fn notified(&self, notification: Notification) {
+    /// A notification came. `merge` takes its version over, unless it is too far ahead.
+    fn notified(&self, notification: Notification, merge: impl FnOnce(&Hlc) -> bool) {
         let mut registry = self.registry();
         let Notification {
             key,
@@ -197,13 +212,18 @@ impl Watches {
             registry.stale += 1;
             return;
         };
-        if watch
-            .version
-            .as_ref()
-            .is_some_and(|known| version <= *known)
-        {
+        let order = watch.version.as_ref().map(|known| version.cmp(known));
+        if order == Some(Ordering::Equal) {
             registry.stale += 1;
             return;
+        }
+        let is_lower = order == Some(Ordering::Less);
+        if is_lower || !merge(&version) {
+            watch.doubt = true;
+            registry.stale += u64::from(is_lower);
+            registry.mark(&key);
+            drop(registry);
+            return self.changed.notify_one();
         }
         watch.observe(
             Some(version),
@@ -260,6 +280,23 @@ impl Registry {
         }
     }
 
+    /// Keys whose rest is over may be read out of doubt again; when the next one may.
+    fn wake_rested(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        loop {
+            match self.resting.front() {
+                Some((at, _)) if *at <= now => {}
+                next => return next.map(|(at, _)| *at),
+            }
+            if let Some((_, key)) = self.resting.pop_front() {
+                if let Some(watch) = self.keys.get_mut(&key) {
+                    watch.resting = false;
+                }
+                self.mark(&key);
+            }
+        }
+    }
+
     /// The next key with its step. Forgets keys that nobody observes.
     fn next(&mut self) -> Option<(Bytes, Step, u64)> {
         while let Some(key) = self.due.pop_front() {
@@ -286,8 +323,18 @@ impl Registry {
                 (false, true, true) => Step::Read {
                     observed: watch.observed,
                 },
+                (false, true, false) if watch.doubt && !watch.resting => {
+                    watch.resting = true;
+                    self.resting.push_back((Instant::now() + REST, key.clone()));
+                    Step::Read {
+                        observed: watch.observed,
+                    }
+                }
                 (false, true, false) => continue,
             };
+            if let Step::Read { .. } = step {
+                watch.doubt = false;
+            }
             watch.busy = true;
             return Some((key, step, self.connection));
         }
@@ -310,9 +357,9 @@ impl Watch {
         }
     }
 
-    /// Takes the state over that was read after a gap.
+    /// Takes the state over that was read after a gap or out of doubt.
     fn read(&mut self, state: Option<(Bytes, Hlc)>, observed_before: u64) {
-        self.gap = false;
+        let was_gap = std::mem::replace(&mut self.gap, false);
         let is_latest = self.observed == observed_before;
         let (value, version) = state.unzip();
         let is_news = match &version {
@@ -322,6 +369,10 @@ impl Watch {
             None => is_latest && self.present != Some(false),
         };
         if is_news {
+            let rises = version > self.version;
+            if !was_gap && !rises {
+                self.observers.iter().for_each(|queue| queue.resync());
+            }
             return self.observe(version, value);
         }
         if is_latest {

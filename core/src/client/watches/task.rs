@@ -12,7 +12,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 /// Requests under way at a time.
 const AT_A_TIME: usize = 64;
@@ -34,8 +34,8 @@ impl Shared {
         );
         match notification {
             Ok(notification) => {
-                self.merge(&notification.version);
-                self.watches.notified(notification);
+                self.watches
+                    .notified(notification, |version| self.merge(version));
             }
             Err(error) => {
                 self.watches.registry().malformed += 1;
@@ -115,6 +115,10 @@ impl Shared {
             {
                 return false;
             }
+            // What was observed may still be true. A passing failure is answered by asking again.
+            (Step::Read { .. }, Err(error)) if !watch.gap => {
+                watch.doubt |= is_passing(&error);
+            }
             (Step::Begin { .. }, Err(error)) if error.kind() == ErrorKind::TimedOut => {
                 // The callers end each at its own time. Those that came later have the store asked again.
                 let now = Instant::now();
@@ -124,7 +128,8 @@ impl Shared {
                 }
             }
             (Step::Begin { .. } | Step::Read { .. }, Err(error)) => {
-                tracing::warn!(%error, "a watch ends");
+                // Not the whole error, which names the key.
+                tracing::warn!(kind = ?error.kind(), "a watch ends");
                 for caller in watch.waiting.drain(..) {
                     // Nobody is there to be told if the caller gave up.
                     let _ = caller.begun.send(Err(error.clone()));
@@ -167,14 +172,23 @@ pub(in super::super) async fn run(shared: Arc<Shared>) {
                 }
             });
         }
-        if shared.watches.registry().closed {
-            return;
-        }
+        let rested_at = {
+            let mut registry = shared.watches.registry();
+            if registry.closed {
+                return;
+            }
+            let rested_at = registry.wake_rested();
+            if !registry.due.is_empty() && steps.len() < AT_A_TIME {
+                continue;
+            }
+            rested_at
+        };
         tokio::select! {
             // In a fixed order, so that a simulation repeats itself.
             biased;
             () = shared.watches.changed.notified() => {}
             Some(_) = steps.join_next() => {}
+            () = sleep_until(rested_at.unwrap_or_else(Instant::now)), if rested_at.is_some() => {}
         }
     }
 }
