@@ -14,6 +14,10 @@ use bytes::Bytes;
 /// the version that was read: it applies only while the value is unchanged, and from then on keeps everybody out who has
 /// read before. The second sets the new value with the same token: it is refused if somebody raised the fence higher in
 /// between. A value that is not there is created with NX, which is a compare-and-set by itself.
+///
+/// Somebody may have protected the key with a token that is higher than its version. Then an attempt ends with
+/// [`Progress::Outranked`], and the next one begins with [`outranking`](Self::outranking), whose token is also as high as the
+/// caller's clock.
 #[derive(Debug, Clone)]
 pub struct CompareAndSet {
     stage: Stage,
@@ -72,6 +76,9 @@ pub enum Progress {
     Applied(Hlc),
     /// Nothing was stored; read again.
     Conflict,
+    /// Nothing was stored, because the key is protected by a higher token; read again, and begin with
+    /// [`CompareAndSet::outranking`].
+    Outranked,
     /// It cannot go on. If the outcome of the failed SET is unknown and it was [the one that
     /// writes](Step::is_write), the new value may have been stored.
     Failed,
@@ -89,6 +96,16 @@ impl CompareAndSet {
             None => (Stage::Create, timestamp.clone()),
         };
         Self { stage, new, token }
+    }
+
+    /// The same after an attempt was [outranked](Progress::Outranked): the token is not below `timestamp` either.
+    ///
+    /// That does not make it less safe. What keeps others out is that the store refuses lower tokens, and that no two attempts
+    /// have the same one; how high they are decides only who is refused.
+    pub fn outranking(old: Option<Entry>, new: Bytes, timestamp: &Hlc) -> Self {
+        let mut this = Self::new(old, new, timestamp);
+        this.token = this.token.max(timestamp.clone());
+        this
     }
 
     /// The SET to be sent next; `None` at the end.
@@ -116,7 +133,8 @@ impl CompareAndSet {
                 Progress::Continue
             }
             (_, Answer::Applied(version)) => Progress::Applied(version),
-            (_, Answer::NotApplied | Answer::Refused) => Progress::Conflict,
+            (_, Answer::NotApplied) => Progress::Conflict,
+            (_, Answer::Refused) => Progress::Outranked,
             // Raising a fence twice does no harm, storing a value twice may.
             (stage, Answer::Failed { outcome, may_pass })
                 if may_pass

@@ -44,7 +44,8 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::LockHeld`] if somebody else still has it when the time to wait is over, [`ErrorKind::NotALock`] if the
     /// key holds something else than a lease, [`ErrorKind::InvalidArgument`] before anything is sent. A lost connection is
-    /// no error while there is time to wait.
+    /// no error while there is time to wait; afterwards the error is that of the connection, or
+    /// [`ErrorKind::TimedOut`] if the store did not answer.
     pub async fn lock_with(
         &self,
         name: impl AsRef<[u8]>,
@@ -145,8 +146,10 @@ impl Client {
     /// its fence; a value that was set back to the same bytes without a token counts as unchanged.
     ///
     /// # Errors
-    /// As [`set`](Self::set) and [`get`](Self::get); [`ErrorKind::TimedOut`] if others changed the key each time. If the
-    /// outcome is unknown, the change may have been stored.
+    /// As [`set`](Self::set) and [`get`](Self::get), also when the time is over and a request had failed for a reason that may
+    /// pass; [`ErrorKind::TimedOut`] if others changed the key each time; [`ErrorKind::FencingTokenLower`] if somebody protected
+    /// it with a token that is ahead of the clock, which passes within a minute. If the outcome is unknown, the change may
+    /// have been stored.
     pub async fn update<V: AsRef<[u8]>>(
         &self,
         key: impl AsRef<[u8]>,

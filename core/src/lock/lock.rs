@@ -6,7 +6,7 @@ use super::turns::Turn;
 use super::{action, is_passing, keeper};
 use crate::client::backoff::Backoff;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::{Client, Entry, Observation, Observer};
+use crate::{Client, ConnectionState, Entry, Observation, Observer};
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
@@ -42,13 +42,7 @@ pub(super) async fn lock(
     };
     match options.wait {
         None => contender.contend().await,
-        Some(Duration::ZERO) => {
-            match keeper::acquire(client, name, &options.lease).await? {
-                Some(guard) => return Ok(guard),
-                None => contender.holding = lease::holding(client, name, &options.lease).await?,
-            }
-            Err(contender.too_late(Duration::ZERO))
-        }
+        Some(Duration::ZERO) => contender.try_once().await,
         Some(wait) => {
             let now = Instant::now();
             // What cannot be counted is waited for as long as without a deadline.
@@ -78,6 +72,27 @@ struct Contender<'a> {
 }
 
 impl Contender<'_> {
+    /// One attempt, which takes no longer than the options of the lease allow it, and which is not made without a
+    /// connection.
+    async fn try_once(&mut self) -> Result<Guard, Error> {
+        if let Some(error) = self.disconnected(Duration::ZERO) {
+            return Err(error);
+        }
+        let timeout = self.options.lease.attempt(self.client);
+        let deadline = Instant::now() + timeout;
+        if let Some(guard) = keeper::acquire(self.client, self.name, &self.options.lease).await? {
+            return Ok(guard);
+        }
+        // Somebody has it, even if it does not become known who.
+        let holding = lease::holding(self.client, self.name, &self.options.lease);
+        match timeout_at(deadline, holding).await {
+            Ok(Ok(holding)) => self.holding = holding,
+            Ok(Err(error)) if !is_passing(&error) => return Err(error),
+            Ok(Err(_)) | Err(_) => {}
+        }
+        Err(self.held(Duration::ZERO))
+    }
+
     /// Tries until it has the lock. Dropping the future leaves nothing behind.
     async fn contend(&mut self) -> Result<Guard, Error> {
         let mut backoff = Backoff::new(RETRY.0, RETRY.1);
@@ -96,6 +111,10 @@ impl Contender<'_> {
                     backoff.reset();
                 }
                 Err(error) if is_passing(&error) => {
+                    let known = self.error.as_ref().map(Error::kind);
+                    if known != Some(error.kind()) {
+                        tracing::warn!(kind = ?error.kind(), "a lock cannot be asked for; it is tried again");
+                    }
                     self.error = Some(error);
                     sleep(backoff.next(self.random())).await;
                 }
@@ -203,29 +222,53 @@ impl Contender<'_> {
     }
 
     /// The time to wait is over.
-    fn too_late(&mut self, wait: Duration) -> Error {
+    fn too_late(&self, wait: Duration) -> Error {
+        if let Some(error) = &self.error {
+            return self.failed(wait, error);
+        }
+        if let Some(error) = self.disconnected(wait) {
+            return error;
+        }
+        if self.holding.is_some() {
+            return self.held(wait);
+        }
         let action = action("locking", self.name);
-        match (&self.error, &self.holding) {
-            (Some(error), _) => {
-                let reason = format!("not within {wait:?}: {error}");
-                Error::new(error.kind(), Outcome::NotDone, action, reason)
-                    .with_source(error.clone())
+        let reason = format!("the store did not answer within {wait:?}");
+        Error::new(ErrorKind::TimedOut, Outcome::NotDone, action, reason)
+    }
+
+    /// There is no connection, so that nobody knows whether somebody has the lock.
+    fn disconnected(&self, wait: Duration) -> Option<Error> {
+        match &*self.client.state().borrow() {
+            ConnectionState::Reconnecting(error) | ConnectionState::Closed { error, .. } => {
+                Some(self.failed(wait, error))
             }
-            (None, Some(Holding { holder, version })) => {
+            _ => None,
+        }
+    }
+
+    fn failed(&self, wait: Duration, error: &Error) -> Error {
+        let action = action("locking", self.name);
+        let reason = format!("not within {wait:?}: {error}");
+        Error::new(error.kind(), Outcome::NotDone, action, reason).with_source(error.clone())
+    }
+
+    /// Somebody else has it.
+    fn held(&self, wait: Duration) -> Error {
+        let reason = match &self.holding {
+            Some(Holding { holder, version }) => {
                 let hint = if holder.lease().is_some() {
                     ""
                 } else {
                     "; if that is not the name of a holder, the key holds ordinary data"
                 };
-                let reason = format!(
+                format!(
                     "\"{holder}\" holds it, which was last renewed at {version}, and {wait:?} are over{hint}"
-                );
-                Error::new(ErrorKind::LockHeld, Outcome::NotDone, action, reason)
+                )
             }
-            (None, None) => {
-                let reason = format!("it could not be taken within {wait:?}");
-                Error::new(ErrorKind::LockHeld, Outcome::NotDone, action, reason)
-            }
-        }
+            None => format!("somebody else holds it, and {wait:?} are over"),
+        };
+        let action = action("locking", self.name);
+        Error::new(ErrorKind::LockHeld, Outcome::NotDone, action, reason)
     }
 }

@@ -1,5 +1,6 @@
 //! What can be chosen about leases and locks.
 use super::{holder, invalid};
+use crate::Client;
 use crate::error::Error;
 use bytes::Bytes;
 use std::time::Duration;
@@ -85,6 +86,12 @@ impl LeaseOptions {
         certain(self.duration)
     }
 
+    /// How long one attempt to take the lease may take.
+    pub(super) fn attempt(&self, client: &Client) -> Duration {
+        let timeout = self.timeout.unwrap_or(client.shared().request_timeout());
+        timeout.min(self.validity())
+    }
+
     /// After what time the lease is renewed, unless that is left to the caller.
     pub(super) fn renewal_interval(&self) -> Option<Duration> {
         match self.renewal {
@@ -137,6 +144,7 @@ impl LeaseOptions {
 pub struct LockOptions {
     /// The lease that is behind the lock.
     pub lease: LeaseOptions,
-    /// How long to wait for the lock; without it, for ever. With zero there is one attempt.
+    /// How long to wait for the lock; without it, for ever. With zero there is one attempt, which takes no longer than the
+    /// [`timeout`](LeaseOptions::timeout) of the lease's options, and is not made while there is no connection.
     pub wait: Option<Duration>,
 }

@@ -64,6 +64,24 @@ pub(super) async fn update<V: AsRef<[u8]>, F: Future<Output = Option<V>>>(
     update.run(change).await
 }
 
+/// Why nothing was stored so far.
+enum Why {
+    /// Nothing was in the way but time.
+    Slow,
+    /// Others changed the key.
+    Changed,
+    Failed(Error),
+}
+
+/// What came of one attempt.
+enum Attempt {
+    Applied(Hlc),
+    /// Another one may have more luck.
+    Again(Why),
+    /// The key is protected by a higher token, which this error says.
+    Outranked(Error),
+}
+
 struct Update<'a> {
     client: &'a Client,
     key: &'a [u8],
@@ -79,20 +97,36 @@ impl Update<'_> {
         mut change: impl FnMut(Option<Entry>) -> F,
     ) -> Result<UpdateOutcome, Error> {
         let mut backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
-        let mut failed = None;
+        let mut why = Why::Slow;
+        let mut is_outranked = false;
         loop {
-            let timeout = self.left(failed.take())?;
+            let timeout = self.left(&why)?;
             match self.get(timeout).await {
                 Ok(old) => {
                     let Some(new) = change(old.clone()).await else {
                         return Ok(UpdateOutcome::Unchanged);
                     };
                     let new = Bytes::copy_from_slice(new.as_ref());
-                    if let Some(version) = self.replace(old, new).await? {
-                        return Ok(UpdateOutcome::Applied { version });
-                    }
+                    let timestamp = self.client.shared().unique_timestamp();
+                    let steps = if is_outranked {
+                        CompareAndSet::outranking(old, new, &timestamp)
+                    } else {
+                        CompareAndSet::new(old, new, &timestamp)
+                    };
+                    why = match self.replace(steps, why).await? {
+                        Attempt::Applied(version) => {
+                            return Ok(UpdateOutcome::Applied { version });
+                        }
+                        Attempt::Again(why) => why,
+                        // A token that is even ahead of the clock was not made by another update.
+                        Attempt::Outranked(error) if is_outranked => Why::Failed(error),
+                        Attempt::Outranked(_) => {
+                            is_outranked = true;
+                            Why::Changed
+                        }
+                    };
                 }
-                Err(error) if is_passing(&error) => failed = Some(error),
+                Err(error) if is_passing(&error) => why = Why::Failed(error),
                 Err(error) => return Err(error),
             }
             let random = self.client.shared().platform().random();
@@ -107,73 +141,78 @@ impl Update<'_> {
         self.client.get_with(self.key, &options).await
     }
 
-    /// One attempt; `None` if somebody else was faster, or nothing happened for another reason that passes.
-    async fn replace(&self, old: Option<Entry>, new: Bytes) -> Result<Option<Hlc>, Error> {
-        let mut steps = CompareAndSet::new(old, new, &self.client.shared().unique_timestamp());
+    /// One attempt. `why` is why those before it did not store anything.
+    async fn replace(&self, mut steps: CompareAndSet, why: Why) -> Result<Attempt, Error> {
         let mut fence_ends = None;
         while let Some(step) = steps.request() {
             let sent = Instant::now();
-            let result = match self.time_to_write(fence_ends) {
-                Ok(timeout) => {
-                    let options = SetOptions {
-                        condition: step.condition,
-                        expires_in: self.options.expires_in,
-                        fencing_token: Some(step.token),
-                        persist: self.options.persist,
-                        timeout: Some(timeout),
-                        ..SetOptions::default()
-                    };
-                    self.client.set_with(self.key, &step.value, &options).await
-                }
-                Err(error) => Err(error),
+            let Some(timeout) = self.time_to_write(fence_ends, &why)? else {
+                return Ok(Attempt::Again(Why::Slow));
             };
-            match steps.answered(answer(&result)) {
-                Progress::Continue => {
+            let options = SetOptions {
+                condition: step.condition,
+                expires_in: self.options.expires_in,
+                fencing_token: Some(step.token),
+                persist: self.options.persist,
+                timeout: Some(timeout),
+                ..SetOptions::default()
+            };
+            let result = self.client.set_with(self.key, &step.value, &options).await;
+            return match (steps.answered(answer(&result)), result) {
+                (Progress::Continue, _) => {
                     fence_ends = self.options.expires_in.map(|after| sent + certain(after));
+                    continue;
                 }
-                Progress::Applied(version) => return Ok(Some(version)),
-                Progress::Conflict => return Ok(None),
-                Progress::Failed => return result.map(|_| None),
-            }
+                (Progress::Applied(version), _) => Ok(Attempt::Applied(version)),
+                (Progress::Outranked, Err(error)) => Ok(Attempt::Outranked(error)),
+                (Progress::Conflict, Err(error)) => Ok(Attempt::Again(Why::Failed(error))),
+                (Progress::Failed, Err(error)) => Err(error),
+                (_, Ok(_)) => Ok(Attempt::Again(Why::Changed)),
+            };
         }
-        Ok(None)
+        Ok(Attempt::Again(why))
     }
 
-    /// How long the next SET may take. A fence that may have expired keeps nobody out any more.
-    fn time_to_write(&self, fence_ends: Option<Instant>) -> Result<Duration, Error> {
-        let left = self.left(None)?;
-        let Some(end) = fence_ends else {
-            return Ok(left);
-        };
-        match end.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(self.too_late("the key may have expired", None)),
-            fenced => Ok(left.min(fenced)),
-        }
+    /// How long the next SET may take; `None` if the fence may have expired, so that it keeps nobody out any more.
+    fn time_to_write(
+        &self,
+        fence_ends: Option<Instant>,
+        why: &Why,
+    ) -> Result<Option<Duration>, Error> {
+        let left = self.left(why)?;
+        let fenced = fence_ends.map(|end| end.saturating_duration_since(Instant::now()));
+        Ok(match fenced {
+            Some(Duration::ZERO) => None,
+            Some(fenced) => Some(left.min(fenced)),
+            None => Some(left),
+        })
     }
 
     /// How long the next request may take.
-    fn left(&self, failed: Option<Error>) -> Result<Duration, Error> {
+    fn left(&self, why: &Why) -> Result<Duration, Error> {
         let Some(deadline) = self.deadline else {
             return Ok(Duration::MAX);
         };
         match deadline.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => {
-                let reason = match &failed {
-                    Some(error) => error.to_string(),
-                    None => "others changed the key each time".to_owned(),
-                };
-                Err(self.too_late(&reason, failed))
-            }
+            Duration::ZERO => Err(match why {
+                Why::Slow => self.too_late("the requests took too long", None),
+                Why::Changed => self.too_late("others changed the key each time", None),
+                Why::Failed(error) if error.kind() == ErrorKind::FencingTokenLower => {
+                    let hint = "somebody protected the key with a token that is ahead of the clock";
+                    self.too_late(&format!("{error}; {hint}"), Some(error))
+                }
+                Why::Failed(error) => self.too_late(&error.to_string(), Some(error)),
+            }),
             left => Ok(left),
         }
     }
 
-    fn too_late(&self, reason: &str, cause: Option<Error>) -> Error {
-        let kind = cause.as_ref().map_or(ErrorKind::TimedOut, Error::kind);
+    fn too_late(&self, reason: &str, cause: Option<&Error>) -> Error {
+        let kind = cause.map_or(ErrorKind::TimedOut, Error::kind);
         let reason = format!("not within {:?}: {reason}", self.timeout);
         let error = Error::new(kind, Outcome::NotDone, action("updating", self.key), reason);
         match cause {
-            Some(cause) => error.with_source(cause),
+            Some(cause) => error.with_source(cause.clone()),
             None => error,
         }
     }

@@ -99,6 +99,7 @@ async fn a_timestamp_a_year_ahead_is_reported_and_not_taken_over() {
     peer.notify(b"k", &Event::Deleted, &far_version).await;
     // Anybody could have published that. What the store itself answers is told.
     peer.answer(&value("v"), Some(&far_version)).await;
+    assert_eq!(within(observer.next()).await, Some(Observation::Resync));
     assert_eq!(
         within(observer.next()).await,
         Some(Observation::Set {

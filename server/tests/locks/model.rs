@@ -27,6 +27,10 @@ struct Setup {
     behind_ms: u64,
     /// The fence is not raised before the write.
     is_naive: bool,
+    /// The key is protected by a token that is higher than its version.
+    is_protected: bool,
+    /// So many of the writers were outranked before, and take their tokens from the clock as well.
+    by_clock: usize,
     /// Each writer has a key of its own.
     is_apart: bool,
     /// So many lost attempts are repeated, whoever lost them; then whoever loses one gives up.
@@ -39,6 +43,7 @@ struct Writer {
     behind_ms: u64,
     steps: Option<CompareAndSet>,
     attempts: usize,
+    is_outranked: bool,
     is_done: bool,
     /// When it last raised a fence and when its write was applied, as counts of the times that the key was gone.
     raised_in: usize,
@@ -62,6 +67,8 @@ struct Run<'e> {
 #[derive(Debug, Default)]
 struct Verdict {
     lost: Vec<u8>,
+    /// How many have written.
+    written: usize,
     /// A writer wrote over the end of the fence that it had raised.
     outlived_fence: bool,
 }
@@ -148,7 +155,12 @@ impl Run<'_> {
             let name = format!("{}.{}", timestamp.node_id(), writer.attempts);
             let timestamp = Hlc::new(timestamp.wall_ms(), timestamp.counter(), &name).unwrap();
             writer.attempts += 1;
-            writer.steps = Some(CompareAndSet::new(old, new.into(), &timestamp));
+            let begin = if writer.is_outranked {
+                CompareAndSet::outranking
+            } else {
+                CompareAndSet::new
+            };
+            writer.steps = Some(begin(old, new.into(), &timestamp));
             return;
         };
         if self.setup.is_naive && !step.is_write {
@@ -178,8 +190,9 @@ impl Run<'_> {
         match writer.steps.as_mut().unwrap().answered(answer) {
             Progress::Continue => {}
             Progress::Applied(_) => writer.is_done = true,
-            Progress::Conflict => {
+            progress @ (Progress::Conflict | Progress::Outranked) => {
                 writer.steps = None;
+                writer.is_outranked |= progress == Progress::Outranked;
                 writer.is_done = self.retries == 0;
                 self.retries = self.retries.saturating_sub(1);
             }
@@ -218,6 +231,11 @@ impl Run<'_> {
             .filter(|writer| writer.written_in == Some(gone) && !value.contains(&writer.letter));
         let outlived = |writer: &Writer| writer.written_in.is_some_and(|at| at > writer.raised_in);
         Verdict {
+            written: self
+                .writers
+                .iter()
+                .filter(|it| it.written_in.is_some())
+                .count(),
             lost: lost.map(|writer| writer.letter).collect(),
             outlived_fence: self.writers.iter().any(outlived),
         }
@@ -290,6 +308,7 @@ fn begin(engine: &mut Engine, setup: Setup, number: u64) -> Run<'_> {
             },
             steps: None,
             attempts: 0,
+            is_outranked: number < setup.by_clock,
             is_done: false,
             raised_in: 0,
             written_in: None,
@@ -316,7 +335,10 @@ fn begin(engine: &mut Engine, setup: Setup, number: u64) -> Run<'_> {
             },
         };
         let clock = Hlc::new(run.now.wall_ms, 0, "setup").unwrap();
-        assert_eq!(run.execute(&command, clock, None).reply, Reply::Ok);
+        let highest = Hlc::new(run.now.wall_ms, u64::MAX, "z").unwrap();
+        let token = setup.is_protected.then_some(highest);
+        assert_eq!(run.execute(&command, clock, token).reply, Reply::Ok);
+        run.now.wall_ms += 1;
     }
     run
 }
@@ -337,6 +359,8 @@ const PLAIN: Setup = Setup {
     updates_expire: false,
     behind_ms: 0,
     is_naive: false,
+    is_protected: false,
+    by_clock: 0,
     is_apart: false,
     retries: 1,
 };
@@ -364,6 +388,43 @@ fn no_order_loses_one_if_the_first_value_expires_meanwhile() {
             ..PLAIN
         });
     }
+}
+
+/// Tokens of the clock outrank a token that is higher than the version, and lose nothing, also beside tokens that are made of
+/// the version alone.
+#[test]
+fn no_order_loses_one_if_tokens_are_taken_from_the_clock() {
+    for by_clock in 1..=WRITERS {
+        for behind_ms in [0, 30_000] {
+            for is_protected in [true, false] {
+                let setup = Setup {
+                    behind_ms,
+                    is_protected,
+                    by_clock,
+                    ..PLAIN
+                };
+                let mut most_written = 0;
+                explore(setup, |schedule, verdict| {
+                    most_written = most_written.max(verdict.written);
+                    let is_safe = verdict.lost.is_empty();
+                    assert!(is_safe, "{setup:?} {schedule:?} {verdict:?}");
+                });
+                assert!(most_written > 0, "{setup:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_token_of_the_version_alone_never_gets_past_a_higher_one() {
+    let protected = Setup {
+        is_protected: true,
+        retries: 0,
+        ..PLAIN
+    };
+    explore(protected, |schedule, verdict| {
+        assert_eq!(verdict.written, 0, "{schedule:?}");
+    });
 }
 
 /// This is why an update that expires does not send its write when the fence may be gone.

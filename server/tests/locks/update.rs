@@ -2,7 +2,9 @@
 use crate::lease::SECOND;
 use crate::machine::Machine;
 use crate::world::World;
-use statestore::{Client, Entry, ErrorKind, Outcome, UpdateOptions, UpdateOutcome};
+use statestore::{
+    Client, Entry, ErrorKind, Hlc, Outcome, SetOptions, UpdateOptions, UpdateOutcome,
+};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -135,4 +137,60 @@ async fn an_update_that_is_not_answered_says_what_may_have_happened() {
         .await
         .unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_ahead_of_the_clock_stops_updates_only_until_its_time_comes() {
+    let world = World::start();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    let forged = Hlc::new(world.true_wall_ms() + 50_000, u64::MAX, "z").unwrap();
+    let ahead = SetOptions {
+        fencing_token: Some(forged),
+        ..SetOptions::default()
+    };
+    client.set_with("count", "1", &ahead).await.unwrap();
+    let options = UpdateOptions {
+        timeout: Some(10 * SECOND),
+        ..UpdateOptions::default()
+    };
+    let change = |old: Option<&Entry>| Some((number(old) + 1).to_string());
+    let error = client.update_with("count", &options, change).await;
+    let error = error.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::FencingTokenLower, Outcome::NotDone)
+    );
+    assert!(error.to_string().contains("ahead of the clock"), "{error}");
+    let patient = UpdateOptions {
+        timeout: Some(60 * SECOND),
+        ..UpdateOptions::default()
+    };
+    increment(&client, &patient).await;
+    assert_eq!(world.value("count").unwrap(), "2");
+    // From then on its version is higher than every token.
+    increment(&client, &options).await;
+    assert_eq!(world.value("count").unwrap(), "3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_never_had_an_answer_says_so_and_blames_nobody() {
+    let world = World::start();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    client.set("count", "1").await.unwrap();
+    // Each request has a second; each answer is lost.
+    let silent = world.clone();
+    let options = UpdateOptions {
+        timeout: Some(20 * SECOND),
+        ..UpdateOptions::default()
+    };
+    let mut looks = 0;
+    let error = client.update_with("count", &options, |old| {
+        looks += 1;
+        silent.silence("one", true);
+        Some((number(old) + 1).to_string())
+    });
+    let error = error.await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::NotDone);
+    assert!(!error.to_string().contains("others changed"), "{error}");
+    assert!(looks >= 1);
 }

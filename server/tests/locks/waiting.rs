@@ -2,7 +2,7 @@
 use crate::lease::{SECOND, lasting, take};
 use crate::machine::Machine;
 use crate::world::World;
-use statestore::{Client, Error, ErrorKind, Guard, LockOptions, Outcome};
+use statestore::{Client, Error, ErrorKind, Guard, LeaseOptions, LockOptions, Outcome};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -269,4 +269,67 @@ async fn work_under_a_lock_ends_with_it() {
         (error.kind(), error.outcome()),
         (ErrorKind::LockLost, Outcome::Unknown)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_connection_nobody_is_said_to_hold_the_lock() {
+    let world = World::start();
+    let one = Machine::new(&world, "one", 1).connect().await;
+    let at_once = LockOptions {
+        wait: Some(Duration::ZERO),
+        ..options(10 * SECOND)
+    };
+    let patient = LockOptions {
+        wait: Some(3 * SECOND),
+        ..at_once.clone()
+    };
+    // The connection looks alive, and nothing comes back: one attempt takes no longer than its options say.
+    world.silence("one", true);
+    let brief = LockOptions {
+        lease: LeaseOptions {
+            timeout: Some(SECOND),
+            ..at_once.lease.clone()
+        },
+        ..at_once.clone()
+    };
+    let start = Instant::now();
+    let error = one.lock_with("lock", &brief).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    assert!(start.elapsed() < SECOND * 11 / 10);
+    let error = one.lock_with("lock", &patient).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::TimedOut, Outcome::NotDone),
+        "{error}"
+    );
+    // The connection is known to be lost.
+    sleep(60 * SECOND).await;
+    assert!(!one.state().borrow().is_connected());
+    let start = Instant::now();
+    let error = one.lock_with("lock", &at_once).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::Unreachable, Outcome::NotDone),
+        "{error}"
+    );
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    let error = one.lock_with("lock", &patient).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    assert_eq!(start.elapsed().as_secs(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_attempt_that_finds_a_holder_says_who_it_is() {
+    let world = World::start();
+    let one = Machine::new(&world, "one", 1).connect().await;
+    let two = Machine::new(&world, "two", 2).connect().await;
+    let guard = take(&one, &lasting(10 * SECOND)).await;
+    let at_once = LockOptions {
+        wait: Some(Duration::ZERO),
+        ..options(10 * SECOND)
+    };
+    let error = two.lock_with("lock", &at_once).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LockHeld);
+    let holder = guard.holder().to_string();
+    assert!(error.to_string().contains(&holder), "{error}");
 }

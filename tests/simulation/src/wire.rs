@@ -59,16 +59,12 @@ impl End {
         self.check_order(publish)
     }
 
-    /// Requests leave in the order in which they were made, and the notifications of a key in that of its versions, also
-    /// those that are sent again.
+    /// The notifications of a key leave in the order of its versions, also those that are sent again.
     fn check_order(&mut self, publish: &Publish) -> Result<(), String> {
-        let sequence = if publish.response_topic().is_some() {
-            String::new()
-        } else if publish.correlation_data().is_none() {
-            publish.topic().to_owned()
-        } else {
+        if publish.response_topic().is_some() || publish.correlation_data().is_some() {
             return Ok(());
-        };
+        }
+        let sequence = publish.topic().to_owned();
         let Some(at) = timestamp(publish) else {
             return Err(format!("no timestamp: {publish:?}"));
         };

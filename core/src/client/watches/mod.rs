@@ -69,8 +69,10 @@ struct Watch {
     begun: bool,
     /// Changes may have been missed since the last observation.
     gap: bool,
-    /// A notification contradicts what was observed; the store is to be asked.
+    /// A notification contradicts what was observed, or was not believed; the store is to be asked.
     doubt: bool,
+    /// A notification was not believed, so that what it told may have been missed.
+    disbelieved: bool,
     /// The store was asked out of doubt a moment ago.
     resting: bool,
     /// A request is under way.
@@ -92,9 +94,11 @@ enum Step {
     Begin {
         until: Option<Instant>,
     },
-    /// Learn what was missed; so many changes had been observed before.
+    /// Learn what was missed; so many changes had been observed before. If nothing was `missed`, every later change is
+    /// going to be notified.
     Read {
         observed: u64,
+        missed: bool,
     },
     Stop,
 }
@@ -220,10 +224,14 @@ impl Watches {
         let is_lower = order == Some(Ordering::Less);
         if is_lower || !merge(&version) {
             watch.doubt = true;
+            watch.disbelieved |= !is_lower;
             registry.stale += u64::from(is_lower);
             registry.mark(&key);
             drop(registry);
             return self.changed.notify_one();
+        }
+        if watch.disbelieved {
+            watch.observers.iter().for_each(|queue| queue.resync());
         }
         watch.observe(
             Some(version),
@@ -322,18 +330,20 @@ impl Registry {
                 }
                 (false, true, true) => Step::Read {
                     observed: watch.observed,
+                    missed: true,
                 },
                 (false, true, false) if watch.doubt && !watch.resting => {
                     watch.resting = true;
                     self.resting.push_back((Instant::now() + REST, key.clone()));
                     Step::Read {
                         observed: watch.observed,
+                        missed: watch.disbelieved,
                     }
                 }
                 (false, true, false) => continue,
             };
             if let Step::Read { .. } = step {
-                watch.doubt = false;
+                (watch.doubt, watch.disbelieved) = (false, false);
             }
             watch.busy = true;
             return Some((key, step, self.connection));
@@ -358,7 +368,7 @@ impl Watch {
     }
 
     /// Takes the state over that was read after a gap or out of doubt.
-    fn read(&mut self, state: Option<(Bytes, Hlc)>, observed_before: u64) {
+    fn read(&mut self, state: Option<(Bytes, Hlc)>, observed_before: u64, missed: bool) {
         let was_gap = std::mem::replace(&mut self.gap, false);
         let is_latest = self.observed == observed_before;
         let (value, version) = state.unzip();
@@ -370,7 +380,12 @@ impl Watch {
         };
         if is_news {
             let rises = version > self.version;
-            if !was_gap && !rises {
+            if !missed && rises {
+                return;
+            }
+            // What was dropped for being lower than the state before may be higher than this one.
+            self.disbelieved |= self.doubt && !rises;
+            if !was_gap {
                 self.observers.iter().for_each(|queue| queue.resync());
             }
             return self.observe(version, value);

@@ -96,9 +96,9 @@ impl Shared {
                     }
                 }
             }
-            (Step::Read { observed }, Ok(state)) => {
+            (Step::Read { observed, missed }, Ok(state)) => {
                 if current {
-                    watch.read(state, observed);
+                    watch.read(state, observed, missed);
                 }
             }
             // After an error the watch may go on at the store, which does no harm: its notifications are ignored, and a
@@ -116,8 +116,9 @@ impl Shared {
                 return false;
             }
             // What was observed may still be true. A passing failure is answered by asking again.
-            (Step::Read { .. }, Err(error)) if !watch.gap => {
+            (Step::Read { missed, .. }, Err(error)) if !watch.gap => {
                 watch.doubt |= is_passing(&error);
+                watch.disbelieved |= missed;
             }
             (Step::Begin { .. }, Err(error)) if error.kind() == ErrorKind::TimedOut => {
                 // The callers end each at its own time. Those that came later have the store asked again.
