@@ -1,7 +1,20 @@
 //! The command line as a whole.
 use crate::{
-    bench::Bench, connection::Clients, del::Del, duration, elect::Elect, exit::Exit, get::Get,
-    lease::Lease, lock::Lock, message, scan::Scan, set::Set, vdel::Vdel, watch::Watch,
+    attendant::{self, Attendant},
+    bench::Bench,
+    connection::Clients,
+    del::Del,
+    duration,
+    elect::Elect,
+    exit::Exit,
+    get::Get,
+    lease::Lease,
+    lock::Lock,
+    message,
+    scan::Scan,
+    set::Set,
+    vdel::Vdel,
+    watch::Watch,
 };
 use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 use std::time::Duration;
@@ -19,8 +32,10 @@ pub(crate) struct Arguments {
 /// What every subcommand accepts.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection and output")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch")]
 pub(crate) struct Global {
-    /// Where the store is: mqtt://[USER[:PASSWORD]@]HOST[:PORT]; mqtts: for TLS, unix: for a socket
+    /// Where the store is: mqtt://[USER@]HOST[:PORT]; mqtts: for TLS, unix: for a socket; a password comes from a file, with
+    /// ?password_file=FILE, because others can read the command line
     /// [default: the variable STATESTORE_URL, else mqtt://127.0.0.1:1883]
     #[arg(long, global = true, conflicts_with = "env")]
     #[allow(clippy::doc_markdown, reason = "help is plain text")]
@@ -29,6 +44,9 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     #[allow(clippy::doc_markdown, reason = "help is plain text")]
     pub(crate) env: bool,
+    /// Send a service account token, or a password, over plain TCP
+    #[arg(long, global = true)]
+    pub(crate) allow_plaintext_credentials: bool,
     /// How long to wait for the connection, and for each answer
     #[arg(long, global = true, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_wait)]
     pub(crate) timeout: Duration,
@@ -58,6 +76,8 @@ pub(crate) enum Verb {
     Elect(Elect),
     Lease(Lease),
     Bench(Bench),
+    #[command(name = attendant::VERB, hide = true)]
+    Attendant(Attendant),
 }
 
 const EXAMPLES: &str = "\

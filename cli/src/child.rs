@@ -1,17 +1,30 @@
 //! A command that runs on behalf of this program, and the signals between them.
-use crate::{exit::Exit, failure::Failure, message};
-use rustix::process::{Pid, Signal, kill_process};
-use std::{ffi::OsString, io, os::unix::process::ExitStatusExt as _, time::Duration};
+use crate::{
+    attendant::{self, CONTINUE, END, KILL, PASS_ON},
+    exit::Exit,
+    failure::Failure,
+    family, message,
+};
+use rustix::process::{Pid, Signal, getpid, kill_process};
+use std::{
+    env,
+    ffi::OsString,
+    os::unix::process::{CommandExt as _, ExitStatusExt as _},
+    path::PathBuf,
+    time::Duration,
+};
 use tokio::{
     process::Command,
     signal::unix::{self, SignalKind},
     time::timeout,
 };
 
-/// A running command. Dropping it kills it.
+/// A running command with its attendant, which ends what the command has started when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Child {
-    inner: tokio::process::Child,
+    attendant: tokio::process::Child,
+    /// Ctrl-Z.
+    stop: unix::Signal,
 }
 
 /// A signal that asks this program to end.
@@ -32,14 +45,15 @@ pub(crate) struct Signals {
 
 /// From now on these signals do not end the program by themselves.
 pub(crate) fn signals() -> Result<Signals, Failure> {
-    let listen = |kind| {
-        unix::signal(kind)
-            .map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))
-    };
     Ok(Signals {
         interrupt: listen(SignalKind::interrupt())?,
         terminate: listen(SignalKind::terminate())?,
     })
+}
+
+fn listen(kind: SignalKind) -> Result<unix::Signal, Failure> {
+    unix::signal(kind)
+        .map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))
 }
 
 impl Signals {
@@ -63,39 +77,56 @@ impl Ending {
 }
 
 impl Child {
-    /// Starts a command with one more variable in its environment. On Linux it is killed when this program is killed. If it
-    /// cannot be started: the exit code that shells use for that.
-    pub(crate) fn start(command: &[OsString], variable: &str, value: &str) -> Result<Self, Exit> {
-        let Some((program, arguments)) = command.split_first() else {
-            return Err(Exit::Usage);
-        };
-        let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .env(variable, value)
-            .kill_on_drop(true);
-        #[cfg(target_os = "linux")]
-        end_with_this_process(&mut command);
-        match command.spawn() {
-            Ok(inner) => Ok(Self { inner }),
-            Err(error) => {
-                message::complain(&format!("cannot run '{}': {error}", program.display()));
-                Err(Exit::Command(match error.kind() {
-                    io::ErrorKind::NotFound => 127,
-                    _ => 126,
-                }))
-            }
+    /// Starts a command with these variables in its environment, or without those that have no value. What it leaves behind when
+    /// it ends is asked to end, and killed after the time of grace. On Linux, everything is killed when this program is killed.
+    pub(crate) fn start(
+        command: &[OsString],
+        variables: &[(&str, Option<String>)],
+        grace: Duration,
+    ) -> Result<Self, Failure> {
+        let cannot = |error| Failure::usage(format!("cannot start a process: {error}"));
+        // Before it starts anything.
+        let stop = listen(SignalKind::from_raw(Signal::TSTP.as_raw()))?;
+        family::adopt();
+        let mut attendant = Command::new(this_program().map_err(cannot)?);
+        attendant
+            .as_std_mut()
+            .arg0("statestore")
+            .arg(attendant::VERB)
+            .args(["--parent", &getpid().as_raw_pid().to_string()])
+            .args(["--grace-ms", &grace.as_millis().to_string(), "--"])
+            .args(command);
+        for (name, value) in variables {
+            match value {
+                Some(value) => attendant.env(name, value),
+                None => attendant.env_remove(name),
+            };
         }
+        let attendant = attendant.spawn().map_err(cannot)?;
+        Ok(Self { attendant, stop })
     }
 
-    /// Waits for its end: its exit code, or 128 and the number of the signal that ended it.
+    /// Waits until the command and all that it has started have ended: its exit code, or 128 and the number of the signal that
+    /// ended it.
     pub(crate) async fn wait(&mut self) -> Exit {
-        match self.inner.wait().await {
+        let ended = loop {
+            tokio::select! {
+                ended = self.attendant.wait() => break ended,
+                _ = self.stop.recv() => {
+                    // Who is stopped cannot keep a lock, and the command would go on before anybody notices that it is lost.
+                    message::note("statestore: a command under a lock cannot be suspended");
+                    self.signal(CONTINUE);
+                }
+            }
+        };
+        match ended {
             Ok(status) => {
-                let code = status
-                    .code()
-                    .or(status.signal().map(|signal| 128 + signal))
-                    .and_then(|code| u8::try_from(code).ok());
+                if status.signal().is_some() {
+                    // Somebody killed it; its children are ours now.
+                    family::end().await;
+                }
+                let code = status.code().or(status.signal().map(|signal| 128 + signal));
+                let code = code.and_then(|code| u8::try_from(code).ok());
                 Exit::Command(code.unwrap_or(u8::MAX))
             }
             Err(error) => {
@@ -108,22 +139,22 @@ impl Child {
     /// Hands a signal on, unless the terminal sent it to the command as well.
     pub(crate) fn pass_on(&self, signal: Ending) {
         if signal == Ending::Terminate {
-            self.signal(Signal::TERM);
+            self.signal(PASS_ON);
         }
     }
 
-    /// Asks it to end, and kills it after the time of grace.
+    /// Asks everything that the command has started to end, and kills it after the time of grace.
     pub(crate) async fn end(&mut self, grace: Duration) {
-        self.signal(Signal::TERM);
-        if timeout(grace, self.inner.wait()).await.is_err() {
+        self.signal(END);
+        if timeout(grace, self.wait()).await.is_err() {
             message::complain("the command did not end in time; killing it");
-            // It may have ended just now.
-            let _ = self.inner.kill().await;
+            self.signal(KILL);
+            self.wait().await;
         }
     }
 
     fn signal(&self, signal: Signal) {
-        let process = self.inner.id().and_then(|id| i32::try_from(id).ok());
+        let process = self.attendant.id().and_then(|id| i32::try_from(id).ok());
         if let Some(process) = process.and_then(Pid::from_raw) {
             // Its number is not used again before it is waited for, so nobody else gets the signal.
             let _ = kill_process(process, signal);
@@ -131,20 +162,16 @@ impl Child {
     }
 }
 
-/// Lets the kernel kill a command when this program, which cannot end it any more then, was killed.
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "only the new process itself can ask for this")]
-fn end_with_this_process(command: &mut Command) {
-    use rustix::process::{getpid, getppid, set_parent_process_death_signal};
-    let parent = getpid();
-    let ask = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // It may have been killed before the kernel was asked.
-        match getppid() {
-            Some(id) if id == parent => Ok(()),
-            _ => Err(io::ErrorKind::Interrupted.into()),
-        }
-    };
-    // SAFETY: between fork and exec, the closure makes system calls and nothing else; it takes no lock and no memory.
-    unsafe { command.pre_exec(ask) };
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.signal(KILL);
+    }
+}
+
+/// The program that runs, also after another version was installed in its place.
+fn this_program() -> std::io::Result<PathBuf> {
+    if cfg!(target_os = "linux") {
+        return Ok("/proc/self/exe".into());
+    }
+    env::current_exe()
 }

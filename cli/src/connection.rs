@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Names the store if no argument does.
-const URL_VARIABLE: &str = "STATESTORE_URL";
+pub(crate) const URL_VARIABLE: &str = "STATESTORE_URL";
 const DEFAULT_URL: &str = "mqtt://127.0.0.1:1883";
 /// How long taking leave may take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -26,6 +26,9 @@ impl Connection {
             .request_timeout(global.timeout)
             // long enough to get an answer through a lost connection, and nothing stays behind
             .session_expiry(global.timeout);
+        if global.allow_plaintext_credentials {
+            settings = settings.allow_plaintext_credentials(true);
+        }
         if let Some(client_id) = &global.client_id {
             settings = settings.client_id(client_id);
         }
@@ -80,6 +83,24 @@ fn settings(global: &Global) -> Result<Settings, Error> {
     Settings::from_url(url.as_deref().unwrap_or(DEFAULT_URL))
 }
 
+/// The value of the variable that names the store, for a command that this program runs: without a password, which is nobody
+/// else's. `None` if there is none.
+pub(crate) fn url_to_pass_on() -> Option<String> {
+    std::env::var(URL_VARIABLE).ok().map(without_password)
+}
+
+/// The same URL without its password, also if it is not well-formed.
+fn without_password(url: String) -> String {
+    let (Some(end), Some(begin)) = (url.rfind('@'), url.find("://")) else {
+        return url;
+    };
+    let begin = begin + "://".len();
+    match url.get(begin..end).and_then(|user| user.find(':')) {
+        Some(colon) => [&url[..begin + colon], &url[end..]].concat(),
+        None => url,
+    }
+}
+
 /// The end of a subcommand by an error of the client.
 pub(crate) fn failure(error: &Error) -> Failure {
     let text = match advice(error.kind()) {
@@ -124,7 +145,9 @@ fn advice(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::Unreachable => {
             "start statestored, or say where the store is with --url or STATESTORE_URL"
         }
-        ErrorKind::NotAuthenticated => "put them into the URL: mqtt://USER:PASSWORD@HOST:PORT",
+        ErrorKind::NotAuthenticated => {
+            "name the user in the URL, and a file with the password: mqtt://USER@HOST:PORT?password_file=FILE"
+        }
         ErrorKind::Untrusted => {
             "name the right certificate authority with ?ca_file=FILE in the URL"
         }
@@ -139,4 +162,33 @@ fn advice(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::UnknownCommand => "the store is too old for this subcommand",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_password;
+
+    #[test]
+    fn a_url_loses_its_password_and_nothing_else() {
+        for (url, without) in [
+            ("mqtt://broker:1883", "mqtt://broker:1883"),
+            ("mqtt://user@broker:1883", "mqtt://user@broker:1883"),
+            (
+                "mqtt://user:secret@broker:1883?keep_alive=5",
+                "mqtt://user@broker:1883?keep_alive=5",
+            ),
+            ("mqtt://:secret@[::1]", "mqtt://@[::1]"),
+            (
+                "unix://user:secret@/run/broker.sock",
+                "unix://user@/run/broker.sock",
+            ),
+            ("mqtt://user:sec/r@et@broker", "mqtt://user@broker"),
+            (
+                "mqtt://broker?password_file=/run/secret",
+                "mqtt://broker?password_file=/run/secret",
+            ),
+        ] {
+            assert_eq!(without_password(url.to_owned()), without);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Everything that is printable UTF-8 stays as it is. A backslash becomes `\\`, and what could break the line or
 //! steer a terminal becomes `\n`, `\r`, `\t` or, byte by byte, `\xNN`. [`unescape`] is the exact inverse.
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 /// The escaped form of `bytes`: always one line, never with a control character in it.
 pub(crate) fn escape(bytes: &[u8]) -> String {
@@ -23,6 +23,27 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
         push_hex(&mut text, chunk.invalid());
     }
     text
+}
+
+/// What a terminal shows of bytes: the text with its lines, and the escaped form of what would steer the terminal. Backslashes stay,
+/// because this is for the eye and not to be read back.
+pub(crate) fn displayed(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let is_harmless = |character| matches!(character, '\n' | '\t') || !steers_terminal(character);
+    if std::str::from_utf8(bytes).is_ok_and(|text| text.chars().all(is_harmless)) {
+        return bytes.into();
+    }
+    let mut shown = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if is_harmless(character) {
+                shown.push(character);
+            } else {
+                push_hex(&mut shown, character.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+        }
+        push_hex(&mut shown, chunk.invalid());
+    }
+    shown.into_bytes().into()
 }
 
 /// The bytes that an escaped text stands for; `None` if it ends within an escape or has an unknown one.
@@ -53,12 +74,19 @@ pub(crate) fn unescape(text: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Control characters, and the invisible ones that reorder or hide the text around them.
-fn steers_terminal(character: char) -> bool {
+/// Control characters (C0, DEL, C1), and the invisible ones that reorder or hide the text around them.
+pub(crate) fn steers_terminal(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
-            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
         )
 }
 

@@ -2,7 +2,7 @@
 use crate::{
     arguments::Global,
     child::{Child, signals},
-    connection::{Connection, failure},
+    connection::{Connection, URL_VARIABLE, failure, url_to_pass_on},
     duration,
     escape::escape,
     exit::Exit,
@@ -16,7 +16,8 @@ use std::{ffi::OsString, time::Duration};
 /// Run a command while a lock is held
 ///
 /// Waits for the lock, runs the command with the fencing token in STATESTORE_FENCING_TOKEN, and gives the lock back when
-/// the command ends. When the lock is lost, the command gets SIGTERM, and SIGKILL after the time of grace.
+/// the command ends. When the lock is lost, the command and all that it has started get SIGTERM, and SIGKILL after the
+/// time of grace; so does what the command leaves behind when it ends.
 ///
 /// The exit code is the command's; 1 if somebody else has the lock when the time to wait is over, 3 if the lock is lost.
 #[derive(Debug, Args)]
@@ -28,7 +29,7 @@ pub(crate) struct Lock {
     #[command(flatten)]
     contest: Contest,
     /// How long the command may take to end after SIGTERM, when the lock is lost and somebody else may have it; 0 kills it
-    /// at once
+    /// at once. As long has what the command leaves behind
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse_wait_or_zero)]
     grace: Duration,
     /// The command with its arguments
@@ -99,10 +100,13 @@ impl Lock {
             }
             Err(error) => return Err(failure(&error)),
         };
-        let child = Child::start(&self.command, TOKEN, &guard.token().to_string());
-        let exit = match child {
+        let variables = [
+            (TOKEN, Some(guard.token().to_string())),
+            (URL_VARIABLE, url_to_pass_on()),
+        ];
+        let exit = match Child::start(&self.command, &variables, self.grace) {
             Ok(mut child) => self.attend(&guard, &mut child, &mut signals).await,
-            Err(exit) => exit,
+            Err(failure) => failure.report(),
         };
         // What the command did is done, whether the lock is given back or ends by itself.
         match tokio::time::timeout(global.timeout, guard.release()).await {

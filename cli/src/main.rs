@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod arguments;
+mod attendant;
 mod bench;
 mod child;
 mod connection;
@@ -11,6 +12,7 @@ mod elect;
 mod escape;
 mod exit;
 mod failure;
+mod family;
 mod get;
 mod key;
 mod lease;
@@ -57,7 +59,7 @@ fn main() -> ExitCode {
 
 async fn run(Arguments { verb, global }: Arguments) -> Result<Exit, Failure> {
     let exit = match &verb {
-        Verb::Lock(_) | Verb::Elect(_) => work(verb, &global).await,
+        Verb::Lock(_) | Verb::Elect(_) | Verb::Attendant(_) => work(verb, &global).await,
         Verb::Watch(_) => until_told(work(verb, &global), |_| Exit::Done).await,
         _ => until_told(work(verb, &global), Ending::exit).await,
     };
@@ -91,5 +93,6 @@ async fn work(verb: Verb, global: &Global) -> Result<Exit, Failure> {
         Verb::Elect(elect) => elect.run(global).await,
         Verb::Lease(lease) => lease.run(global).await,
         Verb::Bench(bench) => bench.run(global).await,
+        Verb::Attendant(attendant) => attendant.run().await,
     }
 }

@@ -1,5 +1,6 @@
-//! Standard output: binary-safe, and never a blocking write on the thread that serves the connection.
-use crate::failure::Failure;
+//! Standard output: binary-safe, and never a blocking write on the thread that serves the connection. What a terminal gets cannot
+//! steer it.
+use crate::{escape::displayed, failure::Failure};
 use std::io::{self, IsTerminal as _};
 use tokio::io::{AsyncWriteExt as _, BufWriter, Stdout};
 
@@ -25,10 +26,16 @@ impl Output {
         self.is_terminal
     }
 
-    /// Writes bytes as they are; they may stay in the buffer until [`flush`](Self::flush).
+    /// Writes bytes, as they are unless it is a terminal that would obey them; they may stay in the buffer until
+    /// [`flush`](Self::flush).
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let shown = if self.is_terminal {
+            displayed(bytes)
+        } else {
+            bytes.into()
+        };
         self.inner
-            .write_all(bytes)
+            .write_all(&shown)
             .await
             .map_err(|error| Failure::output(&error))
     }

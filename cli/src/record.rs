@@ -1,7 +1,10 @@
-//! The JSON that `--json` prints: one object per line, the same fields in every subcommand.
+//! The JSON that `--json` prints: one object per line, the same fields in every subcommand. It has no character that would steer a
+//! terminal.
+use crate::escape::steers_terminal;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
-use std::borrow::Cow;
+use serde_json::{Serializer, ser::Formatter};
+use std::{borrow::Cow, io};
 
 /// One line of `--json` output. `docs/cli.md` describes the fields.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -90,10 +93,37 @@ impl<'a> Record<'a> {
 
     /// The line, newline included.
     pub(crate) fn line(&self) -> Vec<u8> {
-        let mut line =
-            serde_json::to_vec(self).expect("a record of strings and numbers is always JSON");
+        let mut line = Vec::new();
+        self.serialize(&mut Serializer::with_formatter(&mut line, Harmless))
+            .expect("a record of strings and numbers is always JSON");
         line.push(b'\n');
         line
+    }
+}
+
+/// As short as possible. JSON itself leaves DEL, C1 and what reorders text as they are.
+struct Harmless;
+
+impl Formatter for Harmless {
+    fn write_string_fragment<W: io::Write + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let mut rest = fragment;
+        while let Some(found) = rest.find(steers_terminal) {
+            let (plain, tail) = rest.split_at(found);
+            writer.write_all(plain.as_bytes())?;
+            let mut characters = tail.chars();
+            for unit in characters.next().into_iter().flat_map(|character| {
+                let mut units = [0; 2];
+                character.encode_utf16(&mut units).to_vec()
+            }) {
+                write!(writer, "\\u{unit:04x}")?;
+            }
+            rest = characters.as_str();
+        }
+        writer.write_all(rest.as_bytes())
     }
 }
 
@@ -123,6 +153,19 @@ mod tests {
             line(&record),
             "{\"result\":\"found\",\"key\":\"k\\n\",\"value\":\"a\\u0000b\",\"version\":\"v\"}\n"
         );
+    }
+
+    #[test]
+    fn nothing_steers_a_terminal() {
+        let text = "a\u{7f}\u{9b}2J\u{202e}\u{e0041}é";
+        let record = Record::of_key(b"k").value(text.as_bytes());
+        let line = line(&record);
+        assert_eq!(
+            line,
+            "{\"key\":\"k\",\"value\":\"a\\u007f\\u009b2J\\u202e\\udb40\\udc41é\"}\n"
+        );
+        let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(read["value"], text);
     }
 
     #[test]

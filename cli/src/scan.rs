@@ -22,7 +22,7 @@ pub(crate) struct Scan {
     /// Which keys: * any bytes, ? one byte, [ab] [0-9] one of them, [!x] any but these, [*] a literal *
     #[arg(default_value = "*")]
     pattern: OsString,
-    /// End each key with a NUL byte instead of a newline, and never escape it
+    /// End each key with a NUL byte instead of a newline, and do not escape it unless a terminal shows it
     #[arg(long, short = '0')]
     null: bool,
 }

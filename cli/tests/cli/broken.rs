@@ -55,6 +55,7 @@ fn a_refused_connection_is_exit_code_3() {
     });
     let run = run(statestore(["get", "k", "--url", &url]), b"");
     run.assert_error(3, "user name");
+    run.assert_error(3, "?password_file=FILE");
     assert!(!run.stderr.contains("secret"), "{run:?}");
     broker.join().unwrap();
 }

@@ -3,9 +3,9 @@ use serde_json::Value;
 use statestored::{RunningServer, config::Config};
 use std::{
     ffi::OsStr,
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpListener,
-    process::{Child, Command, Output, Stdio},
+    process::{Child, ChildStdout, Command, Output, Stdio},
     sync::mpsc::{self, Receiver},
     thread,
 };
@@ -58,6 +58,11 @@ impl Store {
         let run = self.run(arguments);
         assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
         String::from_utf8(run.stdout).unwrap()
+    }
+
+    /// Where the store is.
+    pub(crate) fn url(&self) -> String {
+        self.server.url()
     }
 
     /// The port of the store.
@@ -125,6 +130,37 @@ impl SilentBroker {
     /// The type of the last packet of a client that has ended.
     pub(crate) fn last_packet(&self) -> u8 {
         self.packets.iter().last().unwrap()
+    }
+}
+
+/// A running `statestore`, of which lines are read one by one.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Running {
+    pub(crate) fn start(store: &Store, arguments: &[&str]) -> Self {
+        Self::spawn(store.command(arguments))
+    }
+
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdout }
+    }
+
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end_matches('\n').to_owned()
+    }
+
+    pub(crate) fn end(mut self) -> Run {
+        let mut stdout = Vec::new();
+        self.stdout.read_to_end(&mut stdout).unwrap();
+        let run = Run::from(self.child.wait_with_output().unwrap());
+        Run { stdout, ..run }
     }
 }
 

@@ -1,41 +1,7 @@
 //! lock, elect, lease.
-use crate::harness::{Run, SilentBroker, Store, interrupt, statestore, terminate};
+use crate::harness::{Running, SilentBroker, Store, interrupt, statestore, terminate};
 use serde_json::json;
-use std::{
-    io::{BufRead as _, BufReader, Read as _},
-    process::{Child, ChildStdout, Command},
-};
-
-/// A running `statestore`, of which lines are read one by one.
-struct Running {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-}
-
-impl Running {
-    fn start(store: &Store, arguments: &[&str]) -> Self {
-        Self::spawn(store.command(arguments))
-    }
-
-    fn spawn(mut command: Command) -> Self {
-        let mut child = command.spawn().unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        Self { child, stdout }
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        line.trim_end_matches('\n').to_owned()
-    }
-
-    fn end(mut self) -> Run {
-        let mut stdout = Vec::new();
-        self.stdout.read_to_end(&mut stdout).unwrap();
-        let run = Run::from(self.child.wait_with_output().unwrap());
-        Run { stdout, ..run }
-    }
-}
+use std::process::Child;
 
 /// Says that it runs, and ends with this code when it gets SIGTERM.
 const UNTIL_TERM: &str =
@@ -150,18 +116,6 @@ fn a_waiting_command_runs_after_the_holder_was_killed() {
     holder.child.kill().unwrap();
     assert_eq!(waiter.line(), "ran");
     assert_eq!(waiter.end().code, Some(0));
-}
-
-/// Other systems let it go on without its lock.
-#[cfg(target_os = "linux")]
-#[test]
-fn a_command_is_killed_with_the_program_that_holds_its_lock() {
-    let store = Store::start();
-    let mut running = Running::start(&store, &["lock", "nightly", "--", "sh", "-c", STUBBORN]);
-    assert_eq!(running.line(), "started");
-    running.child.kill().unwrap();
-    // The end of its output is reached when nobody can write there any more.
-    assert_eq!(running.line(), "");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 mod bench;
 mod broken;
+#[cfg(target_os = "linux")]
+mod family;
 mod harness;
 mod keys;
 mod locks;

@@ -3,11 +3,12 @@ use crate::harness::Store;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::{
     fs::{File, OpenOptions},
-    io::Read as _,
+    io::{Read as _, Write as _},
+    process::{Child, Command},
 };
 
-/// Runs `statestore` with a terminal as its standard output and gives what the terminal shows.
-fn shown(store: &Store, arguments: &[&str]) -> String {
+/// Both ends of a new terminal, the outer one first.
+fn terminal() -> (File, File) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
@@ -20,11 +21,17 @@ fn shown(store: &Store, arguments: &[&str]) -> String {
         .write(true)
         .open(path)
         .unwrap();
+    (File::from(terminal), inside)
+}
+
+/// Runs `statestore` with a terminal as its standard output and gives what the terminal shows.
+fn shown(store: &Store, arguments: &[&str]) -> String {
+    let (mut terminal, inside) = terminal();
     let mut command = store.command(arguments);
     let mut child = command.stdout(inside).spawn().unwrap();
     // closes this side's copy of the terminal's inner end, so that the child's is the last one
     drop(command);
-    let (mut terminal, mut shown) = (File::from(terminal), Vec::new());
+    let mut shown = Vec::new();
     // a terminal without an inner end is a read error, not an end of file
     let _ = terminal.read_to_end(&mut shown);
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -43,4 +50,79 @@ fn keys_cannot_steer_it() {
     let store = Store::start();
     store.ok(["set", "--escaped", r"\x1b[2Jk", "v"]);
     assert_eq!(shown(&store, &["scan"]), "\\x1b[2Jk\r\n");
+}
+
+#[test]
+fn values_cannot_steer_it() {
+    let store = Store::start();
+    store.run_with_input(
+        ["set", "k"],
+        "two\tlines\nü \\ \u{1b}[2J\u{9b}2J\u{7f}\u{202e}\r\0".as_bytes(),
+    );
+    let expected = "two\tlines\r\nü \\ \\x1b[2J\\xc2\\x9b2J\\x7f\\xe2\\x80\\xae\\x0d\\x00\r\n";
+    assert_eq!(shown(&store, &["get", "k"]), expected);
+    store.run_with_input(["set", "k"], b"\xff\x9b");
+    assert_eq!(shown(&store, &["get", "k"]), "\\xff\\x9b\r\n");
+    // Whoever is no terminal gets it as it is.
+    assert_eq!(store.run(["get", "k"]).stdout, b"\xff\x9b");
+}
+
+/// Runs a script of the shell inside of a terminal that is its own, with `statestore` as `$0`.
+fn inside(store: &Store, script: &str) -> (File, Child) {
+    let (terminal, inside) = terminal();
+    let mut command = Command::new("setsid");
+    command
+        .args([
+            "--ctty",
+            "--wait",
+            "sh",
+            "-c",
+            script,
+            env!("CARGO_BIN_EXE_statestore"),
+        ])
+        .env("STATESTORE_URL", store.url())
+        .stdin(inside.try_clone().unwrap())
+        .stdout(inside.try_clone().unwrap())
+        .stderr(inside);
+    let child = command.spawn().unwrap();
+    (terminal, child)
+}
+
+/// Reads until the terminal has shown this.
+fn await_text(terminal: &mut File, text: &str) {
+    let mut shown = Vec::new();
+    let mut byte = [0];
+    while !String::from_utf8_lossy(&shown).contains(text) {
+        terminal.read_exact(&mut byte).unwrap();
+        shown.extend(byte);
+    }
+}
+
+#[test]
+fn a_command_under_a_lock_has_it_like_any_other() {
+    let store = Store::start();
+    let script = "\"$0\" lock n -- sh -c 'echo ready; read line </dev/tty; echo \"got $line\"'; read line; echo \"then $line\"";
+    let (mut terminal, mut child) = inside(&store, script);
+    await_text(&mut terminal, "ready");
+    terminal.write_all(b"one\ntwo\n").unwrap();
+    await_text(&mut terminal, "got one");
+    await_text(&mut terminal, "then two");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn ctrl_c_ends_a_command_under_a_lock_and_ctrl_z_does_not_suspend_it() {
+    let store = Store::start();
+    let script = "exec \"$0\" lock n -- sh -c 'trap \"exit 9\" INT; echo ready; while :; do sleep 0.02; done'";
+    let (mut terminal, mut child) = inside(&store, script);
+    await_text(&mut terminal, "ready");
+    // Ctrl-Z
+    terminal.write_all(b"\x1a").unwrap();
+    await_text(&mut terminal, "cannot be suspended");
+    // Ctrl-C
+    terminal.write_all(b"\x03").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(9));
+    store
+        .run(["lease", "holder", "n"])
+        .assert_error(1, "not held");
 }

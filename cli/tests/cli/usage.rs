@@ -53,7 +53,7 @@ fn wrong_values_say_what_would_be_right() {
     }
     refused(&["set", "k", "v", "--fence", "1:2"], "wall:counter:node");
     refused(&["bench", "--mix", "put=1"], "get=80,set=20");
-    refused(&["get", "k", "--url", "http://127.0.0.1"], "`mqtt`");
+    refused(&["get", "k", "--url", "http://127.0.0.1"], "`mqtt://`");
     refused(&["get", ""], "the key is empty");
     refused(&["get", "--escaped", r"\q"], r"\xNN");
 }

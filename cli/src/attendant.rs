@@ -1,0 +1,225 @@
+//! The process between `statestore lock` and its command, which ends all that the command has started.
+//!
+//! It outlives `statestore`, which may be killed at any time, also with its whole process group. So it is a process of its own,
+//! in a process group of its own, and does nothing but wait. The command stays in the group in which `statestore` was started:
+//! to the terminal and the shell they are one job.
+use crate::{
+    exit::Exit,
+    failure::Failure,
+    family::{self, Reaped},
+    message,
+};
+use clap::Args;
+use rustix::process::{Pid, Signal, getppid, kill_process, setpgid};
+use std::{
+    ffi::OsString,
+    io,
+    os::unix::process::ExitStatusExt as _,
+    process::{Command, ExitStatus},
+    time::Duration,
+};
+use tokio::{
+    signal::unix::{self, SignalKind},
+    time::{Instant, sleep, sleep_until},
+};
+
+/// The subcommand, which is for `statestore lock` alone.
+pub(crate) const VERB: &str = "lock-attendant";
+
+/// Asks the command to end: it alone, as `kill` would.
+pub(crate) const PASS_ON: Signal = Signal::TERM;
+/// Lets everything go on that was stopped.
+pub(crate) const CONTINUE: Signal = Signal::CONT;
+/// Asks everything that the command has started to end.
+pub(crate) const END: Signal = Signal::USR1;
+/// Kills everything that the command has started.
+pub(crate) const KILL: Signal = Signal::USR2;
+/// `statestore` is gone.
+#[cfg(target_os = "linux")]
+const ORPHANED: Signal = Signal::HUP;
+
+/// Run a command, and end with it what it has started
+#[derive(Debug, Args)]
+pub(crate) struct Attendant {
+    /// The process whose command it is
+    #[arg(long)]
+    parent: i32,
+    /// How long what the command leaves behind may take to end, in milliseconds
+    #[arg(long)]
+    grace_ms: u64,
+    /// The command with its arguments
+    #[arg(required = true, last = true)]
+    command: Vec<OsString>,
+}
+
+impl Attendant {
+    /// Runs it: the exit code is the command's.
+    pub(crate) async fn run(self) -> Result<Exit, Failure> {
+        let mut orders = Orders::listen()
+            .map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))?;
+        family::adopt();
+        #[cfg(target_os = "linux")]
+        // Every Linux that Rust supports can.
+        let _ = rustix::process::set_parent_process_death_signal(Some(ORPHANED));
+        if getppid() != Pid::from_raw(self.parent) {
+            // It was killed before the kernel was asked, and nothing has begun.
+            return Ok(Exit::NoAnswer);
+        }
+        let child = match start(&self.command) {
+            Ok(child) => child,
+            Err(exit) => return Ok(exit),
+        };
+        // From now on, what is sent to the group does not reach this process.
+        let _ = setpgid(None, None);
+        Ok(attend(child, Duration::from_millis(self.grace_ms), &mut orders).await)
+    }
+}
+
+/// Waits until nothing of the command is left.
+async fn attend(child: Pid, grace: Duration, orders: &mut Orders) -> Exit {
+    let mut running = Some(child);
+    let mut exit = Exit::NoAnswer;
+    // When everything that is still there is killed.
+    let mut kill_at = None;
+    loop {
+        loop {
+            match family::reap() {
+                Reaped::Ended(process, status) if process == child => {
+                    running = None;
+                    exit = code(status);
+                    kill_at = kill_at.or_else(|| Instant::now().checked_add(grace));
+                    ask_to_end(None);
+                }
+                Reaped::Ended(..) => {}
+                Reaped::Running => break,
+                Reaped::Nobody => return exit,
+            }
+        }
+        let is_killing = kill_at.is_some_and(|at| at <= Instant::now());
+        if is_killing && !family::signal(running, Signal::KILL) {
+            // What is left belongs to other users.
+            return exit;
+        }
+        tokio::select! {
+            order = orders.recv() => match order {
+                Order::Look => {}
+                Order::PassOn => if let Some(child) = running {
+                    // It has not been waited for, so its number is its own.
+                    let _ = kill_process(child, Signal::TERM);
+                }
+                Order::Continue => _ = family::signal(running, Signal::CONT),
+                Order::End => ask_to_end(running),
+                Order::Kill => kill_at = Some(Instant::now()),
+            },
+            () = sleep(family::TICK), if is_killing => {}
+            () = sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() && !is_killing => {}
+        }
+    }
+}
+
+/// What is stopped hears of it too.
+fn ask_to_end(running: Option<Pid>) {
+    family::signal(running, Signal::TERM);
+    family::signal(running, Signal::CONT);
+}
+
+/// As shells tell it: 128 and the number of the signal that ended it.
+fn code(status: ExitStatus) -> Exit {
+    let code = status
+        .code()
+        .or(status.signal().map(|signal| 128 + signal))
+        .and_then(|code| u8::try_from(code).ok());
+    Exit::Command(code.unwrap_or(u8::MAX))
+}
+
+/// Starts a command, which on Linux is killed when this process is killed. If it cannot be started: the exit code that shells use
+/// for that.
+fn start(command: &[OsString]) -> Result<Pid, Exit> {
+    let Some((program, arguments)) = command.split_first() else {
+        return Err(Exit::Usage);
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    #[cfg(target_os = "linux")]
+    end_with_this_process(&mut command);
+    match command.spawn() {
+        Ok(child) => Ok(Pid::from_child(&child)),
+        Err(error) => {
+            message::complain(&format!("cannot run '{}': {error}", program.display()));
+            Err(Exit::Command(match error.kind() {
+                io::ErrorKind::NotFound => 127,
+                _ => 126,
+            }))
+        }
+    }
+}
+
+/// Lets the kernel kill a command when this process, which cannot end it any more then, was killed.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "only the new process itself can ask for this")]
+fn end_with_this_process(command: &mut Command) {
+    use rustix::process::{getpid, set_parent_process_death_signal};
+    use std::os::unix::process::CommandExt as _;
+    let parent = getpid();
+    let ask = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // It may have been killed before the kernel was asked.
+        match getppid() {
+            Some(id) if id == parent => Ok(()),
+            _ => Err(io::ErrorKind::Interrupted.into()),
+        }
+    };
+    // SAFETY: between fork and exec, the closure makes system calls and nothing else; it takes no lock and no memory.
+    unsafe { command.pre_exec(ask) };
+}
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy)]
+enum Order {
+    /// Some child has changed.
+    Look,
+    PassOn,
+    Continue,
+    End,
+    Kill,
+}
+
+#[derive(Debug)]
+struct Orders(Vec<(unix::Signal, Order)>);
+
+impl Orders {
+    /// From now on none of these signals ends this process.
+    fn listen() -> io::Result<Self> {
+        let number = |signal: Signal| SignalKind::from_raw(signal.as_raw());
+        let orders = [
+            (SignalKind::child(), Order::Look),
+            (number(PASS_ON), Order::PassOn),
+            (number(CONTINUE), Order::Continue),
+            (number(END), Order::End),
+            (number(KILL), Order::Kill),
+            (SignalKind::hangup(), Order::Kill),
+            // The terminal may send them before this process has left the group; the command gets them as well.
+            (SignalKind::interrupt(), Order::Look),
+            (SignalKind::quit(), Order::Look),
+            (number(Signal::TSTP), Order::Look),
+        ];
+        let listen = |(kind, order)| Ok((unix::signal(kind)?, order));
+        orders
+            .into_iter()
+            .map(listen)
+            .collect::<io::Result<_>>()
+            .map(Self)
+    }
+
+    async fn recv(&mut self) -> Order {
+        std::future::poll_fn(|context| {
+            for (signal, order) in &mut self.0 {
+                if signal.poll_recv(context).is_ready() {
+                    return std::task::Poll::Ready(*order);
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await
+    }
+}

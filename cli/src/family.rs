@@ -1,0 +1,132 @@
+//! All processes that come from this one, however far they went.
+//!
+//! On Linux, a process whose parent ends becomes a child of the nearest ancestor that asked for it (a "subreaper"): whoever
+//! forks twice, or begins a session of its own, is found nevertheless. Elsewhere only the children are known.
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitOptions, wait},
+};
+use std::{os::unix::process::ExitStatusExt as _, process::ExitStatus, time::Duration};
+
+/// How often processes that are killed are looked at; new ones may have been started meanwhile.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+
+/// What waiting for the children found.
+#[derive(Debug)]
+pub(crate) enum Reaped {
+    /// This one has ended.
+    Ended(Pid, ExitStatus),
+    /// They run.
+    Running,
+    /// There are none.
+    Nobody,
+}
+
+/// From now on, descendants that lose their parent become children of this process.
+pub(crate) fn adopt() {
+    #[cfg(target_os = "linux")]
+    // Every Linux that Rust supports can.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+}
+
+/// Takes note of one child that has ended.
+pub(crate) fn reap() -> Reaped {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((child, status))) => {
+                return Reaped::Ended(child, ExitStatus::from_raw(status.as_raw()));
+            }
+            Ok(None) => return Reaped::Running,
+            Err(Errno::INTR) => {}
+            Err(_) => return Reaped::Nobody,
+        }
+    }
+}
+
+/// Sends a signal to all descendants, of which `child` is one; whether any could be reached. One that is started meanwhile is
+/// not: whoever wants them all to end goes on until there are none.
+pub(crate) fn signal(child: Option<Pid>, signal: Signal) -> bool {
+    let mut reached = false;
+    for (process, parent) in descendants(child) {
+        // Those of other users cannot be reached.
+        reached |= send(process, parent, signal) != Err(Errno::PERM);
+    }
+    reached
+}
+
+/// Kills all descendants, and waits until there are none that can be killed.
+pub(crate) async fn end() {
+    loop {
+        match reap() {
+            Reaped::Ended(..) => {}
+            Reaped::Running if signal(None, Signal::KILL) => tokio::time::sleep(TICK).await,
+            Reaped::Running | Reaped::Nobody => return,
+        }
+    }
+}
+
+/// Sends a signal to a child, which nobody but this thread waits for, so its number is its own.
+#[cfg(not(target_os = "linux"))]
+fn send(process: Pid, _: Pid, signal: Signal) -> rustix::io::Result<()> {
+    rustix::process::kill_process(process, signal)
+}
+
+/// Sends a signal to the process that had this parent. If it has ended, its number may be somebody else's by now.
+#[cfg(target_os = "linux")]
+fn send(process: Pid, parent: Pid, signal: Signal) -> rustix::io::Result<()> {
+    use rustix::process::{PidfdFlags, getpid, kill_process, pidfd_open, pidfd_send_signal};
+    let handle = match pidfd_open(process, PidfdFlags::empty()) {
+        // Before Linux 5.3 there is no such handle.
+        Err(Errno::NOSYS) => return kill_process(process, signal),
+        handle => handle?,
+    };
+    // It is still the one that is meant, or it has lost its parent meanwhile and is a child of this process.
+    match parent_of(process) {
+        Some(now) if now == parent || now == getpid() => pidfd_send_signal(handle, signal),
+        _ => Err(Errno::SRCH),
+    }
+}
+
+/// The descendants that there are now, with their parents.
+#[cfg(not(target_os = "linux"))]
+fn descendants(child: Option<Pid>) -> Vec<(Pid, Pid)> {
+    child
+        .into_iter()
+        .map(|child| (child, rustix::process::getpid()))
+        .collect()
+}
+
+/// The descendants that there are now, with their parents.
+#[cfg(target_os = "linux")]
+fn descendants(_: Option<Pid>) -> Vec<(Pid, Pid)> {
+    let processes: Vec<(Pid, Pid)> = std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let process = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            let process = Pid::from_raw(process)?;
+            Some((process, parent_of(process)?))
+        })
+        .collect();
+    let children_of = |ancestor| {
+        processes
+            .iter()
+            .filter(move |(_, parent)| *parent == ancestor)
+    };
+    let mut family: Vec<_> = children_of(rustix::process::getpid()).copied().collect();
+    let mut next = 0;
+    while let Some(&(ancestor, _)) = family.get(next) {
+        family.extend(children_of(ancestor));
+        next += 1;
+    }
+    family
+}
+
+/// The parent of a process (`proc_pid_stat(5)`). The name before it may hold anything.
+#[cfg(target_os = "linux")]
+fn parent_of(process: Pid) -> Option<Pid> {
+    let stat = std::fs::read(format!("/proc/{}/stat", process.as_raw_pid())).ok()?;
+    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+    let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
+    Pid::from_raw(fields.split_whitespace().nth(1)?.parse().ok()?)
+}

@@ -1,0 +1,152 @@
+//! What a command under a lock starts ends with it, however far it went. Other systems than Linux let it go on.
+use crate::harness::{Running, Store, run};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+
+/// A process in a session of its own, without its parent, that does not care for signals that ask. It tells that to where `output`
+/// leads, and ends by itself some day, so that a failed test leaves nothing behind.
+fn escaped(output: &str) -> String {
+    format!(
+        "(setsid sh -c 'trap \"\" TERM HUP INT; echo escaped; i=0; \
+        while [ $i -lt 3000 ]; do sleep 0.02; i=$((i+1)); done; echo survived' {output} &)"
+    )
+}
+
+fn lock<'a>(more: &[&'a str], script: &'a str) -> Vec<&'a str> {
+    [&["lock", "nightly"][..], more, &["--", "sh", "-c", script]].concat()
+}
+
+/// Everything that can write to the output has ended when the output has an end.
+#[track_caller]
+fn ended_early(running: Running) -> crate::harness::Run {
+    let run = running.end();
+    assert!(
+        !String::from_utf8_lossy(&run.stdout).contains("survived"),
+        "{run:?}"
+    );
+    run
+}
+
+/// The processes whose parent is this one.
+fn children(parent: i32) -> Vec<Pid> {
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let children = fs::read_to_string(path).unwrap_or_default();
+    let children = children.split_whitespace();
+    children
+        .filter_map(|id| Pid::from_raw(id.parse().unwrap()))
+        .collect()
+}
+
+fn id(running: &Running) -> i32 {
+    i32::try_from(running.child.id()).unwrap()
+}
+
+#[test]
+fn a_lost_lock_ends_what_has_escaped() {
+    let store = Store::start();
+    let script = format!("{}; sleep 60", escaped(""));
+    let mut running = Running::start(
+        &store,
+        &lock(&["--lease", "500ms", "--grace", "50ms"], &script),
+    );
+    assert_eq!(running.line(), "escaped");
+    store.stop();
+    let run = ended_early(running);
+    assert_eq!(run.code, Some(3));
+    assert!(run.stderr.contains("killing it"), "{run:?}");
+}
+
+#[test]
+fn what_a_command_leaves_behind_ends_before_the_lock_is_given_back() {
+    let store = Store::start();
+    // It waits until what it leaves has begun not to care for signals.
+    let script = format!(
+        "mkfifo \"$0\"; {}; read started <\"$0\"; exit 7",
+        escaped("\"$0\" >\"$0\"")
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    let arguments = lock(&["--grace", "100ms"], &script);
+    let arguments = [&arguments[..], &[fifo.to_str().unwrap()]].concat();
+    let left = run(store.command(arguments), b"");
+    assert_eq!((left.code, &left.stdout[..]), (Some(7), &b""[..]));
+    let after = store.run(["lease", "holder", "nightly"]);
+    after.assert_error(1, "not held");
+    let survivors = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let command_line = fs::read(entry.ok()?.path().join("cmdline")).ok()?;
+        let command_line = String::from_utf8_lossy(&command_line).into_owned();
+        (command_line.contains("survived") && command_line.contains(fifo.to_str()?)).then_some(())
+    });
+    assert_eq!(survivors.count(), 0);
+}
+
+#[test]
+fn what_a_command_leaves_behind_has_time_to_tidy_up() {
+    let store = Store::start();
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    let script = "mkfifo \"$0\"; (setsid sh -c 'trap \"sleep 0.1; echo tidied; exit\" TERM; echo ready >\"$0\"; i=0; \
+        while [ $i -lt 3000 ]; do sleep 0.02; i=$((i+1)); done' \"$0\" &); read ready <\"$0\"";
+    let arguments = lock(&["--grace", "1m"], script);
+    let run = store.run([&arguments[..], &[fifo.to_str().unwrap()]].concat());
+    assert_eq!(run.code, Some(0));
+    assert_eq!(String::from_utf8(run.stdout).unwrap(), "tidied\n");
+}
+
+#[test]
+fn nothing_goes_on_when_the_program_is_killed() {
+    for kill in [
+        kill_process as fn(Pid, Signal) -> rustix::io::Result<()>,
+        kill_process_group,
+    ] {
+        let store = Store::start();
+        let script = format!("{}; sleep 60", escaped(""));
+        let mut command = store.command(lock(&[], &script));
+        command.process_group(0);
+        let mut running = Running::spawn(command);
+        assert_eq!(running.line(), "escaped");
+        kill(Pid::from_child(&running.child), Signal::KILL).unwrap();
+        let run = ended_early(running);
+        assert_eq!(run.code, None);
+    }
+}
+
+#[test]
+fn nothing_goes_on_when_the_attendant_is_killed() {
+    let store = Store::start();
+    let script = format!("{}; sleep 60", escaped(""));
+    let mut running = Running::start(&store, &lock(&[], &script));
+    assert_eq!(running.line(), "escaped");
+    let attendants = children(id(&running));
+    let [attendant] = attendants[..] else {
+        panic!("{attendants:?}");
+    };
+    kill_process(attendant, Signal::KILL).unwrap();
+    let run = ended_early(running);
+    assert_eq!(run.code, Some(128 + 9));
+    let after = store.run(["lease", "holder", "nightly"]);
+    after.assert_error(1, "not held");
+}
+
+#[test]
+fn a_password_is_not_passed_on() {
+    let store = Store::start();
+    let port = store.port();
+    for (url, passed_on) in [
+        (
+            format!("mqtt://user:secret@127.0.0.1:{port}"),
+            format!("mqtt://user@127.0.0.1:{port}"),
+        ),
+        (
+            format!("mqtt://127.0.0.1:{port}?keep_alive=7"),
+            format!("mqtt://127.0.0.1:{port}?keep_alive=7"),
+        ),
+    ] {
+        let mut command = store.command(["lock", "nightly", "--", "printenv", "STATESTORE_URL"]);
+        command.env("STATESTORE_URL", url);
+        let run = run(command, b"");
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+        assert_eq!(String::from_utf8(run.stdout).unwrap().trim_end(), passed_on);
+    }
+}
