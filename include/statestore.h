@@ -245,6 +245,27 @@ typedef enum sst_release {
     SST_NOT_HELD = 2,
 } sst_release;
 
+// Why an observer, a guard or a connection is over. The numbers and words are the same in every language, and are never
+// used for something else. New ones may appear.
+typedef enum sst_lost_reason {
+    // It is not over, or what was asked says nothing of an end.
+    SST_NOT_LOST = 0,
+    // The client or the observer was closed.
+    SST_LOST_CLOSED = 1,
+    // Another connection with the same client id took the session over.
+    SST_LOST_TAKEN_OVER = 2,
+    // The connection could not be made again within `reconnect_limit_ms` of the settings.
+    SST_LOST_GAVE_UP = 3,
+    // The broker or the store refused the credentials, the subscription or the watch.
+    SST_LOST_REFUSED = 4,
+    // The lease was given back, or left to its time.
+    SST_LOST_RELEASED = 5,
+    // The time of the lease was over before it could be renewed.
+    SST_LOST_EXPIRED = 6,
+    // Somebody else holds the lease, or it was found gone at the store.
+    SST_LOST_TAKEN = 7,
+} sst_lost_reason;
+
 // A choice of which zero means the default.
 typedef enum sst_choice {
     // As it is by default.
@@ -1668,6 +1689,25 @@ enum sst_status sst_guard_release_async(const struct sst_guard *guard,
                                         struct sst_operation **operation,
                                         struct sst_error **error);
 
+// Gives a lock back at the end of work that succeeded. That the store could not be asked is no error: the log is told,
+// and the lease ends by itself.
+//
+// Owner: `guard` is borrowed and still to be freed. Thread: any. Blocks: as sst_guard_release(). NULL: `error`.
+// Errors: SST_LOCK_LOST with SST_UNKNOWN if the lock was lost or given back before, so that the work, or a part of it,
+// was done without its protection; SST_INVALID_ARGUMENT for the lead of an election.
+enum sst_status sst_guard_finish(const struct sst_guard *guard,
+                                 struct sst_error **error);
+
+// Begins to give a lock back at the end of work that succeeded. See sst_guard_finish().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+// not called then, its context is dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_guard_finish_async(const struct sst_guard *guard,
+                                       struct sst_on_done callback,
+                                       struct sst_operation **operation,
+                                       struct sst_error **error);
+
 // Stops renewing and leaves the lease to its time, or to somebody who knows the holder's name and renews it. The lead
 // of an election is resigned from.
 //
@@ -1780,6 +1820,34 @@ enum sst_status sst_guard_vdel_async(const struct sst_guard *guard,
                                      struct sst_on_del callback,
                                      struct sst_operation **operation,
                                      struct sst_error **error);
+
+// The word of a reason, as other languages have it: "taken_over" for SST_LOST_TAKEN_OVER, "not_lost" for SST_NOT_LOST,
+// "unknown" for a number that is none.
+//
+// Owner: nobody; the text lives as long as the library. Thread: any. Blocks: no.
+const char *sst_lost_reason_word(int32_t reason);
+
+// Why a client's connection is over; SST_NOT_LOST while it is not.
+//
+// Owner: `client` is borrowed. Thread: any. Blocks: no. NULL, and what is no client, gives SST_NOT_LOST.
+enum sst_lost_reason sst_client_lost_reason(const struct sst_client *client);
+
+// Why there will be no further observation, once sst_observer_next() has said that there is none, or the callback was
+// told so; SST_NOT_LOST before.
+//
+// Owner: `observer` is borrowed. Thread: any. Blocks: no. NULL, and what is no observer, gives SST_NOT_LOST.
+enum sst_lost_reason sst_observer_lost_reason(const struct sst_observer *observer);
+
+// Why a lease is not certainly held any more; SST_NOT_LOST while it is.
+//
+// Owner: `guard` is borrowed. Thread: any. Blocks: no. NULL, and what is no guard, gives SST_NOT_LOST.
+enum sst_lost_reason sst_guard_lost_reason(const struct sst_guard *guard);
+
+// Why what a callback was told of is over, if the error was told at the end: of observations, holders, leaders, or with
+// SST_ENDED. SST_NOT_LOST otherwise.
+//
+// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL, and what is no error, gives SST_NOT_LOST.
+enum sst_lost_reason sst_error_lost_reason(const struct sst_error *error);
 
 // The name of the holder: the value of the lease's key.
 //

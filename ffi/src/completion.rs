@@ -2,8 +2,10 @@
 use crate::callback::{Callback, Closure};
 use crate::error::{self, sst_error};
 use crate::handle::{self, Object};
+use crate::lost_reason;
 use crate::status::sst_status;
 use statestore_core::Error;
+use statestore_embed::End;
 use std::ffi::c_void;
 use std::ptr;
 
@@ -27,6 +29,19 @@ where
         // SAFETY: a function of that type, with its context.
         callback.call(|call, context| unsafe { call(context, status, error, handle) });
         handle::free::<T>(handle);
+    });
+}
+
+/// Tells a callback that nothing more is to come, and why.
+pub(crate) fn end<T, C>(callback: &Callback<C>, end: &End)
+where
+    T: Object,
+    C: Closure<Call = Borrower<T>>,
+{
+    let error = lost_reason::end(end);
+    error::lend_at_end(Some(&error), end.lost_reason(), |status, error| {
+        // SAFETY: a function of that type, with its context.
+        callback.call(|call, context| unsafe { call(context, status, error, ptr::null()) });
     });
 }
 

@@ -2,13 +2,13 @@
 use crate::boundary;
 use crate::callback::Callback;
 use crate::client::{self, sst_client};
+use crate::completion;
 use crate::error::sst_error;
 use crate::guard::{self, Guarded, sst_guard, sst_on_guard};
 use crate::handle::{self, object};
 use crate::hlc::sst_hlc;
 use crate::input;
 use crate::leader::{self, Leads, sst_leader, sst_on_leader};
-use crate::lease;
 use crate::lock::{self, sst_lock_options};
 use crate::operation::{begin, sst_operation, wait, wait_for_event};
 use crate::output::{self, Out};
@@ -17,7 +17,7 @@ use crate::status::sst_status;
 use crate::subscription::{self, sst_on_subscription, sst_subscription};
 use bytes::Bytes;
 use statestore_core::{Error, Leader};
-use statestore_embed::{Client, Election};
+use statestore_embed::{Client, Election, End};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -322,9 +322,14 @@ pub extern "C" fn sst_election_observe_async(
 }
 
 /// Takes a callback over, which is told what is observed.
-fn observed(callback: sst_on_leader) -> impl FnMut(Option<Result<Option<Leader>, Error>>) + Send {
+fn observed(
+    callback: sst_on_leader,
+) -> impl FnMut(Result<Result<Option<Leader>, Error>, &End>) + Send {
     let callback = Callback::new(callback);
-    move |leader| leader::tell(&callback, leader.unwrap_or_else(|| Err(lease::ended())))
+    move |leader| match leader {
+        Ok(leader) => leader::tell(&callback, leader),
+        Err(end) => completion::end::<Leads, _>(&callback, end),
+    }
 }
 
 /// Frees an election. The lead is held on by its guard, if it was won.

@@ -2,7 +2,7 @@
 use crate::boundary;
 use crate::handle::{self, object};
 use crate::status::sst_status;
-use statestore_core::{Error, Outcome};
+use statestore_core::{Error, LostReason, Outcome};
 use std::ffi::{CString, c_char};
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -23,17 +23,20 @@ pub enum sst_outcome {
 
 pub(crate) struct Failure {
     error: Error,
+    /// Why something is over, if this was told at its end.
+    pub(crate) lost_reason: Option<LostReason>,
     message: CString,
 }
 
 object!(Failure, sst_error, 1, "an error");
 
 /// A handle of an error, NULL if there is none left.
-pub(crate) fn new(error: &Error) -> *mut sst_error {
+fn new(error: &Error, lost_reason: Option<LostReason>) -> *mut sst_error {
     // The message has no NUL, since what comes from outside is escaped in it.
     let message = CString::new(error.to_string().replace('\0', "\u{fffd}")).unwrap_or_default();
     let failure = Failure {
         error: error.clone(),
+        lost_reason,
         message,
     };
     handle::new(failure).unwrap_or(ptr::null_mut())
@@ -49,7 +52,11 @@ pub(crate) fn give(
         Err(error) => error.kind().into(),
     };
     if let Some(to) = to {
-        to.write(result.err().map_or(ptr::null_mut(), |error| new(&error)));
+        to.write(
+            result
+                .err()
+                .map_or(ptr::null_mut(), |error| new(&error, None)),
+        );
     }
     status
 }
@@ -64,7 +71,16 @@ pub(crate) fn split<T: Default>(result: Result<T, Error>) -> (T, Option<Error>) 
 
 /// Lends an error for the time of a call.
 pub(crate) fn lend(error: Option<&Error>, call: impl FnOnce(sst_status, *const sst_error)) {
-    let handle = error.map_or(ptr::null_mut(), new);
+    lend_at_end(error, None, call);
+}
+
+/// Lends an error that says why something is over.
+pub(crate) fn lend_at_end(
+    error: Option<&Error>,
+    lost_reason: Option<LostReason>,
+    call: impl FnOnce(sst_status, *const sst_error),
+) {
+    let handle = error.map_or(ptr::null_mut(), |error| new(error, lost_reason));
     let status = error.map_or(sst_status::SST_OK, |error| error.kind().into());
     call(status, handle);
     handle::free::<Failure>(handle);

@@ -179,7 +179,7 @@ pub extern "C" fn sst_guard_lost(
         |client| {
             // The guard is not kept meanwhile, so that freeing it gives the lease back.
             let lost = get(guard)?.lost();
-            wait_for_event(client, ACTION, lost, timeout_ms)
+            wait_for_event(client, ACTION, lost, timeout_ms).map(drop)
         },
     )
 }
@@ -204,7 +204,14 @@ pub extern "C" fn sst_guard_lost_async(
         |client| {
             let lost = get(guard)?.lost();
             let action = "waiting for the loss of a lease";
-            begin(client, action, lost, callback, operation, client::done)
+            begin(
+                client,
+                action,
+                lost,
+                callback,
+                operation,
+                |callback, lost| client::done(callback, lost.map(drop)),
+            )
         },
     )
 }
@@ -316,6 +323,55 @@ pub extern "C" fn sst_guard_release_async(
                 callback,
                 operation,
                 release::tell,
+            )
+        },
+    )
+}
+
+/// Gives a lock back at the end of work that succeeded. That the store could not be asked is no error: the log is told,
+/// and the lease ends by itself.
+///
+/// Owner: `guard` is borrowed and still to be freed. Thread: any. Blocks: as sst_guard_release(). NULL: `error`.
+/// Errors: SST_LOCK_LOST with SST_UNKNOWN if the lock was lost or given back before, so that the work, or a part of it,
+/// was done without its protection; SST_INVALID_ARGUMENT for the lead of an election.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_guard_finish(
+    guard: *const sst_guard,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(
+        error,
+        || client_of(guard),
+        |client| wait(client, "giving a lock back", get(guard)?.finish()),
+    )
+}
+
+/// Begins to give a lock back at the end of work that succeeded. See sst_guard_finish().
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_guard_finish_async(
+    guard: *const sst_guard,
+    callback: sst_on_done,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let operation = output::failed(operation);
+    let callback = Callback::new(callback);
+    boundary::with_client(
+        error,
+        || client_of(guard),
+        |client| {
+            let finish = get(guard)?.finish();
+            begin(
+                client,
+                "giving a lock back",
+                finish,
+                callback,
+                operation,
+                client::done,
             )
         },
     )

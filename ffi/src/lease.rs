@@ -2,6 +2,7 @@
 use crate::boundary;
 use crate::callback::{Callback, closure};
 use crate::client::{self, sst_client};
+use crate::completion;
 use crate::error::{self, sst_error};
 use crate::guard::{Guarded, sst_guard};
 use crate::handle::{self, object};
@@ -13,8 +14,8 @@ use crate::release::{self, sst_on_release, sst_release};
 use crate::status::sst_status;
 use crate::subscription::{self, sst_on_subscription, sst_subscription};
 use bytes::Bytes;
-use statestore_core::{Error, ErrorKind, Holding, LeaseOptions, Outcome, Renewal};
-use statestore_embed::{Acquisition, Client, Lease};
+use statestore_core::{Error, Holding, LeaseOptions, Renewal};
+use statestore_embed::{Acquisition, Client, End, Lease};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -407,15 +408,14 @@ pub extern "C" fn sst_lease_observe_async(
 }
 
 /// Takes a callback over, which is told what is observed.
-fn observed(callback: sst_on_holding) -> impl FnMut(Option<Result<Option<Holding>, Error>>) + Send {
+fn observed(
+    callback: sst_on_holding,
+) -> impl FnMut(Result<Result<Option<Holding>, Error>, &End>) + Send {
     let callback = Callback::new(callback);
-    move |holder| holding::tell(&callback, holder.unwrap_or_else(|| Err(ended())))
-}
-
-/// What is told at the end.
-pub(crate) fn ended() -> Error {
-    let reason = "there is nothing more to come";
-    Error::new(ErrorKind::Closed, Outcome::NotDone, "observing", reason)
+    move |holder| match holder {
+        Ok(holder) => holding::tell(&callback, holder),
+        Err(end) => completion::end::<Held, _>(&callback, end),
+    }
 }
 
 /// Frees a lease. It is held on by its guard, if it was taken.

@@ -90,6 +90,8 @@ mod guard;
 
 mod guarded;
 
+mod lost_reason;
+
 mod release;
 
 mod holding;

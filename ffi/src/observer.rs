@@ -6,6 +6,7 @@ use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::input::{self, milliseconds, sized};
+use crate::lost_reason;
 use crate::observation::{Observed, sst_observation};
 use crate::operation::{begin, sst_operation, wait, wait_for_event};
 use crate::output::{self, Out};
@@ -25,7 +26,7 @@ use std::task::Poll;
 pub struct sst_observer;
 
 pub(crate) struct Observer {
-    feed: Feed<Observation>,
+    pub(crate) feed: Feed<Observation>,
     /// Present once somebody asked for it.
     signal: OnceLock<Arc<Signal>>,
     /// Who makes the signal has the lock.
@@ -56,16 +57,6 @@ impl Observer {
             signal.set();
         }
     }
-}
-
-/// Why there is nothing more to come.
-fn end_of(end: &End) -> Error {
-    end.error().unwrap_or_else(ended)
-}
-
-fn ended() -> Error {
-    let reason = "there is nothing more to come";
-    Error::new(ErrorKind::Closed, Outcome::NotDone, "observing", reason)
 }
 
 /// Options of sst_observe(). Set `size` to sizeof(sst_observe_options) and everything else to zero, which means the
@@ -256,7 +247,10 @@ pub extern "C" fn sst_observer_next(
                 Poll::Pending => wait_for_event(client, ACTION, observer.feed.next(), timeout_ms)?,
             };
             observer.set();
-            to.give(Observed(next.ok_or_else(|| end_of(&observer.feed.end()))?))
+            let Some(next) = next else {
+                return Err(lost_reason::end(observer.feed.end()?));
+            };
+            to.give(Observed(next))
         },
     )
 }
@@ -281,15 +275,19 @@ pub extern "C" fn sst_observer_next_async(
         |client| {
             let feed = &handle::get::<Observer>(observer)?.feed;
             // The feed itself would keep the client open.
-            let (next, end) = (feed.next(), feed.end());
-            let next = async move { next.await?.ok_or_else(|| end_of(&end)) };
+            let (next, end) = (feed.next(), feed.end()?.clone());
+            let next = async move { Ok(next.await?.ok_or(end)) };
             begin(
                 client,
                 "waiting for an observation",
                 next,
                 callback,
                 operation,
-                tell,
+                |callback, result: Result<Result<_, End>, _>| match result {
+                    Ok(Ok(observation)) => tell(callback, Ok(observation)),
+                    Ok(Err(end)) => completion::end::<Observed, _>(callback, &end),
+                    Err(error) => tell(callback, Err(error)),
+                },
             )
         },
     )
@@ -316,9 +314,9 @@ pub extern "C" fn sst_observer_subscribe(
         || client_of(observer),
         |client| {
             let feed = &handle::get::<Observer>(observer)?.feed;
-            let end = feed.end();
-            subscription::begin(client, feed, subscription, move |observation| {
-                tell(&callback, observation.ok_or_else(|| end_of(&end)));
+            subscription::begin(client, feed, subscription, move |next| match next {
+                Ok(observation) => tell(&callback, Ok(observation)),
+                Err(end) => completion::end::<Observed, _>(&callback, end),
             })
         },
     )

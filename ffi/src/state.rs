@@ -107,9 +107,14 @@ pub extern "C" fn sst_client_on_state(
         || client::get(client),
         |client| {
             subscription::begin(client, &client.states()?, subscription, move |state| {
-                let Some(state) = state else { return };
+                // What it ended with was told as the last state.
+                let Ok(state) = state else { return };
+                let lost_reason = match state {
+                    ConnectionState::Closed { lost_reason, .. } => Some(lost_reason),
+                    _ => None,
+                };
                 let (state, reason) = parts(&state);
-                error::lend(reason, |status, reason| {
+                error::lend_at_end(reason, lost_reason, |status, reason| {
                     // SAFETY: a function of that type, with its context.
                     callback.call(|call, context| unsafe { call(context, status, reason, state) });
                 });

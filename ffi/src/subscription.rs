@@ -7,7 +7,7 @@ use crate::handle::{self, object};
 use crate::output::{self, Out};
 use crate::status::sst_status;
 use statestore_core::Error;
-use statestore_embed::{Client, Feed, Subscription};
+use statestore_embed::{Client, End, Feed, Subscription};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -59,15 +59,24 @@ pub extern "C" fn sst_subscription_cancel(
     })
 }
 
-/// Has a callback told what a feed brings.
+/// Has a callback told what a feed brings, and its end.
 pub(crate) fn begin<T: Send + 'static>(
     client: &Client,
     feed: &Feed<T>,
     subscription: Option<&mut MaybeUninit<*mut sst_subscription>>,
-    tell: impl FnMut(Option<T>) + Send + 'static,
+    tell: impl FnMut(Result<T, &End>) + Send + 'static,
 ) -> Result<(), Error> {
     let to = Out::<Subscription>::optional(subscription);
-    output::begin(to, || client.subscribe(feed, tell))
+    output::begin(to, || subscribe(client, feed, tell))
+}
+
+fn subscribe<T: Send + 'static>(
+    client: &Client,
+    feed: &Feed<T>,
+    mut tell: impl FnMut(Result<T, &End>) + Send + 'static,
+) -> Result<Subscription, Error> {
+    let end = feed.end()?.clone();
+    client.subscribe(feed, move |item| tell(item.ok_or(&end)))
 }
 
 /// Has a callback told what a new feed brings, after another one was told of the subscription.
@@ -75,13 +84,13 @@ pub(crate) fn begin<T: Send + 'static>(
 /// This runs on the thread of the callbacks, so that nothing is told before it has returned.
 pub(crate) fn tell<T: Send + 'static>(
     client: &Client,
-    tell: impl FnMut(Option<T>) + Send + 'static,
+    tell: impl FnMut(Result<T, &End>) + Send + 'static,
 ) -> impl FnOnce(&Callback<sst_on_subscription>, Result<Feed<T>, Error>) + Send + 'static {
     let client = client.downgrade();
     move |callback, result| {
         let begun = result.and_then(|feed| {
             let place = handle::reserve::<Subscription>()?;
-            Ok(place.fill(client.upgrade()?.subscribe(&feed, tell)?))
+            Ok(place.fill(subscribe(&client.upgrade()?, &feed, tell)?))
         });
         completion::hand_over::<Subscription, _>(callback, &begun);
     }

@@ -19,6 +19,11 @@ def vectors(folder):
     for kind in read("error_kinds")["kinds"]:
         yield f'  {{{kind["code"]}, "{kind["name"]}", {str(kind["retryable"]).lower()}}},'
     yield "};"
+    yield "typedef struct ending { int code; const char *word; } ending;"
+    yield "static const ending endings[] = {"
+    for reason in read("lost_reasons")["reasons"]:
+        yield f'  {{{reason["code"]}, "{reason["word"]}"}},'
+    yield "};"
     yield "typedef struct stamp { text given; bool is_good; uint64_t wall_ms, counter; text written; } stamp;"
     yield "static const stamp stamps[] = {"
     hlc = read("hlc")

@@ -1,4 +1,4 @@
-// The golden vectors, as far as they concern what the C interface shows: kinds of errors, timestamps, patterns.
+// The golden vectors, as far as they concern what the C interface shows: kinds of errors, reasons of ends, timestamps, patterns.
 #include "harness.h"
 #include "tables.h"
 
@@ -10,6 +10,14 @@ static void error_kinds(void) {
   size_t i;
   CHECK(COUNT(kinds) > 30);
   for (i = 0; i < COUNT(kinds); ++i) CHECK(strcmp(sst_status_name(kinds[i].code), kinds[i].name) == 0);
+}
+
+static void lost_reasons(void) {
+  size_t i;
+  CHECK(COUNT(endings) >= 7);
+  for (i = 0; i < COUNT(endings); ++i) CHECK(strcmp(sst_lost_reason_word(endings[i].code), endings[i].word) == 0);
+  CHECK(strcmp(sst_lost_reason_word(SST_LOST_TAKEN_OVER), "taken_over") == 0);
+  CHECK(strcmp(sst_lost_reason_word(SST_NOT_LOST), "not_lost") == 0 && strcmp(sst_lost_reason_word(-1), "unknown") == 0);
 }
 
 // The name, and whether it can be tried again, of an error that really happened.
@@ -66,6 +74,7 @@ static void patterns(void) {
 
 void suite_vectors(void) {
   error_kinds();
+  lost_reasons();
   a_real_error();
   timestamps();
   patterns();

@@ -11,7 +11,7 @@ use crate::runtime::{Lease, Runtime};
 use crate::subscription::Subscription;
 use crate::task::{Cause, Task};
 use crate::thread;
-use statestore::{Error, ErrorKind, Outcome, Settings};
+use statestore::{ConnectionState, Error, ErrorKind, LostReason, Outcome, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
@@ -153,6 +153,22 @@ impl Client {
             let reason = "it is not connected";
             Error::new(ErrorKind::Closed, Outcome::NotDone, "the client", reason)
         })
+    }
+
+    /// Why its connection is over, once that is so.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn lost_reason(&self) -> Result<Option<LostReason>, Error> {
+        let inner = self.handle.inner.get()?;
+        let state = inner.core.get().map(statestore::Client::state);
+        let closed = inner.home.is_closed().then_some(LostReason::Closed);
+        Ok(
+            match state.as_ref().map(|state| state.borrow()).as_deref() {
+                Some(ConnectionState::Closed { lost_reason, .. }) => Some(*lost_reason),
+                _ => closed,
+            },
+        )
     }
 
     fn usable(&self) -> Result<&Arc<Inner>, Error> {

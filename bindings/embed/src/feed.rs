@@ -3,7 +3,7 @@ use crate::client::Client;
 use crate::held::Held;
 use crate::mailbox::Mailbox;
 use crate::operation::Operation;
-use statestore::{Error, ErrorKind, Outcome};
+use statestore::{Error, ErrorKind, LostReason, Outcome};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -25,23 +25,28 @@ struct Inner<T> {
     /// `None` once it was stopped.
     source: Mutex<Option<Source<T>>>,
     alarm: Arc<Alarm>,
-    reason: Reason,
+    end: End,
 }
 
-/// Why a feed ended, if it was not closed.
-pub(crate) type Reason = Arc<OnceLock<Error>>;
-
-/// How a [`Feed`] ends. It keeps neither the feed nor the client.
-#[derive(Debug)]
-pub struct End(Result<Reason, Box<Error>>);
+/// How a [`Feed`] ended, once it has. Clones are of the same feed, and keep neither it nor its client.
+#[derive(Debug, Clone, Default)]
+pub struct End(Arc<OnceLock<(LostReason, Option<Error>)>>);
 
 impl End {
-    /// As [`Feed::error`], with its error as the reason.
+    /// Why there will be no further item; `None` while there may be one.
+    pub fn lost_reason(&self) -> Option<LostReason> {
+        self.0.get().map(|(lost_reason, _)| *lost_reason)
+    }
+
+    /// What ended it, in detail; `None` while it goes on, and if the client was closed or the feed was stopped.
     pub fn error(&self) -> Option<Error> {
-        match &self.0 {
-            Ok(reason) => reason.get().cloned(),
-            Err(error) => Some((**error).clone()),
-        }
+        self.0.get()?.1.clone()
+    }
+
+    /// It ended like this, unless it did before.
+    pub(crate) fn set(&self, lost_reason: Option<LostReason>, error: Option<Error>) {
+        let lost_reason = lost_reason.unwrap_or(LostReason::Closed);
+        self.0.get_or_init(|| (lost_reason, error));
     }
 }
 
@@ -69,10 +74,14 @@ impl<T> Inner<T> {
     fn poll(&self) -> Poll<Option<T>> {
         let waker = Waker::from(Arc::clone(&self.alarm));
         let mut source = lock(&self.source);
-        match &mut *source {
+        let polled = match &mut *source {
             Some(poll) => poll(&mut Context::from_waker(&waker)),
             None => Poll::Ready(None),
+        };
+        if let Poll::Ready(None) = polled {
+            self.end.set(None, None);
         }
+        polled
     }
 }
 
@@ -117,12 +126,14 @@ impl<T: Send + 'static> Feed<T> {
     pub(crate) fn pumped<P>(
         client: &Client,
         action: &'static str,
-        pump: impl FnOnce(mpsc::Sender<T>) -> P,
+        pump: impl FnOnce(mpsc::Sender<T>, End) -> P,
     ) -> Result<Self, Error>
     where
         P: Future<Output = ()> + Send + 'static,
     {
-        Ok(Self::new(client.clone(), Self::pump(client, action, pump)?))
+        let end = End::default();
+        let source = Self::pump(client, action, |sender| pump(sender, end.clone()))?;
+        Ok(Self::new(client.clone(), source, end))
     }
 
     /// The source of such a feed. It ends with the operation, which ends with the client.
@@ -154,17 +165,13 @@ impl<T: Send + 'static> Feed<T> {
         }))
     }
 
-    pub(crate) fn new(client: Client, source: Source<T>) -> Self {
-        Self::with_reason(client, source, Reason::default())
-    }
-
-    /// A feed whose source sets the reason before it ends.
-    pub(crate) fn with_reason(client: Client, source: Source<T>, reason: Reason) -> Self {
+    /// A feed whose source says how it ends before it does, unless the client was closed.
+    pub(crate) fn new(client: Client, source: Source<T>, end: End) -> Self {
         Self {
             inner: Held::new(Arc::new(Inner {
                 source: Mutex::new(Some(source)),
                 alarm: Arc::default(),
-                reason,
+                end,
             })),
             client,
         }
@@ -230,23 +237,34 @@ impl<T: Send + 'static> Feed<T> {
     pub fn stop(&self) -> Result<(), Error> {
         let inner = self.inner.get()?;
         let source = lock(&inner.source).take();
+        inner.end.set(None, None);
         drop(source);
         Arc::clone(&inner.alarm).wake();
         Ok(())
     }
 
-    /// Why there will be no further item, once there was none; `None` if the client was closed or this was stopped.
+    /// Why there will be no further item, once there was none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn lost_reason(&self) -> Result<Option<LostReason>, Error> {
+        Ok(self.end()?.lost_reason())
+    }
+
+    /// What ended it, in detail, once there was no further item; `None` if the client was closed or this was stopped.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn error(&self) -> Result<Option<Error>, Error> {
-        Ok(self.inner.get()?.reason.get().cloned())
+        Ok(self.end()?.error())
     }
 
-    /// The same, to be asked when this is not there any more.
-    pub fn end(&self) -> End {
-        let reason = self.inner.get().map(|inner| Arc::clone(&inner.reason));
-        End(reason.map_err(Box::new))
+    /// Both, to be asked when this may not be there any more.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn end(&self) -> Result<&End, Error> {
+        Ok(&self.inner.get()?.end)
     }
 
     /// The client it belongs to.

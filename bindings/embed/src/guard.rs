@@ -3,10 +3,10 @@ use crate::held::Held;
 use bytes::Bytes;
 use statestore::{
     DelOptions, DelOutcome, Error, ErrorKind, Guard as CoreGuard, Hlc, Holder,
-    Leadership as CoreLeadership, Outcome, Release, SetOptions, SetOutcome, VdelOutcome,
+    Leadership as CoreLeadership, LostReason, Outcome, Release, SetOptions, SetOutcome,
+    VdelOutcome,
 };
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{RwLock, RwLockReadGuard};
 
 /// Holds a lease, and knows when it does not hold it any more; see [`statestore::Guard`]. Clones share it.
@@ -24,14 +24,15 @@ struct Inner {
     token: Hlc,
     /// `None` once it was given back. Writes read it, giving back writes it, so that the lease stays until they are done.
     holds: RwLock<Option<Holds>>,
-    /// Somebody gives it back: nobody uses it any more, even if he gives that up.
-    is_over: AtomicBool,
+    /// Present from when somebody begins to give it back: nobody uses it any more, even if that is given up. Why it was lost
+    /// before, or that it was given back.
+    over: OnceLock<LostReason>,
 }
 
 impl Inner {
     /// What is held, for looking at it.
     fn look<T>(&self, look: impl FnOnce(&CoreGuard) -> T) -> Option<T> {
-        if self.is_over.load(Ordering::Acquire) {
+        if self.over.get().is_some() {
             return None;
         }
         let holds = self.holds.try_read().ok()?;
@@ -41,7 +42,7 @@ impl Inner {
     /// What is held, for an action that giving it back has to wait for.
     async fn using(&self, action: &str) -> Result<Using<'_>, Error> {
         let holds = self.holds.read().await;
-        let is_over = self.is_over.load(Ordering::Acquire);
+        let is_over = self.over.get().is_some();
         let holds = RwLockReadGuard::try_map(holds, |holds| holds.as_ref().filter(|_| !is_over));
         Ok(Using {
             holds: holds.map_err(|_| given_back(action))?,
@@ -51,7 +52,9 @@ impl Inner {
 
     /// Takes what is held, in order to give it back, once nobody uses it.
     async fn take(&self) -> Option<Holds> {
-        self.is_over.store(true, Ordering::Release);
+        let lost_reason = self.look(CoreGuard::lost_reason).flatten();
+        self.over
+            .get_or_init(|| lost_reason.unwrap_or(LostReason::Released));
         let _settles = Settles(self);
         self.holds.write().await.take()
     }
@@ -69,7 +72,7 @@ struct Settles<'a>(&'a Inner);
 
 impl Drop for Settles<'_> {
     fn drop(&mut self) {
-        if self.0.is_over.load(Ordering::Acquire)
+        if self.0.over.get().is_some()
             && let Ok(mut holds) = self.0.holds.try_write()
         {
             drop(holds.take());
@@ -109,7 +112,7 @@ impl Guard {
                 holder: guard.holder().clone(),
                 token: guard.token().clone(),
                 holds: RwLock::new(Some(holds)),
-                is_over: AtomicBool::new(false),
+                over: OnceLock::new(),
             })),
         }
     }
@@ -164,14 +167,28 @@ impl Guard {
         Ok(self.inner.get()?.look(CoreGuard::reason).flatten())
     }
 
-    /// Ready as soon as the lease is not certainly held any more; keeps nothing alive.
-    pub fn lost(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
-        let lost = self.inner.get().map(|inner| inner.look(CoreGuard::lost));
+    /// As [`statestore::Guard::lost_reason`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn lost_reason(&self) -> Result<Option<LostReason>, Error> {
+        let inner = self.inner.get()?;
+        let looked = inner.look(CoreGuard::lost_reason);
+        Ok(looked.unwrap_or_else(|| inner.over.get().copied()))
+    }
+
+    /// Ready with the reason as soon as the lease is not certainly held any more; keeps nothing alive.
+    pub fn lost(&self) -> impl Future<Output = Result<LostReason, Error>> + Send + 'static + use<> {
+        let lost = self.inner.get().map(|inner| {
+            let over = inner.over.get().copied();
+            (inner.look(CoreGuard::lost), over)
+        });
         async move {
-            if let Some(lost) = lost? {
-                lost.await;
+            let (lost, over) = lost?;
+            match (lost, over) {
+                (Some(lost), _) => Ok(lost.await),
+                (None, over) => Ok(over.unwrap_or(LostReason::Released)),
             }
-            Ok(())
         }
     }
 
@@ -264,6 +281,32 @@ impl Guard {
                 Some(Holds::Lead(leadership)) => leadership.resign().await,
                 None => Ok(Release::NotHeld),
             }
+        }
+    }
+
+    /// Gives the lease back at the end of work that succeeded, as [`statestore::Guard::finish`] does: that it was lost before
+    /// is an error, that it could not be given back is none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LockLost`], also if it was given back before; [`ErrorKind::InvalidArgument`] if this is the guard of an
+    /// election, which is resigned from.
+    pub fn finish(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
+        let inner = self.inner.get().cloned();
+        async move {
+            const WORKING: &str = "working under the lock";
+            let (kind, outcome, reason) = match inner?.take().await {
+                Some(Holds::Lock(guard)) => return guard.finish().await,
+                Some(Holds::Lead(leadership)) => {
+                    leadership.resign().await?;
+                    let reason = "this is the guard of an election, not of a lock";
+                    (ErrorKind::InvalidArgument, Outcome::NotDone, reason)
+                }
+                None => {
+                    let reason = "it was given back before the work was done";
+                    (ErrorKind::LockLost, Outcome::Unknown, reason)
+                }
+            };
+            Err(Error::new(kind, outcome, WORKING, reason))
         }
     }
 

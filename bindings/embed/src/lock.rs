@@ -108,12 +108,13 @@ impl Lease {
             Feed::pumped(
                 &client.upgrade()?,
                 "following a lease",
-                async move |sender| {
+                async move |sender, end| {
                     while let Some(holder) = holders.next().await {
                         if sender.send(holder).await.is_err() {
                             return;
                         }
                     }
+                    end.set(holders.lost_reason(), holders.error());
                 },
             )
         }
@@ -154,12 +155,13 @@ impl Election {
             Feed::pumped(
                 &client.upgrade()?,
                 "following an election",
-                async move |sender| {
+                async move |sender, end| {
                     while let Some(leader) = leaders.next().await {
                         if sender.send(leader).await.is_err() {
                             return;
                         }
                     }
+                    end.set(leaders.lost_reason(), leaders.error());
                 },
             )
         }

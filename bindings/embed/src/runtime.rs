@@ -121,6 +121,7 @@ impl Drop for Lease {
 
 impl Runtime {
     fn start() -> io::Result<Self> {
+        thread::keep_handle();
         let tokio = Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -169,6 +170,7 @@ pub(crate) struct Ours(());
 
 impl Ours {
     pub(crate) fn enter() -> Self {
+        thread::keep_handle();
         IS_OURS.set(true);
         Self(())
     }

@@ -20,6 +20,13 @@ pub(crate) fn leave_signals() {
     std::mem::forget(signals::Blocked::begin());
 }
 
+/// Keeps the handle that the standard library has of this thread if it is the first one of the process. That one is never freed,
+/// since the first thread has no end of its own, and the standard library knows it by an address within it, which looks like a leak.
+pub(crate) fn keep_handle() {
+    #[cfg(target_os = "linux")]
+    first::keep_handle();
+}
+
 /// Whether this thread has lost its thread-local variables, without which nothing can be awaited: it runs the destructors of
 /// the program, or handlers of `atexit`.
 pub(crate) fn is_ending() -> bool {
@@ -36,6 +43,28 @@ pub(crate) fn elsewhere<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<
             .spawn_scoped(scope, work)?;
         thread.join().map_err(|_| io::Error::other("it panicked"))
     })
+}
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "threads are told apart by foreign functions")]
+mod first {
+    use std::cell::Cell;
+    use std::sync::OnceLock;
+    use std::thread::Thread;
+
+    static HANDLE: OnceLock<Thread> = OnceLock::new();
+
+    thread_local! {
+        static WAS_HERE: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub(super) fn keep_handle() {
+        // SAFETY: neither takes anything nor can fail.
+        let is_first = || unsafe { libc::gettid() == libc::getpid() };
+        if !WAS_HERE.replace(true) && is_first() {
+            HANDLE.get_or_init(std::thread::current);
+        }
+    }
 }
 
 #[cfg(unix)]

@@ -1,6 +1,6 @@
 //! What a client asks of the store, as futures that own their arguments.
 use crate::client::Client;
-use crate::feed::{Feed, Reason};
+use crate::feed::{End, Feed};
 use crate::scan::Scan;
 use bytes::Bytes;
 use statestore::{
@@ -8,7 +8,6 @@ use statestore::{
     ObserveOptions, ScanOptions, SetOptions, SetOutcome, UpdateOptions, UpdateOutcome, VdelOutcome,
 };
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 impl Client {
@@ -96,21 +95,17 @@ impl Client {
         let (core, client) = (self.core().cloned(), self.downgrade());
         async move {
             let mut observer = core?.observe_with(key, &options).await?;
-            let reason = Reason::default();
-            let ended = Arc::clone(&reason);
+            let end = End::default();
+            let ended = end.clone();
             // Its `next` keeps nothing between two polls, so each poll can make it anew.
             let source = move |context: &mut Context<'_>| {
                 let next = pin!(observer.next()).poll(context);
-                if let (Poll::Ready(None), Some(error)) = (&next, observer.error()) {
-                    ended.get_or_init(|| error);
+                if let Poll::Ready(None) = next {
+                    ended.set(observer.lost_reason(), observer.error());
                 }
                 next
             };
-            Ok(Feed::with_reason(
-                client.upgrade()?,
-                Box::new(source),
-                reason,
-            ))
+            Ok(Feed::new(client.upgrade()?, Box::new(source), end))
         }
     }
 
@@ -133,7 +128,9 @@ impl Client {
             }
         })?;
         let mut is_over = false;
-        let source = move |context: &mut Context<'_>| match source(context) {
+        let end = End::default();
+        let ended = end.clone();
+        let mut source = move |context: &mut Context<'_>| match source(context) {
             Poll::Ready(Some(state)) => {
                 is_over = state.is_closed();
                 Poll::Ready(Some(state))
@@ -145,7 +142,17 @@ impl Client {
             }
             other => other,
         };
-        Ok(Feed::new(self.clone(), Box::new(source)))
+        Ok(Feed::new(
+            self.clone(),
+            Box::new(move |context| {
+                let next = source(context);
+                if let Poll::Ready(Some(ConnectionState::Closed { lost_reason, error })) = &next {
+                    ended.set(Some(*lost_reason), Some(error.clone()));
+                }
+                next
+            }),
+            end,
+        ))
     }
 
     /// As [`statestore::Client::counters`].

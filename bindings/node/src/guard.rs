@@ -54,11 +54,10 @@ impl NativeGuard {
     /// Begins to wait until it is not valid any more.
     #[napi]
     pub fn lost(&self) -> Begun {
-        self.desk.submit(
-            "waiting for the end of a lease",
-            self.guard.lost(),
-            Reply::Done,
-        )
+        self.desk
+            .submit("waiting for the end of a lease", self.guard.lost(), |_| {
+                Reply::Done(())
+            })
     }
 
     #[napi]

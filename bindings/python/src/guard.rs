@@ -89,7 +89,7 @@ impl Guard {
                     Err(_) => return Ok(false),
                 },
             };
-            waited.map(|()| true)
+            waited.map(|_| true)
         };
         self.shared
             .run(py, "waiting for the loss of a lock", lost, |py, _, lost| {

@@ -1,0 +1,145 @@
+//! Why something is over.
+use crate::boundary;
+use crate::client::{self, sst_client};
+use crate::error::{Failure, sst_error};
+use crate::guard::{self, sst_guard};
+use crate::handle;
+use crate::observer::{Observer, sst_observer};
+use statestore_core::{Error, ErrorKind, LostReason, Outcome};
+use statestore_embed::End;
+use std::ffi::{CStr, c_char};
+
+/// Why an observer, a guard or a connection is over. The numbers and words are the same in every language, and are never
+/// used for something else. New ones may appear.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum sst_lost_reason {
+    /// It is not over, or what was asked says nothing of an end.
+    SST_NOT_LOST = 0,
+    /// The client or the observer was closed.
+    SST_LOST_CLOSED = 1,
+    /// Another connection with the same client id took the session over.
+    SST_LOST_TAKEN_OVER = 2,
+    /// The connection could not be made again within `reconnect_limit_ms` of the settings.
+    SST_LOST_GAVE_UP = 3,
+    /// The broker or the store refused the credentials, the subscription or the watch.
+    SST_LOST_REFUSED = 4,
+    /// The lease was given back, or left to its time.
+    SST_LOST_RELEASED = 5,
+    /// The time of the lease was over before it could be renewed.
+    SST_LOST_EXPIRED = 6,
+    /// Somebody else holds the lease, or it was found gone at the store.
+    SST_LOST_TAKEN = 7,
+}
+
+/// Each reason with its word.
+macro_rules! table {
+    ($($number:ident $reason:ident $word:literal)*) => {
+        impl From<LostReason> for sst_lost_reason {
+            fn from(reason: LostReason) -> Self {
+                match reason {
+                    $(LostReason::$reason => Self::$number,)*
+                    // A reason without a number is found by the test below.
+                    _ => Self::SST_LOST_CLOSED,
+                }
+            }
+        }
+
+        fn word(reason: i32) -> &'static CStr {
+            match reason {
+                0 => c"not_lost",
+                $(reason if reason == sst_lost_reason::$number as i32 => $word,)*
+                _ => c"unknown",
+            }
+        }
+    };
+}
+
+table! {
+    SST_LOST_CLOSED Closed c"closed"
+    SST_LOST_TAKEN_OVER TakenOver c"taken_over"
+    SST_LOST_GAVE_UP GaveUp c"gave_up"
+    SST_LOST_REFUSED Refused c"refused"
+    SST_LOST_RELEASED Released c"released"
+    SST_LOST_EXPIRED Expired c"expired"
+    SST_LOST_TAKEN Taken c"taken"
+}
+
+fn number(reason: Option<LostReason>) -> sst_lost_reason {
+    reason.map_or(sst_lost_reason::SST_NOT_LOST, Into::into)
+}
+
+/// The error that says that there is nothing more to come.
+pub(crate) fn end(end: &End) -> Error {
+    end.error().unwrap_or_else(|| {
+        let reason = "there is nothing more to come";
+        Error::new(ErrorKind::Closed, Outcome::NotDone, "observing", reason)
+    })
+}
+
+/// The word of a reason, as other languages have it: "taken_over" for SST_LOST_TAKEN_OVER, "not_lost" for SST_NOT_LOST,
+/// "unknown" for a number that is none.
+///
+/// Owner: nobody; the text lives as long as the library. Thread: any. Blocks: no.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_lost_reason_word(reason: i32) -> *const c_char {
+    boundary::value(c"unknown".as_ptr(), || Ok(word(reason).as_ptr()))
+}
+
+/// Why a client's connection is over; SST_NOT_LOST while it is not.
+///
+/// Owner: `client` is borrowed. Thread: any. Blocks: no. NULL, and what is no client, gives SST_NOT_LOST.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_client_lost_reason(client: *const sst_client) -> sst_lost_reason {
+    boundary::value(sst_lost_reason::SST_NOT_LOST, || {
+        Ok(number(client::get(client)?.lost_reason()?))
+    })
+}
+
+/// Why there will be no further observation, once sst_observer_next() has said that there is none, or the callback was
+/// told so; SST_NOT_LOST before.
+///
+/// Owner: `observer` is borrowed. Thread: any. Blocks: no. NULL, and what is no observer, gives SST_NOT_LOST.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_observer_lost_reason(observer: *const sst_observer) -> sst_lost_reason {
+    boundary::value(sst_lost_reason::SST_NOT_LOST, || {
+        let observer = handle::get::<Observer>(observer)?;
+        Ok(number(observer.feed.lost_reason()?))
+    })
+}
+
+/// Why a lease is not certainly held any more; SST_NOT_LOST while it is.
+///
+/// Owner: `guard` is borrowed. Thread: any. Blocks: no. NULL, and what is no guard, gives SST_NOT_LOST.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_guard_lost_reason(guard: *const sst_guard) -> sst_lost_reason {
+    boundary::value(sst_lost_reason::SST_NOT_LOST, || {
+        Ok(number(guard::get(guard)?.lost_reason()?))
+    })
+}
+
+/// Why what a callback was told of is over, if the error was told at the end: of observations, holders, leaders, or with
+/// SST_ENDED. SST_NOT_LOST otherwise.
+///
+/// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL, and what is no error, gives SST_NOT_LOST.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_error_lost_reason(error: *const sst_error) -> sst_lost_reason {
+    boundary::value(sst_lost_reason::SST_NOT_LOST, || {
+        Ok(number(handle::get::<Failure>(error)?.lost_reason))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_its_number_and_its_word() {
+        for reason in LostReason::ALL.iter().copied() {
+            let number = sst_lost_reason::from(reason);
+            assert_eq!(number as i32, i32::from(reason.code()), "{reason:?}");
+            assert_eq!(word(number as i32).to_str(), Ok(reason.as_str()));
+        }
+        assert_eq!(word(-1), c"unknown");
+    }
+}
