@@ -11,6 +11,7 @@ use statestored::config::Config;
 use statestored::engine::{Engine, EngineConfig, Now};
 use statestored::front::{Front, FrontConfig};
 use std::io::{Read, Write};
+use std::net::Ipv4Addr;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -115,7 +116,7 @@ fn without_sockets(verb: Verb, in_flight: u64, session_expiry_s: u32) -> f64 {
         wall_ms: 1_700_000_000_000,
         mono_ms: 0,
     };
-    let connection = front.opened(now).unwrap();
+    let connection = front.opened(Ipv4Addr::LOCALHOST.into(), now).unwrap();
     let mut client = Client::new(verb, session_expiry_s);
     let mut output = BytesMut::new();
     for _ in 0..in_flight {

@@ -106,6 +106,7 @@ def test_messages_keep_their_properties_and_their_order(connect):
     assert received == [b"%d" % number for number in range(1000)]
     message = subscriber.message()
     assert message.payload == bytes(range(256))
+    assert message.properties.PayloadFormatIndicator == 0
     assert message.properties.ContentType == "application/x-test"
     assert message.properties.ResponseTopic == "answers/here"
     assert message.properties.CorrelationData == b"\0\xff"

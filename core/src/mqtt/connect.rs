@@ -47,8 +47,8 @@ pub struct Will {
     pub delay_s: u32,
     /// Seconds for which the message is valid.
     pub message_expiry: Option<u32>,
-    /// Whether the payload is UTF-8 text.
-    pub payload_is_utf8: bool,
+    /// The payload format indicator: whether the payload is UTF-8 text, if it is to be said.
+    pub payload_is_utf8: Option<bool>,
     /// The MIME type of the payload.
     pub content_type: Option<String>,
     /// Where to send a response.
@@ -252,7 +252,7 @@ impl Will {
             retain,
             delay_s: 0,
             message_expiry: None,
-            payload_is_utf8: false,
+            payload_is_utf8: None,
             content_type: None,
             response_topic: None,
             correlation_data: None,
@@ -262,7 +262,7 @@ impl Will {
         while let Some(property) = properties.next()? {
             match property {
                 Property::WillDelay(seconds) => will.delay_s = seconds,
-                Property::PayloadFormat(utf8) => will.payload_is_utf8 = utf8,
+                Property::PayloadFormat(utf8) => will.payload_is_utf8 = Some(utf8),
                 Property::MessageExpiry(seconds) => will.message_expiry = Some(seconds),
                 Property::ContentType(text) => will.content_type = Some(text.to_owned()),
                 Property::ResponseTopic(topic) => will.response_topic = Some(topic.to_owned()),
@@ -291,8 +291,8 @@ impl Will {
         if self.delay_s != 0 {
             properties.u32(property::WILL_DELAY, self.delay_s);
         }
-        if self.payload_is_utf8 {
-            properties.boolean(property::PAYLOAD_FORMAT, true);
+        if let Some(is_utf8) = self.payload_is_utf8 {
+            properties.boolean(property::PAYLOAD_FORMAT, is_utf8);
         }
         if let Some(seconds) = self.message_expiry {
             properties.u32(property::MESSAGE_EXPIRY, seconds);

@@ -39,7 +39,7 @@ pub struct Publish {
     content_type: Option<Span>,
     message_expiry: Option<u32>,
     topic_alias: Option<u16>,
-    payload_is_utf8: bool,
+    payload_is_utf8: Option<bool>,
     has_subscription_ids: bool,
 }
 
@@ -76,14 +76,14 @@ impl Publish {
             content_type: None,
             message_expiry: None,
             topic_alias: None,
-            payload_is_utf8: false,
+            payload_is_utf8: None,
             has_subscription_ids: false,
         };
         while let Some(property) = properties.next()? {
             let end = properties.position();
             let span = |len: usize| Some(Span::new(end - len, end));
             match property {
-                Property::PayloadFormat(utf8) => publish.payload_is_utf8 = utf8,
+                Property::PayloadFormat(utf8) => publish.payload_is_utf8 = Some(utf8),
                 Property::MessageExpiry(seconds) => publish.message_expiry = Some(seconds),
                 Property::TopicAlias(alias) => publish.topic_alias = Some(alias),
                 Property::ResponseTopic(text) => publish.response_topic = span(text.len()),
@@ -156,8 +156,8 @@ impl Publish {
     pub fn topic_alias(&self) -> Option<u16> {
         self.topic_alias
     }
-    /// The payload format indicator: whether the sender says that the payload is UTF-8 text.
-    pub fn payload_is_utf8(&self) -> bool {
+    /// The payload format indicator: whether the payload is UTF-8 text, if the sender says so or not so.
+    pub fn payload_is_utf8(&self) -> Option<bool> {
         self.payload_is_utf8
     }
     /// The user properties, in their order.
@@ -223,8 +223,8 @@ pub struct PublishHeader<'a> {
     pub topic_alias: Option<u16>,
     /// Seconds for which the message is valid.
     pub message_expiry: Option<u32>,
-    /// The payload is UTF-8 text.
-    pub payload_is_utf8: bool,
+    /// The payload format indicator: whether the payload is UTF-8 text, if it is to be said.
+    pub payload_is_utf8: Option<bool>,
     /// The MIME type of the payload.
     pub content_type: Option<&'a str>,
     /// Where to send a response.
@@ -330,7 +330,7 @@ impl PublishHeader<'_> {
         let ids = self.subscription_identifiers.iter();
         let users = self.user_properties.iter();
         self.encoded.map_or(0, |encoded| encoded.0.len())
-            + if self.payload_is_utf8 { 2 } else { 0 }
+            + if self.payload_is_utf8.is_some() { 2 } else { 0 }
             + self.message_expiry.map_or(0, |_| 5)
             + self.topic_alias.map_or(0, |_| 3)
             + field(self.content_type.map(str::len))
@@ -348,8 +348,8 @@ impl PublishHeader<'_> {
         if let Some(encoded) = self.encoded {
             out.put_slice(&encoded.0);
         }
-        if self.payload_is_utf8 {
-            out.put_slice(&[property::PAYLOAD_FORMAT, 1]);
+        if let Some(is_utf8) = self.payload_is_utf8 {
+            out.put_slice(&[property::PAYLOAD_FORMAT, u8::from(is_utf8)]);
         }
         if let Some(seconds) = self.message_expiry {
             out.put_u8(property::MESSAGE_EXPIRY);

@@ -56,7 +56,7 @@ async fn a_request_carries_what_the_protocol_demands() {
         "whole seconds, rounded up"
     );
     assert_eq!(publish.content_type(), Some("application/octet-stream"));
-    assert!(!publish.dup() && !publish.retain() && !publish.payload_is_utf8());
+    assert!(!publish.dup() && !publish.retain() && publish.payload_is_utf8().is_none());
     assert_eq!(
         publish.payload(),
         &b"*6\r\n$3\r\nSET\r\n$3\r\nkey\r\n$2\r\n\0\xFF\r\n$3\r\nNEX\r\n$2\r\nPX\r\n$1\r\n2\r\n"[..]

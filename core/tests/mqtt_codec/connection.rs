@@ -28,7 +28,7 @@ fn full_connect() -> Connect {
             retain: true,
             delay_s: 7,
             message_expiry: Some(8),
-            payload_is_utf8: true,
+            payload_is_utf8: Some(true),
             content_type: Some("text/plain".into()),
             response_topic: Some("wills/answer".into()),
             correlation_data: Some(Bytes::from_static(b"\x00\x01")),

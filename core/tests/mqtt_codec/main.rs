@@ -54,7 +54,7 @@ fn full_header() -> PublishHeader<'static> {
         retain: true,
         topic_alias: Some(3),
         message_expiry: Some(11),
-        payload_is_utf8: true,
+        payload_is_utf8: Some(true),
         content_type: Some("application/octet-stream"),
         response_topic: Some("answers"),
         correlation_data: Some(b"0123456789abcdef"),

@@ -30,7 +30,7 @@ fn publish_round_trips_and_the_oracle_reads_the_same() {
     assert_eq!(publish.topic(), "clients/x/response");
     assert_eq!(publish.qos(), QoS::AtLeastOnce);
     assert_eq!(publish.packet_id(), PacketId::new(77));
-    assert!(publish.dup() && publish.retain() && publish.payload_is_utf8());
+    assert!(publish.dup() && publish.retain() && publish.payload_is_utf8() == Some(true));
     assert_eq!(publish.topic_alias(), Some(3));
     assert_eq!(publish.message_expiry(), Some(11));
     assert_eq!(publish.content_type(), Some("application/octet-stream"));

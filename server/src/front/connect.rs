@@ -1,19 +1,24 @@
 //! CONNECT and CONNACK (MQTT 5, sections 3.1 and 3.2).
 use super::authenticator::Credentials;
-use super::connection::Phase;
+use super::connection::{Phase, WillOutcome};
+use super::logins::Turn;
 use super::session::Session;
 use super::timers::Timed;
 use super::topic_filter;
 use super::{ConnectionId, Front, SessionId};
 use crate::engine::Now;
+use bytes::BytesMut;
 use statestore::mqtt::alias::InboundAliases;
 use statestore::mqtt::keep_alive::ServerKeepAlive;
-use statestore::mqtt::{ConnAck, Connect, DecodeError, Limits, QoS, ReasonCode, Will};
+use statestore::mqtt::{ConnAck, Connect, DecodeError, EncodeError, Limits, QoS, ReasonCode, Will};
 use statestore::protocol::topic;
 use std::sync::Arc;
 
 /// The longest client id, in bytes. In hexadecimal it is a part of notification topics.
 const MAX_CLIENT_ID_BYTES: usize = 1024;
+
+/// How much of a user name the log shows.
+const MAX_LOGGED_CHARS: usize = 64;
 
 /// CONNACK of MQTT 3.1 and 3.1.1 with return code 1, "unacceptable protocol version".
 const CONNACK_3_UNACCEPTABLE_VERSION: [u8; 4] = [0x20, 2, 0, 1];
@@ -22,11 +27,66 @@ const CONNACK_3_UNACCEPTABLE_VERSION: [u8; 4] = [0x20, 2, 0, 1];
 type Refusal = (ReasonCode, &'static str);
 
 impl Front {
-    pub(super) fn connect(&mut self, id: ConnectionId, connect: Connect, now: Now) {
+    pub(super) fn connect(&mut self, id: ConnectionId, connect: Box<Connect>, now: Now) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        // For the answer, also if it is a refusal.
+        connection.limits = connect.limits;
+        let turn = match connect.user_name.as_deref() {
+            Some(user) if !self.authenticator.is_anonymous() => {
+                self.logins.turn(connection.peer, user, now.mono_ms)
+            }
+            _ => Turn::Now,
+        };
+        match turn {
+            Turn::Now => self.connect_now(id, *connect, now),
+            Turn::At(at_ms) => {
+                connection.login = Some(connect);
+                self.set_connection_timer(id, Some(at_ms));
+            }
+            Turn::Never => {
+                let why = "too many logins were refused: try again later";
+                self.refuse_connect(id, ReasonCode::CONNECTION_RATE_EXCEEDED, why, now);
+            }
+        }
+    }
+
+    /// Answers a CONNECT.
+    pub(super) fn connect_now(&mut self, id: ConnectionId, connect: Connect, now: Now) {
         let result = self.try_connect(id, connect, now);
         if let Err((reason, why)) = result {
             self.refuse_connect(id, reason, why, now);
         }
+    }
+
+    /// The user who connects, if it has a name.
+    fn log_in(
+        &mut self,
+        id: ConnectionId,
+        connect: &Connect,
+        now: Now,
+    ) -> Result<Option<Arc<str>>, Refusal> {
+        let user = self.authenticator.authenticate(Credentials {
+            user_name: connect.user_name.as_deref(),
+            password: connect.password.as_deref(),
+            method: connect
+                .authentication
+                .as_ref()
+                .map(|(method, _)| method.as_str()),
+        });
+        if let (Some(connection), Some(name)) = (self.connections.get(id), &connect.user_name) {
+            let peer = connection.peer;
+            if let Ok(Some(_)) = user {
+                self.logins.succeeded(peer, name);
+            } else if user == Err(ReasonCode::BAD_USER_NAME_OR_PASSWORD)
+                && let Some(refused) = self.logins.refused(peer, name, now.mono_ms)
+            {
+                let user: String = name.chars().take(MAX_LOGGED_CHARS).collect();
+                tracing::warn!(%peer, ?user, refused, "wrong user name or password");
+            }
+        }
+        user.map_err(|reason| (reason, "the credentials are not accepted"))
     }
 
     fn try_connect(
@@ -35,17 +95,7 @@ impl Front {
         mut connect: Connect,
         now: Now,
     ) -> Result<(), Refusal> {
-        let user = self
-            .authenticator
-            .authenticate(Credentials {
-                user_name: connect.user_name.as_deref(),
-                password: connect.password.as_deref(),
-                method: connect
-                    .authentication
-                    .as_ref()
-                    .map(|(method, _)| method.as_str()),
-            })
-            .map_err(|reason| (reason, "the credentials are not accepted"))?;
+        let user = self.log_in(id, &connect, now)?;
         if connect.client_id.len() > MAX_CLIENT_ID_BYTES {
             let why = "the client identifier is longer than 1024 bytes";
             return Err((ReasonCode::CLIENT_IDENTIFIER_NOT_VALID, why));
@@ -101,9 +151,12 @@ impl Front {
             ..ConnAck::new(ReasonCode::SUCCESS)
         };
         self.open(id, session, connect, keep_alive_s, now);
-        self.append(id, now, |out, max_packet_bytes| {
-            connack.encode(max_packet_bytes, out)
-        });
+        if self.append_connack(id, &connack).is_err() {
+            // No packet may come before CONNACK, not even a DISCONNECT [MQTT-3.14.0-1].
+            self.detach(id, WillOutcome::Dropped);
+            self.drop_connection(id);
+            return Ok(());
+        }
         self.send_waiting(session, now);
         Ok(())
     }
@@ -163,7 +216,6 @@ impl Front {
         connection.client = client;
         connection.aliases = InboundAliases::new(self.limits.topic_alias_maximum);
         connection.keep_alive = ServerKeepAlive::new(keep_alive_s, now.mono_ms);
-        connection.limits = connect.limits;
         connection.wants_reasons = connect.request_problem_information;
         connection.will = connect.will;
         let next_ms = connection.keep_alive.wake_at_ms();
@@ -194,15 +246,28 @@ impl Front {
     }
 
     fn refuse_connect(&mut self, id: ConnectionId, reason: ReasonCode, why: &str, now: Now) {
-        tracing::debug!(%reason, why, "refusing a client");
+        let peer = self.connections.get(id).map(|connection| connection.peer);
+        tracing::debug!(?peer, %reason, why, "refusing a client");
         let connack = ConnAck {
             reason_string: Some(why.into()),
             ..ConnAck::new(reason)
         };
         self.end_opening(id, now);
-        self.append(id, now, |out, max_packet_bytes| {
-            connack.encode(max_packet_bytes, out)
-        });
+        if self.append_connack(id, &connack).is_err() {
+            // A client that does not even take the few bytes without the text sees the end [MQTT-3.1.2-24].
+            let _ = self.append_connack(id, &ConnAck::new(reason));
+        }
+    }
+
+    fn append_connack(&mut self, id: ConnectionId, connack: &ConnAck) -> Result<(), EncodeError> {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return Ok(());
+        };
+        let max_packet_bytes = connection.limits.max_packet_bytes;
+        let encode = |out: &mut BytesMut| connack.encode(max_packet_bytes, out);
+        let result = connection.output.append(0, encode);
+        self.appended(id);
+        result
     }
 
     /// Answers a CONNECT that cannot be read, as far as its sender can understand the answer.

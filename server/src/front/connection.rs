@@ -5,7 +5,8 @@ use super::output::Output;
 use super::timers::Timer;
 use statestore::mqtt::alias::InboundAliases;
 use statestore::mqtt::keep_alive::ServerKeepAlive;
-use statestore::mqtt::{Limits, ReasonCode, Will};
+use statestore::mqtt::{Connect, Limits, ReasonCode, Will};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Where a connection is in its life.
@@ -50,10 +51,22 @@ pub(crate) fn will_bytes(will: &Will) -> usize {
             .sum::<usize>()
 }
 
+/// Bytes of a CONNECT that waits.
+fn connect_bytes(connect: &Connect) -> usize {
+    size_of::<Connect>()
+        + connect.client_id.len()
+        + connect.user_name.as_ref().map_or(0, String::len)
+        + connect.password.as_ref().map_or(0, bytes::Bytes::len)
+        + connect.will.as_ref().map_or(0, will_bytes)
+}
+
 /// One network connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
+    pub(crate) peer: IpAddr,
     pub(crate) phase: Phase,
+    /// A CONNECT whose password is not looked at yet.
+    pub(crate) login: Option<Box<Connect>>,
     /// Empty before CONNECT.
     pub(crate) client: Arc<str>,
     pub(crate) output: Output,
@@ -79,9 +92,11 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(now_ms: u64, gauge: &Gauge) -> Self {
+    pub(crate) fn new(peer: IpAddr, now_ms: u64, gauge: &Gauge) -> Self {
         Self {
+            peer,
             phase: Phase::Opening,
+            login: None,
             client: Arc::default(),
             output: Output::default(),
             aliases: InboundAliases::default(),
@@ -106,7 +121,8 @@ impl Connection {
             + self.output.len()
             + self.leaving
             + self.aliases.bytes()
-            + self.will.as_ref().map_or(0, will_bytes);
+            + self.will.as_ref().map_or(0, will_bytes)
+            + self.login.as_deref().map_or(0, connect_bytes);
         self.charge.set_roughly(bytes, SLACK_BYTES);
     }
 

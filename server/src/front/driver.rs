@@ -106,7 +106,7 @@ impl Driver {
         peer: SocketAddr,
     ) {
         let _fuse = Fuse(&self);
-        let opened = self.front.borrow_mut().opened(self.clock.now());
+        let opened = self.front.borrow_mut().opened(peer.ip(), self.clock.now());
         let Some(id) = opened else {
             tracing::debug!(%peer, "refusing a connection: there are too many");
             return;

@@ -8,6 +8,9 @@ use super::{ConnectionId, Front, SessionId};
 use crate::engine::Now;
 use statestore::mqtt::{Disconnect, ReasonCode, Will};
 
+/// How many turns handing out gets at the end of the process: a second or so.
+const LAST_TURNS: usize = 10_000;
+
 /// A session with this expiry interval does not end by itself.
 const NEVER: u32 = u32::MAX;
 
@@ -50,7 +53,7 @@ impl Front {
         }
         if is_failure(reason) {
             self.statistics.connections_failed += 1;
-            tracing::debug!(client = %connection.client, %reason, why, "disconnecting a client");
+            tracing::debug!(client = ?connection.client, peer = %connection.peer, %reason, why, "disconnecting a client");
         }
         let packet = Disconnect {
             reason_string: Some(why.into()),
@@ -200,6 +203,11 @@ impl Front {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
+        if let Some(connect) = connection.login.take() {
+            self.connect_now(id, *connect, now);
+            // What came meanwhile.
+            return self.mark_dirty(id);
+        }
         match connection.phase {
             Phase::Opening => {
                 self.statistics.connections_failed += 1;
@@ -217,16 +225,25 @@ impl Front {
         }
     }
 
-    /// Ends all connections. Sessions without one stay until they expire or the process ends.
+    /// Ends all connections since the process ends, and with it all sessions: their wills are published before.
     pub(super) fn end_all(&mut self, reason: ReasonCode, why: &str, now: Now) {
+        let connections = self.connections.values_mut();
+        let mut wills: Vec<Will> = connections.filter_map(|it| it.will.take()).collect();
+        let sessions = self.sessions.iter_mut();
+        wills.extend(sessions.filter_map(|it| Some(it.will.take()?.1)));
+        for will in &wills {
+            self.publish_will(will, now);
+        }
+        for _ in 0..LAST_TURNS {
+            self.work(now);
+        }
         self.fanouts.clear();
         let ids: Vec<ConnectionId> = self.connections.keys().collect();
         for id in ids {
-            if let Some(connection) = self.connections.get_mut(id) {
-                connection.will = None;
-                if connection.phase == Phase::Opening {
-                    self.drop_connection(id);
-                }
+            if let Some(connection) = self.connections.get(id)
+                && connection.phase == Phase::Opening
+            {
+                self.drop_connection(id);
             }
             self.fail(id, reason, why, now);
         }

@@ -55,6 +55,7 @@ mod ending;
 mod eviction;
 mod fanout;
 mod limits;
+mod logins;
 mod message;
 mod output;
 mod publish;
@@ -77,10 +78,12 @@ use bytes::BytesMut;
 use connection::{Connection, Detached, Phase};
 use durability::Durability;
 use fanout::Fanout;
+use logins::Logins;
 use session::Sessions;
 use slotmap::{SlotMap, new_key_type};
 use statestore::mqtt::{self, DecodeError, EncodedProperties, Packet, ReasonCode};
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use subscriptions::SubscriptionTree;
 use timers::{Timed, Timers};
 
@@ -130,6 +133,7 @@ pub enum Closing {
 pub struct Front {
     limits: FrontLimits,
     authenticator: Authenticator,
+    logins: Logins,
     engine: Engine,
     effects: Effects,
     durability: Durability,
@@ -161,6 +165,7 @@ impl Front {
             tight_at_bytes: config.limits.max_session_bytes,
             limits: config.limits,
             authenticator: config.authenticator,
+            logins: Logins::default(),
             engine,
             effects: Effects::default(),
             durability: Durability::new(config.is_durable),
@@ -179,8 +184,8 @@ impl Front {
         }
     }
 
-    /// A connection was opened; `None` if there are too many, so that it has to be closed.
-    pub fn opened(&mut self, now: Now) -> Option<ConnectionId> {
+    /// A connection from this address was opened; `None` if there are too many, so that it has to be closed.
+    pub fn opened(&mut self, peer: IpAddr, now: Now) -> Option<ConnectionId> {
         if self.connections.len() >= self.limits.max_connections
             || self.held_bytes() > self.limits.max_session_bytes
         {
@@ -190,7 +195,7 @@ impl Front {
         self.statistics.connections_opened += 1;
         let id = self
             .connections
-            .insert(Connection::new(now.mono_ms, &self.gauge));
+            .insert(Connection::new(peer, now.mono_ms, &self.gauge));
         let due_ms = now.mono_ms.saturating_add(self.limits.connect_timeout_ms);
         self.set_connection_timer(id, Some(due_ms));
         Some(id)
@@ -218,6 +223,9 @@ impl Front {
             };
             if matches!(connection.phase, Phase::Closing | Phase::Closed) {
                 input.clear();
+                break;
+            }
+            if connection.login.is_some() {
                 break;
             }
             if connection.output.len() >= self.limits.max_output_bytes || connection.fanouts > 0 {
@@ -264,7 +272,9 @@ impl Front {
     /// Whether [`received`](Self::received) would take packets. If not, a driver should not read either.
     pub fn accepts_input(&self, id: ConnectionId) -> bool {
         self.connections.get(id).is_none_or(|connection| {
-            connection.output.len() < self.limits.max_output_bytes && connection.fanouts == 0
+            connection.login.is_none()
+                && connection.output.len() < self.limits.max_output_bytes
+                && connection.fanouts == 0
         })
     }
 
@@ -359,8 +369,8 @@ impl Front {
         }
     }
 
-    /// The storage cannot keep writes any more. Nothing that waits for it leaves; all clients are disconnected
-    /// with "implementation specific error".
+    /// The storage cannot keep writes any more. Nothing that waits for it leaves; wills are published and all clients
+    /// disconnected with "implementation specific error".
     pub fn storage_failed(&mut self, now: Now) {
         self.end_all(
             ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
@@ -369,7 +379,10 @@ impl Front {
         );
     }
 
-    /// The server stops: all clients are disconnected with "server shutting down". Wills are not published.
+    /// The server stops: all clients are disconnected with "server shutting down".
+    ///
+    /// All sessions end with the process, therefore all wills are published first [MQTT-3.1.2-8], without their delay; to
+    /// those who are connected, since nothing is kept for others.
     pub fn shut_down(&mut self, now: Now) {
         self.end_all(
             ReasonCode::SERVER_SHUTTING_DOWN,
@@ -399,7 +412,7 @@ impl Front {
         };
         let Some(session) = connection.session() else {
             return match packet {
-                Packet::Connect(connect) => self.connect(id, *connect, now),
+                Packet::Connect(connect) => self.connect(id, connect, now),
                 _ => self.drop_connection(id),
             };
         };

@@ -315,6 +315,10 @@ impl Sessions {
         self.all.get_mut(id)
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
+        self.all.values_mut()
+    }
+
     /// Adds a session of a client that has none.
     pub(crate) fn insert(&mut self, session: Session) -> SessionId {
         let client = Arc::clone(&session.client);

@@ -1,5 +1,5 @@
 //! CONNECT and CONNACK.
-use crate::world::{MAX, World, connect, resume};
+use crate::world::{MAX, PEER, World, connect, resume};
 use statestore::mqtt::{Connect, Limits, Packet, QoS, ReasonCode, Will};
 use statestored::front::{Authenticator, Closing, FrontConfig, FrontLimits, Users};
 
@@ -230,7 +230,7 @@ fn wills_that_cannot_be_published_are_refused() {
         retain: false,
         delay_s: 0,
         message_expiry: None,
-        payload_is_utf8: false,
+        payload_is_utf8: None,
         content_type: None,
         response_topic: None,
         correlation_data: None,
@@ -281,7 +281,7 @@ fn connections_and_sessions_are_limited() {
     let _second = world.client("b");
     let (third, connack) = world.try_join(&connect("c"));
     assert_eq!(connack.reason, ReasonCode::QUOTA_EXCEEDED);
-    assert_eq!(world.front.opened(world.now), None);
+    assert_eq!(world.front.opened(PEER, world.now), None);
     world.lose(&third);
     world.lose(&first);
     world.client("c");
@@ -293,4 +293,105 @@ fn a_too_long_client_id_is_refused() {
     let (_, connack) = world.try_join(&connect(&"x".repeat(1025)));
     assert_eq!(connack.reason, ReasonCode::CLIENT_IDENTIFIER_NOT_VALID);
     world.join(&connect(&"x".repeat(1024)));
+}
+
+/// Connects with this password.
+fn log_in(password: &'static [u8]) -> Connect {
+    Connect {
+        user_name: Some("ann".into()),
+        password: Some(password.into()),
+        ..connect("me")
+    }
+}
+
+fn with_users() -> World {
+    let mut users = Users::default();
+    users.add("ann", b"secret");
+    World::with(FrontConfig {
+        authenticator: Authenticator::Users(users),
+        ..FrontConfig::default()
+    })
+}
+
+#[test]
+fn a_guesser_waits_longer_and_longer_whether_the_guess_is_right_or_not() {
+    let mut world = with_users();
+    let mut waited_ms = 0;
+    for _ in 0..8 {
+        let mut client = world.open();
+        world.send(&mut client, |out| log_in(b"guess").encode(u32::MAX, out));
+        while world.packets(&client).is_empty() {
+            world.pass(50);
+            waited_ms += 50;
+        }
+        assert_eq!(world.front.closing(client.connection), Closing::AfterOutput);
+        world.lose(&client);
+    }
+    assert!((1_500..10_000).contains(&waited_ms), "{waited_ms} ms");
+
+    let mut client = world.open();
+    world.send(&mut client, |out| log_in(b"secret").encode(u32::MAX, out));
+    world.bytes(&mut client, &[0xC0, 0]);
+    assert!(world.packets(&client).is_empty());
+    assert!(!world.front.accepts_input(client.connection));
+    world.pass(5_000);
+    // What came behind the CONNECT was not taken before it.
+    assert!(world.front.accepts_input(client.connection));
+    world.bytes(&mut client, &[]);
+    let packets = world.packets(&client);
+    assert!(
+        matches!(
+            packets.as_slice(),
+            [Packet::ConnAck(connack), Packet::PingResp] if connack.reason == ReasonCode::SUCCESS
+        ),
+        "{packets:?}"
+    );
+    let (_, connack) = world.try_join(&log_in(b"secret"));
+    assert_eq!(connack.reason, ReasonCode::SUCCESS, "it is forgotten");
+}
+
+#[test]
+fn too_many_guesses_at_a_time_are_refused_without_a_look() {
+    let mut world = with_users();
+    for _ in 0..6 {
+        let mut client = world.open();
+        world.send(&mut client, |out| log_in(b"guess").encode(u32::MAX, out));
+        world.pass(5_000);
+    }
+    let mut refused = 0;
+    for _ in 0..20 {
+        let mut client = world.open();
+        world.send(&mut client, |out| log_in(b"guess").encode(u32::MAX, out));
+        if let [Packet::ConnAck(connack)] = world.packets(&client).as_slice() {
+            let reason = connack.reason;
+            refused += usize::from(reason == ReasonCode::CONNECTION_RATE_EXCEEDED);
+        }
+    }
+    assert!(refused >= 10, "{refused}");
+}
+
+#[test]
+fn a_refusal_is_no_larger_than_the_client_allows() {
+    for max_packet_bytes in [3, 4, 5, 6, 20, 100] {
+        let mut world = with_users();
+        let mut client = world.open();
+        let mut asked = log_in(b"wrong");
+        asked.limits.max_packet_bytes = max_packet_bytes;
+        world.send(&mut client, |out| asked.encode(u32::MAX, out));
+        let output = world.output(&client);
+        assert!(output.len() <= max_packet_bytes as usize, "{output:?}");
+        assert_eq!(output.is_empty(), max_packet_bytes < 5);
+        assert_eq!(world.front.closing(client.connection), Closing::AfterOutput);
+    }
+}
+
+#[test]
+fn without_a_connack_nothing_is_sent() {
+    let mut world = World::new();
+    let mut client = world.open();
+    let mut asked = connect("me");
+    asked.limits.max_packet_bytes = 6;
+    world.send(&mut client, |out| asked.encode(u32::MAX, out));
+    assert!(world.output(&client).is_empty());
+    assert_eq!(world.front.closing(client.connection), Closing::Now);
 }

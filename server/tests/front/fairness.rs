@@ -191,7 +191,7 @@ fn watches_filters_aliases_and_wills_are_held() {
             retain: false,
             delay_s: 0,
             message_expiry: Some(9),
-            payload_is_utf8: true,
+            payload_is_utf8: Some(true),
             content_type: Some("text/plain".into()),
             response_topic: None,
             correlation_data: None,

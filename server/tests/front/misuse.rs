@@ -177,7 +177,7 @@ fn a_will_is_published_for_a_client_that_was_refused() {
         retain: false,
         delay_s: 0,
         message_expiry: None,
-        payload_is_utf8: false,
+        payload_is_utf8: None,
         content_type: None,
         response_topic: None,
         correlation_data: None,

@@ -190,7 +190,7 @@ fn all_properties_are_passed_on() {
     world.subscribe(&mut client, "a");
     let mut publisher = world.client("publisher");
     let header = PublishHeader {
-        payload_is_utf8: true,
+        payload_is_utf8: Some(true),
         content_type: Some("text/plain"),
         response_topic: Some("answers"),
         correlation_data: Some(&[0, 255]),
@@ -203,7 +203,8 @@ fn all_properties_are_passed_on() {
     let got = world.published(&client);
     let got = &got[0];
     assert_eq!((got.topic(), got.topic_alias()), ("a", None));
-    assert!(got.payload_is_utf8() && !got.dup() && !got.retain());
+    assert_eq!(got.payload_is_utf8(), Some(true));
+    assert!(!got.dup() && !got.retain());
     assert_eq!(got.content_type(), Some("text/plain"));
     assert_eq!(got.response_topic(), Some("answers"));
     assert_eq!(got.correlation_data(), Some(&[0, 255][..]));
@@ -235,4 +236,22 @@ fn the_same_calls_give_the_same_bytes() {
         output
     };
     assert_eq!(run(), run());
+}
+
+#[test]
+fn what_a_message_says_of_its_payload_is_passed_on_unaltered() {
+    let mut world = World::new();
+    let mut client = world.client("me");
+    world.subscribe(&mut client, "a");
+    let mut publisher = world.client("publisher");
+    for payload_is_utf8 in [None, Some(false), Some(true)] {
+        let header = PublishHeader {
+            payload_is_utf8,
+            ..message("a", 1)
+        };
+        world.publish(&mut publisher, &header, b"text");
+        let got = world.published(&client);
+        assert_eq!(got[0].payload_is_utf8(), payload_is_utf8);
+        world.acknowledge(&mut client, got[0].packet_id().unwrap());
+    }
 }

@@ -1,6 +1,6 @@
 //! Wills (MQTT 5, section 3.1.2.5).
 use crate::world::{Client, World, connect, resume};
-use statestore::mqtt::{Connect, Disconnect, QoS, ReasonCode, Will};
+use statestore::mqtt::{Connect, Disconnect, Packet, QoS, ReasonCode, Will};
 
 fn will(delay_s: u32) -> Will {
     Will {
@@ -10,7 +10,7 @@ fn will(delay_s: u32) -> Will {
         retain: false,
         delay_s,
         message_expiry: Some(9),
-        payload_is_utf8: true,
+        payload_is_utf8: Some(true),
         content_type: Some("text/plain".into()),
         response_topic: None,
         correlation_data: None,
@@ -181,4 +181,47 @@ fn wills_are_not_published_when_the_server_stops() {
         ReasonCode::SERVER_SHUTTING_DOWN
     );
     assert_eq!(world.disconnected(&heir), ReasonCode::SERVER_SHUTTING_DOWN);
+}
+
+#[test]
+fn a_will_that_says_nothing_about_its_payload_says_nothing() {
+    for payload_is_utf8 in [None, Some(false), Some(true)] {
+        let (mut world, heir) = with_heir();
+        let will = Will {
+            payload_is_utf8,
+            ..will(0)
+        };
+        let (client, _) = world.join(&Connect {
+            will: Some(will),
+            ..connect("me")
+        });
+        world.lose(&client);
+        let got = world.published(&heir);
+        assert_eq!(got[0].payload_is_utf8(), payload_is_utf8);
+    }
+}
+
+#[test]
+fn when_the_server_ends_all_sessions_end_and_all_wills_are_published() {
+    let (mut world, heir) = with_heir();
+    let asked = |client_id| Connect {
+        will: Some(will(60)),
+        ..resume(client_id)
+    };
+    let (_connected, _) = world.join(&asked("connected"));
+    let (lost, _) = world.join(&asked("lost"));
+    world.lose(&lost);
+    let (left, _) = world.join(&asked("left"));
+    world.disconnect(left, ReasonCode::SUCCESS);
+    assert!(world.packets(&heir).is_empty());
+    world.front.shut_down(world.now);
+    let packets = world.packets(&heir);
+    assert!(
+        matches!(
+            packets.as_slice(),
+            [Packet::Publish(_), Packet::Publish(_), Packet::Disconnect(disconnect)]
+                if disconnect.reason == ReasonCode::SERVER_SHUTTING_DOWN
+        ),
+        "{packets:?}"
+    );
 }

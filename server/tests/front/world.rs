@@ -7,8 +7,12 @@ use statestore::mqtt::{
 use statestore::protocol::topic;
 use statestored::engine::{Engine, EngineConfig, Now};
 use statestored::front::{Closing, ConnectionId, Front, FrontConfig, FrontLimits};
+use std::net::{IpAddr, Ipv4Addr};
 
 pub(crate) const MAX: u32 = u32::MAX;
+/// Where clients connect from.
+pub(crate) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
 pub(crate) const START_WALL_MS: u64 = 1_700_000_000_000;
 
 /// A front and its time.
@@ -91,7 +95,10 @@ impl World {
     }
 
     pub(crate) fn open(&mut self) -> Client {
-        let connection = self.front.opened(self.now).expect("room for a connection");
+        let connection = self
+            .front
+            .opened(PEER, self.now)
+            .expect("room for a connection");
         Client {
             connection,
             unread: BytesMut::new(),

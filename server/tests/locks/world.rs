@@ -8,6 +8,7 @@ use statestored::front::{Closing, ConnectionId, Front, FrontConfig};
 use statestored::storage::{Record, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -261,7 +262,7 @@ impl World {
             return None;
         }
         let now = inner.now();
-        let id = inner.front.opened(now)?;
+        let id = inner.front.opened(Ipv4Addr::LOCALHOST.into(), now)?;
         let wake = Arc::new(Notify::new());
         let run = inner.run;
         inner.connections.push(Connection {

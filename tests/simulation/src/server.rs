@@ -13,6 +13,10 @@ use statestored::engine::{Engine, EngineConfig, Now};
 use statestored::front::{Closing, ConnectionId, Front, FrontConfig, FrontLimits};
 use statestored::storage::Write;
 use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Where all clients connect from.
+pub(crate) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// The server's end of a connection.
 #[derive(Debug, Default)]
@@ -199,7 +203,7 @@ impl World {
         let Some(front) = &mut self.server.front else {
             return false;
         };
-        let Some(connection) = front.opened(now) else {
+        let Some(connection) = front.opened(PEER, now) else {
             return false;
         };
         self.server.links.insert(connection, link);

@@ -1,5 +1,6 @@
 //! A client inside of the server's machine that watches every key, and so sees every change at once.
 use crate::history::{Version, version};
+use crate::server::PEER;
 use bytes::{Bytes, BytesMut};
 use statestore::mqtt::{Connect, Limits, Packet, PacketId, PubAck, PublishHeader, decode};
 use statestore::protocol::{Command, Event, Notification, Reply, topic};
@@ -30,7 +31,7 @@ impl Witness {
         now: Now,
     ) -> Self {
         let mut witness = Self {
-            connection: front.opened(now).expect("the first connection"),
+            connection: front.opened(PEER, now).expect("the first connection"),
             input: BytesMut::new(),
             output: BytesMut::new(),
         };
