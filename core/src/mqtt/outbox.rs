@@ -204,3 +204,28 @@ fn without(bytes: &Bytes, gaps: &[Range<usize>]) -> Bytes {
     rest.extend_from_slice(&bytes[from..]);
     rest.freeze()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_that_stays_does_not_hold_up_those_behind_it() {
+        let mut outbox = Outbox::default();
+        let send = |outbox: &mut Outbox| {
+            outbox.pending().extend_from_slice(b"packet");
+            let place = outbox.keep(0);
+            let taken = outbox.take();
+            outbox.written(taken.len());
+            place
+        };
+        let stays = send(&mut outbox);
+        for _ in 0..10_000 {
+            let place = send(&mut outbox);
+            outbox.release(place);
+        }
+        assert_eq!(outbox.buffered_bytes(), 6);
+        assert!(outbox.batches.len() <= 3, "{}", outbox.batches.len());
+        assert_eq!(&outbox.packet(stays)[..], b"packet");
+    }
+}

@@ -124,12 +124,12 @@ impl Settings {
         self
     }
 
-    /// Whether the first connection ends a session that the broker still has for this client id (default: yes). Later
-    /// connections always continue the session.
+    /// Whether the first connection asks at once for a new session (default: yes). Later connections continue it.
     ///
-    /// `false` also leaves the session to the broker when the client is closed, so that the next process with this client
-    /// id continues it. It needs a [`client_id`](Self::client_id): nobody could continue a session under a random name,
-    /// or under one that the broker has made up, so without one it counts as `true`.
+    /// With `false`, a session that the broker still has for this client id is ended all the same, by a second connection: a
+    /// client that knows nothing of a session must not continue it, [MQTT-3.2.2-4]. `false` also leaves the session to the
+    /// broker when the client is closed. It needs a [`client_id`](Self::client_id): nobody could come back under a random
+    /// name, or under one that the broker has made up, so without one it counts as `true`.
     #[must_use]
     pub fn clean_start(mut self, clean_start: bool) -> Self {
         self.clean_start = clean_start;
@@ -143,15 +143,17 @@ impl Settings {
         self
     }
 
-    /// After how much silence the connection is checked; whole seconds, rounded up; zero switches that off
-    /// (default: 60 s). The broker may demand another value.
+    /// After how much silence the connection is checked, while requests wait after two seconds at most; whole seconds, rounded
+    /// up; zero switches that off (default: 60 s). The broker may demand another value.
     #[must_use]
     pub fn keep_alive(mut self, interval: Duration) -> Self {
         self.keep_alive_s = u16::try_from(seconds_up(interval)).unwrap_or(u16::MAX);
         self
     }
 
-    /// How long the broker may take to answer such a check before the connection counts as lost (default: 10 s).
+    /// How long the broker may take to answer such a check, and to take bytes that wait to be written, before the connection
+    /// counts as lost (default: 10 s). While requests wait, an answer is expected within 2.5 seconds if that is less, and as
+    /// much later as a link of 1 Mbit/s needs for what was just sent.
     #[must_use]
     pub fn ping_timeout(mut self, timeout: Duration) -> Self {
         self.ping_timeout = timeout;

@@ -30,7 +30,8 @@ pub(crate) async fn connect(settings: &Settings) -> Result<(Stream, Credentials)
     }
     let stream = match &settings.endpoint {
         Endpoint::Tcp { host, port } => {
-            let tcp = tcp::connect(host, *port).await.map_err(unreachable)?;
+            let tcp = tcp::connect(host, *port, settings.ping_timeout);
+            let tcp = tcp.await.map_err(unreachable)?;
             match files.tls {
                 #[cfg(feature = "tls")]
                 Some(tls) => Stream::Tls(Box::new(tls.handshake(tcp).await?)),

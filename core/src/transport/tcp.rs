@@ -13,12 +13,40 @@ use tokio::task::JoinSet;
 /// How long an attempt has a head start ("Connection Attempt Delay", RFC 8305, section 5).
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// Connects to the address of `host` that accepts first. Small packets are not held back for larger ones.
-pub(super) async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+/// Connects to the address of `host` that accepts first. Small packets are not held back for larger ones. Where the system
+/// can do that (Linux), the connection ends when bytes are not acknowledged for `silence`.
+pub(super) async fn connect(host: &str, port: u16, silence: Duration) -> io::Result<TcpStream> {
     let addresses = lookup_host((host, port)).await?;
     let stream = race(interleaved(addresses)).await?;
     stream.set_nodelay(true)?;
+    #[cfg(target_os = "linux")]
+    if let Err(error) = watch(&stream, silence) {
+        // Some systems that pass for Linux do not know these options. Keep-alive does the same, more slowly.
+        tracing::debug!(%error, "the system does not watch the connection");
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = silence;
     Ok(stream)
+}
+
+/// Most bytes that the system takes before it has sent those before, besides the ones that the network has. With its usual
+/// buffers of megabytes a slow link would look for many seconds as if nothing moved on it, and a PINGREQ would wait behind
+/// all of that; this much is two seconds of a link of 1 Mbit/s.
+#[cfg(target_os = "linux")]
+const MOST_UNSENT_BYTES: u32 = 256 * 1024;
+
+/// Has the system tell soon what becomes of the bytes that it is given.
+#[cfg(target_os = "linux")]
+fn watch(stream: &TcpStream, silence: Duration) -> io::Result<()> {
+    /// Less would end connections over a few lost packets, since each is sent again later than the one before.
+    const LEAST: Duration = Duration::from_secs(5);
+    let socket = socket2::SockRef::from(stream);
+    socket.set_tcp_notsent_lowat(MOST_UNSENT_BYTES)?;
+    let silence = silence.max(LEAST);
+    if u32::try_from(silence.as_millis()).is_ok() {
+        socket.set_tcp_user_timeout(Some(silence))?;
+    }
+    Ok(())
 }
 
 /// Each address once, the families alternating, beginning with the one that the system prefers (RFC 8305, section 4).
@@ -85,6 +113,8 @@ fn all_failed(mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(target_os = "linux")]
+    use super::{MOST_UNSENT_BYTES, connect};
     use super::{interleaved, race};
     use std::io;
     use std::net::{Ipv4Addr, SocketAddr};
@@ -185,5 +215,23 @@ mod tests {
         );
         let error = race([].into()).await.unwrap_err();
         assert!(error.to_string().contains("no address"), "{error}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_system_watches_the_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        for (silence, timeout) in [
+            (Duration::from_secs(10), Some(Duration::from_secs(10))),
+            (Duration::from_millis(200), Some(Duration::from_secs(5))),
+            (Duration::MAX, None),
+        ] {
+            let stream = connect("127.0.0.1", port, silence).await.unwrap();
+            let socket = socket2::SockRef::from(&stream);
+            assert_eq!(socket.tcp_user_timeout().unwrap(), timeout);
+            assert_eq!(socket.tcp_notsent_lowat().unwrap(), MOST_UNSENT_BYTES);
+            assert!(stream.nodelay().unwrap());
+        }
     }
 }

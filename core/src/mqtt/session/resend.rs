@@ -73,6 +73,11 @@ fn encode_again<T>(
     else {
         return Err(EncodeError::NoRoom);
     };
+    let wanted_until_ms = if entry.is_unwanted {
+        now_ms
+    } else {
+        entry.terms.deadline_ms
+    };
     let alias_topic = publish.topic_alias().and_then(|alias| aliases.topic(alias));
     let users: Vec<_> = publish.user_properties().collect();
     let header = PublishHeader {
@@ -86,7 +91,7 @@ fn encode_again<T>(
         topic_alias: None,
         message_expiry: publish
             .message_expiry()
-            .map(|_| seconds_left(entry.terms.deadline_ms, now_ms)),
+            .map(|_| seconds_left(wanted_until_ms, now_ms)),
         payload_is_utf8: publish.payload_is_utf8(),
         content_type: publish.content_type(),
         response_topic: publish.response_topic(),
