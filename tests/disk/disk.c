@@ -12,14 +12,20 @@
  *     sync_error N       fsync and fdatasync of a file whose name begins with "log-" fail with EIO N times in
  *                        this process
  *     no_fallocate 1     fallocate says EOPNOTSUPP, as on file systems that cannot reserve
+ *     platter OTHER      in the folder OTHER is what a power failure would leave: for each file, named by its inode, the
+ *                        bytes that a sync has reached since they were written, and in `names` a line `INODE NAME`
+ *                        for each file that was there when the folder was synced last
+ *     trace FILE         appends a line `sync NAME` for each sync, `rename NAME` for each new name; `.` is DIR
  *
- * Writes take the space that is left before one fails, as on a real disk, so they may be short. */
+ * Writes take the space that is left before one fails, as on a real disk, so they may be short. After a sync that
+ * failed, what it should have written counts as written, as in Linux: a later sync does not reach it. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -37,6 +43,8 @@ struct control {
   long sync_delay_ms;
   long sync_errors;
   bool no_fallocate;
+  char platter[PATH_MAX];
+  char trace[PATH_MAX];
 };
 
 static atomic_long sync_errors_made;
@@ -63,6 +71,10 @@ static bool read_control(struct control *control) {
       control->sync_errors = atol(value);
     } else if (strcmp(line, "no_fallocate") == 0) {
       control->no_fallocate = atoi(value) != 0;
+    } else if (strcmp(line, "platter") == 0) {
+      snprintf(control->platter, sizeof control->platter, "%s", value);
+    } else if (strcmp(line, "trace") == 0) {
+      snprintf(control->trace, sizeof control->trace, "%s", value);
     }
   }
   fclose(file);
@@ -135,18 +147,118 @@ static void *next(const char *name) {
   return function;
 }
 
+/* Appends a line to the trace. */
+static void trace(const struct control *control, const char *what, const char *name) {
+  FILE *file = control->trace[0] == '\0' ? NULL : fopen(control->trace, "ae");
+  if (file == NULL) return;
+  fprintf(file, "%s %s\n", what, name[0] == '\0' ? "." : name);
+  fclose(file);
+}
+
+/* What was written and not synced yet. */
+struct range {
+  ino_t inode;
+  long long begin, end;
+};
+static struct range ranges[4096];
+static size_t range_count;
+static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void written(int fd, long long begin, ssize_t count) {
+  struct control control;
+  char name[PATH_MAX];
+  struct stat status;
+  int before = errno;
+  if (count > 0 && read_control(&control) && control.platter[0] != '\0' && is_concerned(fd, &control, name) &&
+      fstat(fd, &status) == 0) {
+    pthread_mutex_lock(&ranges_lock);
+    struct range *last = range_count == 0 ? NULL : &ranges[range_count - 1];
+    if (last != NULL && last->inode == status.st_ino && last->end == begin) {
+      last->end += count;
+    } else {
+      if (range_count == sizeof ranges / sizeof ranges[0]) abort();
+      ranges[range_count++] = (struct range){status.st_ino, begin, begin + count};
+    }
+    pthread_mutex_unlock(&ranges_lock);
+  }
+  errno = before;
+}
+
+static void copy_range(int from, int to, const struct range *range) {
+  static ssize_t (*real)(int, const void *, size_t, off64_t);
+  if (real == NULL) real = next("pwrite64");
+  char bytes[65536];
+  for (long long at = range->begin; at < range->end;) {
+    size_t count = range->end - at < (long long)sizeof bytes ? (size_t)(range->end - at) : sizeof bytes;
+    ssize_t got = pread64(from, bytes, count, at);
+    if (got <= 0) return; /* it was cut off meanwhile */
+    if (real(to, bytes, (size_t)got, at) != got) abort();
+    at += got;
+  }
+}
+
+/* Brings what was written to a file to the platter, or forgets it. */
+static void settle(int fd, const struct control *control, bool is_synced) {
+  struct stat status;
+  char link[64], path[2 * PATH_MAX];
+  if (fstat(fd, &status) != 0) return;
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  snprintf(path, sizeof path, "%s/%llu", control->platter, (unsigned long long)status.st_ino);
+  int from = is_synced ? open(link, O_RDONLY | O_CLOEXEC) : -1;
+  int to = is_synced ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+  pthread_mutex_lock(&ranges_lock);
+  size_t kept = 0;
+  for (size_t i = 0; i < range_count; i++) {
+    if (ranges[i].inode != status.st_ino) {
+      ranges[kept++] = ranges[i];
+    } else if (from >= 0 && to >= 0) {
+      copy_range(from, to, &ranges[i]);
+    }
+  }
+  range_count = kept;
+  pthread_mutex_unlock(&ranges_lock);
+  if (to >= 0 && ftruncate(to, status.st_size) != 0) abort();
+  if (from >= 0) close(from);
+  if (to >= 0) close(to);
+}
+
+/* Brings the names in the folder to the platter. */
+static void settle_names(const struct control *control) {
+  char path[2 * PATH_MAX], new[2 * PATH_MAX];
+  snprintf(path, sizeof path, "%s/names", control->platter);
+  snprintf(new, sizeof new, "%s/names.%d", control->platter, gettid());
+  FILE *names = fopen(new, "we");
+  DIR *directory = opendir(control->under);
+  if (names == NULL || directory == NULL) abort();
+  struct dirent *entry;
+  while ((entry = readdir(directory)) != NULL) {
+    if (entry->d_type == DT_REG) fprintf(names, "%llu %s\n", (unsigned long long)entry->d_ino, entry->d_name);
+  }
+  closedir(directory);
+  fclose(names);
+  rename(new, path);
+}
+
 ssize_t write(int fd, const void *bytes, size_t count) {
   static ssize_t (*real)(int, const void *, size_t);
   if (real == NULL) real = next("write");
   ssize_t allowed = within_capacity(fd, -1, count);
-  return allowed < 0 ? -1 : real(fd, bytes, (size_t)allowed);
+  if (allowed < 0) return -1;
+  ssize_t done = real(fd, bytes, (size_t)allowed);
+  int error = errno;
+  if (done > 0) written(fd, lseek(fd, 0, SEEK_CUR) - done, done);
+  errno = error;
+  return done;
 }
 
 ssize_t pwrite64(int fd, const void *bytes, size_t count, off64_t at) {
   static ssize_t (*real)(int, const void *, size_t, off64_t);
   if (real == NULL) real = next("pwrite64");
   ssize_t allowed = within_capacity(fd, at, count);
-  return allowed < 0 ? -1 : real(fd, bytes, (size_t)allowed, at);
+  if (allowed < 0) return -1;
+  ssize_t done = real(fd, bytes, (size_t)allowed, at);
+  written(fd, at, done);
+  return done;
 }
 
 ssize_t pwrite(int fd, const void *bytes, size_t count, off_t at) { return pwrite64(fd, bytes, count, at); }
@@ -171,30 +283,46 @@ int fallocate64(int fd, int mode, off64_t at, off64_t count) {
 
 int fallocate(int fd, int mode, off_t at, off_t count) { return fallocate64(fd, mode, at, count); }
 
-/* The delay and the error of a sync; false if it is to fail. */
-static bool before_sync(int fd) {
+int rename(const char *from, const char *to) {
+  static int (*real)(const char *, const char *);
+  if (real == NULL) real = next("rename");
+  struct control control;
+  int result = real(from, to);
+  if (result == 0 && read_control(&control)) {
+    size_t prefix = strlen(control.under);
+    if (strncmp(to, control.under, prefix) == 0 && to[prefix] == '/') trace(&control, "rename", to + prefix + 1);
+  }
+  return result;
+}
+
+static int sync_with(int fd, int (*real)(int)) {
   struct control control;
   char name[PATH_MAX];
-  if (!read_control(&control) || !is_concerned(fd, &control, name)) return true;
+  if (!read_control(&control) || !is_concerned(fd, &control, name)) return real(fd);
   struct timespec left = {control.sync_delay_ms / 1000, control.sync_delay_ms % 1000 * 1000000};
   while (nanosleep(&left, &left) != 0 && errno == EINTR) {
   }
-  if (strncmp(name, "log-", 4) == 0 && atomic_load(&sync_errors_made) < control.sync_errors) {
-    atomic_fetch_add(&sync_errors_made, 1);
-    errno = EIO;
-    return false;
+  bool fails = strncmp(name, "log-", 4) == 0 && atomic_load(&sync_errors_made) < control.sync_errors;
+  if (fails) atomic_fetch_add(&sync_errors_made, 1);
+  int result = fails ? -1 : real(fd);
+  if (control.platter[0] != '\0' && name[0] == '\0' && result == 0) {
+    settle_names(&control);
+  } else if (control.platter[0] != '\0' && name[0] != '\0') {
+    settle(fd, &control, result == 0);
   }
-  return true;
+  if (result == 0) trace(&control, "sync", name);
+  if (fails) errno = EIO;
+  return result;
 }
 
 int fsync(int fd) {
   static int (*real)(int);
   if (real == NULL) real = next("fsync");
-  return before_sync(fd) ? real(fd) : -1;
+  return sync_with(fd, real);
 }
 
 int fdatasync(int fd) {
   static int (*real)(int);
   if (real == NULL) real = next("fdatasync");
-  return before_sync(fd) ? real(fd) : -1;
+  return sync_with(fd, real);
 }

@@ -18,6 +18,9 @@
 //!    meets it.
 //! 8. **Effect**.
 //!
+//! While the store is [read-only](Engine::set_read_only), what passed the checks up to 4 and could change an entry
+//! (SET, DEL, VDEL) is refused with [`READ_ONLY`]. Expiry goes on.
+//!
 //! Whatever is not applied changes nothing, the fencing token included.
 //!
 //! # Versions
@@ -70,6 +73,9 @@ const EXPIRED_PER_CALL: usize = 256;
 /// How many expired entries a request removes before it is executed. More than one, so that the expired entries
 /// become fewer even if nobody calls [`Engine::expire`].
 const EXPIRED_PER_REQUEST: usize = 4;
+
+/// The error text for a command that could change an entry while the store is read-only.
+pub const READ_ONLY: &str = "the store is read-only because its disk is full; free space on the server's disk, then try again";
 
 /// The two clocks that one instant has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,6 +184,7 @@ pub struct Engine {
     replay: Replay,
     pages: Pages,
     config: EngineConfig,
+    is_read_only: bool,
 }
 
 impl std::fmt::Debug for Engine {
@@ -198,6 +205,7 @@ impl Engine {
             replay: Replay::new(&config),
             pages: Pages::new(&config),
             config,
+            is_read_only: false,
         }
     }
 
@@ -218,6 +226,11 @@ impl Engine {
     /// Takes over the highest version that a deletion in a former run was given.
     pub fn restore_clock(&mut self, wall_ms: u64, counter: u64) {
         self.store.raise_floor((wall_ms, counter));
+    }
+
+    /// Whether entries can be read but not changed, because there is no room to keep changes.
+    pub fn set_read_only(&mut self, is_read_only: bool) {
+        self.is_read_only = is_read_only;
     }
 
     /// Executes one request. No request sees an entry at or after the millisecond in which it expires.
@@ -339,6 +352,11 @@ impl Engine {
             self.store.highest(),
         ) {
             Err(error) => error.into(),
+            Ok(Step::Entry(_, operation))
+                if self.is_read_only && !matches!(operation, Operation::Get) =>
+            {
+                ServiceError::Other(READ_ONLY.into()).into()
+            }
             Ok(Step::Entry(key, operation)) => self.operate(key, &operation, now, effects),
             Ok(Step::Watch(key)) => match self.watches.watch(request.client, key) {
                 Ok(()) => Reply::Ok.into(),

@@ -155,6 +155,7 @@ impl Driver {
     /// Watches the time and the storage until the storage fails.
     pub(crate) async fn keep(&self, committer: &mut Committer) -> Result<(), Arc<StorageError>> {
         loop {
+            self.front.borrow_mut().storage_full(committer.is_full());
             self.work();
             self.submit(committer)?;
             let wakeup_ms = self.front.borrow().next_wakeup();

@@ -369,6 +369,12 @@ impl Front {
         }
     }
 
+    /// Whether the storage has no room for more. Then SET, DEL and VDEL are refused with an error that says so; everything
+    /// else goes on, and what was executed before is answered once it is durable.
+    pub fn storage_full(&mut self, is_full: bool) {
+        self.engine.set_read_only(is_full);
+    }
+
     /// The storage cannot keep writes any more. Nothing that waits for it leaves; wills are published and all clients
     /// disconnected with "implementation specific error".
     pub fn storage_failed(&mut self, now: Now) {

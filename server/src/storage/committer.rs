@@ -8,6 +8,7 @@ use super::{Batch, Storage, StorageError, Write};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// How much may wait for the disk.
@@ -42,8 +43,12 @@ pub enum SubmitError {
 #[derive(Debug, Clone, Default)]
 struct Progress {
     durable: u64,
+    is_full: bool,
     failure: Option<Arc<StorageError>>,
 }
+
+/// How often it is looked for room while there is none.
+const LOOK_FOR_ROOM: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -94,10 +99,19 @@ impl Committer {
         let lane = if storage.is_durable() {
             let queue = Arc::new(Queue::default());
             let (report, progress) = watch::channel(Progress::default());
-            let work = Arc::clone(&queue);
+            let mut worker = Worker {
+                storage,
+                queue: Arc::clone(&queue),
+                report,
+                batches: Vec::new(),
+                bytes: 0,
+                is_stuck: false,
+            };
+            // Whoever starts it knows at once whether there is room.
+            worker.prepare()?;
             let thread = std::thread::Builder::new()
                 .name("committer".into())
-                .spawn(move || commit_all(storage, &work, &report))
+                .spawn(move || worker.run())
                 .map_err(StorageError::io(|| {
                     "cannot start the committer thread".into()
                 }))?;
@@ -178,8 +192,17 @@ impl Committer {
         }
     }
 
-    /// Waits until more batches are durable than at the last call that returned, and returns
-    /// [`durable`](Self::durable). Fails once a commit has failed: what is not durable then never will
+    /// Whether the disk is full. What was submitted is kept and committed when there is room; until then, nothing more
+    /// should be submitted than what cannot be refused.
+    pub fn is_full(&self) -> bool {
+        match &self.lane {
+            Lane::Direct(_) => false,
+            Lane::Thread { progress, .. } => progress.borrow().is_full,
+        }
+    }
+
+    /// Waits until more batches are durable than at the last call that returned, or [`is_full`](Self::is_full) has
+    /// changed, and returns [`durable`](Self::durable). Fails once a commit has failed: what is not durable then never will
     /// be, and nobody may be told otherwise.
     ///
     /// Cancel safe. Without a durable storage there is nothing to wait for, and it never returns.
@@ -251,33 +274,109 @@ fn weight(batch: &Batch) -> usize {
     parts + batch.writes.iter().map(content).sum::<usize>()
 }
 
-/// The thread: commits whatever waits, until the queue is closed and empty or a commit fails.
-fn commit_all(mut storage: Box<dyn Storage>, queue: &Queue, report: &watch::Sender<Progress>) {
-    let mut batches: Vec<Batch> = Vec::new();
-    loop {
-        let mut waiting = queue
-            .changed
-            .wait_while(queue.lock(), |waiting| {
-                waiting.batches.is_empty() && !waiting.is_closing
-            })
-            .unwrap_or_else(PoisonError::into_inner);
-        if waiting.batches.is_empty() {
-            return;
+/// What the thread works with.
+struct Worker {
+    storage: Box<dyn Storage>,
+    queue: Arc<Queue>,
+    report: watch::Sender<Progress>,
+    /// Taken from the queue, not yet committed.
+    batches: Vec<Batch>,
+    /// What they count for in the queue.
+    bytes: usize,
+    /// There was no room for them.
+    is_stuck: bool,
+}
+
+impl Worker {
+    /// Commits whatever waits, until the queue is closed and empty or a commit fails.
+    fn run(mut self) {
+        if let Err(error) = self.commit_all() {
+            self.report
+                .send_modify(|progress| progress.failure = Some(Arc::new(error)));
         }
-        let mut taken = 0;
+    }
+
+    fn commit_all(&mut self) -> Result<(), StorageError> {
+        loop {
+            let is_closing = self.take();
+            if self.batches.is_empty() && is_closing {
+                return Ok(());
+            }
+            if !self.batches.is_empty() {
+                self.commit(is_closing)?;
+            }
+            self.prepare()?;
+        }
+    }
+
+    /// Waits for something to do and takes all of it; says whether the queue is being closed.
+    fn take(&mut self) -> bool {
+        let queue = Arc::clone(&self.queue);
+        let is_stuck = self.is_stuck;
+        let is_idle =
+            |waiting: &mut Waiting| !waiting.is_closing && (is_stuck || waiting.batches.is_empty());
+        let mut waiting = if self.report.borrow().is_full {
+            let (waiting, _) = queue
+                .changed
+                .wait_timeout_while(queue.lock(), LOOK_FOR_ROOM, is_idle)
+                .unwrap_or_else(PoisonError::into_inner);
+            waiting
+        } else {
+            queue
+                .changed
+                .wait_while(queue.lock(), is_idle)
+                .unwrap_or_else(PoisonError::into_inner)
+        };
         for (batch, bytes) in waiting.batches.drain(..) {
-            taken += bytes;
-            batches.push(batch);
+            self.bytes += bytes;
+            self.batches.push(batch);
         }
-        drop(waiting);
-        if let Err(error) = storage.commit(&batches) {
-            report.send_modify(|progress| progress.failure = Some(Arc::new(error)));
-            return;
+        waiting.is_closing
+    }
+
+    /// Commits what was taken; keeps it if there is no room, unless this was the last attempt.
+    fn commit(&mut self, is_last: bool) -> Result<(), StorageError> {
+        match self.storage.commit(&self.batches) {
+            Err(error @ StorageError::Full { .. }) if !is_last => {
+                self.is_stuck = true;
+                self.set_full(Some(&error));
+                return Ok(());
+            }
+            result => result?,
         }
+        self.is_stuck = false;
         // Room first: whoever is woken by the progress may need it.
-        queue.lock().bytes -= taken;
-        let count = batches.len() as u64;
-        batches.clear();
-        report.send_modify(|progress| progress.durable += count);
+        self.queue.lock().bytes -= std::mem::take(&mut self.bytes);
+        let count = self.batches.len() as u64;
+        self.batches.clear();
+        self.report
+            .send_modify(|progress| progress.durable += count);
+        Ok(())
+    }
+
+    fn prepare(&mut self) -> Result<(), StorageError> {
+        match self.storage.prepare() {
+            Err(error @ StorageError::Full { .. }) => self.set_full(Some(&error)),
+            Err(error) => return Err(error),
+            Ok(()) if self.is_stuck => {}
+            Ok(()) => self.set_full(None),
+        }
+        Ok(())
+    }
+
+    /// Tells whether there is room, if that is news.
+    fn set_full(&self, error: Option<&StorageError>) {
+        let is_news = self.report.send_if_modified(|progress| {
+            std::mem::replace(&mut progress.is_full, error.is_some()) != error.is_some()
+        });
+        match error {
+            Some(error) if is_news => tracing::warn!(
+                "{error}. The store is read-only until there is room; then it takes writes again by itself"
+            ),
+            None if is_news => {
+                tracing::info!("there is room on the disk again: the store takes writes");
+            }
+            _ => {}
+        }
     }
 }

@@ -104,6 +104,14 @@ pub enum StorageError {
         /// The reason.
         source: std::io::Error,
     },
+    /// There is no room on the disk. What was tried did not happen, and can be tried again when there is room.
+    #[error("{what}: {source}; free some space on this disk")]
+    Full {
+        /// What was tried, on which path.
+        what: String,
+        /// The reason.
+        source: std::io::Error,
+    },
     /// The files are not what this storage wrote, or are damaged. Nothing was changed.
     #[error("{0}")]
     Damaged(String),
@@ -123,6 +131,24 @@ impl StorageError {
             source,
         }
     }
+
+    /// The same, but [`Full`](Self::Full) if there is no room: for calls that did nothing then.
+    pub(crate) fn io_or_full(what: impl FnOnce() -> String) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| {
+            let what = what();
+            if is_full(&source) {
+                Self::Full { what, source }
+            } else {
+                Self::Io { what, source }
+            }
+        }
+    }
+}
+
+/// Whether an error of the system says that there is no room.
+fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// Takes over what a storage holds.
@@ -158,9 +184,17 @@ pub trait Storage: Send + std::fmt::Debug {
     fn load(&mut self, into: &mut dyn Restore) -> Result<Option<(u64, u64)>, StorageError>;
     /// Applies the batches in order; when it returns, all of them are durable as one atomic step.
     ///
-    /// After an error it is not known whether the batches are kept: nobody may be told that they are,
-    /// and every later commit fails too, until the storage is opened again.
+    /// After [`StorageError::Full`] nothing of them is kept, and they can be committed later. After any other error it
+    /// is not known whether they are kept: nobody may be told that they are, and every later commit fails
+    /// too, until the storage is opened again.
     fn commit(&mut self, batches: &[Batch]) -> Result<(), StorageError>;
+    /// Does what makes the next commits quick and certain, as far as it need not wait long. To be called after
+    /// commits, once nobody waits for their end, and about every second while it fails with [`StorageError::Full`].
+    ///
+    /// That error means that only what is on its way should still be committed: for that, some space is kept.
+    fn prepare(&mut self) -> Result<(), StorageError> {
+        Ok(())
+    }
     /// Whether a commit takes time, so that it wants a thread of its own.
     fn is_durable(&self) -> bool;
 }

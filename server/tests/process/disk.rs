@@ -5,19 +5,24 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// The faults of one data folder. What is set holds at once, also for a process that runs.
+/// The disk of one data folder. What is set holds at once, also for a process that runs.
 pub(crate) struct Disk {
     data: PathBuf,
+    /// The control file, the trace, and the folder `platter`.
     control: TempDir,
 }
 
 impl Disk {
     /// A disk without faults under the files of `data`.
     pub(crate) fn under(data: &Path) -> Self {
-        Self {
+        let control = TempDir::new().unwrap();
+        std::fs::create_dir(control.path().join("platter")).unwrap();
+        let disk = Self {
             data: data.to_path_buf(),
-            control: TempDir::new().unwrap(),
-        }
+            control,
+        };
+        disk.set(&[]);
+        disk
     }
 
     /// The environment of a process that has this disk.
@@ -30,13 +35,49 @@ impl Disk {
 
     /// From now on it has exactly these faults; the source says which ones there are.
     pub(crate) fn set(&self, faults: &[(&str, u64)]) {
+        let place = self.control.path();
         let mut text = format!("under {}\n", self.data.display());
+        writeln!(text, "platter {}", place.join("platter").display()).unwrap();
+        writeln!(text, "trace {}", place.join("trace").display()).unwrap();
         for (name, value) in faults {
             writeln!(text, "{name} {value}").unwrap();
         }
-        let new = self.control.path().join("new");
+        let new = place.join("new");
         std::fs::write(&new, text).unwrap();
-        std::fs::rename(new, self.control.path().join("control")).unwrap();
+        std::fs::rename(new, place.join("control")).unwrap();
+    }
+
+    /// What was synced and renamed, in order: `sync NAME`, `rename NAME`, with `.` for the folder itself.
+    #[allow(dead_code, reason = "not every test program looks at it")]
+    pub(crate) fn trace(&self) -> Vec<String> {
+        let trace = std::fs::read_to_string(self.control.path().join("trace")).unwrap_or_default();
+        trace.lines().map(str::to_owned).collect()
+    }
+
+    /// A folder as a power failure would leave it now; its process has ended.
+    #[allow(dead_code, reason = "not every test program looks at it")]
+    pub(crate) fn after_power_failure(&self) -> TempDir {
+        let platter = self.control.path().join("platter");
+        let left = TempDir::new().unwrap();
+        for line in std::fs::read_to_string(platter.join("names"))
+            .unwrap()
+            .lines()
+        {
+            let (inode, name) = line.split_once(' ').unwrap();
+            let content = std::fs::read(platter.join(inode)).unwrap_or_default();
+            std::fs::write(left.path().join(name), content).unwrap();
+        }
+        left
+    }
+
+    /// What all files of the folder take.
+    #[allow(dead_code, reason = "not every test program looks at it")]
+    pub(crate) fn used_bytes(&self) -> u64 {
+        use std::os::unix::fs::MetadataExt;
+        let entries = std::fs::read_dir(&self.data).unwrap();
+        entries
+            .filter_map(|entry| Some(entry.ok()?.metadata().ok()?.blocks() * 512))
+            .sum()
     }
 }
 
@@ -49,7 +90,7 @@ fn library() -> &'static Path {
         // Another process may compile it at the same time.
         let own = folder.join(format!("disk-{}.so", std::process::id()));
         let output = Command::new("cc")
-            .args(["-shared", "-fPIC", "-O1", "-Wall", "-o"])
+            .args(["-shared", "-fPIC", "-O1", "-o"])
             .args([own.as_os_str(), source.as_ref(), "-ldl".as_ref()])
             .stdin(Stdio::null())
             .output()

@@ -225,6 +225,30 @@ impl Peer {
         }
     }
 
+    /// The payload of the next response; `None` if none comes in the time of the socket.
+    pub(crate) fn try_answer(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(packet) = decode(&mut self.input, MAX).unwrap() {
+                match packet {
+                    Packet::PubAck(puback) => assert_eq!(puback.reason, ReasonCode::SUCCESS),
+                    Packet::Publish(response) => {
+                        self.acknowledge(response.packet_id().unwrap());
+                        return Some(response.payload_bytes().to_vec());
+                    }
+                    other => panic!("{other:?}"),
+                }
+                continue;
+            }
+            let mut chunk = [0; 16 * 1024];
+            match self.stream.read(&mut chunk) {
+                Ok(0) => panic!("closed"),
+                Ok(count) => self.input.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
     pub(crate) fn acknowledge(&mut self, packet_id: PacketId) {
         self.send(|out| PubAck::success(packet_id).encode(MAX, out));
     }

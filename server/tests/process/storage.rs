@@ -1,18 +1,23 @@
 //! What clients see of a disk with faults.
 use crate::disk::Disk;
-use crate::peer::Daemon;
+use crate::peer::{Daemon, PATIENCE, Peer, encode_request};
+use std::time::{Duration, Instant};
 use tempfile::tempdir;
 
+const OK: &[u8] = b"+OK\r\n";
+
 #[test]
-fn after_a_failed_sync_nothing_is_acknowledged_and_the_process_ends() {
+fn what_a_failed_sync_left_behind_is_never_acknowledged_by_the_next_process_unless_the_disk_has_it()
+{
     let folder = tempdir().unwrap();
     let disk = Disk::under(folder.path());
     let arguments = ["--data-dir", folder.path().to_str().unwrap()];
     let daemon = Daemon::start_on(&disk, &arguments);
     let mut peer = daemon.connect("writer");
-    assert_eq!(peer.request(1, &[b"SET", b"before", b"1"]), b"+OK\r\n");
+    assert_eq!(peer.request(1, &[b"SET", b"before", b"1"]), OK);
     disk.set(&[("sync_error", 1)]);
-    peer.send(|out| crate::peer::encode_request(2, &[b"SET", b"after", b"1"], out));
+    peer.send(|out| encode_request(2, &[b"SET", b"failed", b"1"], out));
+    // Neither acknowledged nor answered.
     peer.disconnected();
     let output = daemon.wait();
     assert!(!output.status.success());
@@ -26,4 +31,195 @@ fn after_a_failed_sync_nothing_is_acknowledged_and_the_process_ends() {
     let daemon = Daemon::start_on(&disk, &arguments);
     let mut peer = daemon.connect("writer");
     assert_eq!(peer.request(3, &[b"GET", b"before"]), b"$1\r\n1\r\n");
+    let told = peer.request(4, &[b"GET", b"failed"]);
+    assert_eq!(peer.request(5, &[b"SET", b"after", b"1"]), OK);
+    daemon.signal("-KILL");
+    daemon.wait();
+
+    let left = disk.after_power_failure();
+    let daemon = Daemon::start(&["--data-dir", left.path().to_str().unwrap()]);
+    let mut peer = daemon.connect("writer");
+    assert_eq!(peer.request(6, &[b"GET", b"before"]), b"$1\r\n1\r\n");
+    assert_eq!(peer.request(7, &[b"GET", b"failed"]), told);
+    assert_eq!(peer.request(8, &[b"GET", b"after"]), b"$1\r\n1\r\n");
+}
+
+/// Sets the key until the answer is as wanted.
+fn set_until(peer: &mut Peer, correlation: &mut u64, is_wanted: impl Fn(&[u8]) -> bool) {
+    let begin = Instant::now();
+    loop {
+        *correlation += 1;
+        let reply = peer.request(*correlation, &[b"SET", b"probe", b"1"]);
+        if is_wanted(&reply) {
+            return;
+        }
+        let text = String::from_utf8_lossy(&reply).into_owned();
+        assert!(begin.elapsed() < PATIENCE, "still {text}");
+    }
+}
+
+fn value(number: u64) -> Vec<u8> {
+    let mut value = number.to_string().into_bytes();
+    value.resize(1 << 20, b'.');
+    value
+}
+
+/// Fills the disk with a megabyte a time, and makes room again.
+fn fill_and_free(faults: &[(&str, u64)]) {
+    let folder = tempdir().unwrap();
+    let disk = Disk::under(folder.path());
+    let arguments = ["--data-dir", folder.path().to_str().unwrap()];
+    disk.set(faults);
+    let daemon = Daemon::start_on(&disk, &arguments);
+    let mut writer = daemon.connect("writer");
+    let mut reader = daemon.connect("reader");
+    assert_eq!(reader.request(1, &[b"SET", b"old", b"1"]), OK);
+
+    let mut full = faults.to_vec();
+    full.push(("capacity", disk.used_bytes() + (20 << 20)));
+    disk.set(&full);
+    // Requests one behind the other, so that some are under way when the disk is full.
+    let mut acknowledged = Vec::new();
+    let mut refusal = Vec::new();
+    let patience = Duration::from_secs(2);
+    writer.stream.set_read_timeout(Some(patience)).unwrap();
+    for number in 0..60 {
+        let key = format!("key-{number}");
+        writer.send(|out| encode_request(number, &[b"SET", key.as_bytes(), &value(number)], out));
+        match writer.try_answer() {
+            Some(reply) if reply == OK => acknowledged.push(number),
+            Some(reply) => {
+                refusal = reply;
+                break;
+            }
+            // It waits for room; those after it are refused.
+            None => {}
+        }
+    }
+    let text = String::from_utf8_lossy(&refusal).into_owned();
+    assert!(
+        text.starts_with("-ERR ") && text.contains("disk is full"),
+        "{text}"
+    );
+    assert!(acknowledged.len() > 10, "{acknowledged:?}");
+
+    // Reading goes on.
+    assert_eq!(reader.request(4, &[b"GET", b"old"]), b"$1\r\n1\r\n");
+    if faults.is_empty() {
+        // Otherwise a write waits for room, which a page could tell of.
+        let page = reader.request(5, &[b"SCAN", b"old"]);
+        assert_eq!(page, b"*1\r\n*1\r\n$3\r\nold\r\n");
+    }
+    reader.assert_alive();
+    for refused in [
+        &[&b"SET"[..], b"new", b"1"][..],
+        &[b"DEL", b"old"],
+        &[b"VDEL", b"old", b"1"],
+    ] {
+        let reply = reader.request(6, refused);
+        assert_eq!(reply, refusal, "{refused:?}");
+    }
+
+    disk.set(faults);
+    let mut correlation = 1000;
+    set_until(&mut reader, &mut correlation, |reply| reply == OK);
+    assert_eq!(reader.request(7, &[b"SET", b"new", b"1"]), OK);
+    daemon.signal("-KILL");
+    let output = daemon.wait();
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(log.contains("read-only until there is room"), "{log}");
+
+    let daemon = Daemon::start(&arguments);
+    let mut reader = daemon.connect("reader");
+    for number in acknowledged {
+        let reply = reader.request(
+            10_000 + number,
+            &[b"GET", format!("key-{number}").as_bytes()],
+        );
+        let expected = [b"$1048576\r\n", &value(number)[..], b"\r\n"].concat();
+        assert!(
+            reply == expected,
+            "key-{number} was acknowledged and is lost"
+        );
+    }
+    assert_eq!(reader.request(8, &[b"GET", b"new"]), b"$1\r\n1\r\n");
+    assert_eq!(reader.request(9, &[b"GET", b"old"]), b"$1\r\n1\r\n");
+}
+
+#[test]
+fn a_full_disk_is_no_outage_of_reading() {
+    fill_and_free(&[]);
+}
+
+#[test]
+fn nor_is_it_where_space_cannot_be_reserved() {
+    fill_and_free(&[("no_fallocate", 1)]);
+}
+
+#[test]
+fn a_start_with_a_full_disk_is_read_only_and_becomes_writable() {
+    let folder = tempdir().unwrap();
+    let disk = Disk::under(folder.path());
+    let arguments = ["--data-dir", folder.path().to_str().unwrap()];
+    let daemon = Daemon::start_on(&disk, &arguments);
+    assert_eq!(
+        daemon.connect("writer").request(1, &[b"SET", b"k", b"1"]),
+        OK
+    );
+    daemon.signal("-KILL");
+    daemon.wait();
+
+    disk.set(&[("capacity", 0)]);
+    let daemon = Daemon::start_on(&disk, &arguments);
+    let mut peer = daemon.connect("writer");
+    assert_eq!(peer.request(2, &[b"GET", b"k"]), b"$1\r\n1\r\n");
+    assert!(
+        peer.request(3, &[b"SET", b"k", b"2"])
+            .starts_with(b"-ERR the store is read-only")
+    );
+    disk.set(&[]);
+    set_until(&mut peer, &mut 10, |reply| reply == OK);
+}
+
+#[test]
+fn files_belong_to_the_user_alone_also_in_a_folder_that_is_open() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempdir().unwrap();
+    let set_mode = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode(folder.path(), 0o755);
+    let arguments = ["--data-dir", folder.path().to_str().unwrap()];
+    let daemon = Daemon::start(&arguments);
+    assert_eq!(
+        daemon.connect("writer").request(1, &[b"SET", b"k", b"1"]),
+        OK
+    );
+    let check = || {
+        for entry in std::fs::read_dir(folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            let mode = path.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", path.display());
+        }
+    };
+    check();
+    daemon.signal("-TERM");
+    let output = daemon.wait();
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        log.contains("other users") && log.contains("chmod 700"),
+        "{log}"
+    );
+
+    // As an older program left them.
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        set_mode(&entry.unwrap().path(), 0o644);
+    }
+    set_mode(folder.path(), 0o700);
+    let daemon = Daemon::start(&arguments);
+    check();
+    daemon.signal("-TERM");
+    let output = daemon.wait();
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!log.contains("other users"), "{log}");
 }

@@ -155,6 +155,48 @@ async fn after_a_failed_commit_nothing_is_acknowledged_or_taken() {
 }
 
 #[tokio::test]
+async fn a_full_disk_keeps_what_was_submitted_and_says_so_until_there_is_room() {
+    let Setup {
+        mut committer,
+        begun,
+        outcome,
+    } = setup(usize::MAX);
+    let full = || StorageError::Full {
+        what: "cannot write".into(),
+        source: std::io::ErrorKind::StorageFull.into(),
+    };
+    assert!(!committer.is_full());
+    committer.submit(writes(1)).expect("room");
+    assert_eq!(begun.recv().expect("a commit"), [1]);
+    committer.submit(writes(2)).expect("taken");
+    outcome.send(Err(full())).expect("waiting");
+    assert_eq!(committer.progressed().await.expect("no failure"), 0);
+    assert!(committer.is_full());
+    assert_eq!(begun.recv().expect("another attempt"), [1, 2]);
+    outcome.send(Err(full())).expect("waiting");
+    assert_eq!(begun.recv().expect("another attempt"), [1, 2]);
+    assert_eq!(committer.durable(), 0);
+    outcome.send(Ok(())).expect("waiting");
+    assert_eq!(committer.progressed().await.expect("no failure"), 2);
+    while committer.is_full() {
+        committer.progressed().await.expect("no failure");
+    }
+    committer.submit(writes(3)).expect("room");
+    assert_eq!(begun.recv().expect("a commit"), [3]);
+    outcome.send(Ok(())).expect("waiting");
+    committer.submit(writes(4)).expect("room");
+    // At the end nobody may believe that everything became durable.
+    let end = std::thread::spawn(move || committer.shutdown());
+    while begun.recv().is_ok() {
+        if outcome.send(Err(full())).is_err() {
+            break;
+        }
+    }
+    let error = end.join().expect("no panic").expect_err("no room");
+    assert!(matches!(*error, StorageError::Full { .. }), "{error:?}");
+}
+
+#[tokio::test]
 async fn a_storage_that_panics_is_a_failure_and_no_hang() {
     #[derive(Debug)]
     struct Panics;

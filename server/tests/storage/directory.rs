@@ -70,6 +70,32 @@ fn a_file_is_no_directory() {
     assert_eq!(fs::read(&file).expect("readable"), b"mine");
 }
 
+/// A file that is not needed and cannot be removed takes space, and does no other harm.
+#[test]
+fn leftovers_that_stay_are_no_failure() {
+    let place = TempDir::new().expect("a temporary directory");
+    drop(open(place.path(), SMALL_LOGS).expect("a new store"));
+    // Nobody removes a folder by mistake for a file, not even root.
+    let stays: Vec<_> = ["log-3", "base-2", "base-6", "log-9"]
+        .iter()
+        .map(|name| place.path().join(name).join("kept"))
+        .collect();
+    for path in &stays {
+        fs::create_dir_all(path).expect("creatable");
+    }
+    let (mut storage, _) = open(place.path(), SMALL_LOGS).expect("opens");
+    for number in 1..=500 {
+        storage.commit(&commit(number)).expect("commit");
+        storage.prepare().expect("no failure");
+    }
+    drop(storage);
+    let (_, model) = open(place.path(), SMALL_LOGS).expect("opens again");
+    assert!(model == after(500));
+    assert!(stays.iter().all(|path| path.is_dir()));
+    let files = fs::read_dir(place.path()).expect("readable").count();
+    assert!(files < 20, "logs are not merged any more: {files} files");
+}
+
 /// The manifest is written last: a crash before it leaves a beginning that can be begun again.
 #[test]
 fn an_interrupted_beginning_is_begun_again() {

@@ -3,6 +3,9 @@ mod committer;
 mod conformance;
 mod damage;
 mod directory;
+#[path = "../process/disk.rs"]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod disk;
 mod failure;
 mod growth;
 mod kill;

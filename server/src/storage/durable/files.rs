@@ -1,6 +1,6 @@
 //! The base and the logs after it, read in the order in which their changes happened.
 use super::directory::check_length;
-use super::log::{FileHeader, Kind, Reader, Step, damaged};
+use super::log::{FileHeader, Reader, Step, damaged};
 use super::manifest::{Base, Sealed};
 use super::record::{Change, Changes, Put, Version};
 use crate::storage::StorageError;
@@ -110,12 +110,7 @@ impl Files {
 
     fn log_changes(&self, visit: &mut dyn Visit) -> Result<(), StorageError> {
         for (path, sealed) in &self.logs {
-            let header = FileHeader {
-                kind: Kind::Log,
-                salt: self.salt,
-                id: sealed.id,
-                first: sealed.first,
-            };
+            let header = FileHeader::log(self.salt, sealed.id, sealed.first);
             let mut reader = Reader::open(path, header, Some(sealed.length))?;
             if !each_change(&mut reader, visit)? {
                 return Err(reader.broken());
@@ -131,12 +126,7 @@ impl Files {
         let Some((path, base)) = &self.base else {
             return Ok(());
         };
-        let header = FileHeader {
-            kind: Kind::Base,
-            salt: self.salt,
-            id: base.id,
-            first: 1,
-        };
+        let header = FileHeader::base(self.salt, base.id);
         let mut reader = Reader::open(path, header, Some(base.length))?;
         if each_change(&mut reader, visit)? {
             Ok(())
@@ -161,19 +151,43 @@ pub(super) fn each_change(
     visit: &mut dyn Visit,
 ) -> Result<bool, StorageError> {
     loop {
-        let before = reader.offset;
-        let mut changes = match reader.step()? {
-            Step::Frame(payload) => Changes::new(payload),
-            Step::End => return Ok(true),
-            Step::Broken => return Ok(false),
-        };
-        loop {
-            match changes.next() {
-                Ok(Some(change)) => visit.change(change)?,
-                Ok(None) => break,
-                Err(_) => return Err(reader.broken()),
-            }
+        match next_changes(reader, visit)? {
+            Ended::Not => {}
+            Ended::Whole => return Ok(true),
+            Ended::Broken => return Ok(false),
         }
-        visit.read(reader.offset - before)?;
     }
+}
+
+/// Whether a file ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// A frame was read.
+    Not,
+    /// After an intact frame.
+    Whole,
+    /// With something that is not an intact frame.
+    Broken,
+}
+
+/// Reads the changes of the next frame.
+pub(super) fn next_changes(
+    reader: &mut Reader,
+    visit: &mut dyn Visit,
+) -> Result<Ended, StorageError> {
+    let before = reader.offset;
+    let mut changes = match reader.step()? {
+        Step::Frame(payload) => Changes::new(payload),
+        Step::End => return Ok(Ended::Whole),
+        Step::Broken => return Ok(Ended::Broken),
+    };
+    loop {
+        match changes.next() {
+            Ok(Some(change)) => visit.change(change)?,
+            Ok(None) => break,
+            Err(_) => return Err(reader.broken()),
+        }
+    }
+    visit.read(reader.offset - before)?;
+    Ok(Ended::Not)
 }

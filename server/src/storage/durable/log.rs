@@ -13,6 +13,7 @@
 //!
 //! The salt is random per directory: a file of another directory is told apart, and bytes inside a
 //! client's value cannot pass for a frame.
+use super::directory::private_file;
 use super::manifest::FORMAT;
 use crate::storage::StorageError;
 use std::fs::File;
@@ -45,6 +46,25 @@ pub(super) struct FileHeader {
 }
 
 impl FileHeader {
+    pub(super) fn log(salt: u64, id: u64, first: u64) -> Self {
+        Self {
+            kind: Kind::Log,
+            salt,
+            id,
+            first,
+        }
+    }
+
+    /// Frames of a base are counted from 1.
+    pub(super) fn base(salt: u64, id: u64) -> Self {
+        Self {
+            kind: Kind::Base,
+            salt,
+            id,
+            first: 1,
+        }
+    }
+
     fn magic(self) -> &'static [u8; 8] {
         match self.kind {
             Kind::Log => b"sst-log\n",
@@ -52,7 +72,7 @@ impl FileHeader {
         }
     }
 
-    fn encode(self) -> [u8; FILE_HEADER] {
+    pub(super) fn encode(self) -> [u8; FILE_HEADER] {
         let mut bytes = [0; FILE_HEADER];
         bytes[..8].copy_from_slice(self.magic());
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
@@ -69,7 +89,7 @@ impl FileHeader {
 pub(super) fn create(path: &Path, header: FileHeader) -> Result<File, StorageError> {
     let fail = StorageError::io(|| format!("cannot create {}", path.display()));
     let make = || {
-        let mut file = File::create_new(path)?;
+        let mut file = private_file().create_new(true).open(path)?;
         file.write_all(&header.encode())?;
         file.sync_all()?;
         Ok(file)

@@ -5,6 +5,7 @@
 //! is exact however the process ends; after a power failure it may be some seconds old.
 //!
 //! Two slots of 512 bytes (one disk sector each), written in turn; the newest intact one counts.
+use super::directory::private_file;
 use super::log::damaged;
 use crate::storage::StorageError;
 use std::fs::File;
@@ -38,9 +39,13 @@ impl Mark {
     /// Writes the mark of an empty store, durable except for its name.
     pub(super) fn create(directory: &Path, salt: u64) -> Result<(), StorageError> {
         let path = directory.join(NAME);
-        let file = File::create(&path).map_err(StorageError::io(|| {
-            format!("cannot create {}", path.display())
-        }))?;
+        let file = private_file()
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .map_err(StorageError::io(|| {
+                format!("cannot create {}", path.display())
+            }))?;
         let mut mark = Self {
             path,
             file,

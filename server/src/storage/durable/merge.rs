@@ -1,7 +1,7 @@
 //! Merging a base and the logs after it into a new base, on a thread.
-use super::directory::Directory;
+use super::directory::{Directory, sync_directory};
 use super::files::Files;
-use super::log::{self, FRAME_HEADER, FileHeader, Kind, seal_frame};
+use super::log::{self, FRAME_HEADER, FileHeader, seal_frame};
 use super::manifest::Base;
 use super::record::encode_clock;
 use crate::storage::StorageError;
@@ -58,7 +58,7 @@ impl Merge {
         self.thread.is_finished()
     }
 
-    /// The new base, durable except for its name; none if it was cancelled.
+    /// The new base, durable with its name; none if it was cancelled.
     pub(super) fn finish(self) -> Result<Option<Base>, StorageError> {
         self.thread.join().unwrap_or_else(|_| {
             Err(StorageError::Damaged(
@@ -84,12 +84,7 @@ fn write_base(
     let Some(through) = files.logs.last().map(|(_, log)| log.last) else {
         return Ok(None);
     };
-    let header = FileHeader {
-        kind: Kind::Base,
-        salt: files.salt,
-        id,
-        first: 1,
-    };
+    let header = FileHeader::base(files.salt, id);
     let mut base = BaseWriter {
         file: log::create(&path, header)?,
         path,
@@ -120,6 +115,9 @@ fn write_base(
     }
     base.write_frame()?;
     base.sync()?;
+    if let Some(directory) = base.path.parent() {
+        sync_directory(directory)?;
+    }
     Ok(Some(Base {
         id,
         length: base.length,

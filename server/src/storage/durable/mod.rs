@@ -11,6 +11,7 @@
 //! acknowledgement mark does not name them: they are cut off at the next start. Everything else that is
 //! not as it was written is damage: [`StorageError::Damaged`], and no file is touched.
 //! `docs/storage.md` gives the rules, the measurements behind the design, and its limits.
+mod active;
 mod directory;
 mod files;
 mod load;
@@ -19,19 +20,22 @@ mod manifest;
 mod mark;
 mod merge;
 mod record;
+mod tidy;
 
 use super::{Batch, RecordView, Restore, Storage, StorageError};
+use active::{Active, Spare};
 use directory::Directory;
-use files::{Files, Visit, check_first, each_change};
+use files::{Ended, Files, Visit, check_first, next_changes};
 use load::Load;
-use log::{FRAME_HEADER, FileHeader, Kind, Reader, damaged, seal_frame};
+use log::{FRAME_HEADER, FileHeader, Reader, damaged, seal_frame};
 use manifest::{Base, Manifest, Sealed};
 use mark::{Acknowledged, Mark};
 use merge::Merge;
 use record::{Version, encode_batches};
-use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
+use tidy::Tidy;
 
 /// What can be set.
 #[derive(Debug, Clone, Copy)]
@@ -60,22 +64,37 @@ pub struct DurableStorage {
     active: Option<Active>,
     /// The frame being put together; kept for its memory.
     frame: Vec<u8>,
+    /// The next log; without one, the current log goes on.
+    spare: Option<Spare>,
+    /// When there was no spare to be had, and whether because there is no room.
+    refused: Option<(Instant, bool)>,
     merge: Option<Merge>,
+    tidy: Tidy,
     /// A commit failed: what is on disk is not known, so nothing more is accepted.
     has_failed: bool,
 }
 
-/// The log being written.
-#[derive(Debug)]
-struct Active {
-    file: File,
+/// The end of the current log.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    /// Where what was never acknowledged begins.
+    acknowledged: u64,
     length: u64,
-    /// Sequence number of the next commit.
-    next: u64,
+    /// The last commit.
+    last: u64,
 }
 
-/// Commits wait for a merge when the logs sealed since it began are this many times what starts one.
+/// Commits are slowed down when the logs sealed since a merge began are this many times what starts one.
 const MOST_UNMERGED: u64 = 2;
+
+/// How long a commit waits then for each byte, at first: as if the disk wrote 64 MiB a second.
+const PACE_NS_PER_BYTE: u64 = 15;
+
+/// The longest such wait.
+const MOST_PACE: Duration = Duration::from_millis(40);
+
+/// How soon it is tried again to reserve space.
+const RESERVE_AGAIN: Duration = Duration::from_millis(500);
 
 /// Buffers above this size are given back after use.
 const KEPT_BUFFER: usize = 4 << 20;
@@ -97,25 +116,35 @@ impl DurableStorage {
             acknowledged,
             active: None,
             frame: Vec::new(),
+            spare: None,
+            refused: None,
             merge: None,
+            tidy: Tidy::default(),
             has_failed: false,
         })
     }
 
-    fn log_header(&self) -> FileHeader {
-        FileHeader {
-            kind: Kind::Log,
-            salt: self.manifest.salt,
-            id: self.manifest.active,
-            first: self.manifest.first,
-        }
-    }
-
     /// Reads the current log, and decides whether what follows its last frame is a torn commit or damage.
-    fn read_log(&self, visit: &mut dyn Visit) -> Result<Sealed, StorageError> {
-        let path = self.directory.log(self.manifest.active);
-        let mut reader = Reader::open(&path, self.log_header(), None)?;
-        let is_torn = !each_change(&mut reader, visit)?;
+    fn read_log(&self, visit: &mut dyn Visit) -> Result<End, StorageError> {
+        let Manifest {
+            salt,
+            active,
+            first,
+            ..
+        } = self.manifest;
+        let path = self.directory.log(active);
+        let mut reader = Reader::open(&path, FileHeader::log(salt, active, first), None)?;
+        let mut acknowledged = reader.offset;
+        let is_torn = loop {
+            match next_changes(&mut reader, visit)? {
+                Ended::Not if reader.next <= self.acknowledged.sequence + 1 => {
+                    acknowledged = reader.offset;
+                }
+                Ended::Not => {}
+                Ended::Whole => break false,
+                Ended::Broken => break true,
+            }
+        };
         let last = reader.next - 1;
         let Acknowledged {
             sequence,
@@ -133,10 +162,9 @@ impl DurableStorage {
         if is_torn && reader.is_followed_by_frame()? {
             return Err(reader.broken());
         }
-        Ok(Sealed {
-            id: self.manifest.active,
+        Ok(End {
+            acknowledged,
             length: reader.offset,
-            first: self.manifest.first,
             last,
         })
     }
@@ -164,30 +192,17 @@ impl DurableStorage {
     }
 
     /// Opens the current log for appending, without what a torn commit left.
-    fn resume(&mut self, end: Sealed) -> Result<(), StorageError> {
-        let path = self.directory.log(end.id);
-        let open = || {
-            let mut file = File::options().write(true).open(&path)?;
-            if file.metadata()?.len() != end.length {
-                file.set_len(end.length)?;
-            }
-            // A frame that was complete but never acknowledged may be in memory only.
-            file.sync_all()?;
-            file.seek(SeekFrom::Start(end.length))?;
-            Ok(file)
-        };
-        let file = open().map_err(StorageError::io(|| {
-            format!("cannot open {}", path.display())
-        }))?;
-        self.directory.remove_leftovers(&self.manifest)?;
+    fn resume(&mut self, end: End) -> Result<(), StorageError> {
+        let path = self.directory.log(self.manifest.active);
+        let active = Active::resume(&path, end.acknowledged, end.length, end.last + 1)?;
+        // The last process may have failed to sync the names that this one found.
+        self.directory.sync()?;
         self.acknowledge(end.last, false)?;
         // On disk before the first commit: a mark that says "closed" forbids any.
         self.mark.sync()?;
-        self.active = Some(Active {
-            file,
-            length: end.length,
-            next: end.last + 1,
-        });
+        self.active = Some(active);
+        self.tidy
+            .remove(self.directory.leftovers(&self.manifest, None));
         Ok(())
     }
 
@@ -209,42 +224,76 @@ impl DurableStorage {
         if self.frame.len() == FRAME_HEADER {
             return Ok(());
         }
-        self.install_merge()?;
         if self
             .active
             .as_ref()
             .is_some_and(|log| log.length >= self.options.log_bytes)
         {
-            self.roll()?;
+            match self.try_prepare() {
+                Ok(()) | Err(StorageError::Full { .. }) => self.try_roll()?,
+                Err(error) => return Err(error),
+            }
         }
-        let Some(active) = &mut self.active else {
+        let Some(next) = self.active.as_ref().map(|log| log.next) else {
             return Ok(());
         };
-        let sequence = active.next;
-        seal_frame(&mut self.frame, self.manifest.salt, sequence);
-        active
-            .file
-            .write_all(&self.frame)
-            .and_then(|()| active.file.sync_data())
-            .map_err(StorageError::io(|| {
-                format!(
-                    "cannot write {}",
-                    self.directory.log(self.manifest.active).display()
-                )
-            }))?;
-        active.length += self.frame.len() as u64;
-        active.next += 1;
+        seal_frame(&mut self.frame, self.manifest.salt, next);
+        match self.append() {
+            // The next log has its space already.
+            Err(StorageError::Full { .. }) if self.can_roll() => {
+                self.try_roll()?;
+                self.append()?;
+            }
+            result => result?,
+        }
+        self.acknowledge(next, false)?;
+        self.pace(self.frame.len());
         if self.frame.capacity() > KEPT_BUFFER {
             self.frame = Vec::new();
         }
-        self.acknowledge(sequence, false)
+        Ok(())
     }
 
-    /// Seals the current log and begins the next one.
-    fn roll(&mut self) -> Result<(), StorageError> {
-        let Some(active) = &mut self.active else {
+    fn append(&mut self) -> Result<(), StorageError> {
+        match &mut self.active {
+            Some(active) => active.append(&self.frame),
+            None => Ok(()),
+        }
+    }
+
+    fn can_roll(&self) -> bool {
+        self.spare.is_some() && self.active.as_ref().is_some_and(|log| !log.is_empty())
+    }
+
+    /// Seals the current log and begins the next one. Without a spare, or without room for what that takes, the
+    /// current one goes on.
+    fn try_roll(&mut self) -> Result<(), StorageError> {
+        let Some(mut spare) = self.spare.take() else {
             return Ok(());
         };
+        let Some(active) = self.active.take() else {
+            return Ok(());
+        };
+        match self.begin_log(&active, &mut spare) {
+            Ok(manifest) => {
+                self.manifest = manifest;
+                self.active = Some(spare.activate(active.next));
+                active.seal();
+                self.start_merge();
+                Ok(())
+            }
+            Err(error) => {
+                (self.active, self.spare) = (Some(active), Some(spare));
+                match error {
+                    StorageError::Full { .. } => Ok(()),
+                    error => Err(error),
+                }
+            }
+        }
+    }
+
+    /// Makes the spare durable as the log after `active`.
+    fn begin_log(&mut self, active: &Active, spare: &mut Spare) -> Result<Manifest, StorageError> {
         let mut manifest = self.manifest.clone();
         manifest.sealed.push(Sealed {
             id: manifest.active,
@@ -252,27 +301,52 @@ impl DurableStorage {
             first: manifest.first,
             last: active.next - 1,
         });
-        // The number between is for a base.
-        manifest.active += 2;
+        manifest.active = spare.id;
         manifest.first = active.next;
-        let file = self
-            .directory
-            .create_log(manifest.salt, manifest.active, manifest.first)?;
+        spare.write_header(manifest.salt, manifest.first)?;
         self.mark.sync()?;
         self.directory.write_manifest(&manifest)?;
-        active.file = file;
-        active.length = log::FILE_HEADER as u64;
-        self.manifest = manifest;
-        self.start_merge()
+        Ok(manifest)
     }
 
-    fn start_merge(&mut self) -> Result<(), StorageError> {
-        if self.merge.is_none() && self.sealed_bytes(0) >= self.merge_bytes() {
-            let files = self.files();
-            let id = self.manifest.active + 1;
-            self.merge = Some(Merge::start(&self.directory, files, id)?);
+    /// Makes the next log ahead of time, and reserves the rest of this one.
+    fn reserve(&mut self) -> Result<(), StorageError> {
+        let bytes = self.options.log_bytes;
+        if let Some(active) = &mut self.active {
+            active.reserve(bytes)?;
+        }
+        if self.spare.is_none() {
+            self.spare = Some(self.directory.create_spare(self.manifest.active, bytes)?);
         }
         Ok(())
+    }
+
+    /// Slows commits down while a merge is far behind, the more the further, so that the space on disk is bounded
+    /// however fast the commits are; but never for long.
+    fn pace(&self, written: usize) {
+        let Some(merge) = &self.merge else { return };
+        let unmerged = self.sealed_bytes(merge.through());
+        let times = unmerged / self.merge_bytes().max(1);
+        if times >= MOST_UNMERGED && !merge.is_finished() {
+            let doublings = u32::try_from(times - MOST_UNMERGED)
+                .unwrap_or(u32::MAX)
+                .min(10);
+            let nanoseconds = (written as u64 * PACE_NS_PER_BYTE) << doublings;
+            std::thread::sleep(Duration::from_nanos(nanoseconds).min(MOST_PACE));
+        }
+    }
+
+    /// Begins to merge, if it is time. If that is not possible now, the next sealed log tries again.
+    fn start_merge(&mut self) {
+        let id = self.manifest.active + 1;
+        // A file with this name is being removed, or cannot be.
+        let is_free = || self.directory.base(id).symlink_metadata().is_err();
+        if self.merge.is_none() && self.sealed_bytes(0) >= self.merge_bytes() && is_free() {
+            match Merge::start(&self.directory, self.files(), id) {
+                Ok(merge) => self.merge = Some(merge),
+                Err(error) => tracing::warn!("the data files are not merged now: {error}"),
+            }
+        }
     }
 
     /// Length of the sealed logs behind the commit `through`.
@@ -289,30 +363,99 @@ impl DurableStorage {
         self.options.log_bytes.max(base)
     }
 
-    /// Puts a finished merge in the place of what it merged. Waits for one that is far behind, so that
-    /// the space on disk is bounded however fast the commits are.
+    /// Puts a finished merge in the place of what it merged.
     fn install_merge(&mut self) -> Result<(), StorageError> {
-        let through = self.merge.as_ref().map_or(0, Merge::through);
-        let is_behind = self.sealed_bytes(through) >= MOST_UNMERGED * self.merge_bytes();
-        let Some(merge) = self.merge.take_if(|merge| is_behind || merge.is_finished()) else {
+        let Some(merge) = self.merge.take_if(|merge| merge.is_finished()) else {
             return Ok(());
         };
+        let spare = self.spare.as_ref().map(|spare| spare.id);
         let base: Base = match merge.finish() {
             Ok(Some(base)) => base,
             Ok(None) => return Ok(()),
-            Err(error @ StorageError::Io { .. }) => {
+            Err(error @ (StorageError::Io { .. } | StorageError::Full { .. })) => {
                 // The logs still hold everything; the next sealed log tries again.
                 tracing::warn!("the data files were not merged: {error}");
-                return self.directory.remove_leftovers(&self.manifest);
+                self.tidy
+                    .remove(self.directory.leftovers(&self.manifest, spare));
+                return Ok(());
             }
             Err(error) => return Err(error),
         };
         let mut manifest = self.manifest.clone();
         manifest.sealed.retain(|log| log.first > base.through);
         manifest.base = Some(base);
-        self.directory.write_manifest(&manifest)?;
-        self.manifest = manifest;
-        self.directory.remove_leftovers(&self.manifest)
+        match self.directory.write_manifest(&manifest) {
+            Ok(()) => self.manifest = manifest,
+            Err(error @ StorageError::Full { .. }) => {
+                tracing::warn!("the merged data files are not used: {error}");
+            }
+            Err(error) => return Err(error),
+        }
+        self.tidy
+            .remove(self.directory.leftovers(&self.manifest, spare));
+        Ok(())
+    }
+
+    fn try_prepare(&mut self) -> Result<(), StorageError> {
+        self.install_merge()?;
+        if self.active.is_none() || self.spare.is_some() {
+            return Ok(());
+        }
+        if self
+            .refused
+            .is_some_and(|(at, _)| at.elapsed() < RESERVE_AGAIN)
+        {
+            return self.refusal();
+        }
+        let was_full = self.refused.take().is_some_and(|(_, is_full)| is_full);
+        match self.reserve() {
+            Ok(()) => {
+                if was_full {
+                    self.start_merge();
+                }
+                Ok(())
+            }
+            Err(error) => {
+                let is_full = matches!(error, StorageError::Full { .. });
+                self.refused = Some((Instant::now(), is_full));
+                if is_full {
+                    return Err(error);
+                }
+                // The current log goes on meanwhile.
+                tracing::warn!("{error}");
+                Ok(())
+            }
+        }
+    }
+
+    /// What the last attempt to reserve came to.
+    fn refusal(&self) -> Result<(), StorageError> {
+        match self.refused {
+            Some((_, true)) => Err(StorageError::Full {
+                what: format!(
+                    "cannot reserve space in {}",
+                    self.directory.path().display()
+                ),
+                source: io::ErrorKind::StorageFull.into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn failed_before(&self) -> Result<(), StorageError> {
+        if !self.has_failed {
+            return Ok(());
+        }
+        Err(StorageError::Io {
+            what: format!("cannot write {}", self.directory.path().display()),
+            source: io::Error::other("an earlier commit failed"),
+        })
+    }
+
+    /// Remembers that nothing may follow, if it is so.
+    fn judge(&mut self, result: Result<(), StorageError>) -> Result<(), StorageError> {
+        self.has_failed = !matches!(result, Ok(()) | Err(StorageError::Full { .. }));
+        result
     }
 }
 
@@ -335,20 +478,20 @@ impl Storage for DurableStorage {
         let end = self.read_log(&mut load)?;
         let clock = load.clock;
         self.resume(end)?;
-        self.start_merge()?;
+        self.start_merge();
         Ok(clock)
     }
 
     fn commit(&mut self, batches: &[Batch]) -> Result<(), StorageError> {
-        if self.has_failed {
-            return Err(StorageError::Io {
-                what: format!("cannot write {}", self.directory.path().display()),
-                source: std::io::Error::other("an earlier commit failed"),
-            });
-        }
+        self.failed_before()?;
         let result = self.try_commit(batches);
-        self.has_failed = result.is_err();
-        result
+        self.judge(result)
+    }
+
+    fn prepare(&mut self) -> Result<(), StorageError> {
+        self.failed_before()?;
+        let result = self.try_prepare();
+        self.judge(result)
     }
 
     fn is_durable(&self) -> bool {
@@ -361,12 +504,17 @@ impl Drop for DurableStorage {
         if let Some(merge) = self.merge.take() {
             merge.cancel();
         }
-        if let Some(active) = &self.active
-            && !self.has_failed
-        {
-            let closed = self
-                .acknowledge(active.next - 1, true)
-                .and_then(|()| self.mark.sync());
+        let Some(active) = self.active.take() else {
+            return;
+        };
+        let last = active.next - 1;
+        active.seal();
+        self.spare = None;
+        self.tidy
+            .remove(self.directory.leftovers(&self.manifest, None));
+        self.tidy.finish();
+        if !self.has_failed {
+            let closed = self.acknowledge(last, true).and_then(|()| self.mark.sync());
             if let Err(error) = closed {
                 tracing::warn!("the data directory was not marked as closed: {error}");
             }

@@ -1,0 +1,218 @@
+//! The log being written, and the one after it.
+//!
+//! Space is reserved behind the end of a file (its length stays what was written), so that a full disk is known
+//! before a byte of a commit is written. Where the file system cannot reserve, a write that finds no room is taken back.
+use super::log::{FILE_HEADER, FileHeader};
+use crate::storage::{StorageError, is_full};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// How much is read and written at a time when a part of a log is written anew.
+const REWRITE_BYTES: usize = 1 << 20;
+
+/// The log being written.
+#[derive(Debug)]
+pub(super) struct Active {
+    file: File,
+    path: PathBuf,
+    pub(super) length: u64,
+    /// Up to where there certainly is room.
+    reserved: u64,
+    /// Sequence number of the next commit.
+    pub(super) next: u64,
+}
+
+impl Active {
+    /// Opens a log to go on at its end. What was never acknowledged begins at `acknowledged`.
+    ///
+    /// If syncing it failed, or was never tried, it may be in memory only, and after a failure the system
+    /// takes it for written: a sync alone would do nothing. So it is written anew before it is synced.
+    pub(super) fn resume(
+        path: &Path,
+        acknowledged: u64,
+        length: u64,
+        next: u64,
+    ) -> Result<Self, StorageError> {
+        let open = || {
+            let mut file = File::options().read(true).write(true).open(path)?;
+            if file.metadata()?.len() != length {
+                file.set_len(length)?;
+            }
+            rewrite(&mut file, acknowledged, length)?;
+            file.sync_all()?;
+            file.seek(SeekFrom::Start(length))?;
+            Ok(file)
+        };
+        let file = open().map_err(StorageError::io(|| {
+            format!("cannot open {}", path.display())
+        }))?;
+        Ok(Self {
+            file,
+            path: path.to_path_buf(),
+            length,
+            reserved: length,
+            next,
+        })
+    }
+
+    /// Whether it has no commit yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.length <= FILE_HEADER as u64
+    }
+
+    /// Reserves space up to the length `to`.
+    pub(super) fn reserve(&mut self, to: u64) -> Result<(), StorageError> {
+        if to > self.reserved {
+            reserve(&self.file, self.reserved, to).map_err(StorageError::io_or_full(|| {
+                format!("cannot reserve space for {}", self.path.display())
+            }))?;
+            self.reserved = to;
+        }
+        Ok(())
+    }
+
+    /// Appends the frame with the number [`next`](Self::next), durable when it returns. After
+    /// [`StorageError::Full`] nothing of it is there.
+    pub(super) fn append(&mut self, frame: &[u8]) -> Result<(), StorageError> {
+        let end = self.length + frame.len() as u64;
+        self.reserve(end)?;
+        if let Err(error) = self.file.write_all(frame) {
+            if is_full(&error) {
+                self.take_back()?;
+            }
+            return Err(StorageError::io_or_full(|| self.cannot_write())(error));
+        }
+        self.file
+            .sync_data()
+            .map_err(StorageError::io(|| self.cannot_write()))?;
+        self.length = end;
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Cuts off what a write left that found no room. It was never synced, and nobody waits for it.
+    fn take_back(&mut self) -> Result<(), StorageError> {
+        self.reserved = self.length;
+        self.file
+            .set_len(self.length)
+            .and_then(|()| self.file.seek(SeekFrom::Start(self.length)))
+            .map_err(StorageError::io(|| {
+                format!(
+                    "cannot take back a part of a commit from {}",
+                    self.path.display()
+                )
+            }))?;
+        Ok(())
+    }
+
+    /// Nothing more is written to it: gives back the space that was reserved and is not needed.
+    pub(super) fn seal(self) {
+        if self.reserved > self.length
+            && let Err(error) = self.file.set_len(self.length)
+        {
+            let path = self.path.display();
+            tracing::warn!("the space reserved for {path} was not given back: {error}");
+        }
+    }
+
+    fn cannot_write(&self) -> String {
+        format!("cannot write {}", self.path.display())
+    }
+}
+
+/// The next log: its name is durable and its space reserved, but it is empty and no manifest names it.
+#[derive(Debug)]
+pub(super) struct Spare {
+    pub(super) id: u64,
+    file: File,
+    path: PathBuf,
+    reserved: u64,
+}
+
+impl Spare {
+    /// Makes one, except that its name is not durable yet. Leaves no file behind if there is no room.
+    pub(super) fn create(path: PathBuf, id: u64, bytes: u64) -> Result<Self, StorageError> {
+        let file = super::directory::private_file()
+            .create_new(true)
+            .open(&path)
+            .map_err(StorageError::io_or_full(|| {
+                format!("cannot create {}", path.display())
+            }))?;
+        if let Err(error) = reserve(&file, 0, bytes) {
+            // If it stays it is a leftover like that of a crash.
+            let _ = std::fs::remove_file(&path);
+            return Err(StorageError::io_or_full(|| {
+                format!("cannot reserve {bytes} bytes for {}", path.display())
+            })(error));
+        }
+        Ok(Self {
+            id,
+            file,
+            path,
+            reserved: bytes,
+        })
+    }
+
+    /// Writes its header, durable when it returns. May be done again with another first commit.
+    pub(super) fn write_header(&mut self, salt: u64, first: u64) -> Result<(), StorageError> {
+        let header = FileHeader::log(salt, self.id, first);
+        self.file
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| self.file.write_all(&header.encode()))
+            .map_err(StorageError::io_or_full(|| {
+                format!("cannot write {}", self.path.display())
+            }))?;
+        self.file.sync_all().map_err(StorageError::io(|| {
+            format!("cannot sync {}", self.path.display())
+        }))
+    }
+
+    /// Makes it the log being written; its header is there.
+    pub(super) fn activate(self, next: u64) -> Active {
+        Active {
+            file: self.file,
+            path: self.path,
+            length: FILE_HEADER as u64,
+            reserved: self.reserved,
+            next,
+        }
+    }
+}
+
+/// Writes the bytes from `begin` to `end` again, as they are.
+fn rewrite(file: &mut File, begin: u64, end: u64) -> io::Result<()> {
+    let mut bytes = vec![0; REWRITE_BYTES];
+    let mut at = begin;
+    while at < end {
+        let count = bytes
+            .len()
+            .min(usize::try_from(end - at).unwrap_or(usize::MAX));
+        let part = &mut bytes[..count];
+        file.seek(SeekFrom::Start(at))?;
+        file.read_exact(part)?;
+        file.seek(SeekFrom::Start(at))?;
+        file.write_all(part)?;
+        at += count as u64;
+    }
+    Ok(())
+}
+
+/// Reserves space behind the end of a file, without changing its length. Does nothing where that is not possible.
+#[cfg(target_os = "linux")]
+fn reserve(file: &File, from: u64, to: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::io::Errno;
+    loop {
+        return match fallocate(file, FallocateFlags::KEEP_SIZE, from, to - from) {
+            Err(Errno::INTR) => continue,
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            result => Ok(result?),
+        };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reserve(_file: &File, _from: u64, _to: u64) -> io::Result<()> {
+    Ok(())
+}
