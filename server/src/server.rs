@@ -214,7 +214,10 @@ async fn load(
         .spawn(move || {
             let load = || {
                 let mut storage = open(&config)?;
-                let mut engine = Engine::new(engine);
+                let mut engine = Engine::new(match storage.seed() {
+                    Some(seed) => engine.with_seed(seed),
+                    None => engine,
+                });
                 loading::load(&mut *storage, &mut engine, now, &is_stopped)?;
                 Ok((storage, engine))
             };

@@ -28,6 +28,18 @@ pub struct EngineConfig {
     pub hash_key: [u64; 2],
 }
 
+impl EngineConfig {
+    /// The same with a [`hash_key`](Self::hash_key) made of a random number: with the same number, keys are scanned in
+    /// the same order.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self {
+            hash_key: [seed, seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15],
+            ..self
+        }
+    }
+}
+
 impl Default for EngineConfig {
     /// Ten million keys of up to 16 KiB, in as many bytes as there are, pages of 64 KiB, and a random
     /// [`hash_key`](Self::hash_key).

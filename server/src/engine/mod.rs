@@ -423,14 +423,14 @@ impl Engine {
         let table = self.store.table();
         let from = match token {
             None => 0,
-            Some(token) => match scan::position(token, table) {
+            Some(token) => match scan::position(token) {
                 Some(position) => position,
                 None => return ServiceError::Syntax.into(),
             },
         };
         let work = &mut effects.work;
         let (keys, next) = self.pages.page(table, pattern, from, now.mono_ms, work);
-        let token = next.map(|position| scan::token(position, table));
+        let token = next.map(scan::token);
         Reply::Page { keys, token }.into()
     }
 

@@ -218,6 +218,7 @@ impl Store {
     }
 
     fn deadline_of(&self, hash: u64, key: &[u8]) -> Option<u64> {
+        self.deadlines.first()?;
         self.table.get(hash, key)?.key_and_deadline().1
     }
 }

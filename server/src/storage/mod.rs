@@ -195,6 +195,10 @@ pub trait Storage: Send + std::fmt::Debug {
     fn prepare(&mut self) -> Result<(), StorageError> {
         Ok(())
     }
+    /// A random number that was made with the data and stays with it; nobody else knows it.
+    fn seed(&self) -> Option<u64> {
+        None
+    }
     /// Whether a commit takes time, so that it wants a thread of its own.
     fn is_durable(&self) -> bool;
 }

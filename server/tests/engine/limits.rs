@@ -155,3 +155,38 @@ fn an_entry_that_is_larger_than_all_there_may_be_is_refused() {
     assert_eq!(sim.run(&format!("SET {} v", "k".repeat(10_000))), refused);
     assert!(sim.run("SET k v").starts_with("+OK"));
 }
+
+#[test]
+fn a_read_only_store_answers_everything_but_changes() {
+    let mut sim = Simulation::new();
+    sim.run("SET a 1");
+    sim.run("SET lease 1 PX 10");
+    let before = sim.stored.clone();
+    sim.engine.set_read_only(true);
+    for command in [
+        "SET a 2",
+        "SET b 1",
+        "SET a 1 NEX",
+        "DEL a",
+        "DEL b",
+        "VDEL a 1",
+    ] {
+        let reply = sim.run(command);
+        assert!(
+            reply.starts_with("-ERR the store is read-only") && reply.contains("free space"),
+            "{command}: {reply}"
+        );
+    }
+    assert_eq!(sim.stored, before);
+    assert!(sim.run("GET a").starts_with("$1\r\n1 "));
+    assert_eq!(sim.run("KEYNOTIFY lease"), "+OK");
+    assert_eq!(sim.run("KEYNOTIFY lease STOP"), "+OK");
+    assert!(sim.run("SCAN a").starts_with("*1"));
+    assert_eq!(sim.run("SET a"), "-ERR wrong number of arguments");
+    sim.pass(10);
+    sim.expire();
+    assert_eq!(sim.run("GET lease"), "$-1");
+    assert_eq!(sim.stored.len(), 1);
+    sim.engine.set_read_only(false);
+    assert!(sim.run("SET a 2").starts_with("+OK"));
+}

@@ -221,11 +221,41 @@ fn what_is_no_token_is_a_syntax_error() {
         assert!(refused(&mut sim, &changed));
     }
     assert!(!refused(&mut sim, &token));
-    sim.restart(EngineConfig {
-        hash_key: [1, 2],
-        ..config()
-    });
-    assert!(refused(&mut sim, &token), "it was of another run");
+}
+
+#[test]
+fn a_scan_goes_on_after_a_restart() {
+    let mut sim = paged(10);
+    for key in 0..100 {
+        sim.run(&format!("SET {key} v"));
+    }
+    let (mut found, mut token) = next(&mut sim, "*", None);
+    while let Some(last) = token {
+        sim.restart(EngineConfig {
+            max_page_keys: 10,
+            ..config()
+        });
+        let (more, after) = next(&mut sim, "*", Some(&last));
+        found.extend(more);
+        token = after;
+    }
+    found.sort();
+    let mut expected: Vec<_> = (0..100).map(|key: u32| key.to_string()).collect();
+    expected.sort();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_seed_gives_the_same_order_of_keys() {
+    let order = |seed| {
+        let mut sim = Simulation::with(EngineConfig::default().with_seed(seed));
+        for key in 0..100 {
+            sim.run(&format!("SET {key} v"));
+        }
+        next(&mut sim, "*", None).0
+    };
+    assert_eq!(order(7), order(7));
+    assert_ne!(order(7), order(8));
 }
 
 #[test]

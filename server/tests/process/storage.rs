@@ -223,3 +223,37 @@ fn files_belong_to_the_user_alone_also_in_a_folder_that_is_open() {
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!log.contains("other users"), "{log}");
 }
+
+#[test]
+fn a_scan_goes_on_after_a_kill() {
+    let folder = tempdir().unwrap();
+    let arguments = ["--data-dir", folder.path().to_str().unwrap()];
+    let daemon = Daemon::start(&arguments);
+    let mut peer = daemon.connect("writer");
+    for number in 0..3_000 {
+        assert_eq!(
+            peer.request(number, &[b"SET", format!("key-{number}").as_bytes(), b"1"]),
+            OK
+        );
+    }
+    let page = peer.request(10_000, &[b"SCAN", b"*"]);
+    // The token is the last bulk string, 16 bytes and CR LF.
+    let token = page[page.len() - 18..page.len() - 2].to_vec();
+    let first = page.windows(4).filter(|bytes| bytes == b"key-").count();
+    daemon.signal("-KILL");
+    daemon.wait();
+
+    let daemon = Daemon::start(&arguments);
+    let mut peer = daemon.connect("writer");
+    let mut found = first;
+    let mut token = Some(token);
+    for correlation in 20_000.. {
+        let Some(from) = token.take() else { break };
+        let page = peer.request(correlation, &[b"SCAN", b"*", &from]);
+        found += page.windows(4).filter(|bytes| bytes == b"key-").count();
+        if page.starts_with(b"*2") {
+            token = Some(page[page.len() - 18..page.len() - 2].to_vec());
+        }
+    }
+    assert_eq!(found, 3_000);
+}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-const DIRECTORY: &str = "STATESTORE_TEST_KILL_DIRECTORY";
+pub(crate) const DIRECTORY: &str = "STATESTORE_TEST_KILL_DIRECTORY";
 const ACKNOWLEDGED: &str = "acknowledged ";
 /// Small enough that kills hit rolls and merges as well.
 const OPTIONS: DurableOptions = DurableOptions { log_bytes: 8192 };

@@ -7,7 +7,9 @@ mod directory;
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod disk;
 mod failure;
+mod format;
 mod growth;
 mod kill;
 mod load;
 mod model;
+mod names;

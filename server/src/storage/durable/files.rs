@@ -4,6 +4,7 @@ use super::log::{FileHeader, Reader, Step, damaged};
 use super::manifest::{Base, Sealed};
 use super::record::{Change, Changes, Put, Version};
 use crate::storage::StorageError;
+use siphasher::sip128::SipHasher13;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -62,13 +63,20 @@ impl Files {
     /// Calls `emit` once for each live record, and returns the highest clock.
     ///
     /// Reads the logs twice: first to learn which change of a key is its last one, then for the
-    /// values. So memory is needed per key changed since the base, whatever the size of the values.
+    /// values. So memory is needed per key changed since the base, whatever the size of keys and values. A key is told
+    /// by a hash of 128 bits with a secret, which no two keys share.
     pub(super) fn live(
         &self,
         emit: &mut dyn FnMut(&Put<'_>) -> Result<(), StorageError>,
     ) -> Result<Option<Version>, StorageError> {
         let mut clock = None;
-        let mut last_change: HashMap<Box<[u8]>, u64> = HashMap::new();
+        let mut last_change: HashMap<[u64; 2], u64, foldhash::fast::RandomState> =
+            HashMap::default();
+        let hasher = SipHasher13::new_with_keys(self.salt, !self.salt);
+        let name = |key: &[u8]| {
+            let hash = hasher.hash(key);
+            [hash.h1, hash.h2]
+        };
         let mut number = 0;
         self.log_changes(&mut |change: Change<'_>| {
             number += 1;
@@ -80,12 +88,7 @@ impl Files {
                 Change::Put(put) => put.record.key,
                 Change::Delete(key) => *key,
             };
-            match last_change.get_mut(key) {
-                Some(last) => *last = number,
-                None => {
-                    last_change.insert(key.into(), number);
-                }
-            }
+            last_change.insert(name(key), number);
             Ok(())
         })?;
         self.base_changes(&mut |change: Change<'_>| match change {
@@ -93,7 +96,7 @@ impl Files {
                 clock = clock.max(Some(version));
                 Ok(())
             }
-            Change::Put(put) if last_change.contains_key(put.record.key) => Ok(()),
+            Change::Put(put) if last_change.contains_key(&name(put.record.key)) => Ok(()),
             Change::Put(put) => emit(&put),
             Change::Delete(_) => Ok(()),
         })?;
@@ -101,7 +104,9 @@ impl Files {
         self.log_changes(&mut |change: Change<'_>| {
             number += 1;
             match change {
-                Change::Put(put) if last_change.get(put.record.key) == Some(&number) => emit(&put),
+                Change::Put(put) if last_change.get(&name(put.record.key)) == Some(&number) => {
+                    emit(&put)
+                }
                 _ => Ok(()),
             }
         })?;

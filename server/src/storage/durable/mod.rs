@@ -494,6 +494,10 @@ impl Storage for DurableStorage {
         self.judge(result)
     }
 
+    fn seed(&self) -> Option<u64> {
+        Some(self.manifest.salt)
+    }
+
     fn is_durable(&self) -> bool {
         true
     }

@@ -1,0 +1,131 @@
+//! How long a start takes, and how much memory it needs:
+//!
+//! ```sh
+//! cargo bench -p statestored --bench load -- 1000000 10000000
+//! STATESTORED=/path/of/another/statestored cargo bench -p statestored --bench load -- 1000000
+//! ```
+//!
+//! For each number it makes a data folder with so many keys of 16 bytes with values of 16 bytes, as a store leaves it
+//! that wrote them in commits of 10,000 and was closed. Then it starts the program on it, three times, and waits until it
+//! listens. `bytes` is what the data takes on disk, `peak` and `after` are the process's memory, up to then and then.
+use bytes::Bytes;
+use statestored::storage::{
+    Batch, DurableOptions, DurableStorage, Record, RecordView, Restore, Storage, Write,
+};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+const RUNS: usize = 3;
+const KEYS_PER_COMMIT: u64 = 10_000;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Who takes nothing over.
+struct Nobody;
+
+impl Restore for Nobody {
+    fn put(&mut self, _record: &RecordView<'_>) {}
+    fn delete(&mut self, _key: &[u8]) {}
+}
+
+fn fill(folder: &Path, keys: u64) -> Result<(), Failure> {
+    let mut storage = DurableStorage::open(folder, DurableOptions::default())?;
+    storage.load(&mut Nobody)?;
+    let record = |number: u64| Record {
+        key: Bytes::from(format!("key-{number:012}")),
+        value: Bytes::from(format!("val-{number:012}")),
+        version: (1_700_000_000_000 + number, 0),
+        fence: None,
+        expiry: None,
+    };
+    let mut next = 0;
+    while next < keys {
+        let end = keys.min(next + KEYS_PER_COMMIT);
+        let writes = (next..end)
+            .map(|number| Write::Put(record(number)))
+            .collect();
+        let batch = Batch {
+            writes,
+            clock: None,
+        };
+        storage.commit(&[batch])?;
+        storage.prepare()?;
+        next = end;
+    }
+    Ok(())
+}
+
+fn bytes_in(folder: &Path) -> Result<u64, Failure> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder)? {
+        bytes += entry?.metadata()?.len();
+    }
+    Ok(bytes)
+}
+
+/// A line of `/proc/PID/status`, in MiB.
+fn memory(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find(|line| line.starts_with(name))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes / 1024)
+}
+
+fn measure(program: &str, folder: &Path, keys: u64) -> Result<(), Failure> {
+    let begin = Instant::now();
+    let mut child = Command::new(program)
+        .args([
+            "--listen",
+            "tcp://127.0.0.1:0",
+            "--log",
+            "warn",
+            "--data-dir",
+        ])
+        .arg(folder)
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line)?;
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()))?;
+    child.kill()?;
+    child.wait()?;
+    if !line.starts_with("listening") {
+        return Err(format!("{program} did not start: {line:?}").into());
+    }
+    let mib = |name| memory(&status, name).unwrap_or_default();
+    #[allow(clippy::cast_precision_loss, reason = "a figure to read")]
+    let rate = keys as f64 / seconds / 1e6;
+    println!(
+        "{keys:>10} keys {seconds:>7.2} s {rate:>6.2} million keys/s, peak {:>5} MiB, after {:>5} MiB",
+        mib("VmHWM"),
+        mib("VmRSS"),
+    );
+    Ok(())
+}
+
+fn main() -> Result<(), Failure> {
+    let program = std::env::var("STATESTORED");
+    let program = program
+        .as_deref()
+        .unwrap_or(env!("CARGO_BIN_EXE_statestored"));
+    let mut counts: Vec<u64> = std::env::args().filter_map(|it| it.parse().ok()).collect();
+    if counts.is_empty() {
+        counts.push(1_000_000);
+    }
+    for keys in counts {
+        let folder = tempfile::tempdir()?;
+        fill(folder.path(), keys)?;
+        println!(
+            "{keys:>10} keys, {} MiB on disk",
+            bytes_in(folder.path())? >> 20
+        );
+        for _ in 0..RUNS {
+            measure(program, folder.path(), keys)?;
+        }
+    }
+    Ok(())
+}
