@@ -1,5 +1,5 @@
 //! What must hold at the end of a run, and some of what must hold all the time.
-use crate::history::{Action, Answer, operation_of};
+use crate::history::{Action, Answer, Operation, operation_of};
 use crate::linearizability::{Interval, Verdict, check};
 use crate::register::{Register, Step};
 use crate::world::World;
@@ -17,7 +17,7 @@ const MAX_VISITS: usize = 50_000;
 impl World {
     /// What a client sends must not be executed long after its caller has given up.
     /// They were made at `made_ms` or later, whenever the connection took them.
-    pub(crate) fn check_requests(&mut self, packets: &[Packet], made_ms: u64) {
+    pub(crate) fn check_requests(&mut self, link: usize, packets: &[Packet], made_ms: u64) {
         for packet in packets {
             let Packet::Publish(publish) = packet else {
                 continue;
@@ -31,7 +31,11 @@ impl World {
             };
             let expires_ms =
                 made_ms + u64::from(publish.message_expiry().unwrap_or(u32::MAX)) * 1000;
-            // Only what was sent before may have to be sent again although its time is up.
+            // Only what was sent before may have to be sent again although its time is up, for the sake of others.
+            if publish.dup() && !self.may_be_late(link, operation) {
+                let text = format!("a request is sent again for nobody's sake: {operation:?}");
+                return self.violated(text);
+            }
             let wanted_ms = if publish.dup() {
                 operation.deadline_ms().max(made_ms)
             } else {
@@ -46,6 +50,24 @@ impl World {
                 return self.violated(text);
             }
         }
+    }
+
+    /// Whether a request may be sent again on this connection: its time was not up when the connection was begun, or another
+    /// write of its client was under way since.
+    fn may_be_late(&self, link: usize, request: &Operation) -> bool {
+        let dialed_ms = self.links[link].dialed_ms;
+        let is_write =
+            |action: &Action| !matches!(action, Action::Get { .. } | Action::Scan { .. });
+        let needs_session = |other: &Operation| {
+            other.client == request.client
+                && is_write(&other.action)
+                && !std::ptr::eq(other, request)
+                && other
+                    .ended
+                    .as_ref()
+                    .is_none_or(|(at_ms, _)| *at_ms >= dialed_ms)
+        };
+        request.deadline_ms() + 1 >= dialed_ms || self.operations.iter().any(needs_session)
     }
 
     /// All is well again: looks at what the clients hold, and at what they were told.
