@@ -10,20 +10,23 @@ mod error;
 mod event;
 mod receive;
 mod resend;
+mod unacknowledged;
 
 pub use error::SessionError;
 pub use event::Event;
 pub(crate) use resend::seconds_left;
+pub use unacknowledged::Terms;
 
 use super::alias::{InboundAliases, OutboundAliases, TopicName};
 use super::authentication::Authentication;
 use super::keep_alive::{ClientKeepAlive, Due};
-use super::outbox::{Outbox, Place};
+use super::outbox::Outbox;
 use super::{
     Connect, Disconnect, EncodeError, Limits, PacketId, PacketIds, PublishHeader, ReasonCode,
     Subscription, Window, decode, encode_pingreq,
 };
 use bytes::{Bytes, BytesMut};
+use unacknowledged::Unacknowledged;
 
 /// What a session is to be.
 #[derive(Debug, Clone)]
@@ -49,38 +52,6 @@ enum Phase {
         resumed: bool,
     },
     Ready,
-}
-
-/// What a PUBLISH is to its sender.
-#[derive(Debug, Clone, Copy)]
-pub struct Terms<T> {
-    /// What names it.
-    pub tag: T,
-    /// When nobody wants it any more, in milliseconds.
-    pub deadline_ms: u64,
-    /// It may arrive late without doing harm.
-    pub is_harmless: bool,
-}
-
-/// A PUBLISH that is not acknowledged.
-#[derive(Debug)]
-struct Unacknowledged<T> {
-    terms: Terms<T>,
-    place: Place,
-    /// Its sender does not want it any more, whatever its deadline.
-    is_unwanted: bool,
-    /// It defines this topic alias.
-    defines: Option<u16>,
-    /// Without an acknowledgement until then the broker counts as broken.
-    overdue_ms: u64,
-    /// A former connection handed all of it to the transport.
-    maybe_delivered: bool,
-}
-
-impl<T> Unacknowledged<T> {
-    fn is_unwanted(&self, now_ms: u64) -> bool {
-        self.is_unwanted || self.terms.deadline_ms <= now_ms
-    }
 }
 
 /// No more PUBLISHes are unacknowledged at a time, so that a packet identifier is left for a SUBSCRIBE or UNSUBSCRIBE.
@@ -252,14 +223,6 @@ impl<T: Copy> Session<T> {
         self.renews = true;
     }
 
-    /// Whether continuing the session would have the broker get what may do harm now: a PUBLISH that nobody wants any more, but
-    /// that must be sent again because it was sent and not acknowledged.
-    pub fn would_do_harm(&self, now_ms: u64) -> bool {
-        self.window.iter().any(|(_, entry)| {
-            entry.maybe_delivered && !entry.terms.is_harmless && entry.is_unwanted(now_ms)
-        })
-    }
-
     /// A transport is there: sends CONNECT.
     pub fn connect(&mut self, now_ms: u64) -> Result<(), SessionError> {
         self.forget_unanswered(now_ms);
@@ -312,7 +275,8 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// A DISCONNECT, to be written behind the output that was taken; empty if not even a CONNECT was sent. A `session_expiry_s` replaces the one of the CONNECT.
+    /// A DISCONNECT, to be written behind the output that was taken; empty if not even a CONNECT was sent. A
+    /// `session_expiry_s` replaces the one of the CONNECT.
     pub fn disconnect(&self, reason: ReasonCode, session_expiry_s: Option<u32>) -> BytesMut {
         let mut out = BytesMut::new();
         if self.phase == Phase::Offline {
@@ -381,37 +345,6 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// A broker that answers, but does not acknowledge a PUBLISH long after nobody waits for it any more, would strangle the
-    /// connection: the place in the window never becomes free.
-    fn check_overdue(&mut self, now_ms: u64) -> Result<(), SessionError> {
-        const AGAIN_MS: u64 = 1_000;
-        self.overdue_ms = NEVER;
-        if !self.was_ready {
-            return Ok(());
-        }
-        let Some(drained_ms) = self.keep_alive.drained_ms() else {
-            // It may not have left yet.
-            self.overdue_ms = now_ms.saturating_add(AGAIN_MS);
-            return Ok(());
-        };
-        let drained_ms = drained_ms.saturating_add(self.config.ping_timeout_ms);
-        for entry in self.window.sent_mut() {
-            let at_ms = entry.overdue_ms.max(drained_ms);
-            if at_ms <= now_ms {
-                return Err(SessionError::Unacknowledged);
-            }
-            self.overdue_ms = self.overdue_ms.min(at_ms);
-        }
-        Ok(())
-    }
-
-    /// When a PUBLISH that is sent now is overdue.
-    fn overdue_at(&mut self, deadline_ms: u64) -> u64 {
-        let at_ms = deadline_ms.saturating_add(self.config.ping_timeout_ms);
-        self.overdue_ms = self.overdue_ms.min(at_ms);
-        at_ms
-    }
-
     /// Sends a PUBLISH with QoS 1; `header` needs no packet identifier. Call it only while there is [`room`](Self::room).
     /// Returns the packet identifier.
     ///
@@ -472,36 +405,6 @@ impl<T: Copy> Session<T> {
                 Err(EncodeError::NoRoom)
             }
         }
-    }
-
-    /// The sender does not want a PUBLISH any more. Whether it certainly is not sent, and ends here: if none of it was taken
-    /// from the output. One that was, and is not acknowledged, is treated on the next connection like one whose deadline has
-    /// passed.
-    pub fn withdraw(&mut self, id: PacketId, tag: T) -> bool
-    where
-        T: PartialEq,
-    {
-        let (is_sent, entry) = match self.window.get_mut(id) {
-            Some((is_sent, entry)) if entry.terms.tag == tag => (is_sent && self.was_ready, entry),
-            _ => return false,
-        };
-        let is_pending = self.outbox.is_pending(entry.place);
-        if entry.maybe_delivered || is_sent && !is_pending {
-            entry.is_unwanted = true;
-            return false;
-        }
-        let Some(entry) = self.window.acknowledge(id) else {
-            return false;
-        };
-        if is_sent {
-            self.outbox.withdraw(entry.place);
-            if let Some(alias) = entry.defines {
-                self.outbound.undefine(alias);
-            }
-        }
-        self.outbox.release(entry.place);
-        self.ids.release(id);
-        true
     }
 
     /// Takes up to `budget` packets from `stream`, into which bytes came just now; whether there may be more of them.

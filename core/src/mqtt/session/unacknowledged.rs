@@ -1,0 +1,107 @@
+//! PUBLISHes that are not acknowledged: which of them somebody still wants, and for how long that may be so.
+use super::super::PacketId;
+use super::super::outbox::Place;
+use super::{NEVER, Session, SessionError};
+
+/// What a PUBLISH is to its sender.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms<T> {
+    /// What names it.
+    pub tag: T,
+    /// When nobody wants it any more, in milliseconds.
+    pub deadline_ms: u64,
+    /// It may arrive late without doing harm.
+    pub is_harmless: bool,
+}
+
+/// A PUBLISH that is not acknowledged.
+#[derive(Debug)]
+pub(super) struct Unacknowledged<T> {
+    pub(super) terms: Terms<T>,
+    pub(super) place: Place,
+    /// Its sender does not want it any more, whatever its deadline.
+    pub(super) is_unwanted: bool,
+    /// It defines this topic alias.
+    pub(super) defines: Option<u16>,
+    /// Without an acknowledgement until then the broker counts as broken.
+    pub(super) overdue_ms: u64,
+    /// A former connection handed all of it to the transport.
+    pub(super) maybe_delivered: bool,
+}
+
+impl<T> Unacknowledged<T> {
+    pub(super) fn is_unwanted(&self, now_ms: u64) -> bool {
+        self.is_unwanted || self.terms.deadline_ms <= now_ms
+    }
+}
+
+impl<T: Copy> Session<T> {
+    /// Whether continuing the session would have the broker get what may do harm now: a PUBLISH that nobody wants any more, but
+    /// that must be sent again because it was sent and not acknowledged.
+    pub fn would_do_harm(&self, now_ms: u64) -> bool {
+        self.window.iter().any(|(_, entry)| {
+            entry.maybe_delivered && !entry.terms.is_harmless && entry.is_unwanted(now_ms)
+        })
+    }
+
+    /// A broker that answers, but does not acknowledge a PUBLISH long after nobody waits for it any more, would strangle the
+    /// connection: the place in the window never becomes free.
+    pub(super) fn check_overdue(&mut self, now_ms: u64) -> Result<(), SessionError> {
+        const AGAIN_MS: u64 = 1_000;
+        self.overdue_ms = NEVER;
+        if !self.was_ready {
+            return Ok(());
+        }
+        let Some(drained_ms) = self.keep_alive.drained_ms() else {
+            // It may not have left yet.
+            self.overdue_ms = now_ms.saturating_add(AGAIN_MS);
+            return Ok(());
+        };
+        let drained_ms = drained_ms.saturating_add(self.config.ping_timeout_ms);
+        for entry in self.window.sent_mut() {
+            let at_ms = entry.overdue_ms.max(drained_ms);
+            if at_ms <= now_ms {
+                return Err(SessionError::Unacknowledged);
+            }
+            self.overdue_ms = self.overdue_ms.min(at_ms);
+        }
+        Ok(())
+    }
+
+    /// When a PUBLISH that is sent now is overdue.
+    pub(super) fn overdue_at(&mut self, deadline_ms: u64) -> u64 {
+        let at_ms = deadline_ms.saturating_add(self.config.ping_timeout_ms);
+        self.overdue_ms = self.overdue_ms.min(at_ms);
+        at_ms
+    }
+
+    /// The sender does not want a PUBLISH any more. Whether it certainly is not sent, and ends here: if none of it was taken
+    /// from the output. One that was, and is not acknowledged, is treated on the next connection like one whose deadline has
+    /// passed.
+    pub fn withdraw(&mut self, id: PacketId, tag: T) -> bool
+    where
+        T: PartialEq,
+    {
+        let (is_sent, entry) = match self.window.get_mut(id) {
+            Some((is_sent, entry)) if entry.terms.tag == tag => (is_sent && self.was_ready, entry),
+            _ => return false,
+        };
+        let is_pending = self.outbox.is_pending(entry.place);
+        if entry.maybe_delivered || is_sent && !is_pending {
+            entry.is_unwanted = true;
+            return false;
+        }
+        let Some(entry) = self.window.acknowledge(id) else {
+            return false;
+        };
+        if is_sent {
+            self.outbox.withdraw(entry.place);
+            if let Some(alias) = entry.defines {
+                self.outbound.undefine(alias);
+            }
+        }
+        self.outbox.release(entry.place);
+        self.ids.release(id);
+        true
+    }
+}
