@@ -1,4 +1,4 @@
-/* A disk with faults, put between a process and its files:
+/* A disk and a clock with faults, put between a process and its files:
  *
  *     cc -shared -fPIC -O1 -o disk.so tests/disk/disk.c -ldl
  *     STATESTORE_TEST_DISK=/path/of/control LD_PRELOAD=./disk.so statestored --data-dir DIR ...
@@ -16,6 +16,7 @@
  *                        bytes that a sync has reached since they were written, and in `names` a line `INODE NAME`
  *                        for each file that was there when the folder was synced last
  *     trace FILE         appends a line `sync NAME` for each sync, `rename NAME` for each new name; `.` is DIR
+ *     clock_ahead_ms N   the wall clock is ahead by so much
  *
  * Writes take the space that is left before one fails, as on a real disk, so they may be short. After a sync that
  * failed, what it should have written counts as written, as in Linux: a later sync does not reach it. */
@@ -45,6 +46,7 @@ struct control {
   bool no_fallocate;
   char platter[PATH_MAX];
   char trace[PATH_MAX];
+  long long clock_ahead_ms;
 };
 
 static atomic_long sync_errors_made;
@@ -75,6 +77,8 @@ static bool read_control(struct control *control) {
       snprintf(control->platter, sizeof control->platter, "%s", value);
     } else if (strcmp(line, "trace") == 0) {
       snprintf(control->trace, sizeof control->trace, "%s", value);
+    } else if (strcmp(line, "clock_ahead_ms") == 0) {
+      control->clock_ahead_ms = atoll(value);
     }
   }
   fclose(file);
@@ -312,6 +316,26 @@ static int sync_with(int fd, int (*real)(int)) {
   }
   if (result == 0) trace(&control, "sync", name);
   if (fails) errno = EIO;
+  return result;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *time) {
+  static int (*real)(clockid_t, struct timespec *);
+  if (real == NULL) real = next("clock_gettime");
+  int result = real(clock, time);
+  struct control control;
+  if (result == 0 && clock == CLOCK_REALTIME) {
+    int before = errno;
+    if (read_control(&control)) {
+      time->tv_sec += control.clock_ahead_ms / 1000;
+      time->tv_nsec += control.clock_ahead_ms % 1000 * 1000000;
+      if (time->tv_nsec >= 1000000000) {
+        time->tv_sec++;
+        time->tv_nsec -= 1000000000;
+      }
+    }
+    errno = before;
+  }
   return result;
 }
 

@@ -123,7 +123,7 @@ pub fn decode(stream: &mut BytesMut, max_packet_bytes: u32) -> Result<Option<Pac
 
 /// How many bytes the first packet in `stream` has, header included, if its header is there and [`decode`] would take
 /// such a packet.
-pub(crate) fn announced_len(stream: &[u8], max_packet_bytes: u32) -> Option<usize> {
+pub fn announced_len(stream: &[u8], max_packet_bytes: u32) -> Option<usize> {
     let header = FixedHeader::decode(stream).ok()??;
     let size = header.len + header.remaining;
     (size <= max_packet_bytes as usize).then_some(size)

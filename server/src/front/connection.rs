@@ -2,6 +2,7 @@
 use super::SessionId;
 use super::budget::{Charge, Gauge};
 use super::output::Output;
+use super::room::Ahead;
 use super::timers::Timer;
 use statestore::mqtt::alias::InboundAliases;
 use statestore::mqtt::keep_alive::ServerKeepAlive;
@@ -84,7 +85,9 @@ pub(crate) struct Connection {
     /// What this connection caused that is still to be handed out to many; it waits for the end of it.
     pub(crate) fanouts: usize,
     pub(crate) charge: Charge,
-    /// Since when input waits until output has left.
+    /// What is known of input behind a request that waits for room in the storage.
+    pub(crate) ahead: Ahead,
+    /// Since when input waits until output has left, or there is room in the storage.
     pub(crate) blocked_since_ms: Option<u64>,
     /// Whether it is in the list of those that have something for the driver.
     pub(crate) is_dirty: bool,
@@ -105,6 +108,7 @@ impl Connection {
             wants_reasons: true,
             will: None,
             unread: 0,
+            ahead: Ahead::default(),
             leaving: 0,
             fanouts: 0,
             charge: Charge::new(gauge, CONNECTION_BYTES),

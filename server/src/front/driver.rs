@@ -68,8 +68,10 @@ pub(crate) struct Driver {
     keeper: Notify,
     /// When the keeper wakes up by itself.
     wakes_at_ms: Cell<Option<u64>>,
-    /// Nothing is read: too much waits for the disk, or the server stops.
+    /// Nothing is read: the server stops.
     is_paused: Cell<bool>,
+    /// What the front was last told of the storage.
+    is_full: Cell<bool>,
     /// Something panicked in the midst of a change to what is shared: nothing happens any more.
     is_broken: Cell<bool>,
 }
@@ -95,6 +97,7 @@ impl Driver {
             keeper: Notify::new(),
             wakes_at_ms: Cell::new(None),
             is_paused: Cell::new(false),
+            is_full: Cell::new(false),
             is_broken: Cell::new(false),
         }
     }
@@ -119,6 +122,7 @@ impl Driver {
             input: BytesMut::new(),
             output: BytesMut::new(),
             is_turn_over: false,
+            has_written: false,
             is_lingering: false,
         };
         if let Err(error) = poll_fn(|context| connection.poll(context)).await {
@@ -189,7 +193,7 @@ impl Driver {
         }
     }
 
-    /// Hands the writes so far to the storage, unless too much waits there: then nothing is read until it has room.
+    /// Hands the writes so far to the storage, unless too much waits there: then no more are made until it has room.
     fn submit(&self, committer: &mut Committer) -> Result<(), Arc<StorageError>> {
         while !self.is_broken.get() && committer.has_room() {
             let Some((sequence, batch)) = self.front.borrow_mut().take_batch() else {
@@ -204,21 +208,18 @@ impl Driver {
             })?;
             debug_assert_eq!(submitted, sequence);
         }
-        self.pause(!committer.has_room());
-        Ok(())
-    }
-
-    fn pause(&self, is_paused: bool) {
-        if self.is_paused.replace(is_paused) && !is_paused {
-            for waker in self.wakers.borrow().values() {
-                waker.wake_by_ref();
-            }
+        let is_full = !committer.has_room();
+        if self.is_full.replace(is_full) != is_full {
+            let now = self.clock.now();
+            self.front.borrow_mut().set_storage_full(is_full, now);
+            self.spread_word(None);
         }
+        Ok(())
     }
 
     /// Stops reading, makes everything durable and lets the answers go, then says good-bye to all clients.
     pub(crate) fn stop(&self, mut committer: Committer) -> Result<(), Arc<StorageError>> {
-        self.pause(true);
+        self.is_paused.set(true);
         let result = loop {
             match self.front.borrow_mut().take_batch() {
                 Some((_, batch)) => {
@@ -246,7 +247,7 @@ impl Driver {
 
     /// The storage failed: nothing more is acknowledged.
     pub(crate) fn storage_failed(&self) {
-        self.pause(true);
+        self.is_paused.set(true);
         self.front.borrow_mut().storage_failed(self.clock.now());
         self.spread_word(None);
     }
@@ -274,6 +275,8 @@ struct Socket<'a, S> {
     input: BytesMut,
     /// Taken from the front, not yet written.
     output: BytesMut,
+    /// Some output has left since this was last asked for.
+    has_written: bool,
     /// The front keeps the rest of the input for the next turn.
     is_turn_over: bool,
     /// All is written and the sending direction closed; what still comes is thrown away, since closing with
@@ -288,6 +291,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
             return Poll::Pending;
         }
         self.remember_waker(context);
+        self.has_written = false;
         let mut left = TURN_BYTES;
         loop {
             let is_written = self.poll_write(context)?.is_ready();
@@ -299,6 +303,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
                 Closing::No => {}
             }
             if self.driver.is_paused.get() || !self.driver.front.borrow().accepts_input(self.id) {
+                if std::mem::take(&mut self.has_written) {
+                    let now = self.driver.clock.now();
+                    self.driver.front.borrow_mut().progressed(self.id, now);
+                }
                 return Poll::Pending;
             }
             if self.is_turn_over || left == 0 {
@@ -349,7 +357,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
             let stream = std::pin::Pin::new(&mut self.stream);
             match stream.poll_write(context, &self.output)? {
                 Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(count) => self.output.advance(count),
+                Poll::Ready(count) => {
+                    self.output.advance(count);
+                    self.has_written = true;
+                }
                 Poll::Pending => return Poll::Pending,
             }
         }

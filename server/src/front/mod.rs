@@ -11,6 +11,8 @@
 //!
 //! The same calls always give the same bytes.
 //!
+//! A driver that has too much for the storage to take says so ([`set_storage_full`](Front::set_storage_full)).
+//!
 //! # What it is
 //! A state store with enough of a broker for its clients: QoS 0 and 1, exact and wildcard subscriptions,
 //! persistent sessions with offline queues, wills. CONNACK says what is missing: QoS 2, retained messages,
@@ -60,6 +62,7 @@ mod message;
 mod output;
 mod publish;
 mod request;
+mod room;
 mod session;
 mod statistics;
 mod subscribe;
@@ -142,6 +145,10 @@ pub struct Front {
     subscriptions: SubscriptionTree<SessionId>,
     timers: Timers,
     dirty: VecDeque<ConnectionId>,
+    /// Too much waits for the storage.
+    is_storage_full: bool,
+    /// Connections with a request that waits until there is room.
+    waiting_for_room: Vec<ConnectionId>,
     /// Sessions whose connection ended in the current call.
     detached: VecDeque<Detached>,
     /// What goes to many clients and has not reached all of them.
@@ -174,6 +181,8 @@ impl Front {
             subscriptions: SubscriptionTree::default(),
             timers: Timers::default(),
             dirty: VecDeque::new(),
+            is_storage_full: false,
+            waiting_for_room: Vec::new(),
             detached: VecDeque::new(),
             fanouts: VecDeque::new(),
             gauge: Gauge::default(),
@@ -202,7 +211,7 @@ impl Front {
     }
 
     /// Bytes came. Whole packets are taken out of `input`; what stays in it is the begin of a packet, or
-    /// waits for output to leave: then the call is to be made again once
+    /// waits for output to leave, or for room in the storage: then the call is to be made again once
     /// [`accepts_input`](Self::accepts_input) says so.
     ///
     /// True if packets stay in `input` since others are to have their turn first: then the call is to be made
@@ -217,6 +226,9 @@ impl Front {
         }
         let mut took_packets = false;
         loop {
+            if self.is_storage_full && self.waits_for_room(id, input, now) {
+                break;
+            }
             let Some(connection) = self.connections.get_mut(id) else {
                 input.clear();
                 break;
@@ -239,6 +251,8 @@ impl Front {
                 is_over = true;
                 break;
             }
+            let was_seen = connection.ahead.was_seen();
+            let before = input.len();
             let first = input.first().copied();
             let is_publish = first.is_some_and(|first| first >> 4 == PUBLISH);
             let max_packet_bytes = if is_publish && connection.session().is_some() {
@@ -249,6 +263,9 @@ impl Front {
             match mqtt::decode(input, max_packet_bytes) {
                 Ok(Some(packet)) => {
                     took_packets = true;
+                    if was_seen {
+                        self.taken(id, before - input.len());
+                    }
                     self.packet(id, packet, now);
                 }
                 Ok(None) => {
@@ -273,9 +290,18 @@ impl Front {
     pub fn accepts_input(&self, id: ConnectionId) -> bool {
         self.connections.get(id).is_none_or(|connection| {
             connection.login.is_none()
+                && connection.ahead.accepts(connection.unread)
                 && connection.output.len() < self.limits.max_output_bytes
                 && connection.fanouts == 0
         })
+    }
+
+    /// Bytes of output have left on a connection that does not [accept input](Self::accepts_input): its client is alive,
+    /// although nothing can come from it.
+    pub fn progressed(&mut self, id: ConnectionId, now: Now) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.keep_alive.received(now.mono_ms);
+        }
     }
 
     /// The connection is gone, whoever closed it. Its id is not to be used any more.
@@ -436,10 +462,7 @@ impl Front {
             }
             Packet::Subscribe(subscribe) => self.subscribe(id, session, subscribe, now),
             Packet::Unsubscribe(unsubscribe) => self.unsubscribe(id, session, &unsubscribe, now),
-            Packet::PingReq => self.append(id, now, |out, _| {
-                mqtt::encode_pingresp(out);
-                Ok(())
-            }),
+            Packet::PingReq => self.ping(id, now),
             Packet::Disconnect(disconnect) => self.disconnect(id, session, &disconnect, now),
             Packet::Auth(_) => {
                 self.fail(

@@ -8,6 +8,7 @@ mod keep_alive;
 mod misuse;
 mod noise;
 mod requests;
+mod room;
 mod routing;
 mod sessions;
 mod wills;

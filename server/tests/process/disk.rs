@@ -1,4 +1,4 @@
-//! A disk with faults under a process: `tests/disk/disk.c`, put between it and its files.
+//! A disk and a clock with faults under a process: `tests/disk/disk.c`, put between it and its files.
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

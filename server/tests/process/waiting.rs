@@ -1,12 +1,17 @@
 //! What clients see of a disk that takes its time.
 use crate::disk::Disk;
-use crate::peer::{Daemon, encode_request};
-use statestore::mqtt::Packet;
+use crate::peer::{Daemon, Peer, encode_request};
+use statestore::mqtt::{Connect, Packet};
+use std::io::Write;
 use std::time::{Duration, Instant};
 use tempfile::tempdir;
 
 /// How long a sync takes.
 const DELAY: Duration = Duration::from_secs(2);
+
+fn delay_ms() -> u64 {
+    u64::try_from(DELAY.as_millis()).unwrap()
+}
 
 #[test]
 fn only_what_tells_of_a_write_waits_for_the_disk() {
@@ -17,8 +22,7 @@ fn only_what_tells_of_a_write_waits_for_the_disk() {
     let mut reader = daemon.connect("reader");
     assert_eq!(writer.request(1, &[b"SET", b"durable", b"1"]), b"+OK\r\n");
 
-    let delay_ms = u64::try_from(DELAY.as_millis()).unwrap();
-    disk.set(&[("sync_delay_ms", delay_ms)]);
+    disk.set(&[("sync_delay_ms", delay_ms())]);
     let begin = Instant::now();
     writer.send(|out| encode_request(2, &[b"SET", b"k", b"2"], out));
     writer.assert_alive();
@@ -45,4 +49,51 @@ fn only_what_tells_of_a_write_waits_for_the_disk() {
         ),
         "{rest:?}"
     );
+}
+
+/// More than may wait for the disk at a time.
+const FLOOD: usize = 5;
+
+#[test]
+fn a_client_whose_writes_have_no_room_is_not_given_up() {
+    let folder = tempdir().unwrap();
+    let disk = Disk::under(folder.path());
+    let daemon = Daemon::start_on(&disk, &["--data-dir", folder.path().to_str().unwrap()]);
+    let mut reader = daemon.connect("reader");
+    let asked = Connect {
+        client_id: "writer".into(),
+        keep_alive_s: 1,
+        ..Connect::default()
+    };
+    let mut writer = Peer::join(daemon.address, &asked).unwrap();
+    disk.set(&[("sync_delay_ms", 2 * delay_ms())]);
+    let begin = Instant::now();
+    let value = vec![b'v'; 15_000_000];
+    for number in 0..FLOOD {
+        let number = u64::try_from(number).unwrap();
+        writer.send(|out| encode_request(number, &[b"SET", b"k", &value], out));
+    }
+    writer.send(|out| encode_request(9, &[b"SET", b"k", b"last"], out));
+    // Nothing of what it asked is done for longer than its keep-alive allows silence, but its pings are answered.
+    let mut answered = 0;
+    while answered < FLOOD + 1 {
+        let pinged = Instant::now();
+        writer.stream.write_all(&[0xC0, 0]).unwrap();
+        loop {
+            match writer.receive() {
+                Some(Packet::PingResp) => break,
+                Some(Packet::PubAck(_)) => {}
+                Some(Packet::Publish(response)) => {
+                    assert_eq!(response.payload_bytes(), b"+OK\r\n");
+                    answered += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(reader.request(1, &[b"GET", b"other"]), b"$-1\r\n");
+        assert!(pinged.elapsed() < DELAY, "{:?}", pinged.elapsed());
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    assert!(begin.elapsed() >= 2 * DELAY, "{:?}", begin.elapsed());
+    assert_eq!(reader.request(2, &[b"GET", b"k"]), b"$4\r\nlast\r\n");
 }

@@ -69,6 +69,8 @@ pub(crate) struct Server {
     /// Counts the crashes.
     run: u64,
     disk: Disk,
+    /// What the front was last told of the disk.
+    is_full: bool,
     witness: Option<Witness>,
     links: HashMap<ConnectionId, usize>,
     wakes_at_ms: Option<u64>,
@@ -77,9 +79,16 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Too much waits for the disk.
-    fn is_paused(&self, max_waiting: usize) -> bool {
-        self.disk.waiting.len() >= max_waiting
+    /// Tells the front whether too much waits for the disk; says whether there is room again.
+    fn tell_of_room(&mut self, max_waiting: usize, now: Now) -> bool {
+        let is_full = self.disk.waiting.len() >= max_waiting;
+        let was_full = std::mem::replace(&mut self.is_full, is_full);
+        if was_full != is_full
+            && let Some(front) = &mut self.front
+        {
+            front.set_storage_full(is_full, now);
+        }
+        was_full && !is_full
     }
 }
 
@@ -176,6 +185,7 @@ impl World {
             self.server.disk.apply(committing);
         }
         self.server.disk.waiting.clear();
+        self.server.is_full = false;
         self.server.wakes_at_ms = None;
         self.server.witness = None;
         if self.scenario.is_durable {
@@ -330,12 +340,11 @@ impl World {
     /// Offers input to the front, if it takes any.
     fn take_input(&mut self, link: usize) {
         let now = self.server_now();
-        let is_paused = self.server.is_paused(self.scenario.max_waiting_batches);
         let far = &mut self.links[link].far;
         let (Some(front), Some(connection)) = (&mut self.server.front, far.connection) else {
             return;
         };
-        if far.input.is_empty() || is_paused || !front.accepts_input(connection) {
+        if far.input.is_empty() || !front.accepts_input(connection) {
             return;
         }
         let offered = far.input.clone();
@@ -409,14 +418,21 @@ impl World {
 
     /// Serves whatever the front has something for, until it has nothing more.
     pub(crate) fn settle(&mut self) {
-        self.note_changes();
-        while let Some(connection) = self.server.front.as_mut().and_then(Front::next_dirty) {
-            if let Some(link) = self.server.links.get(&connection).copied() {
-                self.serve(link);
-            }
+        loop {
             self.note_changes();
+            while let Some(connection) = self.server.front.as_mut().and_then(Front::next_dirty) {
+                if let Some(link) = self.server.links.get(&connection).copied() {
+                    self.serve(link);
+                }
+                self.note_changes();
+            }
+            self.commit();
+            let now = self.server_now();
+            let max_waiting = self.scenario.max_waiting_batches;
+            if !self.server.tell_of_room(max_waiting, now) {
+                break;
+            }
         }
-        self.commit();
         let wakeup_ms = self.server.front.as_ref().and_then(Front::next_wakeup);
         if let Some(at_ms) = wakeup_ms
             && self.server.wakes_at_ms.is_none_or(|set_ms| at_ms < set_ms)
