@@ -130,19 +130,18 @@ pub enum Shown {
 impl Shown {
     fn by(reply: &Reply, command: &Command) -> Self {
         match (reply, command) {
-            (Reply::Error(ServiceError::QuotaExceeded), _) | (_, Command::Scan { .. }) => {
-                Self::Everything
-            }
-            (
-                Reply::Error(error),
-                Command::Set { .. } | Command::Del { .. } | Command::Vdel { .. },
-            ) if !is_about_token(error) => Self::Nothing,
+            (Reply::Error(ServiceError::QuotaExceeded), _) => Self::Everything,
+            (Reply::Error(error), _) if !is_about_token(error) => Self::Nothing,
+            (_, Command::Scan { .. }) => Self::Everything,
+            // That a watch has begun does not come before what an earlier one has seen.
             (
                 _,
                 Command::Set { key, .. }
                 | Command::Get { key }
                 | Command::Del { key }
-                | Command::Vdel { key, .. },
+                | Command::Vdel { key, .. }
+                | Command::Watch { key }
+                | Command::Unwatch { key },
             ) => Self::Key(key.clone()),
             _ => Self::Nothing,
         }

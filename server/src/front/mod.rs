@@ -38,7 +38,7 @@
 //!
 //! | packet | leaves once this is durable |
 //! |---|---|
-//! | response to a GET, SET, DEL or VDEL | the last write of its key; nothing if the request is refused for what it says itself |
+//! | response to a GET, SET, DEL, VDEL or KEYNOTIFY | the last write of its key; nothing if the request is refused for what it says itself |
 //! | response to a SCAN, "the quota has been exceeded" | all writes before it |
 //! | notification | its change |
 //! | PUBACK of a request | what the response waits for, and not before the PUBACKs of PUBLISHes that came before [MQTT-4.6.0-2] |

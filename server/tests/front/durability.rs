@@ -206,8 +206,9 @@ fn refusals_wait_only_if_they_tell_of_a_write() {
         (&["SET", "k"], false),
         (&["SET", "k", "2", "XX"], false),
         (&["NONSENSE"], false),
-        (&["KEYNOTIFY", "k"], false),
-        (&["KEYNOTIFY", "k", "STOP"], false),
+        (&["KEYNOTIFY", "k"], true),
+        (&["KEYNOTIFY", "k", "STOP"], true),
+        (&["KEYNOTIFY", "l"], false),
     ] {
         let mut other = world.client("other");
         send(&mut world, &mut other, 1, &command(parts));
