@@ -166,6 +166,15 @@ export interface ObserveOptions extends TimeoutOptions {
   overflow?: "latest" | "all" | { all: number } | undefined;
 }
 
+/**
+ * Why a follower, a guard or a connection is over; the words are the same in every language. `closed`: the user closed the client
+ * or the follower. `taken_over`: another connection with the same client id took the session over. `gave_up`: `reconnectLimit` was
+ * reached. `refused`: the broker or the store refused the credentials, the subscription or the watch. And of a guard: `released`: the
+ * user gave the lock back, or left it to its time. `expired`: its time was over before it could be renewed. `taken`: somebody else has
+ * it, or it was found gone at the store.
+ */
+export type LostReason = "closed" | "taken_over" | "gave_up" | "refused" | "released" | "expired" | "taken";
+
 export type Observation =
   | { is: "set"; value: Buffer; version: Hlc }
   /** The version is missing if the deletion was found out after a reconnect. */
@@ -175,10 +184,14 @@ export type Observation =
   /** So many observations were dropped. */
   | { is: "lagged"; count: number };
 
-/** What follows something. `for await` ends it when it is left. */
+/** What follows something. `for await` ends it when it is left, and throws {@link error} if that is why it ended. */
 export interface Follower<T> extends AsyncIterable<T>, AsyncDisposable {
   /** What comes next; `undefined` when nothing will come any more. Nothing is taken in advance. */
   next(options?: CallOptions): Promise<T | undefined>;
+  /** Why nothing will come any more, once `next` brought `undefined`. */
+  lostReason(): LostReason | null;
+  /** The same in detail; `null` if it or the client was closed. */
+  error(): StateStoreError | null;
   /** Ends it. */
   close(): void;
   [Symbol.asyncIterator](): AsyncIterator<T, void>;
@@ -186,8 +199,6 @@ export interface Follower<T> extends AsyncIterable<T>, AsyncDisposable {
 
 export interface Observer extends Follower<Observation> {
   readonly key: Buffer;
-  /** Why there is no further observation, once `next` brought `undefined`; `null` if it or the client was closed. */
-  error(): StateStoreError | null;
 }
 
 export interface LeaseOptions extends CallOptions {
@@ -239,7 +250,8 @@ export interface Lease {
 }
 
 /**
- * Holds a lock, renews it, and knows when it does not hold it any more. `await using` gives it back.
+ * Holds a lock, renews it, and knows when it does not hold it any more. `await using` gives it back, and throws a
+ * {@link LockLostError} if it was lost before.
  *
  * Its writes carry its fencing token, and fail with {@link LockLostError} once it is not valid.
  */
@@ -251,9 +263,11 @@ export interface Guard extends AsyncDisposable {
   readonly signal: AbortSignal;
   /** Whether the lock is certainly held at this moment. */
   isValid(): boolean;
-  /** Resolves when it is not valid any more. */
-  lost(options?: CallOptions): Promise<void>;
-  /** Why it was lost; `null` while it is valid, or if it was given back. */
+  /** Resolves when it is not valid any more, to the reason. */
+  lost(options?: CallOptions): Promise<LostReason>;
+  /** Why it is not valid any more; `null` while it is. */
+  lostReason(): LostReason | null;
+  /** What was in the way of its last renewal, or why it was lost, if there is more to say than {@link lostReason} does. */
   reason(): StateStoreError | null;
   /** Renews it now; resolves to the new version of the lock's key. The token stays. */
   renew(options?: CallOptions): Promise<Hlc>;
@@ -282,7 +296,7 @@ export interface Election {
   observe(options?: CallOptions): Promise<Follower<Leader | null>>;
 }
 
-/** The lead. `await using` resigns. */
+/** The lead. `await using` resigns, and throws a {@link LockLostError} if it was lost before. */
 export interface Leadership extends AsyncDisposable {
   readonly guard: Guard;
   proclaim(value: Data, options?: CallOptions): Promise<SetOutcome>;
@@ -291,7 +305,8 @@ export interface Leadership extends AsyncDisposable {
 
 export type ConnectionState =
   | { is: "connecting" | "connected" }
-  | { is: "reconnecting" | "closed"; reason: StateStoreError };
+  | { is: "reconnecting"; reason: StateStoreError }
+  | { is: "closed"; lostReason: LostReason; reason: StateStoreError };
 
 /** What a client has seen since it was made. */
 export interface Counters {
@@ -341,7 +356,8 @@ export interface Client extends EventEmitter, AsyncDisposable {
   observe(key: Data, options?: ObserveOptions): Promise<Observer>;
   /**
    * The same for a function, which is called with one observation at a time: if it returns a promise, the next call waits for
-   * it. What it throws is an `uncaughtException`, a rejection an `unhandledRejection`; the observer goes on.
+   * it. What it throws is an `uncaughtException`, a rejection an `unhandledRejection`; the observer goes on. If it ends because of an
+   * error, that is a warning of the process.
    */
   observe(key: Data, listener: (observation: Observation) => unknown, options?: ObserveOptions): Promise<Observer>;
   /**
@@ -356,7 +372,10 @@ export interface Client extends EventEmitter, AsyncDisposable {
   lease(name: Data, options?: Omit<LeaseOptions, "signal">): Lease;
   /** Waits for a lock. */
   lock(name: Data, options?: LockOptions): Promise<Guard>;
-  /** Holds a lock around `work`. */
+  /**
+   * Holds a lock around `work`, and gives it back when that has ended. The error of `work` wins over everything. If the lock was lost
+   * meanwhile, this rejects with {@link LockLostError} although `work` succeeded: give its `guard.signal` to what it calls.
+   */
   withLock<T>(name: Data, work: (guard: Guard) => T | Promise<T>, options?: LockOptions): Promise<T>;
   election(name: Data, options?: Omit<LockOptions, "signal">): Election;
   clientId(): string;

@@ -148,8 +148,16 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Forked`], [`ErrorKind::Closed`], or [`ErrorKind::Internal`] after a panic.
     pub fn core(&self) -> Result<&statestore::Client, Error> {
-        let inner = self.usable()?;
-        inner.core.get().ok_or_else(|| {
+        self.usable()?;
+        self.known()
+    }
+
+    /// The client proper, also after it was closed, for what it knows then: its id, its state, its counters.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`]; [`ErrorKind::Closed`] if it was never connected.
+    pub fn known(&self) -> Result<&statestore::Client, Error> {
+        self.handle.inner.get()?.core.get().ok_or_else(|| {
             let reason = "it is not connected";
             Error::new(ErrorKind::Closed, Outcome::NotDone, "the client", reason)
         })

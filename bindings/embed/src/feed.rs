@@ -11,7 +11,42 @@ use std::task::{Context, Poll, Wake, Waker};
 use tokio::sync::mpsc;
 
 /// Where a feed gets its items from. It may be polled on any thread, and has no work to do in between.
-pub(crate) type Source<T> = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<T>> + Send>;
+pub(crate) trait Source<T>: Send {
+    /// Takes the next item.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<T>>;
+
+    /// Ready as soon as that would be; takes nothing.
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
+}
+
+/// What gives the items of a source one after the other.
+pub(crate) type Poller<T> = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<T>> + Send>;
+
+/// A source that can only be taken from: what was looked at is kept.
+struct Peeking<T> {
+    poll: Poller<T>,
+    /// Ready if it was looked at and not taken.
+    peeked: Poll<Option<T>>,
+}
+
+impl<T: Send> Source<T> for Peeking<T> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
+        match std::mem::replace(&mut self.peeked, Poll::Pending) {
+            Poll::Pending => (self.poll)(context),
+            ready @ Poll::Ready(_) => ready,
+        }
+    }
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.peeked.is_pending() {
+            self.peeked = (self.poll)(context);
+        }
+        match self.peeked {
+            Poll::Ready(_) => Poll::Ready(()),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
 
 /// A bounded stream of what happened: observations of a key, states of a connection, holders of a lease.
 ///
@@ -23,7 +58,7 @@ pub struct Feed<T> {
 
 struct Inner<T> {
     /// `None` once it was stopped.
-    source: Mutex<Option<Source<T>>>,
+    source: Mutex<Option<Box<dyn Source<T>>>>,
     alarm: Arc<Alarm>,
     end: End,
 }
@@ -71,28 +106,46 @@ impl Wake for Alarm {
 }
 
 impl<T> Inner<T> {
-    fn poll(&self) -> Poll<Option<T>> {
+    /// Takes the next item.
+    fn next(&self) -> Poll<Option<T>> {
         let waker = Waker::from(Arc::clone(&self.alarm));
-        let mut source = lock(&self.source);
-        let polled = match &mut *source {
-            Some(poll) => poll(&mut Context::from_waker(&waker)),
+        let next = match &mut *lock(&self.source) {
+            Some(source) => source.poll_next(&mut Context::from_waker(&waker)),
             None => Poll::Ready(None),
         };
-        if let Poll::Ready(None) = polled {
+        if let Poll::Ready(None) = next {
             self.end.set(None, None);
         }
-        polled
+        next
+    }
+
+    /// Whether there is one.
+    fn ready(&self) -> Poll<()> {
+        let waker = Waker::from(Arc::clone(&self.alarm));
+        match &mut *lock(&self.source) {
+            Some(source) => source.poll_ready(&mut Context::from_waker(&waker)),
+            None => Poll::Ready(()),
+        }
     }
 }
 
-/// Waits for the next item.
-struct Next<T> {
+/// Waits until a look at the source is ready.
+struct Waiting<T, L> {
     inner: Arc<Inner<T>>,
+    look: fn(&Inner<T>) -> Poll<L>,
     /// Present while it is in the list of those who wait.
     waker: Option<Waker>,
 }
 
-impl<T> Next<T> {
+impl<T, L> Waiting<T, L> {
+    fn new(inner: Arc<Inner<T>>, look: fn(&Inner<T>) -> Poll<L>) -> Self {
+        Self {
+            inner,
+            look,
+            waker: None,
+        }
+    }
+
     fn forget(&mut self) {
         if let Some(mine) = self.waker.take() {
             lock(&self.inner.alarm.waiting).retain(|waker| !waker.will_wake(&mine));
@@ -100,14 +153,14 @@ impl<T> Next<T> {
     }
 }
 
-impl<T> Future for Next<T> {
-    type Output = Option<T>;
+impl<T, L> Future for Waiting<T, L> {
+    type Output = L;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<L> {
         self.forget();
         self.waker = Some(context.waker().clone());
         lock(&self.inner.alarm.waiting).push(context.waker().clone());
-        let polled = self.inner.poll();
+        let polled = (self.look)(&self.inner);
         if polled.is_ready() {
             self.forget();
         }
@@ -115,7 +168,7 @@ impl<T> Future for Next<T> {
     }
 }
 
-impl<T> Drop for Next<T> {
+impl<T, L> Drop for Waiting<T, L> {
     fn drop(&mut self) {
         self.forget();
     }
@@ -133,7 +186,7 @@ impl<T: Send + 'static> Feed<T> {
     {
         let end = End::default();
         let source = Self::pump(client, action, |sender| pump(sender, end.clone()))?;
-        Ok(Self::new(client.clone(), source, end))
+        Ok(Self::new(client.clone(), Self::peeking(source), end))
     }
 
     /// The source of such a feed. It ends with the operation, which ends with the client.
@@ -141,7 +194,7 @@ impl<T: Send + 'static> Feed<T> {
         client: &Client,
         action: &'static str,
         pump: impl FnOnce(mpsc::Sender<T>) -> P,
-    ) -> Result<Source<T>, Error>
+    ) -> Result<Poller<T>, Error>
     where
         P: Future<Output = ()> + Send + 'static,
     {
@@ -165,8 +218,16 @@ impl<T: Send + 'static> Feed<T> {
         }))
     }
 
+    /// The source of items that `poll` takes.
+    pub(crate) fn peeking(poll: Poller<T>) -> Box<dyn Source<T>> {
+        Box::new(Peeking {
+            poll,
+            peeked: Poll::Pending,
+        })
+    }
+
     /// A feed whose source says how it ends before it does, unless the client was closed.
-    pub(crate) fn new(client: Client, source: Source<T>, end: End) -> Self {
+    pub(crate) fn new(client: Client, source: Box<dyn Source<T>>, end: End) -> Self {
         Self {
             inner: Held::new(Arc::new(Inner {
                 source: Mutex::new(Some(source)),
@@ -180,12 +241,16 @@ impl<T: Send + 'static> Feed<T> {
     /// The next item; `None` when there will be none any more. Any number of threads may wait.
     pub fn next(&self) -> impl Future<Output = Result<Option<T>, Error>> + Send + 'static + use<T> {
         let inner = self.inner.get().cloned();
+        async move { Ok(Waiting::new(inner?, Inner::next).await) }
+    }
+
+    /// Ready as soon as [`try_next`](Self::try_next) has something, and takes nothing. Who waits so, and takes what there
+    /// is in one go with noticing it, loses nothing by giving up; another one may have been faster.
+    pub fn ready(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<T> {
+        let inner = self.inner.get().cloned();
         async move {
-            let next = Next {
-                inner: inner?,
-                waker: None,
-            };
-            Ok(next.await)
+            Waiting::new(inner?, Inner::ready).await;
+            Ok(())
         }
     }
 
@@ -194,7 +259,7 @@ impl<T: Send + 'static> Feed<T> {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn try_next(&self) -> Result<Poll<Option<T>>, Error> {
-        Ok(self.inner.get()?.poll())
+        Ok(self.inner.get()?.next())
     }
 
     /// Has a hook called, on the runtime's thread, whenever something may have happened since [`try_next`](Self::try_next)

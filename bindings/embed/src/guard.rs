@@ -50,6 +50,15 @@ impl Inner {
         })
     }
 
+    /// What work under it ends with if it was lost before it was given back.
+    fn loss_before(&self) -> Option<Error> {
+        let lost_reason = *self.over.get()?;
+        (lost_reason != LostReason::Released).then(|| {
+            let reason = format!("the lease was lost before it was given back: {lost_reason}");
+            Error::new(ErrorKind::LockLost, Outcome::Unknown, WORKING, reason)
+        })
+    }
+
     /// Takes what is held, in order to give it back, once nobody uses it.
     async fn take(&self) -> Option<Holds> {
         let lost_reason = self.look(CoreGuard::lost_reason).flatten();
@@ -293,7 +302,6 @@ impl Guard {
     pub fn finish(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let inner = self.inner.get().cloned();
         async move {
-            const WORKING: &str = "working under the lock";
             let (kind, outcome, reason) = match inner?.take().await {
                 Some(Holds::Lock(guard)) => return guard.finish().await,
                 Some(Holds::Lead(leadership)) => {
@@ -307,6 +315,46 @@ impl Guard {
                 }
             };
             Err(Error::new(kind, outcome, WORKING, reason))
+        }
+    }
+
+    /// As [`statestore::Guard::loss`]; none if it was given back before it was lost.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn loss(&self) -> Result<Option<Error>, Error> {
+        let inner = self.inner.get()?;
+        Ok(match inner.look(CoreGuard::loss) {
+            Some(loss) => loss,
+            None => inner.loss_before(),
+        })
+    }
+
+    /// Gives the lease back at the end of a block of work, as [`statestore::Guard::finish`] or
+    /// [`statestore::Leadership::finish`] does. If the work failed, that is what counts, and a loss is only logged. If it
+    /// was given back in the block, and not lost before, there is nothing to do.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LockLost`] with an unknown outcome if it was lost and the work did not fail.
+    pub fn end_block(
+        &self,
+        has_failed: bool,
+    ) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
+        let inner = self.inner.get().cloned();
+        async move {
+            let inner = inner?;
+            let ended = match inner.take().await {
+                Some(Holds::Lock(guard)) => guard.finish().await,
+                Some(Holds::Lead(leadership)) => leadership.finish().await,
+                None => inner.loss_before().map_or(Ok(()), Err),
+            };
+            match ended {
+                Err(error) if has_failed => {
+                    tracing::warn!(kind = ?error.kind(), "the work under a lock failed, and its lock was lost");
+                    Ok(())
+                }
+                ended => ended,
+            }
         }
     }
 
@@ -325,6 +373,7 @@ impl Guard {
     }
 }
 
+const WORKING: &str = "working under the lock";
 const WRITING: &str = "writing under the lease";
 
 fn given_back(action: &str) -> Error {

@@ -1,6 +1,6 @@
 //! What a client asks of the store, as futures that own their arguments.
 use crate::client::Client;
-use crate::feed::{End, Feed};
+use crate::feed::{End, Feed, Source};
 use crate::scan::Scan;
 use bytes::Bytes;
 use statestore::{
@@ -94,16 +94,11 @@ impl Client {
     ) -> impl Future<Output = Result<Feed<Observation>, Error>> + Send + 'static + use<> {
         let (core, client) = (self.core().cloned(), self.downgrade());
         async move {
-            let mut observer = core?.observe_with(key, &options).await?;
+            let observer = core?.observe_with(key, &options).await?;
             let end = End::default();
-            let ended = end.clone();
-            // Its `next` keeps nothing between two polls, so each poll can make it anew.
-            let source = move |context: &mut Context<'_>| {
-                let next = pin!(observer.next()).poll(context);
-                if let Poll::Ready(None) = next {
-                    ended.set(observer.lost_reason(), observer.error());
-                }
-                next
+            let source = Observations {
+                observer,
+                end: end.clone(),
             };
             Ok(Feed::new(client.upgrade()?, Box::new(source), end))
         }
@@ -142,17 +137,14 @@ impl Client {
             }
             other => other,
         };
-        Ok(Feed::new(
-            self.clone(),
-            Box::new(move |context| {
-                let next = source(context);
-                if let Poll::Ready(Some(ConnectionState::Closed { lost_reason, error })) = &next {
-                    ended.set(Some(*lost_reason), Some(error.clone()));
-                }
-                next
-            }),
-            end,
-        ))
+        let source = Feed::peeking(Box::new(move |context| {
+            let next = source(context);
+            if let Poll::Ready(Some(ConnectionState::Closed { lost_reason, error })) = &next {
+                ended.set(Some(*lost_reason), Some(error.clone()));
+            }
+            next
+        }));
+        Ok(Feed::new(self.clone(), source, end))
     }
 
     /// As [`statestore::Client::counters`].
@@ -161,5 +153,27 @@ impl Client {
     /// As [`core`](Self::core).
     pub fn counters(&self) -> Result<Counters, Error> {
         Ok(self.core()?.counters())
+    }
+}
+
+/// The observations of a key.
+struct Observations {
+    observer: statestore::Observer,
+    end: End,
+}
+
+impl Source<Observation> for Observations {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Observation>> {
+        // Its `next` keeps nothing between two polls, so each poll can make it anew.
+        let next = pin!(self.observer.next()).poll(context);
+        if let Poll::Ready(None) = next {
+            self.end
+                .set(self.observer.lost_reason(), self.observer.error());
+        }
+        next
+    }
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.observer.poll_ready(context)
     }
 }

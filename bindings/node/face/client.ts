@@ -29,10 +29,10 @@ import { asyncDispose } from "./disposal.js";
 import { Election } from "./election.js";
 import { ClosedError, direct } from "./errors.js";
 import { Follower, Observer, rethrow, tell } from "./follower.js";
-import { Guard } from "./guard.js";
+import { Guard, finish } from "./guard.js";
 import type { Call } from "./known.js";
 import { Lease } from "./lease.js";
-import { native, type Failure, type NativeClient, type NativeFeed, type NativeGuard } from "./native.js";
+import { native, type NativeClient, type NativeFeed, type NativeGuard } from "./native.js";
 import { Operations } from "./operations.js";
 import * as results from "./results.js";
 import { scan } from "./scan.js";
@@ -174,12 +174,17 @@ export class Client extends EventEmitter implements Declared {
 
   async withLock<T>(name: Data, work: (guard: DeclaredGuard) => T | Promise<T>, options?: LockOptions): Promise<T> {
     args.callback("work", work);
-    const guard = await this.lock(name, options);
+    const guard = await this.#lock("withLock", name, options);
+    let result: T;
     try {
-      return await work(guard);
-    } finally {
-      await guard.release();
+      result = await work(guard);
+    } catch (error) {
+      // It wins, whatever becomes of the lock.
+      await guard[finish](true).catch(() => {});
+      throw error;
     }
+    await guard[finish](false);
+    return result;
   }
 
   election(name: Data, options?: Omit<LockOptions, "signal">): DeclaredElection {
@@ -200,8 +205,8 @@ export class Client extends EventEmitter implements Declared {
     if (this.#last !== undefined) {
       return this.#last;
     }
-    const { is, reason } = direct(() => this.#native.state());
-    return results.state(is, reason as Failure) as ConnectionState;
+    const state = direct(() => this.#native.state());
+    return results.state(state.is, state) as ConnectionState;
   }
 
   close(): Promise<void> {
@@ -215,7 +220,7 @@ export class Client extends EventEmitter implements Declared {
     } finally {
       this.#operations.end();
     }
-    this.#tell({ is: "closed", reason: new ClosedError("the client was closed", { outcome: "not_done" }) });
+    this.#tell({ is: "closed", lostReason: "closed", reason: new ClosedError("the client was closed", { outcome: "not_done" }) });
   }
 
   ref(): this {

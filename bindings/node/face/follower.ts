@@ -1,5 +1,5 @@
 /** Feeds as async iterables. */
-import type { CallOptions, Follower as Declared, Observation, Observer as DeclaredObserver, StateStoreError } from "../index.js";
+import type { CallOptions, Follower as Declared, LostReason, Observation, Observer as DeclaredObserver, StateStoreError } from "../index.js";
 import { asyncDispose } from "./disposal.js";
 import type { NativeFeed } from "./native.js";
 import type { Operations, Read } from "./operations.js";
@@ -28,11 +28,19 @@ export class Follower<T> implements Declared<T> {
     } catch (error) {
       // Its client was closed, and it with that.
       if ((error as StateStoreError).code === "Closed") {
-        this.#isOver = true;
+        this.close();
         return undefined;
       }
       throw error;
     }
+  }
+
+  lostReason(): LostReason | null {
+    return this.#feed.lostReason() as LostReason | null;
+  }
+
+  error(): StateStoreError | null {
+    return results.reason(this.#feed.error());
   }
 
   close(): void {
@@ -44,6 +52,10 @@ export class Follower<T> implements Declared<T> {
     try {
       for (let item = await this.next(); item !== undefined; item = await this.next()) {
         yield item;
+      }
+      const error = this.error();
+      if (error !== null) {
+        throw error;
       }
     } finally {
       this.close();
@@ -57,22 +69,16 @@ export class Follower<T> implements Declared<T> {
 
 export class Observer extends Follower<Observation> implements DeclaredObserver {
   readonly key: Buffer;
-  readonly #feed: NativeFeed;
 
   constructor(operations: Operations, feed: NativeFeed, key: Uint8Array) {
     super(operations, feed, results.observation);
     this.key = Buffer.from(key);
-    this.#feed = feed;
-  }
-
-  error(): StateStoreError | null {
-    return results.reason(this.#feed.error());
   }
 }
 
 /** Calls a function with all that comes, one after the other. */
 export async function tell<T>(follower: Follower<T>, listener: (item: T) => unknown): Promise<void> {
-  for await (const item of follower) {
+  for (let item = await follower.next(); item !== undefined; item = await follower.next()) {
     try {
       const returned = listener(item);
       if (returned instanceof Promise) {
@@ -81,6 +87,11 @@ export async function tell<T>(follower: Follower<T>, listener: (item: T) => unkn
     } catch (error) {
       rethrow(error);
     }
+  }
+  const error = follower.error();
+  if (error !== null) {
+    // There is nobody who would be told otherwise.
+    process.emitWarning(error);
   }
 }
 

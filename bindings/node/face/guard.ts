@@ -8,6 +8,7 @@ import type {
   Hlc,
   Holder,
   Leadership as DeclaredLeadership,
+  LostReason,
   Release,
   SetOptions,
   SetOutcome,
@@ -16,11 +17,14 @@ import type {
 } from "../index.js";
 import { data, delInput, setInput, type Options } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
-import { LockLostError, direct } from "./errors.js";
+import { LockLostError, direct, failed } from "./errors.js";
 import { hlc } from "./hlc.js";
 import type { NativeGuard } from "./native.js";
 import type { Operations } from "./operations.js";
 import * as results from "./results.js";
+
+/** For those who end work under a lock. */
+export const finish = Symbol("finish");
 
 export class Guard implements Declared {
   readonly name: Buffer;
@@ -45,20 +49,27 @@ export class Guard implements Declared {
 
   /** Fires the signal at the end, and keeps the guard until then: a lock is not given back because nobody looks at it. */
   #watch(): void {
-    const fire = (cause: unknown) => {
-      const message = cause === null ? "the lock was given back" : "the lock is lost";
+    const fire = (lostReason: LostReason, cause: unknown) => {
+      const message = lostReason === "released" ? "the lock was given back" : `the lock is lost: ${lostReason}`;
       this.#end.abort(new LockLostError(message, { outcome: "not_done", cause }));
     };
     // It fails when the client is closed.
-    this.lost().then(() => fire(this.reason()), fire);
+    this.lost().then(
+      (lostReason) => fire(lostReason, this.reason()),
+      (error) => fire("closed", error),
+    );
   }
 
   isValid(): boolean {
     return this.#native.isValid();
   }
 
-  lost(given?: CallOptions): Promise<void> {
-    return this.#operations.run("lost", given, () => this.#native.lost(), results.nothing);
+  lost(given?: CallOptions): Promise<LostReason> {
+    return this.#operations.run("lost", given, () => this.#native.lost(), results.lost);
+  }
+
+  lostReason(): LostReason | null {
+    return this.#native.lostReason() as LostReason | null;
   }
 
   reason(): StateStoreError | null {
@@ -97,8 +108,18 @@ export class Guard implements Declared {
     return this.#operations.run("proclaim", given, () => this.#native.proclaim(data("value", value)), results.set);
   }
 
+  /** Leaves its block: fails if the lock was lost in a block that did not fail itself. */
+  async [finish](hasFailed: boolean): Promise<void> {
+    // Also when nothing can be asked any more, because the client was closed.
+    const loss = direct(() => this.#native.loss());
+    if (loss !== null && !hasFailed) {
+      throw failed(loss);
+    }
+    await this.#operations.run("finish", undefined, () => this.#native.finish(hasFailed), results.nothing);
+  }
+
   async [asyncDispose](): Promise<void> {
-    await this.release();
+    await this[finish](false);
   }
 }
 
@@ -122,6 +143,6 @@ export class Leadership implements DeclaredLeadership {
   }
 
   async [asyncDispose](): Promise<void> {
-    await this.resign();
+    await this.#guard[finish](false);
   }
 }

@@ -34,6 +34,7 @@ export const KNOWN = {
   lost: CALL,
   renew: CALL,
   leave: CALL,
+  finish: [],
   "guard.set": without(SET, "fencingToken"),
   "guard.del": without(DEL, "fencingToken"),
   "guard.vdel": without(DEL, "fencingToken"),

@@ -42,8 +42,15 @@ export interface LockInput {
   wait?: number;
 }
 
+export interface NativeState {
+  is: string;
+  reason?: Failure;
+  lostReason?: string;
+}
+
 export interface NativeFeed {
   next(): Begun;
+  lostReason(): string | null;
   /** Why it ended, if it did not end with its client. */
   error(): Failure | null;
   stop(): void;
@@ -61,6 +68,9 @@ export interface NativeGuard {
   token(): string;
   isValid(): boolean;
   reason(): Failure | null;
+  lostReason(): string | null;
+  loss(): Failure | null;
+  finish(hasFailed: boolean): Begun;
   lost(): Begun;
   renew(): Begun;
   set(key: Uint8Array, value: Uint8Array, options?: SetInput): Begun;
@@ -95,7 +105,7 @@ export interface NativeClient {
   release(): void;
   clientId(): string;
   counters(): Record<string, number>;
-  state(): { is: string; reason?: Failure };
+  state(): NativeState;
   states(): NativeFeed;
   get(key: Uint8Array, timeout?: number): Begun;
   getMany(keys: Uint8Array[], timeout?: number): Begun;

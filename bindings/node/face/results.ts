@@ -6,6 +6,7 @@ import type {
   Holder,
   Holding,
   Leader,
+  LostReason,
   Observation,
   Release,
   SetOutcome,
@@ -15,7 +16,7 @@ import type {
 } from "../index.js";
 import { failed } from "./errors.js";
 import { hlc } from "./hlc.js";
-import type { Failure, NativeHolder } from "./native.js";
+import type { Failure, NativeHolder, NativeState } from "./native.js";
 
 export function nothing(): void {}
 
@@ -76,13 +77,15 @@ export function observation(is: unknown, detail: unknown): Observation | undefin
 }
 
 /** `undefined` at the end. */
-export function state(is: unknown, reason: unknown): ConnectionState | undefined {
+export function state(is: unknown, state: unknown): ConnectionState | undefined {
+  const { reason, lostReason } = (state ?? {}) as NativeState;
   switch (is) {
     case null:
       return undefined;
     case "reconnecting":
-    case "closed":
       return { is, reason: failed(reason as Failure) };
+    case "closed":
+      return { is, lostReason: lostReason as LostReason, reason: failed(reason as Failure) };
     default:
       return { is: is as "connecting" | "connected" };
   }
@@ -120,6 +123,10 @@ export function news<T>(read: (found: unknown) => T): (is: unknown, detail: unkn
         return read(detail);
     }
   };
+}
+
+export function lost(word: unknown): LostReason {
+  return word as LostReason;
 }
 
 export function release(is: unknown): Release {

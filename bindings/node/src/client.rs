@@ -2,11 +2,11 @@
 use crate::bell::Bell;
 use crate::desk::{Begun, Desk};
 use crate::election::NativeElection;
-use crate::failure::{Failure, thrown};
+use crate::failure::thrown;
 use crate::feed::{NativeFeed, Source};
 use crate::lease::NativeLease;
 use crate::options::{self, DelInput, LockInput, SetInput, UpdateInput};
-use crate::reply::{self, Reply, number};
+use crate::reply::{Reply, StateOutput, number};
 use crate::scan::NativeScan;
 use crate::settings::SettingsInput;
 use bytes::Bytes;
@@ -46,14 +46,6 @@ pub struct CountersOutput {
     pub malformed_messages: f64,
     pub in_flight: f64,
     pub queued: f64,
-}
-
-/// A state of the connection.
-#[napi(object, object_from_js = false)]
-#[derive(Debug)]
-pub struct StateOutput {
-    pub is: &'static str,
-    pub reason: Option<Failure>,
 }
 
 #[napi]
@@ -128,11 +120,12 @@ impl NativeClient {
 
     #[napi]
     pub fn counters(&self, env: &Env) -> Result<CountersOutput> {
-        let counters = self
+        let core = self
             .desk
             .client
-            .counters()
+            .known()
             .map_err(|error| thrown(env, error))?;
+        let counters = core.counters();
         Ok(CountersOutput {
             sent: number(counters.sent),
             completed: number(counters.completed),
@@ -159,11 +152,10 @@ impl NativeClient {
         let core = self
             .desk
             .client
-            .core()
+            .known()
             .map_err(|error| thrown(env, error))?;
         let state = core.state().borrow().clone();
-        let (is, reason) = reply::state_parts(state);
-        Ok(StateOutput { is, reason })
+        Ok(state.into())
     }
 
     /// All states from now on, the present one first.

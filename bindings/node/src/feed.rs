@@ -3,7 +3,7 @@ use crate::desk::{Begun, Desk};
 use crate::failure::Failure;
 use crate::reply::Reply;
 use napi_derive::napi;
-use statestore::{ConnectionState, Error, Holding, Leader, Observation};
+use statestore::{ConnectionState, Error, Holding, Leader, LostReason, Observation};
 use statestore_embed::Feed;
 use std::rc::Rc;
 
@@ -42,12 +42,25 @@ impl NativeFeed {
         }
     }
 
-    /// Why it ended, if it did not end with its client.
+    /// The word for why it ended.
+    #[napi]
+    pub fn lost_reason(&self) -> Option<&'static str> {
+        let reason = match &self.source {
+            Source::Observations(feed) => feed.lost_reason(),
+            Source::States(feed) => feed.lost_reason(),
+            Source::Holders(feed) => feed.lost_reason(),
+            Source::Leaders(feed) => feed.lost_reason(),
+        };
+        // A forked process gets the failure from everything else.
+        reason.ok().flatten().map(LostReason::as_str)
+    }
+
+    /// Why it ended, if it did not end with its client. The last state tells that itself.
     #[napi]
     pub fn error(&self) -> Option<Failure> {
         let error = match &self.source {
             Source::Observations(feed) => feed.error(),
-            Source::States(feed) => feed.error(),
+            Source::States(_) => Ok(None),
             Source::Holders(feed) => feed.error(),
             Source::Leaders(feed) => feed.error(),
         };

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use napi::bindgen_prelude::{Array, Either};
 use napi::{Env, Result};
 use napi_derive::napi;
+use statestore::LostReason;
 use statestore_embed::Guard;
 use std::rc::Rc;
 
@@ -51,13 +52,36 @@ impl NativeGuard {
         Ok(reason.map(Failure::from))
     }
 
+    /// The word for why it is not valid any more.
+    #[napi]
+    pub fn lost_reason(&self) -> Option<&'static str> {
+        // A forked process gets the failure from everything else.
+        let reason = self.guard.lost_reason().ok().flatten();
+        reason.map(LostReason::as_str)
+    }
+
+    /// What work under it ends with although it succeeded, if it was lost.
+    #[napi]
+    pub fn loss(&self, env: &Env) -> Result<Option<Failure>> {
+        let loss = self.guard.loss().map_err(|error| thrown(env, error))?;
+        Ok(loss.map(Failure::from))
+    }
+
+    /// Gives it back at the end of work under it.
+    #[napi]
+    pub fn finish(&self, has_failed: bool) -> Begun {
+        let finish = self.guard.end_block(has_failed);
+        self.desk.submit("giving a lease back", finish, Reply::Done)
+    }
+
     /// Begins to wait until it is not valid any more.
     #[napi]
     pub fn lost(&self) -> Begun {
-        self.desk
-            .submit("waiting for the end of a lease", self.guard.lost(), |_| {
-                Reply::Done(())
-            })
+        self.desk.submit(
+            "waiting for the end of a lease",
+            self.guard.lost(),
+            Reply::Lost,
+        )
     }
 
     #[napi]

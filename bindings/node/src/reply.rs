@@ -7,9 +7,10 @@ use crate::guard::NativeGuard;
 use bytes::Bytes;
 use napi::bindgen_prelude::{Array, BufferSlice, JavaScriptClassExt, Null, ToNapiValue};
 use napi::{Env, Result};
+use napi_derive::napi;
 use statestore::{
-    ConnectionState, DelOutcome, Entry, Error, Hlc, Holder, Holding, Leader, Observation, Release,
-    SetOutcome, UpdateOutcome, VdelOutcome,
+    ConnectionState, DelOutcome, Entry, Error, Hlc, Holder, Holding, Leader, LostReason,
+    Observation, Release, SetOutcome, UpdateOutcome, VdelOutcome,
 };
 use statestore_embed::{Acquisition, Guard};
 use std::rc::Rc;
@@ -33,7 +34,7 @@ pub(crate) enum Reply {
     Feed(Source),
     /// A word and the value, the version or the count; and the version of the value. Or null.
     Observation(Option<Observation>),
-    /// A word and the reason, or null.
+    /// A word and the [state](StateOutput), or null.
     State(Option<ConnectionState>),
     Guard(Guard),
     /// The guard, or `null` and the holding.
@@ -47,6 +48,8 @@ pub(crate) enum Reply {
     LeaderNews(Option<std::result::Result<Option<Leader>, Error>>),
     /// A word.
     Release(Release),
+    /// A word.
+    Lost(LostReason),
     Version(Hlc),
 }
 
@@ -121,6 +124,7 @@ impl Reply {
             },
             Self::Release(Release::Released) => slots.put("released", ()),
             Self::Release(Release::NotHeld) => slots.put("not_held", ()),
+            Self::Lost(reason) => slots.put(reason.as_str(), ()),
             Self::Version(version) => slots.put(version.to_string(), ()),
         }
     }
@@ -144,21 +148,37 @@ impl Slots<'_, '_> {
     }
 
     fn state(&mut self, state: Option<ConnectionState>) -> Result<()> {
-        let (word, reason) = match state {
-            Some(state) => state_parts(state),
-            None => return self.put(Null, Null),
-        };
-        self.put(word, reason)
+        match state.map(StateOutput::from) {
+            Some(state) => self.put(state.is, state),
+            None => self.put(Null, Null),
+        }
     }
 }
 
-/// A state as its word and its reason.
-pub(crate) fn state_parts(state: ConnectionState) -> (&'static str, Option<Failure>) {
-    match state {
-        ConnectionState::Connected => ("connected", None),
-        ConnectionState::Reconnecting(reason) => ("reconnecting", Some(reason.into())),
-        ConnectionState::Closed { error, .. } => ("closed", Some(error.into())),
-        _ => ("connecting", None),
+/// A state of the connection.
+#[napi(object, object_from_js = false)]
+#[derive(Debug)]
+pub struct StateOutput {
+    pub is: &'static str,
+    pub reason: Option<Failure>,
+    pub lost_reason: Option<&'static str>,
+}
+
+impl From<ConnectionState> for StateOutput {
+    fn from(state: ConnectionState) -> Self {
+        let (is, reason, lost_reason) = match state {
+            ConnectionState::Connected => ("connected", None, None),
+            ConnectionState::Reconnecting(reason) => ("reconnecting", Some(reason), None),
+            ConnectionState::Closed { lost_reason, error } => {
+                ("closed", Some(error), Some(lost_reason.as_str()))
+            }
+            _ => ("connecting", None, None),
+        };
+        Self {
+            is,
+            reason: reason.map(Failure::from),
+            lost_reason,
+        }
     }
 }
 

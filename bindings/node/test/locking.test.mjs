@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { test } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { LockLostError } from "statestore";
+import { LockLostError, logTo } from "statestore";
 import { clientOf, serverOf } from "./system.mjs";
 
 test("the signal of a guard fires when the lock cannot be renewed, before anybody else can have it", async (t) => {
@@ -18,9 +18,11 @@ test("the signal of a guard fires when the lock cannot be renewed, before anybod
   process.kill(server.pid, "SIGSTOP");
   const lost = guard.lost();
   await once(signal, "abort");
-  await lost;
+  assert.equal(await lost, "expired");
   assert(!guard.isValid());
+  assert.equal(guard.lostReason(), "expired");
   assert(signal.reason instanceof LockLostError, signal.reason);
+  assert.equal(signal.reason.message, "the lock is lost: expired");
   assert.equal(signal.reason.cause.code, "TimedOut");
   assert.equal(guard.reason().code, "TimedOut");
   await assert.rejects(guard.set("account", "1"), { code: "LockLost", outcome: "not_done" });
@@ -41,6 +43,110 @@ test("the signal fires when the lock is given back, left, or its client is close
     }
   }
   assert.equal(b.state().is, "connected");
+});
+
+test("an end of a lock has the same word in every language", async (t) => {
+  const server = await serverOf(t);
+  const [a, b] = [await clientOf(t, server), await clientOf(t, server)];
+  const ends = {
+    released: [(guard) => guard.release(), (guard) => guard.leave()],
+    expired: [(guard) => guard.lost()],
+    taken: [(guard) => b.set(guard.name, "thief").then(() => assert.rejects(guard.renew(), LockLostError))],
+    closed: [() => a.close()],
+  };
+  for (const [word, calls] of Object.entries(ends)) {
+    for (const [index, end] of calls.entries()) {
+      const guard = await a.lock(`door/${word}/${index}`, { duration: word === "expired" ? 200 : 10_000, renewal: "manual" });
+      assert.equal(guard.lostReason(), null);
+      const fired = once(guard.signal, "abort");
+      await end(guard);
+      await fired;
+      assert.equal(guard.lostReason(), word);
+      assert.equal(guard.signal.reason.message, word === "released" ? "the lock was given back" : `the lock is lost: ${word}`);
+      if (word !== "closed") {
+        assert.equal(await guard.lost(), word);
+      }
+    }
+  }
+});
+
+/** The ways to do work under a lock. */
+const ways = {
+  withLock: (client, work, options) => client.withLock("door", work, options),
+  // What `await using` becomes.
+  "await using": async (client, work, options) => {
+    const guard = await client.lock("door", options);
+    const result = await work(guard);
+    await guard[Symbol.asyncDispose]();
+    return result;
+  },
+  "await using of a lead": async (client, work, options) => {
+    const leadership = await client.election("door", options).campaign("ann");
+    const result = await work(leadership.guard);
+    await leadership[Symbol.asyncDispose]();
+    return result;
+  },
+};
+
+for (const [way, run] of Object.entries(ways)) {
+  test(`${way}: the lock is given back when the work has ended`, async (t) => {
+    const client = await clientOf(t, await serverOf(t));
+    assert.equal(await run(client, async (guard) => guard.isValid() && (await client.lease("door").holder()) !== null), true);
+    assert.equal(await client.lease("door").holder(), null);
+  });
+
+  test(`${way}: a lost lock is an error although the work succeeded`, async (t) => {
+    const server = await serverOf(t);
+    const [client, thief] = [await clientOf(t, server), await clientOf(t, server)];
+    const lost = { name: "LockLostError", outcome: "unknown" };
+    const manual = { renewal: "manual", duration: 200 };
+    await assert.rejects(run(client, (guard) => guard.lost(), manual), lost);
+    await assert.rejects(run(client, () => thief.del("door"), { renewal: "manual" }), { ...lost, message: /found gone/ });
+    const givenBackTooLate = async (guard) => {
+      await guard.lost();
+      await guard.release();
+    };
+    await assert.rejects(run(client, givenBackTooLate, manual), lost);
+    await assert.rejects(run(client, () => client.close()), { ...lost, message: /closed/ });
+  });
+
+  test(`${way}: a lock that was given back inside is no lost one`, async (t) => {
+    const client = await clientOf(t, await serverOf(t));
+    assert.equal(await run(client, (guard) => guard.release()), "released");
+  });
+
+  test(`${way}: a failed release is no error`, async (t) => {
+    const server = await serverOf(t);
+    const client = await clientOf(t, server);
+    const work = async () => {
+      await server.kill();
+      return "done";
+    };
+    assert.equal(await run(client, work, { duration: 1_000, renewal: "manual" }), "done");
+  });
+}
+
+test("withLock: the error of the work wins, and the loss is in the log", async (t) => {
+  const server = await serverOf(t);
+  const client = await clientOf(t, server);
+  const logged = [];
+  logTo("WARN", ({ message }) => logged.push(message));
+  t.after(() => logTo(null));
+  const failing = async (guard) => {
+    await guard.lost();
+    throw new Error("the work failed");
+  };
+  const options = { duration: 200, renewal: "manual" };
+  await assert.rejects(client.withLock("door", failing, options), { message: "the work failed" });
+  while (!logged.some((message) => message.includes("its lock was lost"))) {
+    await new Promise(setImmediate);
+  }
+  // Nor does it matter that the lock cannot be given back.
+  const killing = async () => {
+    await server.kill();
+    throw new Error("the work failed");
+  };
+  await assert.rejects(client.withLock("other-door", killing, { duration: 300, renewal: "manual" }), { message: "the work failed" });
 });
 
 test("a signal can end the work that the lock is for", async (t) => {

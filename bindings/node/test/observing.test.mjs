@@ -1,5 +1,6 @@
 /** Observers: iteration, callbacks, back-pressure, ends. */
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { test } from "node:test";
 import { clientOf, serverOf } from "./system.mjs";
 
@@ -113,6 +114,57 @@ test("waiting for an observation can be given up, and none is lost by that", asy
   assert.equal((await observer.next()).value.toString(), "value");
   observer.close();
   assert.equal(await observer.next(), undefined);
+});
+
+test("an observer says why it ended, and for await throws unless it was closed", async (t) => {
+  const server = await serverOf(t);
+  const first = await clientOf(t, server, { clientId: "twin" });
+  const ended = [await first.observe("key"), await first.lease("door").observe(), await first.election("chief").observe()];
+  assert(ended.every((follower) => follower.lostReason() === null && follower.error() === null));
+  const listening = once(process, "warning");
+  await first.observe("other-key", () => {});
+  const closed = once(first, "state");
+  await clientOf(t, server, { clientId: "twin" });
+  for (const follower of ended) {
+    await assert.rejects(
+      async () => {
+        for await (const _ of follower) {
+          // Who holds it is told first.
+        }
+      },
+      { code: "Closed", message: /took the session over/ },
+    );
+    assert.equal(follower.lostReason(), "taken_over");
+    assert.equal(follower.error().code, "Closed");
+  }
+  const [state] = await closed;
+  assert.deepEqual([state.is, state.lostReason], ["closed", "taken_over"]);
+  assert.equal(first.state().lostReason, "taken_over");
+  // Nobody waits for the end of what a listener is told.
+  const [warning] = await listening;
+  assert.match(warning.message, /took the session over/);
+});
+
+test("an observer of a client that gave up, and of one that was closed", async (t) => {
+  const server = await serverOf(t);
+  const hasty = await clientOf(t, server, { reconnectLimit: 100 });
+  const patient = await clientOf(t, server);
+  const [one, other, left] = [await hasty.observe("key"), await patient.observe("key"), await patient.observe("key")];
+  const guard = await hasty.lock("door");
+  await server.kill();
+  assert.equal(await one.next(), undefined);
+  assert.equal(one.lostReason(), "gave_up");
+  assert.equal(await guard.lost(), "gave_up");
+  assert.equal(hasty.state().lostReason, "gave_up");
+  left.close();
+  await patient.close();
+  for (const follower of [other, left]) {
+    for await (const _ of follower) {
+      assert.fail("nothing was observed");
+    }
+    assert.deepEqual([follower.lostReason(), follower.error()], ["closed", null]);
+  }
+  assert.equal(patient.state().lostReason, "closed");
 });
 
 test("the holders of a lease and the leaders of an election can be followed", async (t) => {

@@ -65,6 +65,13 @@ test("there is a class for each kind of error, and no other", () => {
   assert.deepEqual([...classes], []);
 });
 
+test("the reasons of a loss are those of every language", () => {
+  const declarations = readFileSync(join(import.meta.dirname, "../index.d.ts"), "utf8");
+  const [, words] = /^export type LostReason = (.*);$/m.exec(declarations);
+  const { reasons } = vectors("lost_reasons.json");
+  assert.deepEqual(words.split(" | "), reasons.map(({ word }) => JSON.stringify(word)));
+});
+
 test("other errors are not ours, and a bad value is a RangeError", () => {
   assert(!(new Error("x") instanceof StateStoreError));
   assert(!(new RangeError("x") instanceof InvalidArgumentError));

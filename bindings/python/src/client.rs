@@ -75,26 +75,26 @@ impl Client {
             .run(py, "connecting", connect, |py, _, ()| Ok(py.None()))
     }
 
-    /// The MQTT client id.
+    /// The MQTT client id; also after the client was closed.
     fn client_id(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.core(py)?.client_id())
+        Ok(self.known(py)?.client_id())
     }
 
-    /// What the client has seen so far: `Counters`.
+    /// What the client has seen so far, or until it was closed: `Counters`.
     ///
     ///     >>> _ = client.get("greeting")
     ///     >>> client.counters().completed
     ///     1
     fn counters(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        outcome::counters(py, &self.core(py)?.counters())
+        outcome::counters(py, &self.known(py)?.counters())
     }
 
-    /// How the connection is now: a `State`.
+    /// How the connection is now: a `State`. After `close` its kind is ``"closed"``.
     ///
     ///     >>> client.state()
-    ///     State(kind='connected', reason=None)
+    ///     State(kind='connected', reason=None, lost_reason=None)
     fn state(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let state = self.core(py)?.state().borrow().clone();
+        let state = self.known(py)?.state().borrow().clone();
         outcome::state(py, &state)
     }
 
@@ -277,8 +277,7 @@ impl Client {
         let timeout = time("timeout", timeout)?;
         let scan = self.shared.client.scan(&pattern, ScanOptions { timeout });
         let scan = scan.map_err(|error| error::to_python(py, &error))?;
-        let shared = Arc::clone(&self.shared);
-        self.shared.dress(py, "Scan", Scan { shared, scan })
+        self.shared.dress(py, "Scan", Scan::of(&self.shared, scan))
     }
 
     /// Follows a key from now on: an `Observer`, whose observations are `Set`, `Deleted`, `Resync` and `Lagged`. Changes
@@ -538,8 +537,8 @@ impl Client {
 const CLOSING: &str = "closing the client";
 
 impl Client {
-    fn core(&self, py: Python<'_>) -> PyResult<&statestore::Client> {
-        let core = self.shared.client.core();
+    fn known(&self, py: Python<'_>) -> PyResult<&statestore::Client> {
+        let core = self.shared.client.known();
         core.map_err(|error| error::to_python(py, &error))
     }
 }

@@ -137,6 +137,12 @@ impl Leadership {
             })
     }
 
+    /// Leaves the block of the lead.
+    #[pyo3(name = "_finish")]
+    fn finish<'py>(&self, py: Python<'py>, has_failed: bool) -> PyResult<Bound<'py, PyAny>> {
+        self.guard.finish(py, has_failed)
+    }
+
     /// Gives the lead up: a `Release`.
     fn resign<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let resign = self.guard.inner.release();

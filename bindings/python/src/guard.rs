@@ -72,7 +72,7 @@ impl Guard {
         is_valid.map_err(|error| error::to_python(py, &error))
     }
 
-    /// Waits until the lock is lost or given back, which is ``True``; ``False`` if it is still held after ``timeout``.
+    /// Waits until the lock is lost or given back: why, as `lost_reason`; ``None`` if it is still held after ``timeout``.
     #[pyo3(signature = (*, timeout=None))]
     fn lost<'py>(
         &self,
@@ -82,23 +82,31 @@ impl Guard {
         let timeout = time("timeout", timeout)?;
         let lost = self.inner.lost();
         let lost = async move {
-            let waited = match timeout {
-                None => lost.await,
+            match timeout {
+                None => lost.await.map(Some),
                 Some(timeout) => match tokio::time::timeout(timeout, lost).await {
-                    Ok(lost) => lost,
-                    Err(_) => return Ok(false),
+                    Ok(lost) => lost.map(Some),
+                    Err(_) => Ok(None),
                 },
-            };
-            waited.map(|_| true)
+            }
         };
         self.shared
             .run(py, "waiting for the loss of a lock", lost, |py, _, lost| {
-                outcome::flag(py, lost)
+                outcome::lost_reason(py, lost)
             })
     }
 
-    /// Why the last renewal failed or the lock was lost, as an exception; ``None`` if there is no better reason than that its
-    /// time is over.
+    /// Why the lock is not certainly held any more, as a word: a `LostReason`; ``None`` while it is held.
+    fn lost_reason(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let lost_reason = self.inner.lost_reason();
+        outcome::lost_reason(
+            py,
+            lost_reason.map_err(|error| error::to_python(py, &error))?,
+        )
+    }
+
+    /// Why the last renewal failed or the lock was lost, as an exception; ``None`` if there is no more to say than
+    /// `lost_reason` does.
     fn reason<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let reason = self.inner.reason();
         let reason = reason.map_err(|error| error::to_python(py, &error))?;
@@ -114,6 +122,25 @@ impl Guard {
             .run(py, "renewing a lease", renew, |py, _, version| {
                 Ok(Py::new(py, Hlc(version))?.into_any())
             })
+    }
+
+    /// Leaves the lock's block.
+    #[pyo3(name = "_finish")]
+    pub(crate) fn finish<'py>(
+        &self,
+        py: Python<'py>,
+        has_failed: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let loss = self.inner.loss();
+        match loss.map_err(|error| error::to_python(py, &error))? {
+            // Also if nothing can be asked any more, because the client was closed.
+            Some(loss) if !has_failed => Err(error::to_python(py, &loss)),
+            _ => {
+                let finish = self.inner.end_block(has_failed);
+                self.shared
+                    .run(py, "giving a lock back", finish, |py, _, ()| Ok(py.None()))
+            }
+        }
     }
 
     /// Gives the lock back: a `Release`. Writes that are under way are waited for.

@@ -4,29 +4,33 @@ use crate::codec::Codec;
 use crate::error;
 use crate::event_loop::Make;
 use crate::face::Face;
+use crate::outcome;
 use crate::shared::Shared;
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use statestore::{Error, ErrorKind, Outcome};
-use statestore_embed::{Feed, Subscription};
+use statestore::{Error, ErrorKind, LostReason, Outcome};
+use statestore_embed::{End, Feed, Subscription};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const WAITING: &str = "waiting for an observation";
 
-type NextItem = Pin<Box<dyn Future<Output = Result<Option<Make>, Error>> + Send>>;
+/// Ready when there is something to take.
+type Ready = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// Makes an object of an item.
 type MakeItem<T> = fn(Python<'_>, &Codec, T) -> PyResult<Py<PyAny>>;
 
 /// Where observations come from, whatever they are of.
 trait Source: Send + Sync {
-    fn next(&self) -> NextItem;
+    fn ready(&self) -> Ready;
     fn try_next(&self) -> Result<Poll<Option<Make>>, Error>;
     fn tell(&self, callback: Py<PyAny>) -> Result<Subscription, Error>;
+    fn lost_reason(&self) -> Result<Option<LostReason>, Error>;
     fn error(&self) -> Result<Option<Error>, Error>;
     fn stop(&self) -> Result<(), Error>;
 }
@@ -36,6 +40,8 @@ struct Of<T> {
     codec: Arc<Codec>,
     make: MakeItem<T>,
     callback_thread: Arc<OnceLock<u64>>,
+    /// The last item tells why it is the last one.
+    tells_its_end: bool,
 }
 
 impl<T: Send + 'static> Of<T> {
@@ -50,9 +56,8 @@ impl<T: Send + 'static> Of<T> {
 }
 
 impl<T: Send + 'static> Source for Of<T> {
-    fn next(&self) -> NextItem {
-        let (next, maker) = (self.feed.next(), self.maker());
-        Box::pin(async move { Ok(next.await?.map(maker)) })
+    fn ready(&self) -> Ready {
+        Box::pin(self.feed.ready())
     }
 
     fn try_next(&self) -> Result<Poll<Option<Make>>, Error> {
@@ -63,13 +68,18 @@ impl<T: Send + 'static> Source for Of<T> {
     fn tell(&self, callback: Py<PyAny>) -> Result<Subscription, Error> {
         let maker = self.maker();
         let thread = Arc::clone(&self.callback_thread);
+        let end = (!self.tells_its_end).then_some(self.feed.end()?.clone());
         let client = self.feed.client();
         client.subscribe(&self.feed, move |item| {
-            let Some(item) = item else { return };
+            let make: Make = match (item, end.as_ref().and_then(End::error)) {
+                (Some(item), _) => maker(item),
+                // Nobody else says that it ended for another reason than that it was closed.
+                (None, Some(error)) => Box::new(move |py| Err(error::to_python(py, &error))),
+                (None, None) => return,
+            };
             if NO_MORE_CALLBACKS.load(Ordering::Acquire) {
                 return;
             }
-            let make = maker(item);
             // Nobody is told anything while the interpreter ends.
             Python::try_attach(|py| {
                 let told = note_thread(py, &thread)
@@ -82,7 +92,14 @@ impl<T: Send + 'static> Source for Of<T> {
         })
     }
 
+    fn lost_reason(&self) -> Result<Option<LostReason>, Error> {
+        self.feed.lost_reason()
+    }
+
     fn error(&self) -> Result<Option<Error>, Error> {
+        if self.tells_its_end {
+            return Ok(None);
+        }
         self.feed.error()
     }
 
@@ -144,6 +161,7 @@ pub(crate) fn observer<T: Send + 'static>(
         codec,
         make,
         callback_thread: Arc::clone(&shared.callback_thread),
+        tells_its_end: key.is_none(),
     };
     let subscription = match (&shared.face, callback) {
         (Face::Blocking, Some(callback)) => Some(
@@ -193,7 +211,7 @@ impl Observer {
         key.map(|key| self.shared.codec.write(py, key)).transpose()
     }
 
-    /// The next observation, or ``None`` when there will be none any more: see `error`.
+    /// The next observation, or ``None`` when there will be none any more: see `lost_reason`.
     ///
     /// If nothing happens for ``timeout``, this raises `TimedOutError`, and nothing is missed.
     #[pyo3(signature = (*, timeout=None))]
@@ -202,31 +220,33 @@ impl Observer {
         py: Python<'py>,
         timeout: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let look = self.looking(timeout)?;
+        loop {
+            if let Some(item) = self.take(py)? {
+                return Ok(item);
+            }
+            if !look.wait(py)?.is_truthy()? {
+                return Ok(py.None().into_bound(py));
+            }
+        }
+    }
+
+    /// What is called again and again for the next observation.
+    #[pyo3(name = "_looking", signature = (timeout))]
+    fn looking(&self, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Looking> {
         let timeout = time("timeout", timeout)?;
-        if let Face::Asyncio(event_loop) = &self.shared.face {
-            event_loop.check(py)?;
-        }
-        let now = self.source.try_next();
-        match now.map_err(|error| error::to_python(py, &error))? {
-            Poll::Ready(Some(make)) => return Ok(make(py)?.into_bound(py)),
-            Poll::Ready(None) => return Ok(py.None().into_bound(py)),
-            Poll::Pending => {}
-        }
-        let next = in_time(self.source.next(), timeout);
-        let ran = self
-            .shared
-            .run_either(py, WAITING, next, |py, _, next| match next {
-                Ok(Some(make)) => make(py),
-                Ok(None) => Ok(py.None()),
-                // That the client was closed is the end.
-                Err(error) if error.kind() == ErrorKind::Closed => Ok(py.None()),
-                Err(error) => Err(error::to_python(py, &error)),
-            });
-        match ran {
-            // It was closed between the look and the wait.
-            Err(error) if error::is(py, &error, ErrorKind::Closed) => Ok(py.None().into_bound(py)),
-            ran => ran,
-        }
+        Ok(Looking {
+            observer: self.clone(),
+            timeout,
+            // What cannot be counted is waited for as long as without a time-out.
+            until: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+        })
+    }
+
+    /// Why there will be no further observation, as a word, once that is so: a `LostReason`.
+    fn lost_reason(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let found = self.source.lost_reason();
+        outcome::lost_reason(py, found.map_err(|error| error::to_python(py, &error))?)
     }
 
     /// Why there will be no further observation, once that is so; ``None`` if the client or the observer was closed.
@@ -252,16 +272,75 @@ impl Observer {
     }
 }
 
-/// The item, unless nothing comes in time.
-async fn in_time(next: NextItem, timeout: Option<Duration>) -> Result<Option<Make>, Error> {
-    match timeout {
-        None => next.await,
-        Some(timeout) => tokio::time::timeout(timeout, next)
+impl Observer {
+    /// Takes the next observation, or the end, if it is there now.
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let now = self.source.try_next();
+        match now.map_err(|error| error::to_python(py, &error))? {
+            Poll::Ready(Some(make)) => Ok(Some(make(py)?.into_bound(py))),
+            Poll::Ready(None) => Ok(Some(py.None().into_bound(py))),
+            Poll::Pending => Ok(None),
+        }
+    }
+}
+
+/// Looks for the next observation, at most until a deadline.
+#[pyclass(frozen, module = "statestore._native")]
+#[derive(Debug)]
+struct Looking {
+    observer: Observer,
+    timeout: Option<Duration>,
+    until: Option<Instant>,
+}
+
+#[pymethods]
+impl Looking {
+    /// The observation, or an operation that ends when there may be one.
+    fn __call__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if let Face::Asyncio(event_loop) = &self.observer.shared.face {
+            event_loop.check(py)?;
+        }
+        match self.observer.take(py)? {
+            Some(item) => Ok(item),
+            None => match self.wait(py) {
+                // It was closed between the look and the wait.
+                Err(error) if error::is(py, &error, ErrorKind::Closed) => {
+                    Ok(py.None().into_bound(py))
+                }
+                waiting => waiting,
+            },
+        }
+    }
+}
+
+impl Looking {
+    /// Waits until there is something to take: whether there may be.
+    fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let ready = in_time(self.observer.source.ready(), self.timeout, self.until);
+        let shared = &self.observer.shared;
+        shared.run_either(py, WAITING, ready, |py, _, ready| match ready {
+            Ok(()) => true.into_py_any(py),
+            // That the client was closed is the end.
+            Err(error) if error.kind() == ErrorKind::Closed => false.into_py_any(py),
+            Err(error) => Err(error::to_python(py, &error)),
+        })
+    }
+}
+
+/// Fails if nothing comes in time.
+async fn in_time(
+    ready: Ready,
+    timeout: Option<Duration>,
+    until: Option<Instant>,
+) -> Result<(), Error> {
+    match (timeout, until) {
+        (Some(timeout), Some(until)) => tokio::time::timeout_at(until.into(), ready)
             .await
             .map_err(|_| {
                 let reason = format!("nothing happened within {timeout:?}");
                 Error::new(ErrorKind::TimedOut, Outcome::NotDone, WAITING, reason)
             })
             .flatten(),
+        _ => ready.await,
     }
 }

@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use statestore::{
-    ConnectionState, Counters, DelOutcome, Entry, Holder, Holding, Leader, Observation, Release,
-    SetOutcome, UpdateOutcome, VdelOutcome,
+    ConnectionState, Counters, DelOutcome, Entry, Holder, Holding, Leader, LostReason, Observation,
+    Release, SetOutcome, UpdateOutcome, VdelOutcome,
 };
 
 type Result = PyResult<Py<PyAny>>;
@@ -141,16 +141,24 @@ pub(crate) fn nobody(py: Python<'_>) -> Result {
 }
 
 pub(crate) fn state(py: Python<'_>, state: &ConnectionState) -> Result {
-    let (kind, reason) = match state {
-        ConnectionState::Connected => ("connected", None),
-        ConnectionState::Reconnecting(reason) => ("reconnecting", Some(reason)),
-        ConnectionState::Closed { error, .. } => ("closed", Some(error)),
-        _ => ("connecting", None),
+    let (kind, reason, lost_reason) = match state {
+        ConnectionState::Connected => ("connected", None, None),
+        ConnectionState::Reconnecting(reason) => ("reconnecting", Some(reason), None),
+        ConnectionState::Closed { lost_reason, error } => {
+            ("closed", Some(error), Some(lost_reason.as_str()))
+        }
+        _ => ("connecting", None, None),
     };
     let reason = reason
         .map(|reason| error::exception(py, reason))
         .transpose()?;
-    Ok(result!(py, "State")?.call1((kind, reason))?.unbind())
+    let made = result!(py, "State")?.call1((kind, reason, lost_reason))?;
+    Ok(made.unbind())
+}
+
+/// Its word.
+pub(crate) fn lost_reason(py: Python<'_>, lost_reason: Option<LostReason>) -> Result {
+    lost_reason.map(LostReason::as_str).into_py_any(py)
 }
 
 pub(crate) fn counters(py: Python<'_>, counters: &Counters) -> Result {
@@ -164,8 +172,4 @@ pub(crate) fn counters(py: Python<'_>, counters: &Counters) -> Result {
     }
     let made = result!(py, "Counters")?.call((), Some(&named))?;
     Ok(made.unbind())
-}
-
-pub(crate) fn flag(py: Python<'_>, flag: bool) -> Result {
-    flag.into_py_any(py)
 }

@@ -1,15 +1,67 @@
 //! Scans.
+use crate::face::Face;
 use crate::shared::Shared;
+use bytes::Bytes;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The keys that match a pattern, page by page.
 #[pyclass(frozen, subclass, module = "statestore._native")]
 #[derive(Debug, Clone)]
 pub(crate) struct Scan {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) scan: statestore_embed::Scan,
+    shared: Arc<Shared>,
+    inner: statestore_embed::Scan,
+    fetched: Arc<Mutex<Fetched>>,
+}
+
+/// What the store has answered and nobody has taken. A call that is cancelled leaves its page here.
+#[derive(Debug, Default)]
+struct Fetched {
+    keys: VecDeque<Bytes>,
+    /// There is no further page.
+    is_last: bool,
+}
+
+impl Scan {
+    pub(crate) fn of(shared: &Arc<Shared>, scan: statestore_embed::Scan) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            inner: scan,
+            fetched: Arc::default(),
+        }
+    }
+
+    /// The keys up to the first one that is not text, or that one's error.
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mut keys = {
+            let mut fetched = lock(&self.fetched);
+            if fetched.keys.is_empty() && fetched.is_last {
+                return Ok(py.None().into_bound(py));
+            }
+            std::mem::take(&mut fetched.keys)
+        };
+        let mut page = Vec::with_capacity(keys.len());
+        let mut error = None;
+        while let Some(key) = keys.front() {
+            match self.shared.codec.write(py, key) {
+                Ok(key) => page.push(key),
+                Err(_) if !page.is_empty() => break,
+                Err(found) => error = Some(found),
+            }
+            keys.pop_front();
+            if error.is_some() {
+                break;
+            }
+        }
+        if !keys.is_empty() {
+            let mut fetched = lock(&self.fetched);
+            keys.append(&mut fetched.keys);
+            fetched.keys = keys;
+        }
+        error.map_or_else(|| page.into_bound_py_any(py), Err)
+    }
 }
 
 #[pymethods]
@@ -21,14 +73,38 @@ impl Scan {
 
     /// The next page, which may be empty although others follow; ``None`` after the last one. After an error the same
     /// page can be asked for again.
+    ///
+    /// A key that is not text of the client's ``encoding`` is a `UnicodeDecodeError`, whose ``object`` has its bytes. The
+    /// page ends before it, the next call raises, and the one after that goes on behind it.
     fn next_page<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let page = self.scan.next_page();
-        self.shared.run(py, "scanning", page, |py, codec, page| {
-            let Some(page) = page else {
-                return Ok(py.None());
-            };
-            let keys: PyResult<Vec<_>> = page.iter().map(|key| codec.write(py, key)).collect();
-            keys?.into_py_any(py)
-        })
+        let has_keys = {
+            let fetched = lock(&self.fetched);
+            !fetched.keys.is_empty() || fetched.is_last
+        };
+        if has_keys {
+            return self.take(py);
+        }
+        let (next, fetched) = (self.inner.next_page(), Arc::clone(&self.fetched));
+        let fetch = async move {
+            let page = next.await?;
+            let mut fetched = lock(&fetched);
+            match page {
+                Some(page) => fetched.keys.extend(page),
+                None => fetched.is_last = true,
+            }
+            Ok(())
+        };
+        let fetching = self
+            .shared
+            .run(py, "scanning", fetch, |py, _, ()| Ok(py.None()))?;
+        match self.shared.face {
+            Face::Blocking => self.take(py),
+            // Who awaits this comes back for the page.
+            Face::Asyncio(_) => Ok(fetching),
+        }
     }
+}
+
+fn lock(fetched: &Mutex<Fetched>) -> MutexGuard<'_, Fetched> {
+    fetched.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import time
 
 import statestore
 from statestore import aio
@@ -21,8 +22,16 @@ class Blocking:
         """The result of a call."""
         return result
 
-    def collect(self, items):
-        return list(items)
+    def turn(self):
+        """Lets others do something."""
+        time.sleep(0.001)
+
+    def collect(self, items, into=None):
+        """The items, also those before an error if there is a list for them."""
+        into = [] if into is None else into
+        for item in items:
+            into.append(item)
+        return into
 
 
 class Asyncio:
@@ -42,11 +51,18 @@ class Asyncio:
 
         return self.loop.run_until_complete(awaited())
 
-    def collect(self, items):
-        async def collected():
-            return [item async for item in items]
+    def turn(self):
+        self.loop.run_until_complete(asyncio.sleep(0.001))
 
-        return self.loop.run_until_complete(collected())
+    def collect(self, items, into=None):
+        into = [] if into is None else into
+
+        async def collected():
+            async for item in items:
+                into.append(item)
+
+        self.loop.run_until_complete(collected())
+        return into
 
 
 FACES = [Blocking, Asyncio]

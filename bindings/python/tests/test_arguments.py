@@ -111,6 +111,28 @@ def test_settings_with_a_bad_value(face, url, settings):
         face.run(face.module.connect(url, **settings))
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"client_ib": "x"}, r"connect\(\) got an unexpected keyword argument 'client_ib'; did you mean 'client_id'\?"),
+        ({"clientId": "x"}, r"connect\(\) got an unexpected keyword argument 'clientId'; did you mean 'client_id'\?"),
+        ({"tiemout": 2}, r"connect\(\) got an unexpected keyword argument 'tiemout'"),
+        ({"colour": "red"}, r"connect\(\) got an unexpected keyword argument 'colour'$"),
+    ],
+)
+def test_a_setting_that_does_not_exist(face, settings, message):
+    with pytest.raises(TypeError, match=f"^{message}"):
+        face.run(face.module.connect("mqtt://localhost", **settings))
+    with pytest.raises(TypeError, match=r"^connect\(\) too many positional arguments"):
+        face.run(face.module.connect("mqtt://localhost", "mqtt://localhost", **settings))
+
+
+def test_a_time_out_of_zero(face, connect):
+    with pytest.raises(TimeoutError, match="its time-out is zero, so nothing was sent$") as raised:
+        face.run(connect().get("key", timeout=0))
+    assert raised.value.outcome == "not_done"
+
+
 def test_an_unknown_encoding(face, statestore_server):
     with pytest.raises(LookupError, match="klingon"):
         face.run(face.module.connect(statestore_server.url, encoding="klingon"))
@@ -161,9 +183,6 @@ def test_every_call_of_a_closed_client_says_that_it_is_closed(face, connect):
         lambda: client.lease("l"),
         lambda: client.election("l"),
         client.states,
-        client.state,
-        client.counters,
-        client.client_id,
         lease.acquire,
         lease.holder,
         lambda: election.campaign("v"),
@@ -176,6 +195,15 @@ def test_every_call_of_a_closed_client_says_that_it_is_closed(face, connect):
     assert not guard.is_valid()
     with pytest.raises((LockLostError, ClosedError)):
         face.run(guard.set("k", "v"))
+
+
+def test_a_closed_client_still_knows_what_it_was(face, connect):
+    client = connect(client_id="known")
+    face.run(client.get("key"))
+    face.run(client.close())
+    assert client.client_id() == "known"
+    assert client.state().kind == "closed"
+    assert client.counters().completed == 1
 
 
 def test_bytes_in_every_form(face, connect):
@@ -206,6 +234,34 @@ def test_what_is_not_text_is_an_error_and_the_observations_go_on(face, connect):
         face.run(observer.next(timeout=30))
     assert face.run(observer.next(timeout=30)).value == "text"
     assert observer.key == "key"
+
+
+def test_a_key_that_is_not_text_costs_no_other_key(face, connect):
+    client = connect(encoding="utf-8")
+    keys = ["a", b"\xff", "b", b"\xfe", b"\xfd", "c"]
+    for key in keys:
+        face.run(client.set(key, "value"))
+    scan, found, broken = client.scan("*"), [], []
+    while True:
+        try:
+            page = face.run(scan.next_page())
+        except UnicodeDecodeError as error:
+            broken.append(error.object)
+            continue
+        if page is None:
+            break
+        found.extend(page)
+    assert sorted(found) == ["a", "b", "c"]
+    assert sorted(broken) == [b"\xfd", b"\xfe", b"\xff"]
+    # An iteration goes on behind it as well.
+    keys, found, broken = client.scan("*"), [], 0
+    while True:
+        try:
+            face.collect(keys, found)
+            break
+        except UnicodeDecodeError:
+            broken += 1
+    assert (sorted(found), broken) == (["a", "b", "c"], 3)
 
 
 def test_times_are_seconds_or_timedeltas(face, connect):

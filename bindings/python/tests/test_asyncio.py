@@ -1,6 +1,7 @@
 """What is special about event loops: cancellation, many calls at once, loops of other kinds, clients that are forgotten."""
 
 import asyncio
+import contextlib
 import gc
 import socket
 import warnings
@@ -85,6 +86,118 @@ def test_a_timeout_of_asyncio_cancels_the_call(statestore_server):
     run(statestore_server, main)
 
 
+async def cancelled_when_its_result_was_there(call, cause=None):
+    """Cancels a call at the worst moment: its result has come, and it did not run again yet."""
+    result = call.send(None)
+    if cause is not None:
+        await cause
+    while not result.done():
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        call.throw(asyncio.CancelledError())
+
+
+def test_a_cancelled_call_leaves_its_page_to_the_next_one(statestore_server):
+    async def main(client):
+        await asyncio.gather(*(client.set(f"key/{i}", "value") for i in range(10)))
+        scan = client.scan("key/*")
+        await cancelled_when_its_result_was_there(scan.next_page())
+        assert len([key async for key in scan]) == 10
+
+    run(statestore_server, main)
+
+
+@pytest.mark.parametrize("overflow", ["latest", "all"])
+def test_a_cancelled_call_leaves_its_observation_to_the_next_one(overflow, statestore_server):
+    async def main(client):
+        observer = await client.observe("key", overflow=overflow)
+        await cancelled_when_its_result_was_there(observer.next(), client.set("key", "value"))
+        assert (await observer.next()).value == b"value"
+
+        election = client.election("chief")
+        leaders = await election.observe()
+        assert not await leaders.next()
+        await cancelled_when_its_result_was_there(leaders.next(), election.campaign("ann"))
+        assert await leaders.next()
+
+        states = client.states()
+        assert (await states.next()).kind == "connected"
+        await cancelled_when_its_result_was_there(states.next(), client.close())
+        assert (await states.next()).kind == "closed"
+        assert await states.next() is None
+
+    run(statestore_server, main)
+
+
+def test_who_waits_for_a_short_time_again_and_again_misses_nothing(statestore_server):
+    async def main(client):
+        observer = await client.observe("key", overflow="all")
+        seen = []
+
+        async def read():
+            while len(seen) < 300:
+                with contextlib.suppress(asyncio.TimeoutError):
+                    seen.append((await asyncio.wait_for(observer.next(), 0.0003)).value)
+
+        reading = asyncio.create_task(read())
+        for i in range(300):
+            await client.set("key", str(i))
+        await reading
+        assert seen == [str(i).encode() for i in range(300)]
+
+    run(statestore_server, main)
+
+
+def test_several_wait_for_one_observer(statestore_server):
+    async def main(client):
+        observer = await client.observe("key", overflow="all")
+        waiting = [asyncio.create_task(observer.next(timeout=GUARD)) for _ in range(5)]
+        await asyncio.sleep(0)
+        for i in range(5):
+            await client.set("key", str(i))
+        seen = await asyncio.wait_for(asyncio.gather(*waiting), GUARD)
+        assert sorted(observation.value for observation in seen) == [str(i).encode() for i in range(5)]
+        with pytest.raises(TimeoutError):
+            await observer.next(timeout=0)
+
+    run(statestore_server, main)
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "closed"])
+def test_an_update_that_is_given_up_ends_the_function_that_computes(ending, statestore_server):
+    steps = []
+
+    async def main(client):
+        began, may_end = asyncio.Event(), asyncio.Event()
+
+        async def change(_):
+            began.set()
+            try:
+                await asyncio.sleep(GUARD)
+            except asyncio.CancelledError:
+                await may_end.wait()
+                steps.append("the function ended")
+                raise
+
+        update = asyncio.create_task(client.update("key", change))
+        await began.wait()
+        if ending == "cancelled":
+            update.cancel()
+        else:
+            await client.close()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        # It waits for what it called.
+        assert not update.done()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError if ending == "cancelled" else statestore.ClosedError):
+            await update
+        steps.append("the update ended")
+
+    run(statestore_server, main)
+    assert steps == ["the function ended", "the update ended"]
+
+
 def test_closing_ends_what_is_under_way(statestore_server):
     async def main(client):
         held = await client.lock("door")
@@ -97,7 +210,7 @@ def test_closing_ends_what_is_under_way(statestore_server):
         with pytest.raises(statestore.ClosedError):
             await waiting
         assert await observing is None
-        assert await losing is True
+        assert await losing == "closed"
 
     run(statestore_server, main)
 

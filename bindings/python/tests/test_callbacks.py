@@ -58,6 +58,42 @@ def test_the_same_in_asyncio(statestore_server, unraisable):
     assert str(unraisable.get(timeout=GUARD)) == "bad value"
 
 
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+def test_a_callback_that_raises_a_cancellation_does_not_end_the_observations(kind, statestore_server, unraisable):
+    async def main():
+        seen = asyncio.Queue()
+
+        def plain(observation):
+            if observation.value == b"bad":
+                raise asyncio.CancelledError("inside")
+            seen.put_nowait(observation.value)
+
+        async def coroutine(observation):
+            await asyncio.sleep(0)
+            plain(observation)
+
+        async with aio.connect(statestore_server.url) as client:
+            await client.observe("key", plain if kind == "plain" else coroutine, overflow="all")
+            for value in ("one", "bad", "two"):
+                await client.set("key", value)
+            assert await asyncio.wait_for(seen.get(), GUARD) == b"one"
+            assert await asyncio.wait_for(seen.get(), GUARD) == b"two"
+
+    asyncio.run(main())
+    assert isinstance(unraisable.get(timeout=GUARD), asyncio.CancelledError)
+
+
+def test_an_observation_that_is_not_text_is_reported_and_the_next_one_told(statestore_server, face, connect, unraisable):
+    client, seen = connect(encoding="utf-8"), queue.Queue()
+    face.run(client.observe("key", seen.put, overflow="all"))
+    for value in (b"\xff", b"text"):
+        face.run(client.set("key", value))
+    while seen.empty():
+        face.run(client.get("other"))
+    assert seen.get().value == "text"
+    assert isinstance(unraisable.get(timeout=GUARD), UnicodeDecodeError)
+
+
 def test_callbacks_of_a_client_run_one_after_the_other_on_one_other_thread(statestore_client):
     seen = queue.Queue()
     running = threading.Lock()
@@ -101,7 +137,7 @@ def test_a_closed_observer_calls_no_more(statestore_client):
 def test_the_state_of_the_connection(statestore_server, start_server, face, connect):
     server = start_server()
     client = face.run(face.module.connect(server.url, reconnect_delay_max=0.05))
-    assert client.state() == statestore.State("connected", None)
+    assert client.state() == statestore.State("connected", None, None)
     states = client.states()
     assert face.run(states.next(timeout=GUARD)).kind == "connected"
     server.kill()
@@ -110,8 +146,12 @@ def test_the_state_of_the_connection(statestore_server, start_server, face, conn
     assert isinstance(state.reason, statestore.StateStoreError)
     face.run(client.close())
     # More attempts may have failed meanwhile; then it ends.
-    while (state := face.run(states.next(timeout=GUARD))) is not None:
-        assert state.kind in ("reconnecting", "closed")
+    while (state := face.run(states.next(timeout=GUARD))).kind != "closed":
+        assert (state.kind, state.lost_reason) == ("reconnecting", None)
+    assert state.lost_reason == "closed"
+    assert face.run(states.next(timeout=GUARD)) is None
+    assert states.lost_reason() == "closed"
+    assert client.state().lost_reason == "closed"
 
 
 def test_a_callback_for_the_state(statestore_server):
@@ -126,10 +166,57 @@ def test_an_observer_says_why_it_ended(statestore_server, face, connect):
     """Two clients with one id: the second takes the session, and the first gives up for good."""
     first = connect(client_id="twin")
     observer = face.run(first.observe("key"))
+    leaders, holders = face.run(first.election("e").observe()), face.run(first.lease("l").observe())
+    assert observer.lost_reason() is None and observer.error() is None
     connect(client_id="twin")
-    with pytest.raises(statestore.StateStoreError):
+    for ended in (observer, leaders, holders):
+        while face.run(ended.next(timeout=GUARD)) is not None:
+            pass
+        assert ended.lost_reason() == "taken_over"
+        assert isinstance(ended.error(), statestore.ClosedError)
+        with pytest.raises(statestore.ClosedError, match="took the session over"):
+            face.collect(ended)
+    assert first.state().lost_reason == "taken_over"
+    with pytest.raises(statestore.ClosedError):
         face.run(first.get("key"))
-    assert face.run(observer.next(timeout=GUARD)) is None
+
+
+def test_an_observer_of_a_client_that_gave_up(start_server, face, connect):
+    server = start_server()
+    client = face.run(face.module.connect(server.url, reconnect_limit=0.1))
+    observer = face.run(client.observe("key"))
+    guard = face.run(client.lock("door"))
+    server.kill()
+    with pytest.raises(statestore.StateStoreError):
+        face.collect(observer)
+    assert observer.lost_reason() == "gave_up"
+    assert face.run(guard.lost()) == "gave_up"
+    assert client.state().lost_reason == "gave_up"
+    face.run(client.close())
+
+
+def test_an_observer_that_is_closed(face, connect):
+    client = connect()
+    one, other = face.run(client.observe("key")), face.run(client.observe("key"))
+    face.run(one.close())
+    assert face.collect(one) == []
+    assert (one.lost_reason(), one.error()) == ("closed", None)
+    face.run(client.close())
+    assert face.collect(other) == []
+    assert (other.lost_reason(), other.error()) == ("closed", None)
+
+
+def test_a_callback_whose_observer_ends_for_another_reason_than_its_close(face, connect, unraisable):
+    first = connect(client_id="twin")
+    face.run(first.observe("key", print))
+    closed = connect()
+    face.run(closed.observe("key", print))
+    face.run(closed.close())
+    connect(client_id="twin")
+    while unraisable.empty():
+        face.turn()
+    assert "took the session over" in str(unraisable.get())
+    assert unraisable.empty()
 
 
 def test_the_holders_of_a_lease(face, connect):

@@ -1,5 +1,7 @@
 """Guards as context managers, and how they tell of a loss."""
 
+import inspect
+
 import pytest
 
 import statestore
@@ -11,13 +13,14 @@ GUARD = 30
 def test_a_lost_lock(face, connect):
     client, thief = connect(), connect()
     guard = face.run(client.lock("door", duration=0.3, renewal="manual"))
-    assert face.run(guard.lost(timeout=0)) is False
-    assert guard.reason() is None
-    assert face.run(guard.lost(timeout=GUARD)) is True
+    assert face.run(guard.lost(timeout=0)) is None
+    assert guard.reason() is None and guard.lost_reason() is None
+    assert face.run(guard.lost(timeout=GUARD)) == "expired"
     assert not guard.is_valid()
-    # Its time is the reason; somebody else would be a better one.
+    assert guard.lost_reason() == "expired"
+    # Its time is the reason; there is no more to say.
     assert guard.reason() is None
-    with pytest.raises(LockLostError):
+    with pytest.raises(LockLostError, match="not renewed in time"):
         face.run(guard.set("key", "value"))
     face.run(thief.lock("door", wait=GUARD))
 
@@ -28,7 +31,8 @@ def test_a_lock_that_somebody_took(face, connect):
     face.run(thief.set("door", "thief"))
     with pytest.raises(LockLostError):
         face.run(guard.renew())
-    assert face.run(guard.lost(timeout=GUARD)) is True
+    assert face.run(guard.lost(timeout=GUARD)) == "taken"
+    assert guard.lost_reason() == "taken"
     assert isinstance(guard.reason(), LockLostError)
 
 
@@ -36,7 +40,180 @@ def test_who_gives_a_lock_back_waits_no_more_for_its_loss(face, connect):
     guard = face.run(connect().lock("door"))
     assert face.run(guard.release()) is statestore.Release.RELEASED
     assert face.run(guard.release()) is statestore.Release.NOT_HELD
-    assert face.run(guard.lost()) is True
+    assert face.run(guard.lost()) == "released"
+    assert guard.lost_reason() == "released"
+
+
+def test_a_lock_that_ends_with_its_client(face, connect):
+    client = connect()
+    guard = face.run(client.lock("door"))
+    face.run(client.close())
+    assert guard.lost_reason() == "closed"
+
+
+# How work under a lock is done: each runs it, and leaves the lock.
+
+
+def with_lock(face, client, work, **options):
+    return face.run(client.with_lock("door", work, **options))
+
+
+def block(face, client, work, **options):
+    if face.name == "blocking":
+        with client.lock("door", **options) as guard:
+            return work(guard)
+
+    async def awaited():
+        async with client.lock("door", **options) as guard:
+            result = work(guard)
+            return await result if inspect.isawaitable(result) else result
+
+    return face.run(awaited())
+
+
+def campaign(face, client, work, **options):
+    election = client.election("door", **options)
+    if face.name == "blocking":
+        with election.campaign("ann") as leadership:
+            return work(leadership.guard)
+
+    async def awaited():
+        async with election.campaign("ann") as leadership:
+            result = work(leadership.guard)
+            return await result if inspect.isawaitable(result) else result
+
+    return face.run(awaited())
+
+
+def for_face(face, work):
+    """A function that waits, for a face where waiting is awaited."""
+    if face.name == "blocking":
+        return work
+
+    async def awaited(guard):
+        steps = work(guard)
+        return await steps if inspect.isawaitable(steps) else steps
+
+    return awaited
+
+
+WAYS = pytest.mark.parametrize("run", [with_lock, block, campaign])
+
+
+@WAYS
+def test_work_under_a_lock_that_is_held(run, face, connect):
+    client = connect()
+    assert run(face, client, for_face(face, lambda guard: guard.is_valid())) is True
+    assert face.run(client.lease("door").holder()) is None
+
+
+@WAYS
+def test_a_lost_lock_is_an_error_although_the_work_succeeded(run, face, connect):
+    client = connect()
+    with pytest.raises(LockLostError, match="working under the lock.*not renewed in time") as raised:
+        run(face, client, lambda guard: guard.lost(timeout=GUARD), duration=0.2, renewal="manual")
+    assert raised.value.outcome == "unknown"
+
+
+@WAYS
+def test_a_lock_that_is_found_gone_is_a_lost_one(run, face, connect):
+    client, thief = connect(), connect()
+    with pytest.raises(LockLostError, match="found gone") as raised:
+        run(face, client, lambda _: thief.delete("door"), renewal="manual")
+    assert raised.value.outcome == "unknown"
+
+
+@WAYS
+def test_the_error_of_the_work_wins(run, face, connect, caplog):
+    client = connect()
+
+    def work(guard):
+        if face.name == "blocking":
+            guard.lost(timeout=GUARD)
+            raise KeyError("the work failed")
+
+        async def awaited():
+            try:
+                await guard.lost(timeout=GUARD)
+            finally:
+                raise KeyError("the work failed")
+
+        return awaited()
+
+    with pytest.raises(KeyError, match="the work failed"):
+        run(face, client, work, duration=0.2, renewal="manual")
+    # It says so, a moment later.
+    while not any("its lock was lost" in record.message for record in caplog.records):
+        face.run(client.get("key"))
+
+
+@WAYS
+def test_a_lock_that_was_given_back_inside_is_no_lost_one(run, face, connect):
+    assert run(face, connect(), lambda guard: guard.release()) is statestore.Release.RELEASED
+
+
+@WAYS
+def test_a_lost_lock_that_was_given_back_inside_is_a_lost_one(run, face, connect):
+    async def awaited(guard):
+        await guard.lost()
+        return await guard.release()
+
+    def work(guard):
+        return (guard.lost(), guard.release()) if face.name == "blocking" else awaited(guard)
+
+    with pytest.raises(LockLostError):
+        run(face, connect(), work, duration=0.2, renewal="manual")
+
+
+@WAYS
+def test_a_closed_client_is_a_lost_lock(run, face, connect):
+    client = connect()
+    with pytest.raises(LockLostError, match="closed"):
+        run(face, client, lambda _: client.close())
+
+
+@WAYS
+def test_a_failed_release_is_no_error(run, face, start_server):
+    server = start_server()
+    client = face.run(face.module.connect(server.url))
+
+    def work(guard):
+        server.kill()
+        return guard.is_valid()
+
+    assert run(face, client, for_face(face, work), duration=1.0, renewal="manual") is True
+    face.run(client.close())
+
+
+def test_work_of_asyncio_that_is_cancelled_ends_before_its_lock_is_given_back(statestore_server):
+    import asyncio
+
+    from statestore import aio
+
+    async def main():
+        async with aio.connect(statestore_server.url) as client, aio.connect(statestore_server.url) as other:
+            began, may_end = asyncio.Event(), asyncio.Event()
+
+            async def work(_):
+                began.set()
+                try:
+                    await asyncio.sleep(GUARD)
+                finally:
+                    await may_end.wait()
+
+            locked = asyncio.create_task(client.with_lock("door", work))
+            await began.wait()
+            locked.cancel()
+            for _ in range(10):
+                await other.get("key")
+            assert await other.lease("door").holder() is not None
+            assert not locked.done()
+            may_end.set()
+            with pytest.raises(asyncio.CancelledError):
+                await locked
+            assert await other.lease("door").holder() is None
+
+    asyncio.run(main())
 
 
 def test_a_with_statement_gives_the_lock_back(statestore_client):
@@ -71,11 +248,6 @@ def test_with_lock(statestore_client):
 
     assert statestore_client.with_lock("door", work, wait=GUARD) == (True, True)
     assert statestore_client.lease("door").holder() is None
-
-
-def test_with_lock_when_the_lock_is_lost(statestore_client):
-    with pytest.raises(LockLostError):
-        statestore_client.with_lock("door", lambda guard: guard.lost(), duration=0.2, renewal="manual")
 
 
 def test_with_lock_in_asyncio_cancels_the_work_when_the_lock_is_lost(statestore_server):

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import typing
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,11 @@ def test_the_kinds_of_errors():
         assert error.__name__ == kind["name"] + "Error"
         assert getattr(statestore, error.__name__) is error
         assert issubclass(error, StateStoreError)
+
+
+def test_the_reasons_of_a_loss():
+    reasons = vectors("lost_reasons.json")["reasons"]
+    assert typing.get_args(statestore.LostReason) == tuple(reason["word"] for reason in reasons)
 
 
 @pytest.mark.parametrize("name", sorted(_errors.KINDS))

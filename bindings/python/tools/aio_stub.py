@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "python" / "statestore"
 # What does not wait, or is waited for item by item.
 PLAIN = {
     "client_id", "counters", "state", "states", "scan", "lease", "election",  # of a client
-    "key", "error", "name", "token", "is_valid", "reason", "guard",  # of things
+    "key", "error", "name", "token", "is_valid", "reason", "lost_reason", "guard",  # of things
     "__bool__", "__del__",
 }  # fmt: skip
 # What is awaited, or used in `async with`.

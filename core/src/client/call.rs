@@ -49,7 +49,7 @@ impl<'a> Call<'a> {
             let failure = Failure::new(
                 ErrorKind::TimedOut,
                 Outcome::NotDone,
-                "it was given no time",
+                "its time-out is zero, so nothing was sent",
             );
             return Err(self.failed(failure));
         }
@@ -117,7 +117,9 @@ impl<'a> Call<'a> {
 
     fn failed(&self, failure: Failure) -> Error {
         let reason = match failure.kind {
-            ErrorKind::TimedOut => format!("{} within {:?}", failure.reason, self.timeout),
+            ErrorKind::TimedOut if !self.timeout.is_zero() => {
+                format!("{} within {:?}", failure.reason, self.timeout)
+            }
             _ => failure.reason.into_owned(),
         };
         Error::new(failure.kind, failure.outcome, self.action(), reason)

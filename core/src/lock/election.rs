@@ -126,6 +126,28 @@ impl Leadership {
     /// The lead could not be given back: it ends when its lease is over. A value that could not be withdrawn does not
     /// count any more without its holder, and the next leader replaces it.
     pub async fn resign(self) -> Result<Release, Error> {
+        self.withdraw().await;
+        self.guard.release().await
+    }
+
+    /// Resigns at the end of work that succeeded, as [`Guard::finish`] gives a lease back.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn finish(self) -> Result<(), Error> {
+        if let Some(loss) = self.guard.loss() {
+            return Err(loss);
+        }
+        self.withdraw().await;
+        if self.guard.is_valid() {
+            return self.guard.finish().await;
+        }
+        // It was led until the work was over.
+        tracing::warn!("a lead could not be given back in its time");
+        Ok(())
+    }
+
+    async fn withdraw(&self) {
         match self.guard.del(&self.record).await {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::LockLost => {}
@@ -133,7 +155,6 @@ impl Leadership {
                 tracing::debug!(kind = ?error.kind(), "the record of an election stays");
             }
         }
-        self.guard.release().await
     }
 }
 

@@ -12,6 +12,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+const WORKING: &str = "working under the lock";
+
 /// What giving a lease back found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
@@ -148,6 +150,12 @@ impl Guard {
         Ok(Release::NotHeld)
     }
 
+    /// What work under the lease ends with although it succeeded: [`ErrorKind::LockLost`] with an unknown outcome, if the
+    /// lease is not certainly held any more.
+    pub fn loss(&self) -> Option<Error> {
+        (!self.is_valid()).then(|| self.lost_error(WORKING, Outcome::Unknown))
+    }
+
     /// Gives the lease back at the end of work that succeeded. An answer that the lease could not be given back is no
     /// error: the log is told, and it ends by itself.
     ///
@@ -155,16 +163,15 @@ impl Guard {
     /// [`ErrorKind::LockLost`] with an unknown outcome if the lease was lost before, so that the work, or a part of it, was
     /// done without its protection.
     pub async fn finish(self) -> Result<(), Error> {
-        const VERB: &str = "working under the lock";
-        if !self.is_valid() {
-            return Err(self.lost_error(VERB, Outcome::Unknown));
+        if let Some(loss) = self.loss() {
+            return Err(loss);
         }
         let (name, until) = (self.name.clone(), self.valid_until());
         match self.release().await {
             // What is found gone before it can have ended by itself was taken away.
             Ok(Release::NotHeld) if Instant::now() < until => {
                 let reason = "the lease is lost: it was found gone when it was to be given back";
-                let action = action(VERB, &name);
+                let action = action(WORKING, &name);
                 let error = Error::new(ErrorKind::LockLost, Outcome::Unknown, action, reason);
                 return Err(error);
             }

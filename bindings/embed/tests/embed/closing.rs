@@ -18,6 +18,10 @@ fn a_closed_client_answers_with_an_error() {
     let refused = clone.submit("getting", get, &inbox.mailbox, |result| result);
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(clone.counters().unwrap_err().kind(), ErrorKind::Closed);
+    // What it was can still be asked for.
+    let known = clone.known().unwrap();
+    assert_eq!(known.counters().sent, 0);
+    assert!(known.state().borrow().is_closed());
     assert_eq!(clone.callbacks().unwrap_err().kind(), ErrorKind::Closed);
     assert!(inbox.is_empty());
 }

@@ -1,6 +1,8 @@
 //! Feeds: waited for, looked at, stopped.
 use crate::server::{PATIENCE, close, connect, start, wait};
-use statestore::{ConnectionState, ErrorKind, Observation, ObserveOptions, Overflow, SetOptions};
+use statestore::{
+    ConnectionState, ErrorKind, LostReason, Observation, ObserveOptions, Overflow, SetOptions,
+};
 use statestore_embed::{Client, Feed, Stopped, Wait};
 use std::sync::mpsc::channel;
 use std::task::Poll;
@@ -145,4 +147,52 @@ fn a_feed_is_followed_by_one_hook_at_a_time() {
     assert_eq!(told.recv_timeout(PATIENCE).unwrap().as_deref(), Some("1"));
     subscription.cancel();
     close(&client);
+}
+
+#[test]
+fn to_wait_until_there_is_an_item_takes_none() {
+    let server = start();
+    let client = connect(&server);
+    let feed = observe(&client);
+    let ready = feed.ready();
+    set(&client, "1");
+    wait(&client, ready).unwrap();
+    // As often as wanted.
+    wait(&client, feed.ready()).unwrap();
+    set(&client, "2");
+    let Ok(Poll::Ready(first)) = feed.try_next() else {
+        panic!("it was ready");
+    };
+    assert_eq!(value(first).as_deref(), Some("1"));
+    wait(&client, feed.ready()).unwrap();
+    assert_eq!(
+        value(wait(&client, feed.next()).unwrap()).as_deref(),
+        Some("2")
+    );
+
+    let states = client.states().unwrap();
+    for _ in 0..2 {
+        wait(&client, states.ready()).unwrap();
+    }
+    let state = wait(&client, states.next()).unwrap();
+    assert!(state.unwrap().is_connected());
+    close(&client);
+    wait(&client, feed.ready()).unwrap();
+    assert_eq!(wait(&client, feed.next()).unwrap(), None);
+}
+
+#[test]
+fn a_feed_says_why_it_ended() {
+    let server = start();
+    let client = connect(&server);
+    let (feed, stopped) = (observe(&client), observe(&client));
+    assert_eq!(feed.lost_reason().unwrap(), None);
+    stopped.stop().unwrap();
+    assert_eq!(stopped.lost_reason().unwrap(), Some(LostReason::Closed));
+    let end = feed.end().unwrap().clone();
+    close(&client);
+    assert_eq!(wait(&client, feed.next()).unwrap(), None);
+    assert_eq!(feed.lost_reason().unwrap(), Some(LostReason::Closed));
+    assert_eq!(end.lost_reason(), Some(LostReason::Closed));
+    assert!(feed.error().unwrap().is_none());
 }

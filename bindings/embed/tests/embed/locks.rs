@@ -1,7 +1,8 @@
 //! Leases, locks and elections.
 use crate::server::{close, connect, start, wait};
 use statestore::{
-    DelOptions, ErrorKind, LeaseOptions, LockOptions, Release, SetOptions, UpdateOptions,
+    DelOptions, ErrorKind, LeaseOptions, LockOptions, LostReason, Outcome, Release, Renewal,
+    SetOptions, UpdateOptions,
 };
 use statestore_embed::{Acquisition, Mailbox, Wait};
 use std::task::{Context, Waker};
@@ -174,5 +175,45 @@ fn giving_back_that_is_given_up_is_done_nevertheless() {
     // It is free long before its time is over, although the guard is still there.
     lock(Duration::from_secs(5)).unwrap();
     assert_eq!(wait(&client, guard.release()).unwrap(), Release::NotHeld);
+    close(&client);
+}
+
+#[test]
+fn the_end_of_work_tells_of_a_lost_lease() {
+    let server = start();
+    let client = connect(&server);
+    let lock = |name: &'static str, duration| {
+        let options = LockOptions {
+            lease: LeaseOptions {
+                duration: Duration::from_millis(duration),
+                renewal: Renewal::Manual,
+                ..LeaseOptions::default()
+            },
+            ..LockOptions::default()
+        };
+        wait(&client, client.lock(name.into(), options)).unwrap()
+    };
+    let lost = lock("lost", 200);
+    assert_eq!(wait(&client, lost.lost()).unwrap(), LostReason::Expired);
+    assert_eq!(lost.loss().unwrap().unwrap().outcome(), Outcome::Unknown);
+    let error = wait(&client, lost.end_block(false)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LockLost);
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    // That stays so.
+    assert_eq!(lost.lost_reason().unwrap(), Some(LostReason::Expired));
+    assert!(wait(&client, lost.end_block(false)).is_err());
+    wait(&client, lost.end_block(true)).unwrap();
+
+    let taken = lock("taken", 10_000);
+    wait(&client, client.del("taken".into(), DelOptions::default())).unwrap();
+    assert!(taken.loss().unwrap().is_none(), "nobody can know yet");
+    let error = wait(&client, taken.end_block(false)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LockLost);
+
+    let held = lock("held", 10_000);
+    assert_eq!(held.lost_reason().unwrap(), None);
+    wait(&client, held.end_block(false)).unwrap();
+    assert_eq!(held.lost_reason().unwrap(), Some(LostReason::Released));
+    wait(&client, held.end_block(false)).unwrap();
     close(&client);
 }

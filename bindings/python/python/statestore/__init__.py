@@ -47,6 +47,7 @@ __all__ = [
     "Lease",
     "LockHeldError",
     "LockLostError",
+    "LostReason",
     "MalformedTimestampError",
     "Mismatch",
     "MissingTimestampError",

@@ -1,12 +1,13 @@
 """The blocking face: calls wait on their thread, without the interpreter lock."""
 
+import difflib
 import inspect
 import sys
 import warnings
 from types import GenericAlias
 
 from statestore import _exit, _log, _native
-from statestore._errors import LockLostError, StateStoreError
+from statestore._errors import StateStoreError
 
 
 class _Generic:
@@ -22,16 +23,14 @@ class Client(_Generic, _native.Client):
     def with_lock(self, name, work, **options):
         """Takes the lock, calls ``work`` with its guard, gives the lock back, and returns what ``work`` returned.
 
-        The options are those of `lock`. If the lock was lost meanwhile, `LockLostError` is raised instead.
+        The options are those of `lock`. If ``work`` raises something, that is raised. If the lock was lost meanwhile,
+        `LockLostError` is raised, although ``work`` returned: it may have been done without the lock.
 
         >>> client.with_lock("pump/owner", lambda guard: guard.set("pump/state", "running").applied)
         True
         """
         with self.lock(name, **options) as guard:
-            result = work(guard)
-            if not guard.is_valid():
-                raise _lost(guard)
-            return result
+            return work(guard)
 
     def __enter__(self):
         return self
@@ -96,7 +95,7 @@ class Guard(_Generic, _native.Guard):
 
     def __exit__(self, kind, *_):
         with _quietly_after(kind):
-            self.release()
+            self._finish(kind is not None)
 
 
 class Election(_Generic, _native.Election):
@@ -111,7 +110,7 @@ class Leadership(_Generic, _native.Leadership):
 
     def __exit__(self, kind, *_):
         with _quietly_after(kind):
-            self.resign()
+            self._finish(kind is not None)
 
 
 def connect(*args, **kwargs):
@@ -121,7 +120,7 @@ def connect(*args, **kwargs):
     ``env=True`` reads the environment variables of a pod instead. The other arguments replace what these say. Times are
     seconds or `datetime.timedelta`. With an ``encoding``, keys and values come out as ``str`` instead of ``bytes``.
     """
-    client = Client(_native.Settings(*args, **kwargs), sys.modules[__name__], asyncio=False)
+    client = Client(_settings(args, kwargs), sys.modules[__name__], asyncio=False)
     _log.forward()
     try:
         client._connect()
@@ -135,8 +134,20 @@ def connect(*args, **kwargs):
 connect.__signature__ = inspect.signature(_native.Settings)
 
 
+def _settings(args, kwargs):
+    """The settings of `connect`; errors about its arguments bear its name."""
+    try:
+        connect.__signature__.bind(*args, **kwargs)
+    except TypeError as error:
+        unknown = next((name for name in kwargs if name not in connect.__signature__.parameters), "")
+        near = difflib.get_close_matches(unknown, connect.__signature__.parameters, 1, 0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise TypeError(f"connect() {error}{hint}") from None
+    return _native.Settings(*args, **kwargs)
+
+
 class _quietly_after:
-    """Drops an error of the store if the body of a ``with`` statement had one already."""
+    """Drops an error of the store if the body of a ``with`` statement had one already, which wins."""
 
     def __init__(self, kind):
         self.is_quiet = kind is not None
@@ -146,12 +157,6 @@ class _quietly_after:
 
     def __exit__(self, kind, *_):
         return self.is_quiet and kind is not None and issubclass(kind, StateStoreError)
-
-
-def _lost(guard):
-    return guard.reason() or LockLostError(
-        "working under the lock: it was given back meanwhile; the work may have been done nevertheless"
-    )
 
 
 def _warn_of_unclosed(client):

@@ -22,6 +22,7 @@ __all__ = [
     "Holding",
     "Lagged",
     "Leader",
+    "LostReason",
     "Mismatch",
     "Nobody",
     "Observation",
@@ -190,13 +191,25 @@ class Release(enum.Enum):
         return f"Release.{self.name}"
 
 
+LostReason = Literal["closed", "taken_over", "gave_up", "refused", "released", "expired", "taken"]
+"""Why an observer, a guard or a connection is over; the words are the same in every language.
+
+``"closed"``: the user closed the client or the observer. ``"taken_over"``: another connection with the same client id took the
+session over. ``"gave_up"``: ``reconnect_limit`` was reached. ``"refused"``: the broker or the store refused the credentials, the
+subscription or the watch. And of a guard: ``"released"``: the user gave the lock back, or left it to its time. ``"expired"``: its
+time was over before it could be renewed. ``"taken"``: somebody else has it, or it was found gone at the store.
+"""
+
+
 @dataclass(frozen=True)
 class State:
     """How a connection is."""
 
     kind: Literal["connecting", "connected", "reconnecting", "closed"]
     reason: StateStoreError | None
-    """Why it is reconnecting or closed."""
+    """Why it is reconnecting or closed, in detail."""
+    lost_reason: LostReason | None = None
+    """Why it is closed: ``"closed"``, ``"taken_over"`` or ``"gave_up"``."""
 
 
 @dataclass(frozen=True)

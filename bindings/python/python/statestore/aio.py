@@ -12,12 +12,14 @@ thread of the library into the event loop, many at a time. A task that is cancel
 
 import asyncio
 import collections.abc
+import contextlib
 import functools
 import inspect
 import sys
 
 from statestore import _exit, _log, _native
-from statestore._blocking import _Generic, _lost, _quietly_after, _warn_of_unclosed
+from statestore._blocking import _Generic, _quietly_after, _settings, _warn_of_unclosed
+from statestore._errors import ClosedError, ForkedError, InternalError, StateStoreError
 
 __all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Scan", "connect"]
 
@@ -30,16 +32,29 @@ def _coroutine(method):
         result = method(self, *args, **kwargs)
         if type(result) is not _native.Pending:
             return result
-        try:
-            return await result.future
-        except BaseException:
-            # Ended is ended; what is still under way has nobody to tell.
-            result.cancel()
-            # The exception has this frame, and the future has the exception.
-            del result
-            raise
+        result = _completed(result)
+        return await result
 
     return call
+
+
+async def _completed(pending):
+    """The result of an operation. Nobody else keeps the operation: its future has the exception, which has the frames."""
+    try:
+        return await pending.future
+    except BaseException:
+        # Ended is ended; what is still under way has nobody to tell.
+        pending.cancel()
+        del pending
+        raise
+
+
+async def _taken(look):
+    """What ``look`` finds. It takes that only when it is there, so who gives up waiting has taken nothing."""
+    while type(found := look()) is _native.Pending:
+        found = _completed(found)
+        await found
+    return found
 
 
 class _Opening(collections.abc.Coroutine):
@@ -88,11 +103,31 @@ class Client(_Generic, _native.Client):
     set = _coroutine(_native.Client.set)
     delete = _coroutine(_native.Client.delete)
     vdel = _coroutine(_native.Client.vdel)
-    update = _coroutine(_native.Client.update)
     lock = _opening(_coroutine(_native.Client.lock))
     close = _coroutine(_native.Client.close)
     _connect = _coroutine(_native.Client._connect)
     _observe = _coroutine(_native.Client.observe)
+    _update = _coroutine(_native.Client.update)
+
+    @functools.wraps(_native.Client.update)
+    async def update(self, key, change, **options):
+        computing = set()
+
+        def compute(old):
+            result = change(old)
+            if inspect.isawaitable(result):
+                result = asyncio.ensure_future(result)
+                computing.add(result)
+                result.add_done_callback(computing.discard)
+            return result
+
+        try:
+            return await self._update(key, compute if callable(change) else change, **options)
+        finally:
+            # An update that was given up or whose client was closed wants no new value any more.
+            for task in [*computing]:
+                task.cancel()
+                await _ended(task)
 
     @_opening
     @functools.wraps(_native.Client.observe)
@@ -106,21 +141,12 @@ class Client(_Generic, _native.Client):
     async def with_lock(self, name, work, **options):
         """Takes the lock, awaits ``work`` with its guard, gives the lock back, and returns what ``work`` returned.
 
-        The options are those of `lock`. If the lock is lost meanwhile, ``work`` is cancelled, and `LockLostError` raised.
+        The options are those of `lock`. If ``work`` fails, that is raised. If the lock is lost meanwhile, ``work`` is cancelled,
+        and `LockLostError` raised, also if it returned something: it may have been done without the lock. The lock is given
+        back when ``work`` has really ended, also if this call is cancelled.
         """
         async with self.lock(name, **options) as guard:
-            worker = asyncio.ensure_future(_awaited(work, guard))
-            loss = asyncio.ensure_future(guard.lost())
-            try:
-                await asyncio.wait({worker, loss}, return_when=asyncio.FIRST_COMPLETED)
-                if worker.done():
-                    return worker.result()
-                worker.cancel()
-                await asyncio.wait({worker})
-                raise _lost(guard)
-            finally:
-                worker.cancel()
-                loss.cancel()
+            return await _while_held(guard, work)
 
     async def __aenter__(self):
         return self
@@ -137,7 +163,9 @@ class Observer(_Generic, _native.Observer):
 
     _teller = None
 
-    next = _coroutine(_native.Observer.next)
+    @functools.wraps(_native.Observer.next)
+    async def next(self, *, timeout=None):
+        return await _taken(self._looking(timeout))
 
     @functools.wraps(_native.Observer.close)
     async def close(self):
@@ -173,7 +201,9 @@ class Scan(_Generic, _native.Scan):
 
     _keys = iter(())
 
-    next_page = _coroutine(_native.Scan.next_page)
+    @functools.wraps(_native.Scan.next_page)
+    async def next_page(self):
+        return await _taken(super().next_page)
 
     def __aiter__(self):
         return self
@@ -213,6 +243,7 @@ class Guard(_Generic, _native.Guard):
     renew = _coroutine(_native.Guard.renew)
     release = _coroutine(_native.Guard.release)
     leave = _coroutine(_native.Guard.leave)
+    _finish = _coroutine(_native.Guard._finish)
     set = _coroutine(_native.Guard.set)
     delete = _coroutine(_native.Guard.delete)
     vdel = _coroutine(_native.Guard.vdel)
@@ -222,7 +253,7 @@ class Guard(_Generic, _native.Guard):
 
     async def __aexit__(self, kind, *_):
         with _quietly_after(kind):
-            await self.release()
+            await self._finish(kind is not None)
 
 
 class Election(_Generic, _native.Election):
@@ -243,13 +274,14 @@ class Leadership(_Generic, _native.Leadership):
 
     proclaim = _coroutine(_native.Leadership.proclaim)
     resign = _coroutine(_native.Leadership.resign)
+    _finish = _coroutine(_native.Leadership._finish)
 
     async def __aenter__(self):
         return self
 
     async def __aexit__(self, kind, *_):
         with _quietly_after(kind):
-            await self.resign()
+            await self._finish(kind is not None)
 
 
 @_opening
@@ -257,7 +289,7 @@ async def connect(*args, **kwargs):
     """Connects to a broker; the client belongs to the event loop that runs now. The arguments are those of
     `statestore.connect`. Await it, or use it in ``async with``.
     """
-    client = Client(_native.Settings(*args, **kwargs), sys.modules[__name__], asyncio=True)
+    client = Client(_settings(args, kwargs), sys.modules[__name__], asyncio=True)
     _log.forward()
     try:
         await client._connect()
@@ -275,11 +307,89 @@ _tellers = set()
 
 async def _tell(observer, callback):
     """Calls a callback with each observation. What it raises does not end the observations."""
-    async for item in observer:
+    while True:
         try:
-            await _awaited(callback, item)
-        except Exception as error:
-            sys.unraisablehook(_Unraisable(error, callback))
+            item = await observer.next()
+        except (StateStoreError, UnicodeError) as error:
+            # There was one, of which no object could be made; or there is no further one.
+            _report(error, callback)
+            if isinstance(error, (ClosedError, ForkedError, InternalError)):
+                return
+            continue
+        if item is None:
+            if (error := observer.error()) is not None:
+                _report(error, callback)
+            return
+        await _tell_one(callback, item)
+
+
+async def _tell_one(callback, item):
+    task = None
+    with _reported(callback):
+        result = callback(item)
+        if inspect.isawaitable(result):
+            # A task of its own, so that a cancellation inside is not taken for one of the observer.
+            task = asyncio.ensure_future(result)
+    if task is None:
+        return
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        task.cancel()
+        await _ended(task)
+        raise
+    with _reported(callback):
+        task.result()
+
+
+@contextlib.contextmanager
+def _reported(callback):
+    """Nobody waits for what a callback raises."""
+    try:
+        yield
+    except (Exception, asyncio.CancelledError) as error:
+        _report(error, callback)
+
+
+async def _while_held(guard, work):
+    """Awaits ``work``, and cancels it when the lock is lost: that is said when the lock is left."""
+    worker = asyncio.ensure_future(_awaited(work, guard))
+    loss = asyncio.ensure_future(guard.lost())
+    try:
+        await asyncio.wait({worker, loss}, return_when=asyncio.FIRST_COMPLETED)
+        if not worker.done() and guard.lost_reason() == "released":
+            # By the work itself, which goes on.
+            await asyncio.wait({worker})
+        if not worker.done():
+            worker.cancel()
+            await _ended(worker)
+            if worker.cancelled():
+                return None
+    except asyncio.CancelledError:
+        worker.cancel()
+        await _ended(worker)
+        if worker.cancelled() or worker.exception() is None:
+            raise
+    finally:
+        loss.cancel()
+    return worker.result()
+
+
+async def _ended(task):
+    """Waits for the end of a task that was cancelled. To be cancelled meanwhile is to cancel that one again."""
+    cancelled = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+            task.cancel()
+    if cancelled is not None:
+        raise cancelled
+
+
+def _report(error, callback):
+    sys.unraisablehook(_Unraisable(error, callback))
 
 
 class _Unraisable:
