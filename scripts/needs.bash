@@ -1,0 +1,55 @@
+# What the scripts need of a machine. Sourced by them; needs bash 4.
+
+# How each is called where it is missing; a program that is not here is called by its name.
+declare -A needs_called=(
+  [rust]="Rust 1.90 or newer (https://rustup.rs)"
+  [rustfmt]="rustfmt (rustup component add rustfmt)"
+  [clippy]="clippy (rustup component add clippy)"
+  [cc]="a C compiler (cc)"
+  [c++]="a C++ compiler (c++)"
+  [python]="Python 3.10 or newer (python3)"
+  [venv]="Python's venv with pip (Debian: python3-venv)"
+  [node]="Node 20 or newer"
+  [npm]="npm"
+  [openssl]="the headers of OpenSSL (Debian: libssl-dev)"
+  [json]="the C++ header nlohmann/json.hpp (Debian: nlohmann-json3-dev)"
+  [sanitizers]="clang's runtime for sanitizers (Debian: libclang-rt-VERSION-dev)"
+  [libmosquitto]="libmosquitto (Debian: libmosquitto-dev)"
+  [redis-server]="redis-server (Debian: redis-server)"
+)
+
+# has NEED: whether this machine has it.
+has() {
+  case "$1" in
+    rust) is_at_least 1.90 "$(rustc --version | cut -d ' ' -f 2)" && cargo --version ;;
+    rustfmt) cargo fmt --version ;;
+    clippy) cargo clippy --version ;;
+    python) python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ;;
+    venv) python3 -c 'import ensurepip, venv' ;;
+    node) node --eval 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' ;;
+    openssl | libmosquitto) pkg-config --exists "$1" ;;
+    json) echo '#include <nlohmann/json.hpp>' | c++ -std=c++17 -fsyntax-only -x c++ - ;;
+    sanitizers) echo 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c - -o /dev/null ;;
+    # Debian keeps it where only root looks.
+    mosquitto) PATH="$PATH:/usr/sbin:/usr/local/sbin" command -v mosquitto ;;
+    *) command -v -- "$1" ;;
+  esac &>/dev/null
+}
+
+# is_at_least LEAST VERSION: whether a version is not lower.
+is_at_least() {
+  [[ -n "$2" && "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" == "$1" ]]
+}
+
+# missing NEED...: those that this machine lacks, one per line, as a person calls them.
+missing() {
+  local need
+  for need in "$@"; do
+    has "$need" || echo "${needs_called[$need]-$need}"
+  done
+}
+
+# listed: the lines of the input as one, with commas.
+listed() {
+  paste -sd , - | sed 's/,/, /g'
+}
