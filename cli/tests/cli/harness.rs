@@ -27,6 +27,13 @@ impl Store {
         Self::with(config)
     }
 
+    /// A store that listens at this address of the loopback interface.
+    pub(crate) fn at(host: &str) -> Self {
+        let mut config = Config::in_memory();
+        config.listeners = vec![format!("tcp://{host}:0").parse().unwrap()];
+        Self::with(config)
+    }
+
     fn with(config: Config) -> Self {
         Self {
             server: RunningServer::start(config).unwrap(),

@@ -1,6 +1,8 @@
 //! The command line as its users meet it: the real binary against a real store, both over TCP.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[cfg(target_os = "linux")]
+mod addresses;
 mod bench;
 mod broken;
 #[cfg(target_os = "linux")]

@@ -61,6 +61,8 @@ struct State {
     upstream: SocketAddr,
     admission: Admission,
     delay: Duration,
+    /// Bytes per second in each direction.
+    rate: Option<u32>,
     is_recording: bool,
     /// Cut a connection in this way after so many more bytes in this direction.
     fuse: Option<(Direction, usize, Cut)>,
@@ -91,6 +93,7 @@ impl Proxy {
             upstream,
             admission: Admission::Forward,
             delay: Duration::ZERO,
+            rate: None,
             is_recording: false,
             fuse: None,
             connections: Vec::new(),
@@ -123,6 +126,11 @@ impl Proxy {
     /// How long each piece of data waits, in both directions.
     pub fn set_delay(&self, delay: Duration) {
         self.state().delay = delay;
+    }
+
+    /// How many bytes pass in a second, in each direction.
+    pub fn set_rate(&self, bytes_per_second: u32) {
+        self.state().rate = Some(bytes_per_second);
     }
 
     /// Cuts all connections.
@@ -315,7 +323,11 @@ impl Pump<'_> {
                 .sent
                 .extend_from_slice(&bytes[..passing]);
         }
-        (state.delay, passing, end)
+        let transmission = match state.rate {
+            Some(rate) => Duration::from_secs(passing as u64) / rate,
+            None => Duration::ZERO,
+        };
+        (state.delay + transmission, passing, end)
     }
 }
 
