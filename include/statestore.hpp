@@ -13,7 +13,11 @@
 // Threads. Everything may be used on any thread; that a `const` call is made at the same time by several is fine. Functions that are
 // handed over are called one after the other on one thread of the client; they may block, but must not throw.
 //
-// A moved-from object may only be destroyed or assigned to; calls of it fail with SST_INVALID_ARGUMENT.
+// A moved-from object may only be destroyed or assigned to; calls of it fail with SST_INVALID_ARGUMENT. Calls that cannot fail give
+// nothing then: no bytes, no time, false.
+//
+// Names are in an inline namespace of the version and the style of errors, so that parts of a program may differ in them. Declare
+// nothing of the library yourself; include this.
 #ifndef STATESTORE_HPP
 #define STATESTORE_HPP
 
@@ -21,10 +25,12 @@
 #include "statestore/log.hpp"
 
 namespace statestore {
+inline namespace STATESTORE_VARIANT {
 
 /// The version of the library that runs; SST_VERSION is that of the headers. Blocks: no.
 inline const char* version() noexcept { return sst_version(); }
 
+}  // namespace STATESTORE_VARIANT
 }  // namespace statestore
 
 #endif

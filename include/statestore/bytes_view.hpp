@@ -9,9 +9,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "../statestore.h"
+#include "namespace.hpp"
 
 namespace statestore {
+inline namespace STATESTORE_VARIANT {
 
 /// A pointer and a length, like `std::span<const unsigned char>` of C++20. Keys, values and names are given and told as this.
 ///
@@ -29,6 +30,9 @@ class bytes_view {
   /// `size` bytes at `data`; `data` may be null if there are none.
   bytes_view(const void* data, std::size_t size) noexcept
       : data_(static_cast<const unsigned char*>(data)), size_(size) {}
+
+  /// No pointer is no bytes: write `bytes_view()` for an empty value.
+  bytes_view(std::nullptr_t) = delete;
 
   /// A text with a NUL at its end, which does not belong to the bytes.
   bytes_view(const char* text) noexcept : bytes_view(text, std::strlen(text)) {}
@@ -65,6 +69,7 @@ class bytes_view {
   std::size_t size_ = 0;
 };
 
+}  // namespace STATESTORE_VARIANT
 }  // namespace statestore
 
 #endif

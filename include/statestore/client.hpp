@@ -9,6 +9,33 @@
 #include "observer.hpp"
 
 namespace statestore {
+inline namespace STATESTORE_VARIANT {
+
+namespace detail {
+
+/// What `client::with_lock` gives for work that returns a `T`: the same, in the style of this program.
+template <class T>
+struct worked {
+  using type = result<T>;
+  static type failed(const error& reason) { return unwrap(expected<T>(reason)); }
+  static bool has_failed(const T&) noexcept { return false; }
+};
+
+template <>
+struct worked<void> {
+  using type = result<void>;
+  static type failed(const error& reason) { return unwrap(expected<void>(reason)); }
+};
+
+/// Work that says itself whether it failed.
+template <class T>
+struct worked<expected<T>> {
+  using type = expected<T>;
+  static type failed(const error& reason) { return reason; }
+  static bool has_failed(const expected<T>& done) noexcept { return !done; }
+};
+
+}  // namespace detail
 
 /// A client: one connection, any number of requests at a time, from any number of threads.
 ///
@@ -17,7 +44,7 @@ namespace statestore {
 /// Blocking: each call says so, and has a twin `_async`, which gives a function its result: exactly once if the call itself did not
 /// fail; `with_lock` has none, since its work runs on the thread of the caller. Calls that block fail with SST_WRONG_THREAD on
 /// threads of the library, except in such functions.
-class client {
+class [[nodiscard]] client {
  public:
   /// Takes a handle over.
   explicit client(sst_client* raw) noexcept : raw_(raw) {}
@@ -62,6 +89,7 @@ class client {
   /// Blocks: until the answer, at most for the time-out. Errors: SST_INVALID_ARGUMENT for an empty key, SST_TIMED_OUT,
   /// SST_QUEUE_FULL, SST_SESSION_LOST, SST_CLOSED, and what the store refuses with.
   result<std::optional<entry>> get(bytes_view key, const get_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<std::optional<entry>>(*no);
     const sst_get_options given = detail::raw(options);
     sst_entry* found = nullptr;
     return detail::give<std::optional<entry>>(
@@ -71,17 +99,19 @@ class client {
 
   /// Begins to read a key. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED.
   result<operation> get_async(bytes_view key, completion<std::optional<entry>> done, const get_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
     const sst_get_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_get_async(raw(), key.data(), key.size(), &given,
                            detail::completion<sst_on_entry, std::optional<entry>>(
-                               std::move(done), [](const sst_entry* found) { return detail::take(sst_entry_clone(found)); }),
+                               std::move(done), [](const sst_entry* found) { return detail::copy<entry>(found, sst_entry_clone); }),
                            operation, failure);
     });
   }
 
   /// Reads several keys, in their order; not a snapshot. Blocks: until the last answer. Errors: the first one of any of them.
   result<std::vector<std::optional<entry>>> get_many(const std::vector<bytes_view>& keys, const get_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<std::vector<std::optional<entry>>>(*no);
     const sst_get_options given = detail::raw(options);
     const std::vector<sst_slice> slices = slices_of(keys);
     sst_entries* found = nullptr;
@@ -96,6 +126,7 @@ class client {
   /// Begins to read several keys. Blocks: no.
   result<operation> get_many_async(const std::vector<bytes_view>& keys, completion<std::vector<std::optional<entry>>> done,
                                    const get_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
     const sst_get_options given = detail::raw(options);
     const std::vector<sst_slice> slices = slices_of(keys);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
@@ -110,7 +141,7 @@ class client {
   ///
   /// Blocks: until the answer. Errors: those of `get`, SST_TOO_LARGE.
   result<set_outcome> set(bytes_view key, bytes_view value, const set_options& options = {}) const {
-    if (detail::is_no_expiry(options.expires_in)) return detail::refuse<set_outcome>(detail::no_expiry);
+    if (const auto no = detail::refused(options)) return detail::refuse<set_outcome>(*no);
     const sst_set_options given = detail::raw(options);
     return detail::give_set([&](sst_set_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_set(raw(), key.data(), key.size(), value.data(), value.size(), &given, outcome, version, failure);
@@ -120,7 +151,7 @@ class client {
   /// Begins to store a value. Blocks: no.
   result<operation> set_async(bytes_view key, bytes_view value, completion<set_outcome> done,
                               const set_options& options = {}) const {
-    if (detail::is_no_expiry(options.expires_in)) return detail::refuse<operation>(detail::no_expiry);
+    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
     const sst_set_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_set_async(raw(), key.data(), key.size(), value.data(), value.size(), &given,
@@ -130,6 +161,7 @@ class client {
 
   /// Deletes a key. Blocks: until the answer. Errors: those of `get`.
   result<del_outcome> del(bytes_view key, const del_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
     const sst_del_options given = detail::raw(options);
     return detail::give_del([&](sst_del_result* outcome, sst_error** failure) {
       return sst_del(raw(), key.data(), key.size(), &given, outcome, failure);
@@ -138,6 +170,7 @@ class client {
 
   /// Begins to delete a key. Blocks: no.
   result<operation> del_async(bytes_view key, completion<del_outcome> done, const del_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
     const sst_del_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_del_async(raw(), key.data(), key.size(), &given, detail::on_del(std::move(done)), operation, failure);
@@ -146,6 +179,7 @@ class client {
 
   /// Deletes a key if it holds this value. Blocks: until the answer. Errors: those of `get`.
   result<del_outcome> vdel(bytes_view key, bytes_view value, const del_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
     const sst_del_options given = detail::raw(options);
     return detail::give_del([&](sst_del_result* outcome, sst_error** failure) {
       return sst_vdel(raw(), key.data(), key.size(), value.data(), value.size(), &given, outcome, failure);
@@ -155,6 +189,7 @@ class client {
   /// Begins to delete a key if it holds this value. Blocks: no.
   result<operation> vdel_async(bytes_view key, bytes_view value, completion<del_outcome> done,
                                const del_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
     const sst_del_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_vdel_async(raw(), key.data(), key.size(), value.data(), value.size(), &given,
@@ -165,6 +200,7 @@ class client {
   /// Looks for keys by a glob: `*`, `?`, `[ab]`, `[0-9]`, `[!x]`, `[*]` for a star. Nothing is sent before the first page is asked
   /// for. Blocks: no.
   result<statestore::scan> scan(bytes_view pattern, const scan_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<statestore::scan>(*no);
     const sst_scan_options given = detail::raw(options);
     sst_scan* scan = nullptr;
     return detail::give<statestore::scan>(
@@ -176,6 +212,7 @@ class client {
   ///
   /// Blocks: until the store has begun the watch. Errors: those of `get`.
   result<observer> observe(bytes_view key, const observe_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<observer>(*no);
     const sst_observe_options given = detail::raw(options);
     sst_observer* observer = nullptr;
     return detail::give<statestore::observer>(
@@ -185,6 +222,7 @@ class client {
 
   /// Begins to begin to follow a key. Blocks: no.
   result<operation> observe_async(bytes_view key, completion<observer> done, const observe_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
     const sst_observe_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_observe_async(raw(), key.data(), key.size(), &given,
@@ -195,17 +233,18 @@ class client {
   /// Computes the new value of a key from what it holds (null if absent); none means that it stays as it is.
   using change = std::function<std::optional<std::string>(const entry* old)>;
 
-  /// Changes a key by what it holds: a fenced compare-and-set, after which plain writes without a token are refused. `change` is called
+  /// Changes a key by what it holds: a fenced compare-and-set, after which plain writes without a token are refused. `function` is called
   /// on the thread of the callbacks, several times if others write meanwhile. What it throws, this throws, and nothing is changed.
   ///
   /// Blocks: until it is done. Errors: those of `get`; SST_TIMED_OUT if others changed the key each time.
-  result<update_outcome> update(bytes_view key, const change& change, const update_options& options = {}) const {
-    if (detail::is_no_expiry(options.expires_in)) return detail::refuse<update_outcome>(detail::no_expiry);
+  result<update_outcome> update(bytes_view key, const change& function, const update_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<update_outcome>(*no);
     const sst_update_options given = detail::raw(options);
     std::exception_ptr thrown;
     auto updated = detail::attempt_update([&](sst_update_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_update(raw(), key.data(), key.size(), &given,
-                        changer([&change, &thrown](const entry* old) { return guarded(change, old, thrown); }), outcome, version,
+                        changer(function ? change([&](const entry* old) { return guarded(function, old, thrown); }) : change()),
+                        outcome, version,
                         failure);
     });
 #ifndef STATESTORE_NO_EXCEPTIONS
@@ -214,13 +253,13 @@ class client {
     return detail::unwrap(std::move(updated));
   }
 
-  /// Begins to change a key by what it holds. `change` must not throw: that ends the program. Blocks: no.
-  result<operation> update_async(bytes_view key, change change, completion<update_outcome> done,
+  /// Begins to change a key by what it holds. `function` must not throw: that ends the program. Blocks: no.
+  result<operation> update_async(bytes_view key, change function, completion<update_outcome> done,
                                  const update_options& options = {}) const {
-    if (detail::is_no_expiry(options.expires_in)) return detail::refuse<operation>(detail::no_expiry);
+    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
     const sst_update_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_update_async(raw(), key.data(), key.size(), &given, changer(std::move(change)),
+      return sst_update_async(raw(), key.data(), key.size(), &given, changer(std::move(function)),
                               detail::on_update(std::move(done)), operation, failure);
     });
   }
@@ -230,7 +269,7 @@ class client {
   /// Blocks: until it is done. Errors: those of `update`.
   result<update_outcome> compare_and_set(bytes_view key, const std::optional<bytes_view>& expected, bytes_view value,
                                          const update_options& options = {}) const {
-    if (detail::is_no_expiry(options.expires_in)) return detail::refuse<update_outcome>(detail::no_expiry);
+    if (const auto no = detail::refused(options)) return detail::refuse<update_outcome>(*no);
     const sst_update_options given = detail::raw(options);
     const sst_slice slice = expected.value_or(bytes_view()).slice();
     return detail::unwrap(detail::attempt_update([&](sst_update_result* outcome, sst_hlc** version, sst_error** failure) {
@@ -242,7 +281,7 @@ class client {
   /// Begins to replace the value of a key if it holds the expected one. Blocks: no.
   result<operation> compare_and_set_async(bytes_view key, const std::optional<bytes_view>& expected, bytes_view value,
                                           completion<update_outcome> done, const update_options& options = {}) const {
-    if (detail::is_no_expiry(options.expires_in)) return detail::refuse<operation>(detail::no_expiry);
+    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
     const sst_update_options given = detail::raw(options);
     const sst_slice slice = expected.value_or(bytes_view()).slice();
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
@@ -253,6 +292,7 @@ class client {
 
   /// The lease of this name. Nothing is sent. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_CLOSED.
   result<statestore::lease> lease(bytes_view name, const lease_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<statestore::lease>(*no);
     const sst_lease_options given = detail::raw(options);
     sst_lease* lease = nullptr;
     return detail::give<statestore::lease>(
@@ -269,6 +309,7 @@ class client {
 
   /// Begins to take a lock; cancelling the operation gives up. Blocks: no.
   result<operation> lock_async(bytes_view name, completion<guard> done, const lock_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
     const sst_lease_options lease = detail::raw(options.lease);
     const sst_lock_options given = detail::raw(options, lease);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
@@ -279,33 +320,38 @@ class client {
 
   /// Takes a lock, calls `work` with the guard, gives the lock back, and gives what `work` returned.
   ///
-  /// `work` is not interrupted when the lock is lost; writes with the guard fail then. Thread: `work` runs on that of the caller.
-  /// Blocks: as `lock`, and while `work` runs. Errors: those of `lock`; SST_LOCK_LOST if the lock was lost before `work` was done.
+  /// If the work fails, its error comes out of this, whatever became of the lock: what it throws, or the error of the `expected` that it
+  /// returns. If it succeeds and the lock was lost or given back before it was done, that is SST_LOCK_LOST with an unknown outcome. That
+  /// the lock could not be given back in the end is no error: it ends by itself. `work` is not interrupted when the lock is lost; writes
+  /// with the guard fail then.
+  ///
+  /// Thread: `work` runs on that of the caller. Blocks: as `lock`, and while `work` runs. Errors: those of `lock` besides. They are told
+  /// as those of all calls, or as those of `work` if that returns an `expected`.
   template <class Work>
   auto with_lock(bytes_view name, Work&& work, const lock_options& options = {}) const
-      -> result<std::invoke_result_t<Work, const guard&>> {
+      -> typename detail::worked<std::invoke_result_t<Work, const guard&>>::type {
     using value = std::invoke_result_t<Work, const guard&>;
-    auto taken = lock_or_not(name, options);
-    if (!taken) return detail::unwrap(expected<value>(taken.error()));
+    using worked = detail::worked<value>;
+    const auto taken = lock_or_not(name, options);
+    if (!taken) return worked::failed(taken.error());
     const guard& held = *taken;
-    const auto give_back = [&held] {
-      auto valid = detail::attempt<void>([&](sst_error** failure) { return sst_guard_check(held.raw(), failure); }, [] {});
-      // Should this fail, the lease ends when its time is over.
-      sst_guard_release(held.raw(), nullptr, nullptr);
-      return valid;
+    const auto finish = [&held] {
+      return detail::attempt<void>([&](sst_error** failure) { return sst_guard_finish(held.raw(), failure); }, [] {});
     };
     if constexpr (std::is_void_v<value>) {
       std::forward<Work>(work)(held);
-      return detail::unwrap(give_back());
+      return detail::unwrap(finish());
     } else {
       value done = std::forward<Work>(work)(held);
-      auto valid = give_back();
-      return detail::unwrap(valid ? expected<value>(std::move(done)) : expected<value>(valid.error()));
+      const auto finished = finish();
+      if (!worked::has_failed(done) && !finished) return worked::failed(finished.error());
+      return done;
     }
   }
 
   /// The election of this name. Nothing is sent. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_CLOSED.
   result<statestore::election> election(bytes_view name, const lock_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<statestore::election>(*no);
     const sst_lease_options lease = detail::raw(options.lease);
     const sst_lock_options given = detail::raw(options, lease);
     sst_election* election = nullptr;
@@ -331,8 +377,18 @@ class client {
                                    [&] { return state; });
   }
 
+  /// Why the connection is over; none while it is not. Blocks: no.
+  std::optional<statestore::lost_reason> lost_reason() const noexcept {
+    return detail::reason_of(sst_client_lost_reason(raw()));
+  }
+
   /// Has a function told the present state of the connection and each later one, with the reason why it was lost or ended. Blocks: no.
   result<subscription> on_state(std::function<void(sst_state, const std::optional<error>& reason)> function) const {
+    if (!function) {
+      return detail::subscribe([&](sst_subscription** subscription, sst_error** failure) {
+        return sst_client_on_state(raw(), sst_on_state{}, subscription, failure);
+      });
+    }
     return detail::subscribe([&](sst_subscription** subscription, sst_error** failure) {
       return sst_client_on_state(
           raw(),
@@ -357,6 +413,7 @@ class client {
 
  private:
   static result<client> connect_to(const char* url, const settings& settings) {
+    if (const auto no = detail::refused(settings)) return detail::refuse<client>(*no);
     const sst_settings given = detail::raw(settings);
     sst_client* raw = nullptr;
     return detail::give<client>([&](sst_error** failure) { return sst_connect(url, &given, &raw, failure); },
@@ -364,6 +421,7 @@ class client {
   }
 
   static result<operation> begin_connecting(const char* url, completion<client> done, const settings& settings) {
+    if (const auto no = detail::refused(settings)) return detail::refuse<operation>(*no);
     const sst_settings given = detail::raw(settings);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_connect_async(url, &given, detail::completion<sst_on_client, client>(std::move(done)), operation, failure);
@@ -371,6 +429,7 @@ class client {
   }
 
   expected<guard> lock_or_not(bytes_view name, const lock_options& options) const {
+    if (const auto no = detail::refused(options)) return *no;
     const sst_lease_options lease = detail::raw(options.lease);
     const sst_lock_options given = detail::raw(options, lease);
     sst_guard* guard = nullptr;
@@ -387,12 +446,12 @@ class client {
   }
 
   /// The change, or none and the exception.
-  static std::optional<std::string> guarded(const change& change, const entry* old, [[maybe_unused]] std::exception_ptr& thrown) {
+  static std::optional<std::string> guarded(const change& function, const entry* old, [[maybe_unused]] std::exception_ptr& thrown) {
 #ifdef STATESTORE_NO_EXCEPTIONS
-    return change(old);
+    return function(old);
 #else
     try {
-      return change(old);
+      return function(old);
     } catch (...) {
       thrown = std::current_exception();
       return std::nullopt;
@@ -402,10 +461,14 @@ class client {
 
   static sst_changer changer(change function) {
     sst_changer made{};
+    // The library says what is missing.
+    if (!function) return made;
     made.context = new change(std::move(function));
     made.call = [](void* context, const sst_entry* borrowed, sst_bytes** value) noexcept -> std::uint32_t {
-      const std::optional<entry> old = detail::take(sst_entry_clone(borrowed));
+      // It is only lent, and given up before the end.
+      std::optional<entry> old = detail::take(const_cast<sst_entry*>(borrowed));
       const std::optional<std::string> changed = (*static_cast<change*>(context))(old ? &*old : nullptr);
+      if (old) old->release();
       if (!changed) return SST_KEEP;
       sst_bytes_new(changed->data(), changed->size(), value, nullptr);
       return SST_STORE;
@@ -417,6 +480,7 @@ class client {
   detail::owned<sst_client, sst_client_free> raw_;
 };
 
+}  // namespace STATESTORE_VARIANT
 }  // namespace statestore
 
 #endif

@@ -5,9 +5,10 @@
 #include "guard.hpp"
 
 namespace statestore {
+inline namespace STATESTORE_VARIANT {
 
 /// The lead of an election. Resigns in the background when it is destroyed.
-class leadership {
+class [[nodiscard]] leadership {
  public:
   /// Takes the guard of an election over.
   explicit leadership(statestore::guard guard) noexcept : guard_(std::move(guard)) {}
@@ -109,6 +110,7 @@ class election {
   detail::owned<sst_election, sst_election_free> raw_;
 };
 
+}  // namespace STATESTORE_VARIANT
 }  // namespace statestore
 
 #endif

@@ -13,24 +13,51 @@
 #include <utility>
 #include <variant>
 
-#include "../statestore.h"
-
-#if !defined(STATESTORE_NO_EXCEPTIONS) && !defined(__cpp_exceptions)
-#define STATESTORE_NO_EXCEPTIONS
-#endif
+#include "namespace.hpp"
 
 namespace statestore {
+inline namespace STATESTORE_VARIANT {
+
+/// Why an observer, a guard or a connection is over. New reasons may appear.
+enum class lost_reason {
+  /// The client or the observer was closed.
+  closed = SST_LOST_CLOSED,
+  /// Another connection with the same client id took the session over.
+  taken_over = SST_LOST_TAKEN_OVER,
+  /// The connection could not be made again within `settings::reconnect_limit`.
+  gave_up = SST_LOST_GAVE_UP,
+  /// The broker or the store refused the credentials, the subscription or the watch.
+  refused = SST_LOST_REFUSED,
+  /// The lease was given back, or left to its time.
+  released = SST_LOST_RELEASED,
+  /// The time of the lease was over before it could be renewed.
+  expired = SST_LOST_EXPIRED,
+  /// Somebody else holds the lease, or it was found gone at the store.
+  taken = SST_LOST_TAKEN,
+};
+
+/// Its word, the same in every language: "taken_over".
+inline const char* word(lost_reason reason) noexcept { return sst_lost_reason_word(static_cast<std::int32_t>(reason)); }
+
+namespace detail {
+
+inline std::optional<lost_reason> reason_of(sst_lost_reason reason) noexcept {
+  return reason != SST_NOT_LOST ? std::optional<lost_reason>(static_cast<lost_reason>(reason)) : std::nullopt;
+}
+
+}  // namespace detail
 
 /// Why a call failed. Can be copied and kept; refers to nothing of the library.
 class error : public std::exception {
  public:
-  /// The error of a call of the C interface; `detail` is borrowed and may be null.
-  error(sst_status status, const sst_error* detail)
+  /// The error of a call of the C interface; `borrowed` may be null.
+  error(sst_status status, const sst_error* borrowed)
       : status_(status),
-        outcome_(sst_error_outcome(detail)),
-        is_retryable_(sst_error_is_retryable(detail)),
-        mqtt_reason_(sst_error_mqtt_reason(detail)),
-        message_(detail != nullptr ? sst_error_message(detail) : sst_status_name(status)) {}
+        outcome_(sst_error_outcome(borrowed)),
+        is_retryable_(sst_error_is_retryable(borrowed)),
+        mqtt_reason_(sst_error_mqtt_reason(borrowed)),
+        lost_reason_(detail::reason_of(sst_error_lost_reason(borrowed))),
+        message_(borrowed != nullptr ? sst_error_message(borrowed) : sst_status_name(status)) {}
 
   /// An error that was found before the library was called: nothing was done.
   error(sst_status status, std::string message)
@@ -46,6 +73,8 @@ class error : public std::exception {
   bool is_retryable() const noexcept { return is_retryable_; }
   /// The reason code of the MQTT packet that brought the failure, -1 if none did.
   std::int32_t mqtt_reason() const noexcept { return mqtt_reason_; }
+  /// Why what a function was told of is over, if this was told at the end.
+  std::optional<statestore::lost_reason> lost_reason() const noexcept { return lost_reason_; }
   /// What was tried, on what, and why it failed.
   const char* what() const noexcept override { return message_.c_str(); }
 
@@ -54,6 +83,7 @@ class error : public std::exception {
   sst_outcome outcome_;
   bool is_retryable_;
   std::int32_t mqtt_reason_;
+  std::optional<statestore::lost_reason> lost_reason_;
   std::string message_;
 };
 
@@ -172,11 +202,12 @@ result<void> give(Call call) {
 }
 
 template <class T>
-result<T> refuse(const char* message) {
-  return unwrap<T>(expected<T>(error(SST_INVALID_ARGUMENT, std::string(message))));
+result<T> refuse(const error& reason) {
+  return unwrap<T>(expected<T>(reason));
 }
 
 }  // namespace detail
+}  // namespace STATESTORE_VARIANT
 }  // namespace statestore
 
 #endif

@@ -6,6 +6,7 @@
 #include "outcome.hpp"
 
 namespace statestore {
+inline namespace STATESTORE_VARIANT {
 
 /// Holds a lease, renews it by itself, and knows when it does not hold it any more. Gives it back in the background when it is
 /// destroyed, unless that was done or the lease was left.
@@ -14,17 +15,22 @@ namespace statestore {
 /// SST_LOCK_LOST once the lease is not certainly held any more.
 ///
 /// Thread: any.
-class guard {
+class [[nodiscard]] guard {
  public:
   /// Takes a handle over.
   explicit guard(sst_guard* raw) noexcept : raw_(raw) {}
 
   /// The version that the lease got when it was taken; each later holder gets a higher one. Blocks: no.
-  hlc token() const { return *detail::version_of<sst_guard>(sst_guard_token, raw_.get()); }
+  /// Errors: SST_INVALID_ARGUMENT if it was moved from, SST_FORKED.
+  result<hlc> token() const { return detail::unwrap(detail::its_version<sst_guard>(sst_guard_token, raw_.get())); }
   /// The name under which the lease is held. Owner: the guard. Blocks: no.
   bytes_view holder() const noexcept { return sst_guard_holder(raw_.get()); }
   /// Whether the lease is certainly still held. Once this was false it stays so. Blocks: no.
   bool is_valid() const noexcept { return sst_guard_is_valid(raw_.get()); }
+  /// Why the lease is not certainly held any more; none while it is. Blocks: no.
+  std::optional<statestore::lost_reason> lost_reason() const noexcept {
+    return detail::reason_of(sst_guard_lost_reason(raw_.get()));
+  }
   /// Fails with the reason if the lease is not certainly held any more. Blocks: no. Errors: SST_LOCK_LOST.
   result<void> check() const {
     return detail::give([&](sst_error** failure) { return sst_guard_check(raw_.get(), failure); });
@@ -58,7 +64,8 @@ class guard {
   /// Begins to renew the lease. Blocks: no.
   result<operation> renew_async(completion<hlc> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_guard_renew_async(raw_.get(), detail::completion<sst_on_version, hlc>(std::move(done), hlc::copy_of), operation,
+      return sst_guard_renew_async(raw_.get(), detail::completion<sst_on_version, hlc>(
+                                       std::move(done), [](const sst_hlc* version) { return detail::copy_of<hlc>(version, sst_hlc_clone); }), operation,
                                    failure);
     });
   }
@@ -77,6 +84,20 @@ class guard {
     });
   }
 
+  /// Gives a lock back at the end of work that succeeded; `client::with_lock` does. That the store could not be asked is no error.
+  ///
+  /// Blocks: until the answer. Errors: SST_LOCK_LOST with an unknown outcome if the lock was lost or given back before.
+  result<void> finish() const {
+    return detail::give([&](sst_error** failure) { return sst_guard_finish(raw_.get(), failure); });
+  }
+
+  /// Begins to give a lock back at the end of work that succeeded. Blocks: no.
+  result<operation> finish_async(completion<void> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_guard_finish_async(raw_.get(), detail::on_done(std::move(done)), operation, failure);
+    });
+  }
+
   /// Stops renewing and leaves the lease to its time. Blocks: for a moment.
   result<void> leave() const {
     return detail::give([&](sst_error** failure) { return sst_guard_leave(raw_.get(), failure); });
@@ -91,7 +112,7 @@ class guard {
 
   /// Stores a value and protects the key with this guard's token. See `client::set`. Blocks: until the answer.
   result<set_outcome> set(bytes_view key, bytes_view value, const set_options& options = {}) const {
-    if (detail::is_no_expiry(options.expires_in)) return detail::refuse<set_outcome>(detail::no_expiry);
+    if (const auto no = detail::refused(options)) return detail::refuse<set_outcome>(*no);
     const sst_set_options given = detail::raw(options);
     return detail::give_set([&](sst_set_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_guard_set(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given, outcome, version, failure);
@@ -101,7 +122,7 @@ class guard {
   /// Begins to store a value with this guard's token. Blocks: no.
   result<operation> set_async(bytes_view key, bytes_view value, completion<set_outcome> done,
                               const set_options& options = {}) const {
-    if (detail::is_no_expiry(options.expires_in)) return detail::refuse<operation>(detail::no_expiry);
+    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
     const sst_set_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_guard_set_async(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given,
@@ -111,6 +132,7 @@ class guard {
 
   /// Deletes a key, and with it its protection. Blocks: until the answer.
   result<del_outcome> del(bytes_view key, const del_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
     const sst_del_options given = detail::raw(options);
     return detail::give_del([&](sst_del_result* outcome, sst_error** failure) {
       return sst_guard_del(raw_.get(), key.data(), key.size(), &given, outcome, failure);
@@ -119,6 +141,7 @@ class guard {
 
   /// Begins to delete a key, and with it its protection. Blocks: no.
   result<operation> del_async(bytes_view key, completion<del_outcome> done, const del_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
     const sst_del_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_guard_del_async(raw_.get(), key.data(), key.size(), &given, detail::on_del(std::move(done)), operation, failure);
@@ -127,6 +150,7 @@ class guard {
 
   /// Deletes a key if it holds this value. Blocks: until the answer.
   result<del_outcome> vdel(bytes_view key, bytes_view value, const del_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
     const sst_del_options given = detail::raw(options);
     return detail::give_del([&](sst_del_result* outcome, sst_error** failure) {
       return sst_guard_vdel(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given, outcome, failure);
@@ -136,6 +160,7 @@ class guard {
   /// Begins to delete a key if it holds this value. Blocks: no.
   result<operation> vdel_async(bytes_view key, bytes_view value, completion<del_outcome> done,
                                const del_options& options = {}) const {
+    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
     const sst_del_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_guard_vdel_async(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given,
@@ -149,6 +174,7 @@ class guard {
   detail::owned<sst_guard, sst_guard_free> raw_;
 };
 
+}  // namespace STATESTORE_VARIANT
 }  // namespace statestore
 
 #endif

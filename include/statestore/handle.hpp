@@ -3,11 +3,14 @@
 #define STATESTORE_HANDLE_HPP
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "error.hpp"
 
-namespace statestore::detail {
+namespace statestore {
+inline namespace STATESTORE_VARIANT {
+namespace detail {
 
 template <class Raw, void (*Free)(Raw*)>
 struct freer {
@@ -17,6 +20,24 @@ struct freer {
 /// Owns a handle of the C interface.
 template <class Raw, void (*Free)(Raw*)>
 using owned = std::unique_ptr<Raw, freer<Raw, Free>>;
+
+/// What borrows a handle gets one of its own; none for null.
+template <class T, class Raw>
+expected<std::optional<T>> copy(const Raw* borrowed, Raw* (*clone)(const Raw*)) {
+  if (borrowed == nullptr) return std::optional<T>();
+  Raw* const own = clone(borrowed);
+  if (own == nullptr) return error(SST_QUEUE_FULL, "keeping what was lent: there are too many handles that nobody frees");
+  return std::optional<T>(T(own));
+}
+
+/// The same for what is there.
+template <class T, class Raw>
+expected<T> copy_of(const Raw* borrowed, Raw* (*clone)(const Raw*)) {
+  auto own = copy<T>(borrowed, clone);
+  if (!own) return own.error();
+  if (!*own) return error(SST_INVALID_ARGUMENT, "keeping what was lent: it is NULL");
+  return std::move(**own);
+}
 
 template <class Closure, class Function, class... Results>
 Closure closure(Function function, void (*Closure::*)(void*, sst_status, const sst_error*, Results...)) {
@@ -36,9 +57,11 @@ Closure closure(Function function) {
   return closure<Closure>(std::move(function), &Closure::call);
 }
 
-/// A callback whose result becomes an `expected<T>`; `make` makes the value from what the C interface gives.
+/// A callback whose result becomes an `expected<T>`; `make` makes the value, or why there is none, from what the C interface gives.
+/// Without a function nobody is called, and what would be handed over is given back.
 template <class Closure, class T, class Done, class Make>
 Closure completion(Done done, Make make) {
+  if (!done) return Closure{};
   return closure<Closure>(
       [done = std::move(done), make = std::move(make)](sst_status status, const sst_error* failure, auto... results) {
         if (status != SST_OK) {
@@ -58,6 +81,8 @@ Closure completion(Done done) {
   return completion<Closure, T>(std::move(done), [](auto* raw) { return T(raw); });
 }
 
-}  // namespace statestore::detail
+}  // namespace detail
+}  // namespace STATESTORE_VARIANT
+}  // namespace statestore
 
 #endif

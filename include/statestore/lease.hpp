@@ -5,9 +5,10 @@
 #include "guard.hpp"
 
 namespace statestore {
+inline namespace STATESTORE_VARIANT {
 
 /// What an attempt to take a lease brought.
-struct acquisition {
+struct [[nodiscard]] acquisition {
   /// The guard, if the lease was taken.
   std::optional<statestore::guard> guard;
   /// Who has the lease, if it was not and that is known.
@@ -16,7 +17,14 @@ struct acquisition {
 
 namespace detail {
 
-inline std::optional<guard> take(sst_guard* raw) { return raw != nullptr ? std::optional<guard>(guard(raw)) : std::nullopt; }
+inline expected<acquisition> acquired(sst_guard* raw, const sst_holding* holding) {
+  acquisition made;
+  if (raw != nullptr) made.guard.emplace(raw);
+  auto held = read(holding);
+  if (!held) return held.error();
+  made.holding = std::move(*held);
+  return made;
+}
 
 }  // namespace detail
 
@@ -36,8 +44,8 @@ class lease {
     return detail::give<acquisition>(
         [&](sst_error** failure) { return sst_lease_acquire(raw_.get(), &guard, &raw, failure); },
         [&] {
-          const detail::owned<sst_holding, sst_holding_free> holding(raw);
-          return acquisition{detail::take(guard), detail::read(holding.get())};
+          const detail::owned<sst_holding, sst_holding_free> owner(raw);
+          return detail::acquired(guard, owner.get());
         });
   }
 
@@ -47,10 +55,7 @@ class lease {
       return sst_lease_acquire_async(
           raw_.get(),
           detail::completion<sst_on_acquired, acquisition>(
-              std::move(done),
-              [](sst_guard* guard, const sst_holding* holding) {
-                return acquisition{detail::take(guard), detail::read(holding)};
-              }),
+              std::move(done), [](sst_guard* guard, const sst_holding* holding) { return detail::acquired(guard, holding); }),
           operation, failure);
     });
   }
@@ -113,6 +118,7 @@ class lease {
   detail::owned<sst_lease, sst_lease_free> raw_;
 };
 
+}  // namespace STATESTORE_VARIANT
 }  // namespace statestore
 
 #endif

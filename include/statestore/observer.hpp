@@ -6,16 +6,18 @@
 #include "options.hpp"
 
 namespace statestore {
+inline namespace STATESTORE_VARIANT {
 
 /// Follows one key over reconnects. What it learns is asked for with `next`, or told to one function with `subscribe`.
 ///
 /// Thread: any. The watch at the store ends with the last observer of the key.
-class observer {
+class [[nodiscard]] observer {
  public:
   /// Takes a handle over.
   explicit observer(sst_observer* raw) noexcept : raw_(raw) {}
 
-  /// The next observation; none when the observer has come to its end because its client was closed.
+  /// The next observation; none when the observer has come to its end because its client was closed, or its session taken over:
+  /// `lost_reason` says which.
   ///
   /// Blocks: until there is one, at most for `timeout` (by default without a limit, 0 not at all). Errors: SST_TIMED_OUT if
   /// nothing happened, or why the store does not allow the watch any more.
@@ -49,8 +51,14 @@ class observer {
     });
   }
 
+  /// Why there will be no further observation, once `next` gave none or failed, or the function was told so; none before. Blocks: no.
+  std::optional<statestore::lost_reason> lost_reason() const noexcept {
+    return detail::reason_of(sst_observer_lost_reason(raw_.get()));
+  }
+
   /// Has a function told every observation, the last time an error: SST_CLOSED, or why the store does not allow the watch any
-  /// more. The observer must not be asked for observations besides; it may be destroyed. Blocks: no.
+  /// more. The observer must not be asked for observations besides; it may be destroyed. Blocks: no. Errors: SST_INVALID_ARGUMENT if it
+  /// has a function or a descriptor already.
   result<subscription> subscribe(completion<observation> function) const {
     return detail::subscribe([&](sst_subscription** subscription, sst_error** failure) {
       return sst_observer_subscribe(raw_.get(), told(std::move(function)), subscription, failure);
@@ -67,7 +75,8 @@ class observer {
  private:
   static sst_on_observation told(completion<observation> function) {
     return detail::completion<sst_on_observation, observation>(
-        std::move(function), [](const sst_observation* borrowed) { return observation(sst_observation_clone(borrowed)); });
+        std::move(function),
+        [](const sst_observation* borrowed) { return detail::copy_of<observation>(borrowed, sst_observation_clone); });
   }
 
   detail::owned<sst_observer, sst_observer_free> raw_;
@@ -137,6 +146,7 @@ inline result<bool> pattern_matches(bytes_view pattern, bytes_view key) {
       [&] { return matches; });
 }
 
+}  // namespace STATESTORE_VARIANT
 }  // namespace statestore
 
 #endif

@@ -7,10 +7,12 @@
 #include "handle.hpp"
 
 namespace statestore {
+inline namespace STATESTORE_VARIANT {
 
 /// Called once with the result of an operation, on the thread of the callbacks of the client.
 ///
-/// It may call everything of this library, also what blocks, but must not close its own client, nor throw: that ends the program.
+/// It may call everything of this library, also what blocks, but must not close its own client, nor throw, nor may its destructor:
+/// that ends the program. One that is empty is told nothing, and what it would have got is given back.
 template <class T>
 using completion = std::function<void(expected<T>)>;
 
@@ -35,7 +37,7 @@ class operation {
 /// destroyed, unless it was detached.
 ///
 /// Thread: any. Blocks: never; a call that runs at the end is not waited for.
-class subscription {
+class [[nodiscard]] subscription {
  public:
   /// Takes a handle over.
   explicit subscription(sst_subscription* raw) noexcept : raw_(raw) {}
@@ -82,6 +84,7 @@ inline sst_on_subscription on_subscription(statestore::completion<subscription> 
 }
 
 }  // namespace detail
+}  // namespace STATESTORE_VARIANT
 }  // namespace statestore
 
 #endif

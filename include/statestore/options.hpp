@@ -10,13 +10,15 @@
 #include "values.hpp"
 
 namespace statestore {
+inline namespace STATESTORE_VARIANT {
 
 using std::chrono::milliseconds;
 
 /// Options of `get` and `get_many`.
 struct get_options {
-  /// How long the request may take; by default as the settings say.
-  milliseconds timeout{0};
+  /// How long the request may take; by default as the settings say. What is not more than 0, as the rest of a time that is over, is
+  /// refused with SST_TIMED_OUT, here and in all other options: nothing is sent.
+  std::optional<milliseconds> timeout;
 };
 
 /// Options of `set`.
@@ -28,7 +30,7 @@ struct set_options {
   std::optional<hlc> fencing_token;
   /// Asks the store to keep the key on disk.
   bool persist = false;
-  milliseconds timeout{0};
+  std::optional<milliseconds> timeout;
   /// Whether it is sent again if the session is lost before its response comes.
   sst_retry retry = SST_RETRY_SAFE;
 };
@@ -37,21 +39,21 @@ struct set_options {
 struct del_options {
   /// Needed for a key that is protected by a fencing token: that token or a higher one.
   std::optional<hlc> fencing_token;
-  milliseconds timeout{0};
+  std::optional<milliseconds> timeout;
   sst_retry retry = SST_RETRY_SAFE;
 };
 
 /// Options of `scan`.
 struct scan_options {
   /// How long the request for each page may take.
-  milliseconds timeout{0};
+  std::optional<milliseconds> timeout;
 };
 
 /// Options of `observe`.
 struct observe_options {
   /// How many changes are kept for an observer that is slow; by default only the newest state.
   std::size_t keep = 0;
-  milliseconds timeout{0};
+  std::optional<milliseconds> timeout;
 };
 
 /// Options of `update` and `compare_and_set`.
@@ -60,18 +62,38 @@ struct update_options {
   std::optional<milliseconds> expires_in;
   bool persist = false;
   /// How long all attempts together may take.
-  milliseconds timeout{0};
+  std::optional<milliseconds> timeout;
+};
+
+/// When a guard renews its lease.
+class renewal {
+ public:
+  /// Each time when a third of its duration is over.
+  constexpr renewal() noexcept = default;
+  static constexpr renewal third() noexcept { return {}; }
+  /// After this time, which is more than 0.
+  static constexpr renewal every(milliseconds time) noexcept { return renewal(time); }
+  /// Only when it is told to.
+  static constexpr renewal manual() noexcept { return renewal(std::nullopt); }
+
+  /// The time; 0 for a third, none if it is told.
+  constexpr const std::optional<milliseconds>& time() const noexcept { return time_; }
+
+ private:
+  explicit constexpr renewal(std::optional<milliseconds> time) noexcept : time_(time) {}
+
+  std::optional<milliseconds> time_ = milliseconds(0);
 };
 
 /// Options of a lease, also of that behind a lock or an election.
 struct lease_options {
   /// How long the lease lasts after it was taken or renewed: 100 ms to a day; 10 s by default.
   milliseconds duration{0};
-  /// After what time the guard renews it; each third of the duration by default. `milliseconds::max()`: only when told to.
-  milliseconds renewal{0};
+  /// When the guard renews it; each time when a third of the duration is over by default.
+  statestore::renewal renewal;
   /// The name under which it is held; by default one that nobody else has.
   std::optional<std::string> holder;
-  milliseconds timeout{0};
+  std::optional<milliseconds> timeout;
   /// How old a value that this library did not write may become and still count as somebody's lease; an hour by default.
   milliseconds foreign_lease_max{0};
 };
@@ -88,7 +110,9 @@ struct settings {
   std::optional<std::string> client_id, user_name, password, password_file, sat_file, ca_file, cert_file, key_file,
       key_password_file, server_name;
   std::optional<bool> tls, clean_start;
-  std::chrono::seconds session_expiry{0}, keep_alive{0};
+  std::chrono::seconds session_expiry{0};
+  /// After how much silence the connection is checked; 0 for never.
+  std::optional<std::chrono::seconds> keep_alive;
   milliseconds ping_timeout{0}, connect_timeout{0}, request_timeout{0};
   std::uint32_t max_in_flight = 0, max_queued = 0;
   std::size_t max_buffered_bytes = 0, max_value_bytes = 0, max_packet_bytes = 0;
@@ -101,13 +125,9 @@ struct settings {
 
 namespace detail {
 
-/// Negative times are a mistake that ends up as SST_INVALID_ARGUMENT or as the shortest time that there is.
+/// In whole milliseconds, for the C interface; 0 for what is negative.
 inline std::uint64_t ms(milliseconds time) noexcept {
   return time.count() > 0 ? static_cast<std::uint64_t>(time.count()) : 0;
-}
-
-inline std::uint32_t narrow(std::uint64_t number) noexcept {
-  return number < UINT32_MAX ? static_cast<std::uint32_t>(number) : UINT32_MAX;
 }
 
 inline const sst_hlc* raw(const std::optional<hlc>& version) noexcept { return version ? version->raw() : nullptr; }
@@ -117,12 +137,68 @@ inline std::uint32_t choice(const std::optional<bool>& choice) noexcept {
   return choice ? (*choice ? SST_YES : SST_NO) : SST_DEFAULT;
 }
 
-/// Whether an expiry was given that is none. The C interface takes 0 for "never".
-inline bool is_no_expiry(const std::optional<milliseconds>& expires_in) noexcept {
-  return expires_in && expires_in->count() <= 0;
+/// A time-out that goes by default if it was not given.
+inline std::uint64_t ms(const std::optional<milliseconds>& time) noexcept { return time ? ms(*time) : 0; }
+
+/// Why a time cannot be used: one that was given and is not more than 0, for which the C interface takes the default.
+inline std::optional<error> refused(sst_status status, const char* name, const std::optional<milliseconds>& time) {
+  if (!time || time->count() > 0) return std::nullopt;
+  return error(status, std::string("reading the argument `") + name + "`: " + std::to_string(time->count()) +
+                           " ms is no time; nothing was sent");
 }
 
-inline constexpr const char* no_expiry = "reading the argument `expires_in`: it is not more than 0";
+inline std::optional<error> refused_timeout(const std::optional<milliseconds>& timeout) {
+  return refused(SST_TIMED_OUT, "timeout", timeout);
+}
+
+/// A time of which 0 is the default.
+inline std::optional<error> refused_if_negative(const char* name, milliseconds time) {
+  return time.count() < 0 ? refused(SST_INVALID_ARGUMENT, name, time) : std::nullopt;
+}
+
+/// The first of them.
+template <class... Errors>
+std::optional<error> first_of(std::optional<error> one, Errors... others) {
+  if constexpr (sizeof...(others) > 0) {
+    if (!one) return first_of(std::move(others)...);
+  }
+  return one;
+}
+
+// Why options cannot be used.
+inline std::optional<error> refused(const get_options& options) { return refused_timeout(options.timeout); }
+inline std::optional<error> refused(const del_options& options) { return refused_timeout(options.timeout); }
+inline std::optional<error> refused(const scan_options& options) { return refused_timeout(options.timeout); }
+inline std::optional<error> refused(const observe_options& options) { return refused_timeout(options.timeout); }
+inline std::optional<error> refused(const set_options& options) {
+  return first_of(refused(SST_INVALID_ARGUMENT, "expires_in", options.expires_in), refused_timeout(options.timeout));
+}
+inline std::optional<error> refused(const update_options& options) {
+  return first_of(refused(SST_INVALID_ARGUMENT, "expires_in", options.expires_in), refused_timeout(options.timeout));
+}
+inline std::optional<error> refused(const lease_options& options) {
+  return first_of(refused_if_negative("duration", options.duration),
+                  refused_if_negative("renewal", options.renewal.time().value_or(milliseconds(0))),
+                  refused_if_negative("foreign_lease_max", options.foreign_lease_max), refused_timeout(options.timeout));
+}
+inline std::optional<error> refused(const lock_options& options) { return refused(options.lease); }
+inline std::optional<error> refused(const settings& from) {
+  // Seconds that are too many for milliseconds are too many anyway.
+  const auto of = [](std::chrono::seconds time) { return milliseconds(time.count() < 0 ? -1 : 0); };
+  return first_of(refused_if_negative("session_expiry", of(from.session_expiry)),
+                  refused_if_negative("keep_alive", of(from.keep_alive.value_or(std::chrono::seconds(0)))),
+                  refused_if_negative("ping_timeout", from.ping_timeout),
+                  refused_if_negative("connect_timeout", from.connect_timeout),
+                  refused_if_negative("request_timeout", from.request_timeout),
+                  refused_if_negative("reconnect_delay_min", from.reconnect_delay_min),
+                  refused_if_negative("reconnect_delay_max", from.reconnect_delay_max),
+                  refused_if_negative("reconnect_limit", from.reconnect_limit));
+}
+
+/// Seconds for the C interface, for which the highest number says something of its own.
+inline std::uint32_t s(std::chrono::seconds time) noexcept {
+  return time.count() < UINT32_MAX ? static_cast<std::uint32_t>(time.count() > 0 ? time.count() : 0) : UINT32_MAX - 1;
+}
 
 inline sst_get_options raw(const get_options& options) noexcept {
   sst_get_options made{};
@@ -137,7 +213,7 @@ inline sst_set_options raw(const set_options& options) noexcept {
   made.condition = options.condition;
   made.retry = options.retry;
   made.persist = options.persist;
-  made.expires_in_ms = options.expires_in ? ms(*options.expires_in) : 0;
+  made.expires_in_ms = ms(options.expires_in);
   made.fencing_token = raw(options.fencing_token);
   made.timeout_ms = ms(options.timeout);
   return made;
@@ -170,7 +246,7 @@ inline sst_observe_options raw(const observe_options& options) noexcept {
 inline sst_update_options raw(const update_options& options) noexcept {
   sst_update_options made{};
   made.size = sizeof made;
-  made.expires_in_ms = options.expires_in ? ms(*options.expires_in) : 0;
+  made.expires_in_ms = ms(options.expires_in);
   made.timeout_ms = ms(options.timeout);
   made.persist = options.persist;
   return made;
@@ -181,7 +257,7 @@ inline sst_lease_options raw(const lease_options& options) noexcept {
   sst_lease_options made{};
   made.size = sizeof made;
   made.duration_ms = ms(options.duration);
-  made.renewal_ms = options.renewal == milliseconds::max() ? UINT64_MAX : ms(options.renewal);
+  made.renewal_ms = options.renewal.time() ? ms(*options.renewal.time()) : UINT64_MAX;
   made.holder = raw(options.holder);
   made.holder_len = options.holder ? options.holder->size() : 0;
   made.timeout_ms = ms(options.timeout);
@@ -215,8 +291,8 @@ inline sst_settings raw(const settings& from) noexcept {
   made.server_name = raw(from.server_name);
   made.tls = choice(from.tls);
   made.clean_start = choice(from.clean_start);
-  made.session_expiry_s = narrow(ms(from.session_expiry) / 1000);
-  made.keep_alive_s = narrow(ms(from.keep_alive) / 1000);
+  made.session_expiry_s = s(from.session_expiry);
+  if (from.keep_alive) made.keep_alive_s = from.keep_alive->count() == 0 ? UINT32_MAX : s(*from.keep_alive);
   made.ping_timeout_ms = ms(from.ping_timeout);
   made.connect_timeout_ms = ms(from.connect_timeout);
   made.request_timeout_ms = ms(from.request_timeout);
@@ -233,6 +309,7 @@ inline sst_settings raw(const settings& from) noexcept {
 }
 
 }  // namespace detail
+}  // namespace STATESTORE_VARIANT
 }  // namespace statestore
 
 #endif

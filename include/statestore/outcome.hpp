@@ -6,6 +6,7 @@
 #include "values.hpp"
 
 namespace statestore {
+inline namespace STATESTORE_VARIANT {
 
 /// What a SET did.
 struct set_outcome {
@@ -52,9 +53,12 @@ result<set_outcome> give_set(Call call) {
 }
 
 inline sst_on_set on_set(statestore::completion<set_outcome> done) {
-  return completion<sst_on_set, set_outcome>(std::move(done), [](sst_set_result outcome, const sst_hlc* version) {
-    return set_outcome{outcome == SST_SET_APPLIED, copy(version)};
-  });
+  return completion<sst_on_set, set_outcome>(
+      std::move(done), [](sst_set_result outcome, const sst_hlc* version) -> expected<set_outcome> {
+        auto own = copy<hlc>(version, sst_hlc_clone);
+        if (!own) return own.error();
+        return set_outcome{outcome == SST_SET_APPLIED, std::move(*own)};
+      });
 }
 
 /// A DEL or VDEL; `call` is given where to leave the result and an error.
@@ -80,9 +84,12 @@ expected<update_outcome> attempt_update(Call call) {
 }
 
 inline sst_on_update on_update(statestore::completion<update_outcome> done) {
-  return completion<sst_on_update, update_outcome>(std::move(done), [](sst_update_result outcome, const sst_hlc* version) {
-    return update_outcome{outcome == SST_UPDATE_APPLIED, copy(version)};
-  });
+  return completion<sst_on_update, update_outcome>(
+      std::move(done), [](sst_update_result outcome, const sst_hlc* version) -> expected<update_outcome> {
+        auto own = copy<hlc>(version, sst_hlc_clone);
+        if (!own) return own.error();
+        return update_outcome{outcome == SST_UPDATE_APPLIED, std::move(*own)};
+      });
 }
 
 /// Giving a lease back; `call` is given where to leave the result and an error.
@@ -99,6 +106,7 @@ inline sst_on_release on_release(statestore::completion<release_outcome> done) {
 }
 
 }  // namespace detail
+}  // namespace STATESTORE_VARIANT
 }  // namespace statestore
 
 #endif

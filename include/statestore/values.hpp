@@ -3,6 +3,7 @@
 #define STATESTORE_VALUES_HPP
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -14,6 +15,7 @@
 #include "handle.hpp"
 
 namespace statestore {
+inline namespace STATESTORE_VARIANT {
 
 /// A timestamp of a hybrid logical clock: the version of a value, or a fencing token. Values that can be copied and compared.
 ///
@@ -28,61 +30,58 @@ class hlc {
         [&] { return hlc(parsed); });
   }
 
-  /// Takes a handle over.
-  explicit hlc(sst_hlc* raw) noexcept : raw_(raw) {}
-  /// A copy of a timestamp that belongs to somebody else.
-  static hlc copy_of(const sst_hlc* raw) { return hlc(sst_hlc_clone(raw)); }
+  /// Takes a handle over, which all copies share.
+  explicit hlc(sst_hlc* raw) : raw_(raw, sst_hlc_free) {}
+  /// A copy of a timestamp that belongs to somebody else. Errors: SST_QUEUE_FULL, SST_INVALID_ARGUMENT.
+  static result<hlc> copy_of(const sst_hlc* raw) { return detail::unwrap(detail::copy_of<hlc>(raw, sst_hlc_clone)); }
 
-  hlc(const hlc& other) : raw_(sst_hlc_clone(other.raw_.get())) {}
-  hlc(hlc&&) noexcept = default;
-  hlc& operator=(const hlc& other) {
-    if (this != &other) raw_.reset(sst_hlc_clone(other.raw_.get()));
-    return *this;
-  }
-  hlc& operator=(hlc&&) noexcept = default;
-  ~hlc() = default;
-
-  /// Its text, padded with zeros as it is sent.
+  /// Its text, padded with zeros as it is sent; empty if it was moved from, and in a forked child.
   std::string text() const { return sst_hlc_text(raw_.get()); }
   /// Its wall clock time, in milliseconds since 1970-01-01 UTC.
   std::uint64_t wall_ms() const noexcept { return sst_hlc_wall_ms(raw_.get()); }
   std::uint64_t counter() const noexcept { return sst_hlc_counter(raw_.get()); }
   const sst_hlc* raw() const noexcept { return raw_.get(); }
 
-  friend bool operator==(const hlc& one, const hlc& other) noexcept { return order(one, other) == 0; }
-  friend bool operator!=(const hlc& one, const hlc& other) noexcept { return order(one, other) != 0; }
-  friend bool operator<(const hlc& one, const hlc& other) noexcept { return order(one, other) < 0; }
-  friend bool operator>(const hlc& one, const hlc& other) noexcept { return order(one, other) > 0; }
-  friend bool operator<=(const hlc& one, const hlc& other) noexcept { return order(one, other) <= 0; }
-  friend bool operator>=(const hlc& one, const hlc& other) noexcept { return order(one, other) >= 0; }
+  /// What cannot be compared is not equal, nor lower, nor higher: comparing with what was moved from, and in a forked child with
+  /// what it inherited, throws SST_INVALID_ARGUMENT or SST_FORKED, or ends the program without exceptions.
+  friend bool operator==(const hlc& one, const hlc& other) { return order(one, other) == 0; }
+  friend bool operator!=(const hlc& one, const hlc& other) { return order(one, other) != 0; }
+  friend bool operator<(const hlc& one, const hlc& other) { return order(one, other) < 0; }
+  friend bool operator>(const hlc& one, const hlc& other) { return order(one, other) > 0; }
+  friend bool operator<=(const hlc& one, const hlc& other) { return order(one, other) <= 0; }
+  friend bool operator>=(const hlc& one, const hlc& other) { return order(one, other) >= 0; }
   friend std::ostream& operator<<(std::ostream& out, const hlc& version) { return out << version.text(); }
 
  private:
-  static std::int32_t order(const hlc& one, const hlc& other) noexcept {
+  static std::int32_t order(const hlc& one, const hlc& other) {
     std::int32_t order = 0;
-    sst_hlc_compare(one.raw(), other.raw(), &order, nullptr);
-    return order;
+    return detail::attempt<std::int32_t>(
+               [&](sst_error** failure) { return sst_hlc_compare(one.raw(), other.raw(), &order, failure); }, [&] { return order; })
+        .value();
   }
 
-  detail::owned<sst_hlc, sst_hlc_free> raw_;
+  std::shared_ptr<sst_hlc> raw_;
 };
 
 namespace detail {
-
-/// The version that a function of the C interface gives; none if it gives NULL.
-template <class Raw>
-std::optional<hlc> version_of(sst_status (*get)(const Raw*, sst_hlc**, sst_error**), const Raw* thing) {
-  sst_hlc* version = nullptr;
-  get(thing, &version, nullptr);
-  return version != nullptr ? std::optional<hlc>(hlc(version)) : std::nullopt;
-}
 
 inline std::optional<hlc> take(sst_hlc* version) {
   return version != nullptr ? std::optional<hlc>(hlc(version)) : std::nullopt;
 }
 
-inline std::optional<hlc> copy(const sst_hlc* version) {
-  return version != nullptr ? std::optional<hlc>(hlc::copy_of(version)) : std::nullopt;
+/// The version that a function of the C interface gives; none if it gives NULL.
+template <class Raw>
+expected<std::optional<hlc>> version_of(sst_status (*get)(const Raw*, sst_hlc**, sst_error**), const Raw* thing) {
+  sst_hlc* version = nullptr;
+  return attempt<std::optional<hlc>>([&](sst_error** failure) { return get(thing, &version, failure); },
+                                     [&] { return take(version); });
+}
+
+/// The same of what has a version always.
+template <class Raw>
+expected<hlc> its_version(sst_status (*get)(const Raw*, sst_hlc**, sst_error**), const Raw* thing) {
+  sst_hlc* version = nullptr;
+  return attempt<hlc>([&](sst_error** failure) { return get(thing, &version, failure); }, [&] { return hlc(version); });
 }
 
 }  // namespace detail
@@ -96,9 +95,11 @@ class entry {
   explicit entry(sst_entry* raw) noexcept : raw_(raw) {}
 
   bytes_view value() const noexcept { return sst_entry_value(raw_.get()); }
-  /// The version that the SET which stored it returned.
-  hlc version() const { return *detail::version_of(sst_entry_version, raw()); }
+  /// The version that the SET which stored it returned. Errors: SST_INVALID_ARGUMENT if it was moved from, SST_FORKED.
+  result<hlc> version() const { return detail::unwrap(detail::its_version(sst_entry_version, raw())); }
   const sst_entry* raw() const noexcept { return raw_.get(); }
+  /// Gives the handle up to the caller, who frees it.
+  sst_entry* release() noexcept { return raw_.release(); }
 
  private:
   detail::owned<sst_entry, sst_entry_free> raw_;
@@ -117,7 +118,8 @@ class observation {
   /// The value, of SST_OBSERVED_SET.
   bytes_view value() const noexcept { return sst_observation_value(raw_.get()); }
   /// The version, of SST_OBSERVED_SET, and of SST_OBSERVED_DELETED unless that was found out after a reconnect.
-  std::optional<hlc> version() const { return detail::version_of(sst_observation_version, raw()); }
+  /// Errors: SST_INVALID_ARGUMENT if it was moved from, SST_FORKED.
+  result<std::optional<hlc>> version() const { return detail::unwrap(detail::version_of(sst_observation_version, raw())); }
   /// How many observations were dropped, of SST_OBSERVED_LAGGED.
   std::uint64_t lagged() const noexcept { return sst_observation_lagged(raw_.get()); }
   const sst_observation* raw() const noexcept { return raw_.get(); }
@@ -148,9 +150,11 @@ inline std::optional<entry> take(sst_entry* raw) {
   return raw != nullptr ? std::optional<entry>(entry(raw)) : std::nullopt;
 }
 
-inline std::optional<holding> read(const sst_holding* raw) {
-  if (raw == nullptr) return std::nullopt;
-  return holding{bytes_view(sst_holding_holder(raw)).str(), version_of(sst_holding_version, raw)};
+inline expected<std::optional<holding>> read(const sst_holding* raw) {
+  if (raw == nullptr) return std::optional<holding>();
+  auto version = version_of(sst_holding_version, raw);
+  if (!version) return version.error();
+  return std::optional<holding>(holding{bytes_view(sst_holding_holder(raw)).str(), std::move(*version)});
 }
 
 inline std::optional<leader> read(const sst_leader* raw) {
@@ -160,12 +164,15 @@ inline std::optional<leader> read(const sst_leader* raw) {
   return leader{bytes_view(sst_leader_holder(raw)).str(), std::move(value)};
 }
 
-inline std::vector<std::optional<entry>> read(const sst_entries* raw) {
+inline expected<std::vector<std::optional<entry>>> read(const sst_entries* raw) {
   std::vector<std::optional<entry>> entries;
   for (std::size_t index = 0; index < sst_entries_len(raw); ++index) {
     sst_entry* one = nullptr;
-    sst_entries_at(raw, index, &one, nullptr);
-    entries.push_back(take(one));
+    auto read = attempt<std::optional<entry>>([&](sst_error** failure) { return sst_entries_at(raw, index, &one, failure); },
+                                              [&] { return take(one); });
+    // A key whose entry cannot be had is not absent.
+    if (!read) return read.error();
+    entries.push_back(std::move(*read));
   }
   return entries;
 }
@@ -182,6 +189,7 @@ inline std::optional<std::vector<std::string>> read(const sst_keys* raw) {
 }
 
 }  // namespace detail
+}  // namespace STATESTORE_VARIANT
 }  // namespace statestore
 
 #endif

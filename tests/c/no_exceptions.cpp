@@ -17,6 +17,12 @@ int main() {
   const auto worked = client->with_lock("door", [](const statestore::guard& guard) { return guard.is_valid(); });
   CHECK(worked && *worked);
   CHECK(client->with_lock("door", [](const statestore::guard& guard) { (void)guard.leave(); }).error().status() == SST_LOCK_LOST);
+  const auto failed = client->with_lock("gate", [](const statestore::guard& guard) -> statestore::expected<int> {
+    (void)guard.leave();
+    return statestore::error(SST_REJECTED, "the work failed");
+  });
+  CHECK(failed.error().status() == SST_REJECTED);
+  CHECK((*entry)->version().has_value());
   std::promise<bool> applied;
   const auto setting = client->set_async("key", "other", [&applied](statestore::expected<statestore::set_outcome> outcome) {
     applied.set_value(outcome && outcome->applied);

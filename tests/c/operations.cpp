@@ -56,13 +56,13 @@ class told {
   }
 
  private:
-  struct state {
+  struct queue {
     std::mutex mutex;
     std::condition_variable changed;
     std::deque<expected<T>> results;
     bool is_destroyed = false;
   };
-  const std::shared_ptr<state> state_ = std::make_shared<state>();
+  const std::shared_ptr<queue> state_ = std::make_shared<queue>();
 };
 
 /// The server answers nothing as long as this exists.

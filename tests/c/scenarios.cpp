@@ -140,12 +140,12 @@ class player {
     const std::string call = step["call"];
     const json args = step.value("args", json::array()), options = step.value("options", json::object());
     const std::string first = !args.empty() && args[0].is_string() ? bytes(args[0]) : "";
-    if (call == "get") return as_json(client.get(first, {time(options, "timeout")}));
+    if (call == "get") return as_json(client.get(first, {optional_time(options, "timeout")}));
     if (call == "get_many") {
       std::vector<std::string> keys;
       for (const json& key : args[0]) keys.push_back(bytes(key));
       json all = json::array();
-      for (const auto& entry : client.get_many({keys.begin(), keys.end()}, {time(options, "timeout")})) all.push_back(as_json(entry));
+      for (const auto& entry : client.get_many({keys.begin(), keys.end()}, {optional_time(options, "timeout")})) all.push_back(as_json(entry));
       return all;
     }
     if (call == "set") return as_json(client.set(first, bytes(args[1]), set_options(options)));
@@ -255,20 +255,21 @@ class player {
     given.expires_in = optional_time(options, "expires_in");
     given.fencing_token = token(options);
     given.persist = options.value("persist", false);
-    given.timeout = time(options, "timeout");
+    given.timeout = optional_time(options, "timeout");
     given.retry = retry(options);
     return given;
   }
 
   statestore::del_options del_options(const json& options) const {
-    return {token(options), time(options, "timeout"), retry(options)};
+    return {token(options), optional_time(options, "timeout"), retry(options)};
   }
 
   static statestore::lease_options lease_options(const json& options) {
     statestore::lease_options given;
     given.duration = time(options, "duration");
     if (options.contains("renewal")) {
-      given.renewal = options["renewal"] == "manual" ? milliseconds::max() : milliseconds(options["renewal"].get<int>());
+      using statestore::renewal;
+      given.renewal = options["renewal"] == "manual" ? renewal::manual() : renewal::every(milliseconds(options["renewal"].get<int>()));
     }
     if (options.contains("holder")) given.holder = bytes(options["holder"]);
     return given;

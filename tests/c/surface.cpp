@@ -1,5 +1,8 @@
 // The C++ face: what it adds to the C interface. Calls with their results are played by scenarios.cpp, those that give a function
 // their result are in operations.cpp.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <array>
 #include <iostream>
 #include <list>
@@ -44,11 +47,115 @@ void versions() {
   out << copy;
   CHECK(out.str() == "001696374425000:00002:a" && copy.text() == out.str());
   CHECK(status_of([] { statestore::hlc::parse("nothing"); }) == SST_INVALID_ARGUMENT);
+  // What was moved from is not equal to anything, and a copy of it is not either.
+  const statestore::hlc moved = std::move(copy), again = copy;
+  CHECK(moved == two && status_of([&] { (void)(copy == again); }) == SST_INVALID_ARGUMENT);
+  CHECK(status_of([&] { (void)(one < copy); }) == SST_INVALID_ARGUMENT && copy.text().empty());
+}
+
+// An object that was moved from says so, instead of reading what is not there.
+void moved_from(statestore::client& client) {
+  client.set("cxx/moved", "value");
+  auto entry = client.get("cxx/moved");
+  auto guard = client.lock("cxx/moved/lock");
+  auto other = client.lock("cxx/moved/other");
+  const statestore::entry kept = std::move(*entry);
+  const statestore::guard held = std::move(guard);
+  CHECK(status_of([&] { entry->version(); }) == SST_INVALID_ARGUMENT && entry->value().empty());
+  CHECK(status_of([&] { guard.token(); }) == SST_INVALID_ARGUMENT && !guard.is_valid());
+  CHECK(kept.version() > statestore::hlc::parse("1:1:a") && held.token() < other.token());
+}
+
+// Nothing is compared, and nothing given, that belongs to the parent process.
+void forked(statestore::client& client) {
+  client.set("cxx/forked", "value");
+  const auto entry = client.get("cxx/forked");
+  const auto one = statestore::hlc::parse("1:1:a"), other = statestore::hlc::parse("2:1:a");
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    const statestore::hlc copy = one;
+    const bool is_told = status_of([&] { (void)(one == other); }) == SST_FORKED && status_of([&] { (void)(copy < other); }) == SST_FORKED &&
+                         status_of([&] { entry->version(); }) == SST_FORKED;
+    _exit(is_told ? 0 : 1);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+// The rest of a time that is over is no time, and not the default either.
+void times(statestore::client& client) {
+  const auto in_time = [](auto options) {
+    options.timeout = -1ms;
+    return options;
+  };
+  statestore::get_options now;
+  now.timeout = 0ms;
+  CHECK(status_of([&] { client.get("cxx/times", now); }) == SST_TIMED_OUT);
+  CHECK(status_of([&] { client.get("cxx/times", in_time(statestore::get_options())); }) == SST_TIMED_OUT);
+  CHECK(status_of([&] { client.set("cxx/times", "x", in_time(statestore::set_options())); }) == SST_TIMED_OUT);
+  CHECK(status_of([&] { client.del("cxx/times", in_time(statestore::del_options())); }) == SST_TIMED_OUT);
+  CHECK(status_of([&] { client.get_async("cxx/times", nullptr, in_time(statestore::get_options())); }) == SST_TIMED_OUT);
+  CHECK(status_of([&] { (void)client.observe("cxx/times", in_time(statestore::observe_options())); }) == SST_TIMED_OUT);
+  CHECK(status_of([&] { client.scan("*", in_time(statestore::scan_options())); }) == SST_TIMED_OUT);
+  CHECK(status_of([&] { client.compare_and_set("cxx/times", "x", "y", in_time(statestore::update_options())); }) == SST_TIMED_OUT);
+  try {
+    client.set("cxx/times", "x", in_time(statestore::set_options()));
+  } catch (const statestore::error& error) {
+    CHECK(error.outcome() == SST_NOT_DONE);
+  }
+  statestore::lease_options lease;
+  lease.duration = -1ms;
+  CHECK(status_of([&] { client.lease("cxx/times", lease); }) == SST_INVALID_ARGUMENT);
+  lease = {};
+  lease.renewal = statestore::renewal::every(-1ms);
+  CHECK(status_of([&] { client.lease("cxx/times", lease); }) == SST_INVALID_ARGUMENT);
+  lease.renewal = statestore::renewal::manual();
+  lease.duration = 100ms;
+  const auto held = client.lease("cxx/times", lease).acquire();
+  CHECK(held.guard && held.guard->lost(60s) && held.guard->lost_reason() == statestore::lost_reason::expired);
+
+  // 0 is never, which the C interface says by its highest number, and what is too long is not that.
+  statestore::settings settings;
+  CHECK(statestore::detail::raw(settings).keep_alive_s == 0);
+  settings.keep_alive = 0s;
+  CHECK(statestore::detail::raw(settings).keep_alive_s == UINT32_MAX);
+  settings.keep_alive = std::chrono::seconds::max();
+  settings.session_expiry = std::chrono::seconds::max();
+  CHECK(statestore::detail::raw(settings).keep_alive_s == UINT32_MAX - 1);
+  CHECK(statestore::detail::raw(settings).session_expiry_s == UINT32_MAX - 1);
+  settings.keep_alive = -1s;
+  CHECK(status_of([&] { (void)statestore::client::connect(server_url(), settings); }) == SST_INVALID_ARGUMENT);
+  settings = {};
+  settings.request_timeout = -1ms;
+  CHECK(status_of([&] { (void)statestore::client::connect(server_url(), settings); }) == SST_INVALID_ARGUMENT);
+  settings = {};
+  settings.keep_alive = 0s;
+  statestore::client::connect(server_url(), settings).close();
+}
+
+// A function that is empty is told nothing, and what it would have got is given back.
+void empty_functions(statestore::client& client) {
+  using none = std::nullptr_t;
+  client.set_async("cxx/empty", "value", none());
+  client.get_async("cxx/empty", none());
+  client.lock_async("cxx/empty/lock", none());
+  client.update_async("cxx/empty/updated", [](const statestore::entry*) { return std::optional<std::string>("1"); }, none());
+  const auto observer = client.observe("cxx/empty");
+  observer.next_async(none());
+  client.observe("cxx/empty").subscribe(none()).detach();
+  client.on_state(none()).detach();
+  CHECK(status_of([&] { client.update("cxx/empty", none()); }) == SST_INVALID_ARGUMENT);
+  CHECK(status_of([&] { client.update_async("cxx/empty", none(), none()); }) == SST_INVALID_ARGUMENT);
+  statestore::log_set(SST_LOG_ERROR, nullptr);
+  statestore::log_off();
+  // Nobody has the lock that came for nobody.
+  client.lock("cxx/empty/lock").release();
 }
 
 void errors(statestore::client& client) {
-  CHECK(status_of([] { statestore::client::connect("mqtt://127.0.0.1:1"); }) == SST_UNREACHABLE);
-  CHECK(status_of([] { statestore::client::connect("nonsense"); }) == SST_INVALID_SETTINGS);
+  CHECK(status_of([] { (void)statestore::client::connect("mqtt://127.0.0.1:1"); }) == SST_UNREACHABLE);
+  CHECK(status_of([] { (void)statestore::client::connect("nonsense"); }) == SST_INVALID_SETTINGS);
   CHECK(status_of([&] { client.get(""); }) == SST_INVALID_ARGUMENT);
   statestore::set_options never;
   never.expires_in = 0ms;
@@ -117,19 +224,36 @@ void observers(statestore::client& client) {
 void ends() {
   auto client = statestore::client::connect(server_url());
   auto observer = client.observe("cxx/ended");
+  CHECK(!observer.lost_reason() && !client.lost_reason());
   const auto next = wait_for<std::optional<statestore::observation>>([&](auto done) {
     auto operation = observer.next_async(done);
     client.close();
     return operation;
   });
   CHECK(next && !*next && !observer.next());
+  CHECK(observer.lost_reason() == statestore::lost_reason::closed && client.lost_reason() == statestore::lost_reason::closed);
+
+  // Another client with the same id: the same end, for another reason.
+  statestore::settings settings;
+  settings.client_id = "cxx/ends";
+  const auto first = statestore::client::connect(server_url(), settings);
+  observer = first.observe("cxx/ended");
+  std::promise<std::optional<statestore::lost_reason>> told;
+  const auto watching = first.observe("cxx/ended");
+  const auto subscription = watching.subscribe([&told](expected<statestore::observation> seen) {
+    if (!seen) told.set_value(seen.error().lost_reason());
+  });
+  const auto second = statestore::client::connect(server_url(), settings);
+  CHECK(!observer.next() && observer.lost_reason() == statestore::lost_reason::taken_over);
+  CHECK(told.get_future().get() == statestore::lost_reason::taken_over);
+  CHECK(std::string(word(*first.lost_reason())) == "taken_over");
 }
 
 void locks(statestore::client& client, statestore::client& other) {
   statestore::lock_options once;
   once.wait = 0ms;
   const int result = client.with_lock("cxx/door", [&](const statestore::guard& guard) {
-    CHECK(guard.is_valid() && status_of([&] { other.lock("cxx/door", once); }) == SST_LOCK_HELD);
+    CHECK(guard.is_valid() && status_of([&] { (void)other.lock("cxx/door", once); }) == SST_LOCK_HELD);
     CHECK(guard.set("cxx/account", "100").applied);
     CHECK(guard.lost(0ms) == false);
     return 7;
@@ -137,17 +261,36 @@ void locks(statestore::client& client, statestore::client& other) {
   CHECK(result == 7);
   // It was given back, and nothing throws when the work gives nothing.
   other.with_lock("cxx/door", [](const statestore::guard& guard) { CHECK(guard.token().wall_ms() > 0); }, once);
+  // The error of the work comes out, also if the lock was lost as well; work that says itself whether it failed is asked.
+  const auto failing = client.with_lock("cxx/door", [](const statestore::guard& guard) -> expected<int> {
+    guard.leave();
+    return statestore::error(SST_REJECTED, "the work failed");
+  });
+  CHECK(!failing && failing.error().status() == SST_REJECTED);
+  const auto lost = client.with_lock("cxx/lost", [](const statestore::guard& guard) -> expected<int> {
+    guard.release();
+    return 1;
+  });
+  CHECK(!lost && lost.error().status() == SST_LOCK_LOST && lost.error().outcome() == SST_UNKNOWN);
+  CHECK(*client.with_lock("cxx/kept", [](const statestore::guard&) -> expected<int> { return 1; }) == 1);
+  // A lock that somebody took away while the work went on.
+  CHECK(status_of([&] {
+    client.with_lock("cxx/stolen", [&](const statestore::guard&) { other.del("cxx/stolen"); });
+  }) == SST_LOCK_LOST);
   // A lock that is gone when the work is done.
   CHECK(status_of([&] { client.with_lock("cxx/door", [](const statestore::guard& guard) { guard.leave(); }); }) == SST_LOCK_LOST);
   // Work that throws gives the lock back as well.
   bool thrown = false;
   try {
-    client.with_lock("cxx/gate", [](const statestore::guard&) { throw std::logic_error("no"); });
+    client.with_lock("cxx/gate", [](const statestore::guard& guard) {
+      guard.leave();
+      throw std::logic_error("no");
+    });
   } catch (const std::logic_error&) {
     thrown = true;
   }
   CHECK(thrown);
-  other.with_lock("cxx/gate", [](const statestore::guard&) {});
+  other.with_lock("cxx/gallery", [](const statestore::guard&) {});
 
   std::promise<std::string> leads;
   const auto election = client.election("cxx/chief");
@@ -206,6 +349,10 @@ int main() {
   views();
   versions();
   errors(client);
+  moved_from(client);
+  forked(client);
+  times(client);
+  empty_functions(client);
   changes(client);
   observers(client);
   ends();
