@@ -2,6 +2,7 @@
 #include "failures.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void on_entry(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
   CHECK((error == NULL) == (status == SST_OK) && (entry == NULL || status == SST_OK));
@@ -47,6 +48,36 @@ static void with_operations_in_flight(void) {
   sst_client_free(client);
   free(latches);
   free(operations);
+}
+
+static void on_set(void *context, sst_status status, const sst_error *error, sst_set_result result, const sst_hlc *version) {
+  (void)result, (void)version;
+  latch_call((latch *)context, status, NULL, sst_error_outcome(error) == SST_NOT_DONE ? "not done" : "unknown");
+}
+
+// What waits for a connection when the client is closed was certainly not done.
+static void while_disconnected(void) {
+  enum { COUNT = 20 };
+  sst_error *error = NULL;
+  sst_client *client = new_client();
+  sst_state state = SST_CONNECTED;
+  latch latches[COUNT];
+  int i;
+  server_end();
+  while (state == SST_CONNECTED) EXPECT(SST_OK, sst_client_state(client, &state, &error));
+  for (i = 0; i < COUNT; ++i) {
+    const sst_on_set callback = {&latches[i], on_set, latch_drop};
+    latch_init(&latches[i]);
+    EXPECT(SST_OK, sst_set_async(client, TEXT("close"), TEXT("never"), NULL, callback, NULL, &error));
+  }
+  EXPECT(SST_OK, sst_client_close(client, &error));
+  for (i = 0; i < COUNT; ++i) {
+    pthread_mutex_lock(&latches[i].mutex);
+    CHECK(latches[i].calls == 1 && latches[i].status == SST_CLOSED && strcmp(latches[i].text, "not done") == 0);
+    pthread_mutex_unlock(&latches[i].mutex);
+    latch_destroy(&latches[i]);
+  }
+  sst_client_free(client);
 }
 
 // What was made from the client is over with it, and says so; what is data stays.
@@ -123,4 +154,5 @@ void suite_close(void) {
   with_operations_in_flight();
   used_afterwards();
   in_a_callback();
+  while_disconnected();
 }

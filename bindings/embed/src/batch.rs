@@ -30,6 +30,11 @@ impl Drop for End {
     }
 }
 
+/// Whether this thread runs a batch.
+pub(crate) fn is_running() -> bool {
+    DUE.try_with(|due| due.borrow().is_some()).unwrap_or(false)
+}
+
 /// Calls the hook: now, or at the end of the batch that runs on this thread.
 pub(crate) fn call(hook: &Hook) {
     // A thread that is about to end has no batch any more.

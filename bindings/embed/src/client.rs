@@ -1,4 +1,5 @@
 //! One client, as a foreign language has it.
+use crate::batch;
 use crate::blocking::{self, Stopped, Wait};
 use crate::dispatcher::{Dispatcher, Job};
 use crate::feed::Feed;
@@ -464,9 +465,9 @@ impl Inner {
         if let Some(core) = self.core.get() {
             core.close().await;
         }
-        self.home.registry.end(Cause::Closed);
-        // One that was just running ends on the runtime's thread, which can only be waited for on another one.
-        if !Runtime::is_current() {
+        self.home.registry.end();
+        // Unless this is one of them.
+        if !batch::is_running() {
             self.home.registry.emptied().await;
         }
         self.stop_dispatcher();

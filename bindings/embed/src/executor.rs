@@ -88,12 +88,15 @@ impl Executor {
     /// Runs tasks until it is stopped, or asked to leave that to another thread.
     pub(crate) async fn run(&self) -> Leave {
         let mut tasks = Vec::new();
+        let mut is_last = false;
         poll_fn(|context| {
             {
                 let mut ready = self.ready();
-                if ready.is_stopping {
+                // What could go on when it was stopped has its turn before.
+                if ready.is_stopping && (is_last || ready.tasks.is_empty()) {
                     return Poll::Ready(Leave::Stopped);
                 }
+                is_last = ready.is_stopping;
                 if std::mem::take(&mut ready.is_asked) {
                     return Poll::Ready(Leave::Asked);
                 }

@@ -54,10 +54,12 @@ where
     let mut end = End {
         action,
         rest: Some((mailbox, complete, permit)),
+        has_begun: false,
         reason,
         result: std::marker::PhantomData,
     };
     Box::pin(async move {
+        end.has_begun = true;
         let result = future.await;
         end.complete(result);
     })
@@ -67,6 +69,7 @@ struct End<T, M, C: FnOnce(Result<T, Error>) -> M> {
     action: &'static str,
     /// Present until it is completed.
     rest: Option<(Arc<Mailbox<M>>, C, Permit)>,
+    has_begun: bool,
     reason: Reason,
     result: std::marker::PhantomData<fn(T)>,
 }
@@ -90,13 +93,19 @@ impl<T, M, C: FnOnce(Result<T, Error>) -> M> Drop for End<T, M, C> {
             } else {
                 self.reason.cause()
             };
-            let error = ended(self.action, cause);
+            // What was not even begun was not carried out either.
+            let outcome = if self.has_begun {
+                Outcome::Unknown
+            } else {
+                Outcome::NotDone
+            };
+            let error = ended(self.action, cause, outcome);
             self.complete(Err(error));
         }
     }
 }
 
-fn ended(action: &str, cause: Cause) -> Error {
+fn ended(action: &str, cause: Cause, outcome: Outcome) -> Error {
     let (kind, reason) = match cause {
         Cause::Cancelled => (ErrorKind::Cancelled, "it was cancelled"),
         Cause::Closed => (ErrorKind::Closed, "the client was closed"),
@@ -105,5 +114,5 @@ fn ended(action: &str, cause: Cause) -> Error {
             "a bug in the library; the client cannot be used any more",
         ),
     };
-    Error::new(kind, Outcome::Unknown, action, reason)
+    Error::new(kind, outcome, action, reason)
 }

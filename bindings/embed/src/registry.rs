@@ -1,7 +1,7 @@
 //! The operations of a client that are under way.
 use crate::client::closed;
 use crate::home::Home;
-use crate::task::{Cause, Task};
+use crate::task::Task;
 use slab::Slab;
 use statestore::{Error, ErrorKind, Outcome};
 use std::pin::pin;
@@ -120,8 +120,8 @@ impl Registry {
         self.has_ended.load(Ordering::SeqCst)
     }
 
-    /// Ends all tasks.
-    pub(crate) fn end(&self, cause: Cause) {
+    /// Ends all tasks, as soon as the executor comes to them.
+    pub(crate) fn end(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
         let tasks: Vec<_> = self
             .tasks()
@@ -129,7 +129,7 @@ impl Registry {
             .map(|(_, task)| Arc::clone(task))
             .collect();
         for task in tasks {
-            task.end(cause);
+            task.close();
         }
     }
 

@@ -70,7 +70,7 @@ impl Task {
     /// Polls it, if it is its turn.
     pub(crate) fn run(self: Arc<Self>) {
         let Some(mut work) = self.begin() else { return };
-        if self.state().cause.is_some() {
+        if self.state().cause == Some(Cause::Cancelled) {
             self.state().stage = Stage::Ended;
             self.drop_work(work);
             return;
@@ -142,6 +142,12 @@ impl Task {
         drop(state);
         self.drop_work(work);
         true
+    }
+
+    /// Ends it because its client was closed. It is polled once more before, since it knows best what became of what it sent.
+    pub(crate) fn close(self: &Arc<Self>) {
+        self.state().cause.get_or_insert(Cause::Closed);
+        Arc::clone(self).wake();
     }
 
     /// Whether its future is gone.
