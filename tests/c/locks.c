@@ -539,6 +539,27 @@ static void freed_client(sst_client *other) {
   latch_destroy(&told);
 }
 
+// Without a connection nobody knows whether somebody has the lock: nothing says so, nor waits for longer than it may.
+static void without_a_connection(void) {
+  sst_error *error = NULL;
+  sst_client *client = new_client();
+  sst_guard *guard = NULL;
+  sst_state state = SST_CONNECTED;
+  sst_lock_options options = one_attempt();
+  uint64_t began;
+  server_end();
+  while (state == SST_CONNECTED) EXPECT(SST_OK, sst_client_state(client, &state, &error));
+  began = now_ms();
+  CHECK(sst_lock(client, TEXT("locks/none"), &options, &guard, &error) != SST_OK);
+  CHECK(sst_error_status(error) != SST_LOCK_HELD && sst_error_outcome(error) == SST_NOT_DONE && now_ms() - began < 5000);
+  sst_error_free(error);
+  options.wait_ms = 100;
+  CHECK(sst_lock(client, TEXT("locks/none"), &options, &guard, &error) != SST_OK);
+  CHECK(sst_error_status(error) != SST_LOCK_HELD && now_ms() - began < 5000 && guard == NULL);
+  sst_error_free(error);
+  end_client(client);
+}
+
 void suite_locks(void) {
   sst_client *client = new_client(), *other = new_client();
   locks(client, other);
@@ -552,4 +573,5 @@ void suite_locks(void) {
   freed_client(other);
   end_client(client);
   end_client(other);
+  without_a_connection();
 }
