@@ -32,9 +32,9 @@ mod settings;
 mod transport;
 
 pub use client::{
-    Client, ConnectionState, Counters, DelOptions, DelOutcome, Entry, GetOptions, Observation,
-    ObserveOptions, Observer, Overflow, Retry, Scan, ScanOptions, SetOptions, SetOutcome,
-    VdelOutcome,
+    Abandoned, Client, ConnectionState, Counters, DelOptions, DelOutcome, Entry, GetOptions,
+    Observation, ObserveOptions, Observer, Overflow, Retry, Scan, ScanOptions, SetOptions,
+    SetOutcome, VdelOutcome,
 };
 pub use error::{Error, ErrorKind, Outcome};
 pub use lock::{

@@ -3,7 +3,7 @@ use crate::held::Held;
 use crate::mailbox::Mailbox;
 use crate::registry::Permit;
 use crate::task::{Cause, Reason, Task, Work};
-use statestore::{Error, ErrorKind, Outcome};
+use statestore::{Abandoned, Error, ErrorKind, Outcome};
 use std::sync::Arc;
 
 /// An operation that was [submitted](crate::Client::submit). Dropping this does not end it.
@@ -20,7 +20,8 @@ impl Operation {
     }
 
     /// Gives the operation up; whether it was still under way. It then ends with [`ErrorKind::Cancelled`], or, if its
-    /// result comes at this very moment, with that. What was sent is not taken back.
+    /// result comes at this very moment, with that. What was sent is not taken back; the outcome in the error says whether it
+    /// may be carried out.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -69,6 +70,7 @@ struct End<T, M, C: FnOnce(Result<T, Error>) -> M> {
     action: &'static str,
     /// Present until it is completed.
     rest: Option<(Arc<Mailbox<M>>, C, Permit)>,
+    /// It was polled.
     has_begun: bool,
     reason: Reason,
     result: std::marker::PhantomData<fn(T)>,
@@ -93,11 +95,11 @@ impl<T, M, C: FnOnce(Result<T, Error>) -> M> Drop for End<T, M, C> {
             } else {
                 self.reason.cause()
             };
-            // What was not even begun was not carried out either.
-            let outcome = if self.has_begun {
-                Outcome::Unknown
-            } else {
-                Outcome::NotDone
+            // The future was dropped before this, and noted what becomes of its requests.
+            let outcome = match Abandoned::noted() {
+                Some(outcome) => outcome,
+                None if self.has_begun => Outcome::Unknown,
+                None => Outcome::NotDone,
             };
             let error = ended(self.action, cause, outcome);
             self.complete(Err(error));

@@ -1,6 +1,7 @@
 //! One operation as the executor sees it.
 use crate::home::Home;
 use crate::thread;
+use statestore::Abandoned;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -156,6 +157,8 @@ impl Task {
     }
 
     fn drop_work(&self, work: Work) {
+        // The work tells what becomes of its requests.
+        let _abandoned = Abandoned::begin();
         let guard = self.home.enter();
         if catch_unwind(AssertUnwindSafe(|| drop(work))).is_err() {
             self.home.panicked();

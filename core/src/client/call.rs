@@ -1,10 +1,11 @@
 //! One request and its response, as a future.
+use super::abandoned;
 use super::shared::Shared;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::mqtt::Publish;
 use crate::protocol::property::{ResponseProperties, RpcError};
 use crate::protocol::{CommandRef, Hlc, Reply};
-use crate::request::{Completion, Failure, Outgoing, RequestId};
+use crate::request::{Completion, Failure, Outgoing, Packed, RequestId};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -211,23 +212,18 @@ impl Future for Call<'_> {
                 Err(error) => Poll::Ready(Err(error)),
             };
         };
+        let mut wakers = Vec::new();
         let (poll, nudge) = {
             let mut core = this.shared.core();
-            let timestamp = || this.shared.tick().to_string();
-            let now_ms = || this.shared.now_ms();
-            let poll = core.exchange.poll(
-                id,
-                &this.request,
-                timestamp,
-                now_ms,
-                this.deadline_ms,
-                context.waker(),
-            );
+            let pack = || {
+                let timestamp = Text::new(&this.shared.tick());
+                let packed = Box::new(Packed::new(&this.request, timestamp.as_str()));
+                (packed, this.shared.now_ms())
+            };
+            let poll = core.exchange.poll(id, pack, &mut wakers, context.waker());
             (poll, core.nudge())
         };
-        if let Some(driver) = nudge {
-            driver.wake();
-        }
+        wakers.into_iter().chain(nudge).for_each(Waker::wake);
         poll.map(|completion| {
             this.id = None;
             this.finish(completion)
@@ -239,8 +235,17 @@ impl Drop for Call<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
             let mut wakers = Vec::new();
-            self.shared.core().exchange.forget(id, &mut wakers);
-            wakers.into_iter().for_each(Waker::wake);
+            let (outcome, nudge) = {
+                let mut core = self.shared.core();
+                let outcome = core.exchange.forget(id, self.shared.now_ms(), &mut wakers);
+                (outcome, core.nudge())
+            };
+            wakers.into_iter().chain(nudge).for_each(Waker::wake);
+            abandoned::note(if self.request.is_harmless() {
+                Outcome::NotDone
+            } else {
+                outcome
+            });
         }
     }
 }

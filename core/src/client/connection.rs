@@ -205,7 +205,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         let now_ms = self.shared.now_ms();
         let mut core = self.shared.core();
         if self.output.report(core.exchange.session_mut(), now_ms) {
-            core.exchange.written(&mut self.received.wakers);
+            core.exchange.written(now_ms, &mut self.received.wakers);
         }
         self.output.refill(core.exchange.session_mut(), now_ms);
         drop(core);

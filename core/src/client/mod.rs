@@ -1,4 +1,5 @@
 //! The client: one connection, any number of requests at a time.
+mod abandoned;
 pub(crate) mod backoff;
 mod call;
 mod connection;
@@ -22,6 +23,7 @@ mod token;
 mod vdel;
 mod watches;
 
+pub use abandoned::Abandoned;
 pub use counters::Counters;
 pub use del::{DelOptions, DelOutcome};
 pub use get::{Entry, GetOptions};

@@ -1,5 +1,5 @@
 //! Requests over a session: bytes, requests and times in; bytes, responses and messages out.
-use super::{Again, Completion, Failure, Ledger, RequestId, Room, Submission, Turn};
+use super::{Again, Completion, Failure, Ledger, Look, Packed, RequestId, Room, Submission, Turn};
 use crate::client::{Counters, Retry};
 use crate::error::{ErrorKind, Outcome};
 use crate::mqtt::session::{Event, Session, SessionConfig, SessionError, Terms, seconds_left};
@@ -46,7 +46,7 @@ impl<'a> Outgoing<'a> {
     }
 
     /// Whether it does no harm to be executed twice, or late.
-    fn is_harmless(&self) -> bool {
+    pub(crate) fn is_harmless(&self) -> bool {
         match self.command {
             CommandRef::Get { .. }
             | CommandRef::Scan { .. }
@@ -131,7 +131,8 @@ impl Exchange {
         self.ledger.queued()
     }
 
-    /// Enters a request, and sends it if it has its turn.
+    /// Enters a request, and sends it if it has its turn. Otherwise it is sent as soon as it has, whether or not its caller
+    /// looks after it.
     pub(crate) fn submit(
         &mut self,
         request: &Outgoing<'_>,
@@ -148,44 +149,68 @@ impl Exchange {
         };
         let room = self.room();
         let (id, turn) = self.ledger.submit(submission, room, waker)?;
-        if turn == Turn::Now {
-            self.send(id, request, timestamp, now_ms, deadline_ms)?;
+        if turn == Turn::Later {
+            self.ledger
+                .supply(id, Box::new(Packed::new(request, timestamp)));
+            return Ok(id);
+        }
+        let pairs = RequestPairs {
+            timestamp,
+            fencing_token: request.fencing_token,
+            persist: request.persist,
+        };
+        let len = request.command.encoded_len();
+        let write = |out: &mut BytesMut| request.command.encode(out);
+        let terms = Terms {
+            tag: id,
+            deadline_ms,
+            is_harmless: request.is_harmless(),
+        };
+        if let Err(failure) = self.send(&pairs, len, write, terms, now_ms) {
+            self.ledger.give_up(id);
+            return Err(failure);
+        }
+        if request.again() == Again::Risky {
+            self.ledger
+                .keep(id, Box::new(Packed::new(request, timestamp)));
         }
         Ok(id)
     }
 
-    /// What became of a request. Sends it if its turn came.
+    /// What became of a request. `pack` makes it anew, if its session was lost and with it what was to be sent.
     pub(crate) fn poll(
         &mut self,
         id: RequestId,
-        request: &Outgoing<'_>,
-        timestamp: impl FnOnce() -> String,
-        now_ms: impl FnOnce() -> u64,
-        deadline_ms: u64,
+        pack: impl FnOnce() -> (Box<Packed>, u64),
+        wakers: &mut Vec<Waker>,
         waker: &Waker,
     ) -> Poll<Completion> {
-        match self.ledger.poll(id, waker) {
-            Poll::Pending | Poll::Ready(Ok(Turn::Later)) => Poll::Pending,
-            Poll::Ready(Err(completion)) => Poll::Ready(completion),
-            Poll::Ready(Ok(Turn::Now)) => {
-                match self.send(id, request, &timestamp(), now_ms(), deadline_ms) {
-                    // Now it waits for the response.
-                    Ok(()) => self.ledger.poll(id, waker).map(|result| match result {
-                        Err(completion) => completion,
-                        Ok(_) => Completion::Failed(closed()),
-                    }),
-                    Err(failure) => Poll::Ready(Completion::Failed(failure)),
-                }
+        match self.ledger.look(id, waker) {
+            Look::Ended(completion) => Poll::Ready(completion),
+            Look::Waits => Poll::Pending,
+            Look::Lacks => {
+                let (packed, now_ms) = pack();
+                self.ledger.supply(id, packed);
+                self.grant(now_ms, wakers);
+                Poll::Pending
             }
         }
     }
 
     /// The caller does not wait any more.
-    pub(crate) fn forget(&mut self, id: RequestId, wakers: &mut Vec<Waker>) {
+    /// Whether it may be, or was, carried out.
+    pub(crate) fn forget(
+        &mut self,
+        id: RequestId,
+        now_ms: u64,
+        wakers: &mut Vec<Waker>,
+    ) -> Outcome {
         let session = &mut self.session;
-        self.ledger
+        let outcome = self
+            .ledger
             .forget(id, |id, packet_id| session.withdraw(packet_id, id));
-        self.grant(wakers);
+        self.grant(now_ms, wakers);
+        outcome
     }
 
     /// A transport is there.
@@ -198,33 +223,22 @@ impl Exchange {
     }
 
     /// The transport may have taken some of the output.
-    pub(crate) fn written(&mut self, wakers: &mut Vec<Waker>) {
+    pub(crate) fn written(&mut self, now_ms: u64, wakers: &mut Vec<Waker>) {
         if self.ledger.queued() > 0 {
-            self.grant(wakers);
+            self.grant(now_ms, wakers);
         }
     }
 
+    /// Sends a request that has its turn.
     fn send(
         &mut self,
-        id: RequestId,
-        request: &Outgoing<'_>,
-        timestamp: &str,
+        pairs: &RequestPairs<'_>,
+        payload_len: usize,
+        write_payload: impl FnOnce(&mut BytesMut),
+        terms: Terms<RequestId>,
         now_ms: u64,
-        deadline_ms: u64,
     ) -> Result<(), Failure> {
-        // Its turn came while nobody looked: what nobody waits for any more must not be carried out either.
-        if now_ms >= deadline_ms {
-            let outcome = self.ledger.unsent_outcome(id);
-            self.ledger.give_up(id);
-            self.counters.timed_out += 1;
-            let reason = "its turn to be sent came too late";
-            return Err(Failure::new(ErrorKind::TimedOut, outcome, reason));
-        }
-        let pairs = RequestPairs {
-            timestamp,
-            fencing_token: request.fencing_token,
-            persist: request.persist,
-        };
+        let (id, deadline_ms) = (terms.tag, terms.deadline_ms);
         let mut users = [("", ""); MOST_REQUEST_PAIRS];
         let mut count = 0;
         for (place, pair) in users.iter_mut().zip(pairs.iter()) {
@@ -240,14 +254,10 @@ impl Exchange {
             encoded: Some(&self.common),
             ..PublishHeader::default()
         };
-        let write = |out: &mut BytesMut| request.command.encode(out);
-        let len = request.command.encoded_len();
-        let terms = Terms {
-            tag: id,
-            deadline_ms,
-            is_harmless: request.is_harmless(),
-        };
-        match self.session.publish(&header, len, write, terms) {
+        let published = self
+            .session
+            .publish(&header, payload_len, write_payload, terms);
+        match published {
             Ok(packet_id) => {
                 self.ledger.sent(id, packet_id);
                 self.counters.sent += 1;
@@ -255,7 +265,6 @@ impl Exchange {
             }
             Err(error) => {
                 let outcome = self.ledger.unsent_outcome(id);
-                self.ledger.give_up(id);
                 self.counters.failed += 1;
                 Err(Failure::new(
                     ErrorKind::TooLarge,
@@ -369,14 +378,13 @@ impl Exchange {
         if named {
             self.name();
         }
-        self.grant(&mut received.wakers);
+        self.grant(now_ms, &mut received.wakers);
         result
     }
 
     /// The transport is gone.
     pub(crate) fn connection_lost(&mut self) {
         self.session.connection_lost();
-        self.ledger.revoke();
     }
 
     /// Time has passed.
@@ -394,7 +402,7 @@ impl Exchange {
             });
         self.counters.timed_out += expired as u64;
         if expired > 0 {
-            self.grant(wakers);
+            self.grant(now_ms, wakers);
         }
         self.session.poll(self.ledger.in_flight() > 0, now_ms)
     }
@@ -417,10 +425,34 @@ impl Exchange {
             });
     }
 
-    /// Gives queued requests their turns, as far as there is room.
-    fn grant(&mut self, wakers: &mut Vec<Waker>) {
-        let room = self.room();
-        self.ledger.grant(room, wakers);
+    /// Sends queued requests, as far as there is room.
+    fn grant(&mut self, now_ms: u64, wakers: &mut Vec<Waker>) {
+        while let Some((id, packed, deadline_ms)) = self.ledger.next_turn(self.room()) {
+            let terms = Terms {
+                tag: id,
+                deadline_ms,
+                is_harmless: packed.is_harmless,
+            };
+            if now_ms >= deadline_ms {
+                // What nobody waits for any more must not be carried out either.
+                let outcome = self.ledger.unsent_outcome(id);
+                let reason = "its turn to be sent came too late";
+                let failure = Failure::new(ErrorKind::TimedOut, outcome, reason);
+                self.counters.timed_out += 1;
+                self.ledger
+                    .complete(id, Completion::Failed(failure), wakers);
+                continue;
+            }
+            let payload = packed.payload();
+            let write = |out: &mut BytesMut| out.extend_from_slice(payload);
+            match self.send(&packed.pairs(), payload.len(), write, terms, now_ms) {
+                Ok(()) => self.ledger.keep(id, packed),
+                Err(failure) => {
+                    self.ledger
+                        .complete(id, Completion::Failed(failure), wakers);
+                }
+            }
+        }
     }
 
     fn room(&self) -> Room {
@@ -462,12 +494,4 @@ fn too_large(maybe_delivered: bool) -> Failure {
     };
     let reason = "the broker takes only smaller packets since it restarted";
     Failure::new(ErrorKind::TooLarge, outcome, reason)
-}
-
-fn closed() -> Failure {
-    Failure::new(
-        ErrorKind::Closed,
-        Outcome::Unknown,
-        "the request was answered before it was sent",
-    )
 }

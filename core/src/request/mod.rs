@@ -5,9 +5,11 @@
 
 mod exchange;
 mod ledger;
+mod packed;
 
 pub(crate) use exchange::{Exchange, Message, Outgoing, Received};
-pub(crate) use ledger::{Again, Completion, Ledger, RequestId, Room, Submission, Turn};
+pub(crate) use ledger::{Again, Completion, Ledger, Look, RequestId, Room, Submission, Turn};
+pub(crate) use packed::Packed;
 
 use crate::error::{ErrorKind, Outcome};
 use crate::mqtt::ReasonCode;

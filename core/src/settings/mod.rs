@@ -182,7 +182,8 @@ impl Settings {
         self
     }
 
-    /// Most requests that may queue; further ones fail with [`ErrorKind::QueueFull`] (default: 65,536).
+    /// Most requests that may queue; further ones fail with [`ErrorKind::QueueFull`] (default: 65,536). Each keeps a copy of
+    /// what it sends, values included.
     #[must_use]
     pub fn max_queued(mut self, requests: u32) -> Self {
         self.max_queued = requests;

@@ -3,7 +3,10 @@ use crate::support::{Broker, version, within};
 use crate::{connack, ended, spawn_get, spawn_set};
 use statestore::mqtt::ReasonCode;
 use statestore::protocol::Reply;
-use statestore::{DelOptions, ErrorKind, GetOptions, Outcome, SetOptions};
+use statestore::{Abandoned, DelOptions, ErrorKind, GetOptions, Outcome, SetOptions};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 
 #[tokio::test]
 async fn no_more_are_sent_than_the_broker_allows_and_the_rest_keeps_its_order() {
@@ -173,4 +176,70 @@ async fn what_is_too_large_for_the_broker_fails_at_once() {
     let get = spawn_get(&client, "k");
     assert_eq!(peer.answer(&Reply::Nil, None).await.key(), b"k");
     ended(get).await.unwrap();
+}
+
+/// Polls a call once, so that it begins.
+async fn begin<F: Future>(mut call: Pin<&mut F>) {
+    let polled = poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_pending()));
+    assert!(polled.await);
+}
+
+#[tokio::test]
+async fn requests_leave_in_the_order_in_which_they_began_whoever_looks_after_them() {
+    let broker = Broker::start().await;
+    let allowed = connack(|it| it.limits.receive_maximum = 1);
+    let (client, mut peer) = broker.connect_with(broker.settings(), allowed).await;
+    let first = spawn_set(&client, "first");
+    let request = peer.request().await;
+    let mut second = pin!(client.set("second", "v"));
+    begin(second.as_mut()).await;
+    peer.acknowledge(&request, ReasonCode::SUCCESS).await;
+    peer.respond(&request, &Reply::Ok, Some(&version(1))).await;
+    ended(first).await.unwrap();
+    // The second one has its turn, and nobody polls it.
+    let third = spawn_set(&client, "third");
+    let request = peer.answer(&Reply::Ok, Some(&version(2))).await;
+    assert_eq!(request.key(), b"second");
+    let request = peer.answer(&Reply::Ok, Some(&version(3))).await;
+    assert_eq!(request.key(), b"third");
+    ended(third).await.unwrap();
+    assert_eq!(within(second).await.unwrap().version(), &version(2));
+}
+
+/// What is known after a call was dropped.
+async fn dropped<F: Future>(call: F) -> Option<Outcome> {
+    let mut call = Box::pin(call);
+    begin(call.as_mut()).await;
+    let abandoned = Abandoned::begin();
+    drop(call);
+    abandoned.outcome()
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_tells_whether_it_may_have_been_carried_out() {
+    let broker = Broker::start().await;
+    let allowed = connack(|it| it.limits.receive_maximum = 1);
+    let (client, mut peer) = broker.connect_with(broker.settings(), allowed).await;
+    let set = async {
+        client.set("k", "v").await.unwrap();
+    };
+    let mut set = Box::pin(set);
+    begin(set.as_mut()).await;
+    let request = peer.request().await;
+    // Behind it nothing is sent.
+    assert_eq!(dropped(client.set("k", "v")).await, Some(Outcome::NotDone));
+    assert_eq!(dropped(client.get("k")).await, Some(Outcome::NotDone));
+    let abandoned = Abandoned::begin();
+    drop(set);
+    assert_eq!(abandoned.outcome(), Some(Outcome::Unknown));
+    peer.acknowledge(&request, ReasonCode::SUCCESS).await;
+    // A read that was sent does no harm.
+    let mut get = Box::pin(client.get("k"));
+    begin(get.as_mut()).await;
+    peer.request().await;
+    let abandoned = Abandoned::begin();
+    drop(get);
+    assert_eq!(abandoned.outcome(), Some(Outcome::NotDone));
+    // Of something else nothing is known.
+    assert_eq!(dropped(std::future::pending::<()>()).await, None);
 }

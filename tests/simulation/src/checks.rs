@@ -1,12 +1,12 @@
 //! What must hold at the end of a run, and some of what must hold all the time.
-use crate::history::{Action, Answer, Operation, operation_of};
+use crate::history::{Action, Answer, Operation, operation_of, operation_of_token};
 use crate::linearizability::{Interval, Verdict, check};
 use crate::register::{Register, Step};
 use crate::world::World;
 use bytes::Bytes;
 use statestore::ErrorKind;
 use statestore::mqtt::Packet;
-use statestore::protocol::{Command, glob::Glob};
+use statestore::protocol::{Command, glob::Glob, property};
 
 /// After the faults, a client may wait for the end of an attempt to connect, and then before the next one.
 const RECOVERED_MS: u64 = 8_000;
@@ -15,6 +15,41 @@ const RECOVERED_MS: u64 = 8_000;
 const MAX_VISITS: usize = 50_000;
 
 impl World {
+    /// Requests leave in the order in which their calls began. One that is sent again after its session was lost goes before
+    /// those that were not sent yet.
+    pub(crate) fn check_order(&mut self, packets: &[Packet]) {
+        for packet in packets {
+            let Packet::Publish(publish) = packet else {
+                continue;
+            };
+            let named = match Command::decode(&publish.payload()) {
+                Ok(Command::Set { value, .. }) => operation_of(&value),
+                _ => None,
+            };
+            let token = || {
+                let mut pairs = publish.user_properties();
+                let token = pairs.find(|(name, _)| *name == property::FENCING_TOKEN)?.1;
+                operation_of_token(token)
+            };
+            let Some(number) = named.or_else(token) else {
+                continue;
+            };
+            let Some(operation) = self.operations.get_mut(number) else {
+                continue;
+            };
+            if std::mem::replace(&mut operation.has_left, true) {
+                continue;
+            }
+            let (client, began) = (operation.client, operation.span.0);
+            let latest = self.left.entry((client, operation.made)).or_default();
+            if began < *latest {
+                let text = format!("c{client}: o{number} leaves after a call that began later");
+                return self.violated(text);
+            }
+            *latest = began;
+        }
+    }
+
     /// What a client sends must not be executed long after its caller has given up.
     /// They were made at `made_ms` or later, whenever the connection took them.
     pub(crate) fn check_requests(&mut self, link: usize, packets: &[Packet], made_ms: u64) {

@@ -74,6 +74,8 @@ pub(crate) enum Answer {
 #[derive(Debug, Clone)]
 pub(crate) struct Operation {
     pub(crate) client: usize,
+    /// Which of the clients of that name.
+    pub(crate) made: u32,
     pub(crate) action: Action,
     pub(crate) called_ms: u64,
     /// How long it may take.
@@ -83,6 +85,8 @@ pub(crate) struct Operation {
     pub(crate) span: (u64, u64),
     /// Where the server took its request from the connection, each time.
     pub(crate) taken: Vec<u64>,
+    /// Its client has written its request.
+    pub(crate) has_left: bool,
 }
 
 impl Operation {

@@ -408,6 +408,7 @@ impl World {
         let made_ms = blocked.map_or(now_ms, |(since_ms, _)| since_ms);
         if let Ok(packets) = &result {
             self.check_requests(link, packets, made_ms);
+            self.check_order(packets);
         }
         self.inspect(link, "from the client", "->", result);
         self.send(link, Way::Up, Bytes::copy_from_slice(bytes));

@@ -268,12 +268,14 @@ impl World {
         });
         self.operations.push(Operation {
             client,
+            made: self.computers[client].made,
             action: action.clone(),
             called_ms: self.now_ms(),
             timeout_ms,
             ended: None,
             span: (0, 0),
             taken: Vec::new(),
+            has_left: false,
         });
         self.running += 1;
         let world = self.shared();

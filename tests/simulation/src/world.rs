@@ -90,6 +90,8 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) computers: Vec<Computer>,
     pub(crate) operations: Vec<Operation>,
+    /// When the latest call began whose request was written, for each client and each of the clients of its name.
+    pub(crate) left: BTreeMap<(usize, u32), u64>,
     pub(crate) followings: Vec<Following>,
     pub(crate) truth: Truth,
     /// When a KEYNOTIFY reached the server, on which connection, and for which key.
@@ -122,6 +124,7 @@ impl World {
                 server: Server::default(),
                 computers: (0..scenario.clients).map(|_| Computer::default()).collect(),
                 operations: Vec::new(),
+                left: BTreeMap::new(),
                 followings: Vec::new(),
                 truth: Truth::default(),
                 watches: Vec::new(),

@@ -1,6 +1,6 @@
 //! Closing, and what comes after it.
 use crate::server::{Inbox, PATIENCE, close, connect, settings, start, wait};
-use statestore::{ErrorKind, GetOptions, Settings};
+use statestore::{ErrorKind, GetOptions, Outcome, SetOptions, Settings};
 use statestore_embed::{Client, Wait};
 use std::net::TcpListener;
 
@@ -175,4 +175,49 @@ fn closing_sleeps_until_the_last_operation_has_ended() {
         let used = used().saturating_sub(before);
         assert!(used < held / 4, "{used:?}");
     });
+}
+
+#[test]
+fn what_was_never_sent_is_not_done_whether_it_is_cancelled_or_closed() {
+    let server = start();
+    let client = connect(&server);
+    drop(server);
+    let mut state = client.core().unwrap().state();
+    let lost = async move {
+        let lost = state.wait_for(|state| !state.is_connected()).await;
+        Ok(lost.is_ok())
+    };
+    assert!(wait(&client, lost).unwrap());
+    let inbox = Inbox::new();
+    let mut operations = Vec::new();
+    for _ in 0..20 {
+        let set = client.set("key".into(), "value".into(), SetOptions::default());
+        let set = async move { set.await.map(|_| ()) };
+        operations.push(
+            client
+                .submit("setting", set, &inbox.mailbox, |it| it)
+                .unwrap(),
+        );
+        let get = client.get("key".into(), GetOptions::default());
+        let get = async move { get.await.map(|_| ()) };
+        operations.push(
+            client
+                .submit("getting", get, &inbox.mailbox, |it| it)
+                .unwrap(),
+        );
+    }
+    for operation in operations.iter().take(20) {
+        operation.cancel().unwrap();
+    }
+    close(&client);
+    let mut kinds = Vec::new();
+    for _ in 0..operations.len() {
+        let error = inbox.next().unwrap_err();
+        assert_eq!(error.outcome(), Outcome::NotDone, "{error}");
+        kinds.push(error.kind());
+    }
+    let cancelled = kinds.iter().filter(|kind| **kind == ErrorKind::Cancelled);
+    assert_eq!(cancelled.count(), 20);
+    let closed = kinds.iter().filter(|kind| **kind == ErrorKind::Closed);
+    assert_eq!(closed.count(), 20);
 }

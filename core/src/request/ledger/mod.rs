@@ -3,11 +3,11 @@ mod recovery;
 #[cfg(test)]
 mod tests;
 
-use super::Failure;
+use super::{Failure, Packed};
 use crate::error::{ErrorKind, Outcome};
 use crate::mqtt::{PacketId, Publish, ReasonCode};
 use std::collections::VecDeque;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 
 /// Names one request: its slot, and which of the requests that used the slot it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,11 +73,15 @@ enum State {
     /// Waits for its turn, about this many bytes long.
     Queued {
         bytes: usize,
+        /// `None` if it was lost with its session. Then it keeps its place, and those behind it wait until its caller, who was
+        /// woken, makes it anew.
+        packed: Option<Box<Packed>>,
     },
-    /// Has its turn and did not use it yet; what it will take is set aside.
-    Granted {
-        bytes: usize,
-    },
+    /// Was lost with its session before it had an effect, and may be overtaken. It is queued again when its caller, who was
+    /// woken, makes it anew.
+    Recalled,
+    /// Has its turn, and is being sent.
+    Granted,
     /// Waits for its response.
     Sent {
         packet_id: PacketId,
@@ -94,7 +98,19 @@ struct Slot {
     again: Again,
     /// A lost session may have executed it.
     repeated: bool,
+    /// What was sent and may be sent again to another session, although that is risky.
+    kept: Option<Box<Packed>>,
     waker: Option<Waker>,
+}
+
+/// What the caller of a request finds.
+#[derive(Debug)]
+pub(crate) enum Look {
+    /// It has ended, and is freed.
+    Ended(Completion),
+    Waits,
+    /// It is to be [supplied](Ledger::supply).
+    Lacks,
 }
 
 const NEVER: u64 = u64::MAX;
@@ -116,8 +132,7 @@ pub(crate) struct Ledger {
     /// In the order of their turns; those that are no longer queued are skipped.
     queue: VecDeque<RequestId>,
     queued: usize,
-    granted: usize,
-    granted_bytes: usize,
+    recalled: usize,
     sent: usize,
     max_sent: usize,
     max_queued: usize,
@@ -134,8 +149,7 @@ impl Ledger {
             free: Vec::new(),
             queue: VecDeque::new(),
             queued: 0,
-            granted: 0,
-            granted_bytes: 0,
+            recalled: 0,
             sent: 0,
             max_sent,
             max_queued,
@@ -143,7 +157,8 @@ impl Ledger {
         }
     }
 
-    /// Enters a request. With [`Turn::Now`] the caller must send it or forget it at once.
+    /// Enters a request. It is to be sent or [given up](Self::give_up) at once with [`Turn::Now`], and to be
+    /// [supplied](Self::supply) otherwise.
     pub(crate) fn submit(
         &mut self,
         submission: Submission,
@@ -173,8 +188,11 @@ impl Ledger {
             return Err(Failure::new(ErrorKind::QueueFull, Outcome::NotDone, reason));
         }
         let state = match turn {
-            Turn::Now => self.grant_one(bytes),
-            Turn::Later => State::Queued { bytes },
+            Turn::Now => State::Granted,
+            Turn::Later => State::Queued {
+                bytes,
+                packed: None,
+            },
         };
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
@@ -182,6 +200,7 @@ impl Ledger {
                 state: State::Free,
                 again,
                 repeated: false,
+                kept: None,
                 waker: None,
             });
             self.deadlines.push(NEVER);
@@ -192,6 +211,7 @@ impl Ledger {
         slot.state = state;
         slot.again = again;
         slot.repeated = false;
+        slot.kept = None;
         slot.waker = Some(waker.clone());
         let id = RequestId {
             index,
@@ -206,61 +226,94 @@ impl Ledger {
         Ok((id, turn))
     }
 
-    /// What became of a request: its end, which frees it, or its turn.
-    pub(crate) fn poll(&mut self, id: RequestId, waker: &Waker) -> Poll<Result<Turn, Completion>> {
+    /// What became of a request.
+    pub(crate) fn look(&mut self, id: RequestId, waker: &Waker) -> Look {
         let Some(slot) = self.slot(id) else {
-            let failure = Failure::new(
-                ErrorKind::Closed,
-                Outcome::Unknown,
-                "it was polled after its end",
-            );
-            return Poll::Ready(Err(Completion::Failed(failure)));
+            let reason = "it was polled after its end";
+            let failure = Failure::new(ErrorKind::Closed, Outcome::Unknown, reason);
+            return Look::Ended(Completion::Failed(failure));
         };
-        match slot.state {
-            State::Done(_) => match std::mem::replace(&mut slot.state, State::Free) {
+        if let State::Done(_) = slot.state {
+            return match std::mem::replace(&mut slot.state, State::Free) {
                 State::Done(completion) => {
                     self.free(id);
-                    Poll::Ready(Err(completion))
+                    Look::Ended(completion)
                 }
-                _ => Poll::Pending,
-            },
-            State::Granted { .. } => Poll::Ready(Ok(Turn::Now)),
-            _ => {
-                match &mut slot.waker {
-                    Some(known) => known.clone_from(waker),
-                    none => *none = Some(waker.clone()),
-                }
-                Poll::Pending
+                _ => Look::Waits,
+            };
+        }
+        match &mut slot.waker {
+            Some(known) => known.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+        match slot.state {
+            State::Queued { packed: None, .. } | State::Recalled => Look::Lacks,
+            _ => Look::Waits,
+        }
+    }
+
+    /// Gives a request that waits what is to be sent.
+    pub(crate) fn supply(&mut self, id: RequestId, packed: Box<Packed>) {
+        let Some(slot) = self.slot(id) else { return };
+        match &mut slot.state {
+            State::Queued { packed: place, .. } => *place = Some(packed),
+            state @ State::Recalled => {
+                // It was sent before, so it is not over the limit.
+                *state = State::Queued {
+                    bytes: 0,
+                    packed: Some(packed),
+                };
+                self.recalled -= 1;
+                self.queued += 1;
+                self.queue.push_front(id);
             }
+            _ => {}
+        }
+    }
+
+    /// Keeps what was sent, if it may be sent again to another session although that is risky.
+    pub(crate) fn keep(&mut self, id: RequestId, packed: Box<Packed>) {
+        if let Some(slot) = self.slot(id)
+            && slot.again == Again::Risky
+        {
+            slot.kept = Some(packed);
         }
     }
 
     /// A request that had its turn was sent.
     pub(crate) fn sent(&mut self, id: RequestId, packet_id: PacketId) {
         let Some(slot) = self.slot(id) else { return };
-        if let State::Granted { bytes } = slot.state {
+        if let State::Granted = slot.state {
             slot.state = State::Sent { packet_id };
-            self.granted -= 1;
-            self.granted_bytes -= bytes;
             self.sent += 1;
         }
     }
 
     /// The caller does not wait any more. A request that was sent stays until its response or its deadline, so that
     /// its correlation data is not used again before; unless `withdraw` says that it certainly is not executed.
+    /// Gives whether it may be, or was, executed.
     pub(crate) fn forget(
         &mut self,
         id: RequestId,
         withdraw: impl FnOnce(RequestId, PacketId) -> bool,
-    ) {
-        let Some(slot) = self.slot(id) else { return };
+    ) -> Outcome {
+        let Some(slot) = self.slot(id) else {
+            return Outcome::Unknown;
+        };
         slot.waker = None;
-        match slot.state {
-            State::Sent { packet_id } if !withdraw(id, packet_id) => {
+        let is_repeated = slot.repeated;
+        let outcome = match &slot.state {
+            State::Sent { packet_id } if !withdraw(id, *packet_id) => {
                 slot.state = State::Abandoned;
+                return Outcome::Unknown;
             }
-            _ => self.give_up(id),
-        }
+            State::Done(Completion::Failed(failure)) => failure.outcome,
+            State::Done(Completion::Response { .. }) => Outcome::Unknown,
+            _ if is_repeated => Outcome::Unknown,
+            _ => Outcome::NotDone,
+        };
+        self.give_up(id);
+        outcome
     }
 
     /// Ends a request that is not sent, and that nobody waits for.
@@ -368,7 +421,7 @@ impl Ledger {
                 self.leave(id);
                 self.free(id);
             }
-            State::Queued { .. } | State::Granted { .. } | State::Sent { .. } => {
+            State::Queued { .. } | State::Recalled | State::Granted | State::Sent { .. } => {
                 self.leave(id);
                 if let Some(slot) = self.slot(id) {
                     slot.state = State::Done(completion);
@@ -400,7 +453,7 @@ impl Ledger {
             }
             let id = self.id_at(index);
             let is_sent = match self.slots[index].state {
-                State::Queued { .. } | State::Granted { .. } => false,
+                State::Queued { .. } | State::Recalled | State::Granted => false,
                 State::Sent { packet_id } => !withdraw(id, packet_id),
                 _ => true,
             };
@@ -421,22 +474,33 @@ impl Ledger {
         (self.earliest_ms != NEVER).then_some(self.earliest_ms)
     }
 
-    /// Gives queued requests their turns, as far as there is room.
-    pub(crate) fn grant(&mut self, room: Room, wakers: &mut Vec<Waker>) {
+    /// The next request to be sent, if there is room for it, and until when it may take. It is to be sent or completed at once.
+    pub(crate) fn next_turn(&mut self, room: Room) -> Option<(RequestId, Box<Packed>, u64)> {
         while let Some(&id) = self.queue.front() {
-            if let Some(&State::Queued { bytes }) = self.slot(id).map(|slot| &slot.state) {
-                if !self.fits(bytes, room) {
-                    return;
-                }
-                self.queued -= 1;
-                let granted = self.grant_one(bytes);
-                if let Some(slot) = self.slot(id) {
-                    slot.state = granted;
-                    wakers.extend(slot.waker.take());
-                }
+            let waits = match self.slot(id).map(|slot| &slot.state) {
+                Some(State::Queued { packed: None, .. }) => return None,
+                Some(State::Queued { bytes, .. }) => Some(*bytes),
+                _ => None,
+            };
+            if waits.is_some_and(|bytes| !self.fits(bytes, room)) {
+                return None;
             }
             self.queue.pop_front();
+            if waits.is_none() {
+                continue;
+            }
+            self.queued -= 1;
+            let deadline_ms = self.deadlines[id.index as usize];
+            let slot = self.slot(id)?;
+            if let State::Queued {
+                packed: Some(packed),
+                ..
+            } = std::mem::replace(&mut slot.state, State::Granted)
+            {
+                return Some((id, packed, deadline_ms));
+            }
         }
+        None
     }
 
     /// Ends all requests and refuses new ones. `withdraw` as for [`expire`](Self::expire).
@@ -452,7 +516,7 @@ impl Ledger {
         for index in 0..self.slots.len() {
             let id = self.id_at(index);
             let outcome = match self.slots[index].state {
-                State::Queued { .. } | State::Granted { .. } => Outcome::NotDone,
+                State::Queued { .. } | State::Recalled | State::Granted => Outcome::NotDone,
                 State::Sent { packet_id } if withdraw(id, packet_id) => Outcome::NotDone,
                 State::Sent { .. } | State::Abandoned => Outcome::Unknown,
                 State::Free | State::Done(_) => continue,
@@ -467,22 +531,15 @@ impl Ledger {
     }
     /// Requests that wait for their turn.
     pub(crate) fn queued(&self) -> usize {
-        self.queued + self.granted
+        self.queued + self.recalled
     }
 
     fn fits(&self, bytes: usize, room: Room) -> bool {
-        let buffered = room.buffered_bytes + self.granted_bytes;
-        let unsent = room.unsent_bytes + self.granted_bytes;
-        self.granted < room.publishes
-            && unsent < room.max_unsent_bytes
-            && self.sent + self.granted < self.max_sent
+        let buffered = room.buffered_bytes;
+        room.publishes > 0
+            && room.unsent_bytes < room.max_unsent_bytes
+            && self.sent < self.max_sent
             && (buffered == 0 || buffered.saturating_add(bytes) <= room.max_buffered_bytes)
-    }
-
-    fn grant_one(&mut self, bytes: usize) -> State {
-        self.granted += 1;
-        self.granted_bytes += bytes;
-        State::Granted { bytes }
     }
 
     fn id_at(&self, index: usize) -> RequestId {
@@ -514,14 +571,11 @@ impl Ledger {
                     });
                 }
             }
-            State::Granted { bytes } => {
-                self.granted -= 1;
-                self.granted_bytes -= bytes;
-            }
+            State::Recalled => self.recalled -= 1,
             State::Sent { .. } | State::Abandoned => self.sent -= 1,
-            State::Free | State::Done(_) => {}
+            State::Granted | State::Free | State::Done(_) => {}
         }
-        if self.queued + self.granted + self.sent == 0 {
+        if self.queued + self.recalled + self.sent == 0 {
             self.earliest_ms = NEVER;
         }
     }
@@ -530,6 +584,7 @@ impl Ledger {
         let slot = &mut self.slots[id.index as usize];
         slot.state = State::Free;
         slot.generation = slot.generation.wrapping_add(1);
+        slot.kept = None;
         slot.waker = None;
         self.free.push(id.index);
     }

@@ -9,11 +9,17 @@ impl Ledger {
     /// that certainly did not reach the broker, in their order. What may be sent again gets the first turns; the rest
     /// ends with an unknown outcome. How many are sent again.
     pub(crate) fn session_lost(&mut self, unsent: &[RequestId], wakers: &mut Vec<Waker>) -> usize {
-        let mut again = Vec::new();
-        for &id in unsent {
-            if self.requeue(id) {
-                again.push(id);
+        let mut in_front = Vec::new();
+        let mut again = 0;
+        let mut requeue = |ledger: &mut Self, id, wakers: &mut Vec<Waker>| {
+            let requeued = ledger.requeue(id, wakers);
+            again += usize::from(!matches!(requeued, Requeued::No));
+            if let Requeued::InFront = requeued {
+                in_front.push(id);
             }
+        };
+        for &id in unsent {
+            requeue(self, id, wakers);
         }
         for index in 0..self.slots.len() {
             let id = self.id_at(index);
@@ -28,12 +34,10 @@ impl Ledger {
                 continue;
             }
             self.slots[index].repeated |= slot.again == Again::Risky;
-            if self.requeue(id) {
-                again.push(id);
-            }
+            requeue(self, id, wakers);
         }
-        self.queue_first(&again);
-        again.len()
+        self.queue_first(&in_front);
+        again
     }
 
     /// Whether somebody waits for a request that was sent and could not be sent to another session without doubt.
@@ -43,41 +47,39 @@ impl Ledger {
         self.slots.iter().any(needs)
     }
 
-    /// The connection is gone: turns that were not used yet are taken back.
-    pub(crate) fn revoke(&mut self) {
-        let mut again = Vec::new();
-        for index in 0..self.slots.len() {
-            let id = self.id_at(index);
-            if matches!(self.slots[index].state, State::Granted { .. }) && self.requeue(id) {
-                again.push(id);
-            }
-        }
-        self.queue_first(&again);
-    }
-
-    /// Puts a request that had its turn back among those that wait; `false` if nobody wants it.
-    fn requeue(&mut self, id: RequestId) -> bool {
+    /// Lets a request of a lost session wait for its turn again; whether it stands in the queue. Its caller is woken if what
+    /// is to be sent has to be made anew.
+    fn requeue(&mut self, id: RequestId, wakers: &mut Vec<Waker>) -> Requeued {
         let Some(slot) = self.slot(id) else {
-            return false;
+            return Requeued::No;
         };
-        let bytes = match slot.state {
-            State::Granted { bytes } => bytes,
-            // Its size is known no more; it was sent before, so it is not over the limit.
-            State::Sent { .. } => 0,
+        match slot.state {
+            State::Sent { .. } => {}
             State::Abandoned => {
-                self.leave(id);
-                self.free(id);
-                return false;
+                self.give_up(id);
+                return Requeued::No;
             }
-            State::Free | State::Queued { .. } | State::Done(_) => return false,
-        };
+            _ => return Requeued::No,
+        }
+        let packed = slot.kept.take();
+        if packed.is_none() {
+            wakers.extend(slot.waker.take());
+        }
+        let is_recalled = packed.is_none() && slot.again == Again::Harmless;
         let deadline_ms = self.deadlines[id.index as usize];
         self.leave(id);
-        self.slots[id.index as usize].state = State::Queued { bytes };
         self.deadlines[id.index as usize] = deadline_ms;
         self.earliest_ms = self.earliest_ms.min(deadline_ms);
+        let state = &mut self.slots[id.index as usize].state;
+        if is_recalled {
+            *state = State::Recalled;
+            self.recalled += 1;
+            return Requeued::Recalled;
+        }
+        // It was sent before, so it is not over the limit.
+        *state = State::Queued { bytes: 0, packed };
         self.queued += 1;
-        true
+        Requeued::InFront
     }
 
     /// Lets requests that were just requeued wait in front of all others.
@@ -86,4 +88,14 @@ impl Ledger {
             self.queue.push_front(id);
         }
     }
+}
+
+/// What became of a request of a lost session.
+enum Requeued {
+    /// Nobody wants it.
+    No,
+    /// It has a place in the queue.
+    InFront,
+    /// It gets one when its caller looks after it.
+    Recalled,
 }

@@ -1,10 +1,12 @@
 //! The ledger against a simple model, under simulated time.
-use super::{Again, Completion, Failure, Ledger, RequestId, Room, Submission, Turn};
+use super::super::{Outgoing, Packed};
+use super::{Again, Completion, Failure, Ledger, Look, RequestId, Room, Submission, Turn};
 use crate::error::{ErrorKind, Outcome};
 use crate::mqtt::{Limits, Packet, PacketId, Publish, PublishHeader, decode};
+use crate::protocol::CommandRef;
 use bytes::BytesMut;
 use proptest::prelude::*;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 
 const ORIGIN: [u8; 8] = *b"originXY";
 
@@ -56,10 +58,37 @@ fn submit(
 
 /// The end of a request, if it has one.
 fn end(ledger: &mut Ledger, id: RequestId) -> Option<Completion> {
-    match ledger.poll(id, Waker::noop()) {
-        Poll::Ready(Err(completion)) => Some(completion),
+    match ledger.look(id, Waker::noop()) {
+        Look::Ended(completion) => Some(completion),
         _ => None,
     }
+}
+
+/// What is to be sent.
+#[allow(clippy::unnecessary_box_returns, reason = "so it is handed over")]
+fn packed() -> Box<Packed> {
+    Box::new(Packed::new(
+        &Outgoing::new(CommandRef::Get { key: b"k" }),
+        "1:0:n",
+    ))
+}
+
+/// A request that has to wait.
+fn queue(ledger: &mut Ledger) -> RequestId {
+    let (id, turn) = submit(ledger, 0, 100).unwrap();
+    assert_eq!(turn, Turn::Later);
+    ledger.supply(id, packed());
+    id
+}
+
+/// The requests that have their turn when there is room for so many.
+fn granted(ledger: &mut Ledger, publishes: usize) -> Vec<RequestId> {
+    let turns = (0..publishes).rev().map_while(|left| {
+        let (id, _, _) = ledger.next_turn(room(left + 1))?;
+        ledger.sent(id, PacketId::MIN);
+        Some(id)
+    });
+    turns.collect()
 }
 
 fn failure(completion: Option<Completion>) -> Option<(ErrorKind, Outcome)> {
@@ -133,25 +162,53 @@ fn deadlines_are_met_to_the_millisecond_and_say_whether_it_was_sent() {
 #[test]
 fn turns_are_given_in_order_and_a_newcomer_waits_behind() {
     let mut ledger = Ledger::new(ORIGIN, 10, 10);
-    let mut wakers = Vec::new();
-    let first = submit(&mut ledger, 0, 100).unwrap().0;
-    let second = submit(&mut ledger, 0, 100).unwrap().0;
+    let first = queue(&mut ledger);
+    let second = queue(&mut ledger);
     // There is room now, but others came first.
-    let third = submit(&mut ledger, 5, 100).unwrap();
-    assert_eq!(third.1, Turn::Later);
-    ledger.grant(room(2), &mut wakers);
-    let may_go = |ledger: &mut Ledger, id| ledger.poll(id, Waker::noop()).is_ready();
-    assert!(
-        may_go(&mut ledger, first) && may_go(&mut ledger, second) && !may_go(&mut ledger, third.0)
-    );
-    // One goes away without using its turn: it is the next one's.
-    ledger.forget(first, |_, _| false);
-    ledger.grant(room(2), &mut wakers);
-    assert!(may_go(&mut ledger, third.0));
-    // The connection is lost: unused turns are taken back.
-    ledger.revoke();
-    assert!(!may_go(&mut ledger, second) && !may_go(&mut ledger, third.0));
-    assert_eq!(ledger.queued(), 2);
+    let (third, turn) = submit(&mut ledger, 5, 100).unwrap();
+    assert_eq!(turn, Turn::Later);
+    ledger.supply(third, packed());
+    // One goes away without its turn: it is the next one's.
+    assert_eq!(ledger.forget(first, |_, _| false), Outcome::NotDone);
+    assert_eq!(granted(&mut ledger, 1), [second]);
+    // There is no room for two, whoever looks.
+    let (fourth, turn) = submit(&mut ledger, 5, 100).unwrap();
+    assert_eq!(turn, Turn::Later);
+    ledger.supply(fourth, packed());
+    assert_eq!(granted(&mut ledger, 5), [third, fourth]);
+    assert_eq!((ledger.queued(), ledger.in_flight()), (0, 3));
+}
+
+#[test]
+fn a_write_of_a_lost_session_keeps_its_place_until_it_is_made_anew_and_a_read_does_not() {
+    let mut ledger = Ledger::new(ORIGIN, 10, 10);
+    let mut wakers = Vec::new();
+    let mut sent = |again| {
+        let submission = submission(10, again, 100);
+        let (id, _) = ledger.submit(submission, room(5), Waker::noop()).unwrap();
+        ledger.sent(id, PacketId::MIN);
+        id
+    };
+    let (write, read, risky) = (sent(Again::No), sent(Again::Harmless), sent(Again::Risky));
+    ledger.keep(risky, packed());
+    ledger.keep(write, packed());
+    let later = queue(&mut ledger);
+    // The write certainly did not reach the broker.
+    assert_eq!(ledger.session_lost(&[write], &mut wakers), 3);
+    assert_eq!(wakers.len(), 2, "what was kept need not be made anew");
+    assert_eq!((ledger.queued(), ledger.in_flight()), (4, 0));
+    assert_eq!(granted(&mut ledger, 5), []);
+    assert!(matches!(ledger.look(write, Waker::noop()), Look::Lacks));
+    ledger.supply(write, packed());
+    assert_eq!(granted(&mut ledger, 5), [write, risky, later]);
+    assert!(matches!(ledger.look(read, Waker::noop()), Look::Lacks));
+    // It does not stop others, and others do not stop it.
+    let (another, turn) = submit(&mut ledger, 5, 100).unwrap();
+    assert_eq!(turn, Turn::Now);
+    ledger.sent(another, PacketId::MIN);
+    ledger.supply(read, packed());
+    assert_eq!(granted(&mut ledger, 5), [read]);
+    assert_eq!((ledger.queued(), ledger.in_flight()), (0, 5));
 }
 
 #[test]
@@ -180,15 +237,14 @@ fn bytes_are_limited_except_for_a_single_request() {
 #[test]
 fn requests_that_come_and_go_while_nothing_can_be_sent_take_no_memory() {
     let mut ledger = Ledger::new(ORIGIN, 10, 10);
-    let waiting = submit(&mut ledger, 0, 100).unwrap().0;
+    let waiting = queue(&mut ledger);
     for _ in 0..10_000 {
         let (id, _) = submit(&mut ledger, 0, 100).unwrap();
         ledger.forget(id, |_, _| false);
     }
     assert_eq!(ledger.queued(), 1);
     assert!(ledger.slots.len() <= 2 && ledger.queue.len() < 100);
-    ledger.grant(room(1), &mut Vec::new());
-    assert!(ledger.poll(waiting, Waker::noop()).is_ready());
+    assert_eq!(granted(&mut ledger, 1), [waiting]);
 }
 
 #[test]
@@ -218,25 +274,27 @@ fn a_closed_ledger_ends_everything_for_its_first_reason() {
 /// One thing that happens; numbers choose among the requests.
 #[derive(Debug, Clone)]
 enum Step {
-    Submit { repeatable: bool, for_ms: u64 },
-    Send(usize),
+    Submit { again: Again, for_ms: u64 },
+    Look(usize),
     Respond(usize),
     Forget(usize),
     Pass(u64),
     Grant(usize),
-    LoseConnection,
     LoseSession { unsent: Vec<usize> },
+}
+
+fn again() -> impl Strategy<Value = Again> {
+    prop_oneof![Just(Again::No), Just(Again::Harmless), Just(Again::Risky)]
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => (any::<bool>(), 1u64..50).prop_map(|(repeatable, for_ms)| Step::Submit { repeatable, for_ms }),
-        4 => (0usize..20).prop_map(Step::Send),
+        4 => (again(), 1u64..50).prop_map(|(again, for_ms)| Step::Submit { again, for_ms }),
+        4 => (0usize..20).prop_map(Step::Look),
         3 => (0usize..20).prop_map(Step::Respond),
         1 => (0usize..20).prop_map(Step::Forget),
         2 => (0u64..20).prop_map(Step::Pass),
         3 => (0usize..4).prop_map(Step::Grant),
-        1 => Just(Step::LoseConnection),
         1 => proptest::collection::vec(0usize..20, 0..5).prop_map(|unsent| Step::LoseSession { unsent }),
     ]
 }
@@ -253,24 +311,27 @@ proptest! {
         let pick = |waiting: &[RequestId], number: usize| waiting.get(number % waiting.len().max(1)).copied();
         for step in steps {
             match step {
-                Step::Submit { repeatable, for_ms } => {
-                    let result = {
-                        let again = if repeatable { Again::Harmless } else { Again::No };
-                        ledger.submit(submission(10, again, now_ms + for_ms), room(2), Waker::noop())
-                    };
+                Step::Submit { again, for_ms } => {
+                    let submission = submission(10, again, now_ms + for_ms);
+                    let result = ledger.submit(submission, room(2), Waker::noop());
                     if let Ok((id, turn)) = result {
                         begun += 1;
                         waiting.push(id);
                         if turn == Turn::Now {
                             ledger.sent(id, PacketId::MIN);
+                            ledger.keep(id, packed());
+                        } else {
+                            ledger.supply(id, packed());
                         }
                     }
                 }
-                Step::Send(number) => {
-                    if let Some(id) = pick(&waiting, number)
-                        && let Poll::Ready(Ok(Turn::Now)) = ledger.poll(id, Waker::noop())
-                    {
-                        ledger.sent(id, PacketId::MIN);
+                Step::Look(number) => {
+                    if let Some(id) = pick(&waiting, number) {
+                        match ledger.look(id, Waker::noop()) {
+                            Look::Lacks => ledger.supply(id, packed()),
+                            Look::Waits => {}
+                            Look::Ended(_) => prop_assert!(false, "its end was seen before"),
+                        }
                     }
                 }
                 Step::Respond(number) => {
@@ -290,8 +351,9 @@ proptest! {
                     now_ms += ms;
                     ledger.expire(now_ms, true, &mut wakers, |_, _| false);
                 }
-                Step::Grant(publishes) => ledger.grant(room(publishes), &mut wakers),
-                Step::LoseConnection => ledger.revoke(),
+                Step::Grant(publishes) => {
+                    granted(&mut ledger, publishes);
+                }
                 Step::LoseSession { unsent } => {
                     let unsent: Vec<_> = unsent.iter().filter_map(|number| pick(&waiting, *number)).collect();
                     ledger.session_lost(&unsent, &mut wakers);

@@ -1,0 +1,49 @@
+//! A request that waits to be sent, with all that it needs for that.
+use super::Outgoing;
+use crate::protocol::property::RequestPairs;
+use bytes::BytesMut;
+
+/// A request without its caller, who need not be asked when its turn comes.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    /// The timestamp, the fencing token and the payload, one after the other.
+    bytes: Box<[u8]>,
+    timestamp_len: usize,
+    /// Of the fencing token, if there is one.
+    token_len: Option<usize>,
+    persist: bool,
+    pub(super) is_harmless: bool,
+}
+
+impl Packed {
+    pub(crate) fn new(request: &Outgoing<'_>, timestamp: &str) -> Self {
+        let token = request.fencing_token.unwrap_or_default();
+        let len = timestamp.len() + token.len() + request.command.encoded_len();
+        let mut bytes = BytesMut::with_capacity(len);
+        bytes.extend_from_slice(timestamp.as_bytes());
+        bytes.extend_from_slice(token.as_bytes());
+        request.command.encode(&mut bytes);
+        Self {
+            bytes: Vec::from(bytes).into_boxed_slice(),
+            timestamp_len: timestamp.len(),
+            token_len: request.fencing_token.map(str::len),
+            persist: request.persist,
+            is_harmless: request.is_harmless(),
+        }
+    }
+
+    pub(super) fn pairs(&self) -> RequestPairs<'_> {
+        let (timestamp, rest) = self.bytes.split_at(self.timestamp_len);
+        // Both were texts.
+        let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
+        RequestPairs {
+            timestamp: text(timestamp),
+            fencing_token: self.token_len.map(|len| text(&rest[..len])),
+            persist: self.persist,
+        }
+    }
+
+    pub(super) fn payload(&self) -> &[u8] {
+        &self.bytes[self.timestamp_len + self.token_len.unwrap_or_default()..]
+    }
+}
