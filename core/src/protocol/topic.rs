@@ -28,6 +28,27 @@ pub fn is_forbidden_response(topic: &str) -> bool {
     topic == REQUEST || topic.starts_with(STORE_TO_CLIENTS)
 }
 
+/// Whether nobody but a store publishes to this topic: it carries notifications, or responses to some client in one of
+/// the forms that clients use.
+///
+/// ```
+/// use statestore::protocol::topic;
+///
+/// assert!(topic::is_from_store(&topic::response("somebody")));
+/// assert!(topic::is_from_store(&topic::notification("somebody", b"key")));
+/// assert!(!topic::is_from_store("clients/somebody/other"));
+/// ```
+pub fn is_from_store(topic: &str) -> bool {
+    let Some(rest) = topic.strip_prefix("clients/") else {
+        return false;
+    };
+    // A client id can have slashes itself.
+    rest.contains("/services/statestore/")
+        || rest
+            .match_indices("statestore/v1/")
+            .any(|(at, name)| rest[at + name.len()..].starts_with(STORE_GUID))
+}
+
 /// The topic of notifications about `key` to `client_id` (upper-case base 16).
 ///
 /// ```

@@ -36,6 +36,12 @@ impl fmt::Debug for Credentials<'_> {
 /// Decides who may connect.
 ///
 /// An enhanced authentication is refused with "bad authentication method": no method is offered.
+///
+/// # Client ids
+/// Where users are known, a client id that is a user's name, or begins with one and a `/`, `:`, `.`, `-`, `_` or `@`
+/// behind it, is for that user alone; if several names fit, the longest counts. Any other client id is for whoever
+/// uses it: nobody else gets it while its client is connected. A session that waits for its client does not keep
+/// the id from another user: it ends then.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum Authenticator {
@@ -61,6 +67,16 @@ impl Authenticator {
                 .check(credentials)
                 .map(Some)
                 .ok_or(ReasonCode::BAD_USER_NAME_OR_PASSWORD),
+        }
+    }
+
+    /// Whether `user` may connect with this client id.
+    pub(super) fn allows_client_id(&self, user: Option<&str>, client_id: &str) -> bool {
+        match self {
+            Self::Anonymous => true,
+            Self::Users(users) => users
+                .owner(client_id)
+                .is_none_or(|owner| Some(owner) == user),
         }
     }
 
@@ -164,6 +180,18 @@ impl Users {
         Ok(users)
     }
 
+    /// The user for whom this client id is reserved.
+    fn owner(&self, client_id: &str) -> Option<&str> {
+        let ends = client_id
+            .match_indices(['/', ':', '.', '-', '_', '@'])
+            .map(|(end, _)| end);
+        let mut names = std::iter::once(client_id.len())
+            .chain(ends.rev())
+            .map(|end| &client_id[..end]);
+        let (name, _) = names.find_map(|name| self.passwords.get_key_value(name))?;
+        Some(name)
+    }
+
     fn check(&self, credentials: Credentials<'_>) -> Option<Arc<str>> {
         let (name, expected) = self.passwords.get_key_value(credentials.user_name?)?;
         is_equal_in_constant_time(expected, credentials.password?).then(|| Arc::clone(name))
@@ -242,6 +270,39 @@ mod tests {
                 Err(ReasonCode::BAD_USER_NAME_OR_PASSWORD),
             );
         }
+    }
+
+    #[test]
+    fn client_ids_with_the_name_of_a_user_are_for_that_user() {
+        let mut users = Users::default();
+        for user in ["ann", "ann-b", "x/y"] {
+            users.add(user, b"secret");
+        }
+        let authenticator = Authenticator::Users(users);
+        for (client_id, owner) in [
+            ("ann", Some("ann")),
+            ("ann-1", Some("ann")),
+            ("ann-bc", Some("ann")),
+            ("ann-b", Some("ann-b")),
+            ("ann-b.7-c", Some("ann-b")),
+            ("ann/", Some("ann")),
+            ("x/y:z", Some("x/y")),
+            ("anna", None),
+            ("x/z", None),
+            ("-ann", None),
+            ("", None),
+            ("ö-ann", None),
+        ] {
+            for user in ["ann", "ann-b", "x/y"] {
+                let is_allowed = authenticator.allows_client_id(Some(user), client_id);
+                assert_eq!(
+                    is_allowed,
+                    owner.is_none_or(|owner| owner == user),
+                    "{client_id} {user}"
+                );
+            }
+        }
+        assert!(Authenticator::Anonymous.allows_client_id(None, "ann"));
     }
 
     #[test]

@@ -108,13 +108,28 @@ impl Front {
             connect.client_id = self.assign_client_id();
         }
 
-        let existing = self.sessions.find(&connect.client_id);
-        if let Some(session) = existing.and_then(|id| self.sessions.get(id)) {
-            if session.user != user {
-                let why = "the session of this client identifier belongs to another user";
+        if !self
+            .authenticator
+            .allows_client_id(user.as_deref(), &connect.client_id)
+        {
+            let why = "this client identifier begins with the name of another user";
+            return Err((ReasonCode::NOT_AUTHORIZED, why));
+        }
+        if let Some(old) = self.sessions.find(&connect.client_id)
+            && let Some(session) = self.sessions.get(old)
+            && session.user != user
+        {
+            if session.connection.is_some() {
+                let why = "another user is connected with this client identifier";
                 return Err((ReasonCode::NOT_AUTHORIZED, why));
             }
-        } else if self.sessions.len() >= self.limits.max_sessions && !self.evict_session(now) {
+            self.end_session(old, now);
+        }
+        let existing = self.sessions.find(&connect.client_id);
+        if existing.is_none()
+            && self.sessions.len() >= self.limits.max_sessions
+            && !self.evict_session(now)
+        {
             return Err((ReasonCode::QUOTA_EXCEEDED, "there are too many sessions"));
         }
         let existing = existing.and_then(|old| self.take_over(old, connect.clean_start, now));
@@ -294,6 +309,11 @@ impl Front {
     }
 }
 
+/// Whether a will may not go to this topic: it would be a request, or look as if the store had sent it.
+fn is_reserved(topic: &str) -> bool {
+    topic == topic::REQUEST || topic::is_from_store(topic)
+}
+
 fn check_will(will: &Will) -> Result<(), Refusal> {
     if will.retain {
         return Err((ReasonCode::RETAIN_NOT_SUPPORTED, "no retained messages"));
@@ -301,7 +321,7 @@ fn check_will(will: &Will) -> Result<(), Refusal> {
     if will.qos == QoS::ExactlyOnce {
         return Err((ReasonCode::QOS_NOT_SUPPORTED, "no QoS 2"));
     }
-    if !topic_filter::is_valid_topic(&will.topic) || topic::is_forbidden_response(&will.topic) {
+    if !topic_filter::is_valid_topic(&will.topic) || is_reserved(&will.topic) {
         return Err((ReasonCode::TOPIC_NAME_INVALID, "no will to this topic"));
     }
     Ok(())

@@ -4,6 +4,7 @@ use super::budget::{Charge, Gauge};
 use super::output::Output;
 use super::room::Ahead;
 use super::timers::Timer;
+use bytes::BytesMut;
 use statestore::mqtt::alias::InboundAliases;
 use statestore::mqtt::keep_alive::ServerKeepAlive;
 use statestore::mqtt::{Connect, Limits, ReasonCode, Will};
@@ -118,12 +119,23 @@ impl Connection {
         }
     }
 
+    /// Bytes of output that have not left yet.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.output.len() + self.leaving
+    }
+
+    /// Moves what may leave to the end of `to`, which holds what was taken before and has not left.
+    pub(crate) fn take_output(&mut self, to: &mut BytesMut) {
+        self.output.take(to);
+        self.leaving = to.len();
+        self.recharge();
+    }
+
     /// Counts what it takes now.
     pub(crate) fn recharge(&mut self) {
         let bytes = CONNECTION_BYTES
             + self.unread
-            + self.output.len()
-            + self.leaving
+            + self.outstanding()
             + self.aliases.bytes()
             + self.will.as_ref().map_or(0, will_bytes)
             + self.login.as_deref().map_or(0, connect_bytes);

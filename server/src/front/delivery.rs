@@ -77,7 +77,7 @@ impl Front {
         let Some(connection) = self.connections.get_mut(connection_id) else {
             return false;
         };
-        let is_full = connection.output.len() >= self.limits.max_output_bytes;
+        let is_full = connection.outstanding() >= self.limits.max_output_bytes;
         if !at_least_once {
             if is_full {
                 self.statistics.dropped_full += 1;
@@ -137,7 +137,7 @@ impl Front {
             return;
         };
         let output_before = connection.output.len();
-        while connection.output.len() < self.limits.max_output_bytes {
+        while connection.outstanding() < self.limits.max_output_bytes {
             let pending = |hold| self.durability.pending(hold);
             if resend(session, connection, &mut self.statistics, pending, now) {
                 continue;

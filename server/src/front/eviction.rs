@@ -4,10 +4,10 @@ use super::connection::Connection;
 use super::{ConnectionId, Front, SessionId};
 use crate::engine::Now;
 use statestore::mqtt::ReasonCode;
-use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Whose memory it is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Holder {
     /// A session, with the connection that it may have.
     Session(SessionId),
@@ -26,23 +26,35 @@ impl Front {
     /// of what waits for somebody who is not there, a little more of what others hold.
     pub(super) fn make_room(&mut self, now: Now) {
         let most = self.limits.max_session_bytes;
-        let (enough, little) = (most - most / 8, most - most / 64);
+        // At least so much that whoever comes back next can be sent the largest message.
+        let message = self.limits.max_packet_bytes as usize + self.limits.max_output_bytes;
+        let enough = most - message.clamp(most / 8, most / 2);
+        let little = most - most / 64;
         let mut holders = self.holders();
-        holders.sort_unstable_by_key(|(bytes, _)| Reverse(*bytes));
         let fair = enough / holders.len().max(1);
-        for (bytes, holder) in holders {
-            if bytes <= fair || self.held_bytes() <= enough {
-                break;
+        while self.held_bytes() > enough
+            && let Some((bytes, holder)) = holders.pop()
+            && bytes > fair
+        {
+            if self.held_bytes() <= little && self.is_connected(holder) {
+                continue;
             }
-            if self.held_bytes() > little || !self.is_connected(holder) {
-                self.give_way(holder, fair, enough, now);
+            match holder {
+                Holder::Connection(id) => self.drop_hoarder(id),
+                Holder::Session(id) => {
+                    self.give_way(id, now);
+                    if self.sessions.get(id).is_some() {
+                        holders.push((self.holding(id), holder));
+                    }
+                }
             }
         }
         // If it did not help, then looking again will not help either before there is more.
         self.tight_at_bytes = most.max(self.held_bytes() + most / 64);
     }
 
-    fn holders(&self) -> Vec<(usize, Holder)> {
+    /// The largest on top.
+    fn holders(&self) -> BinaryHeap<(usize, Holder)> {
         let sessions = self
             .sessions
             .iter()
@@ -76,44 +88,37 @@ impl Front {
         }
     }
 
-    fn give_way(&mut self, holder: Holder, fair: usize, enough: usize, now: Now) {
-        match holder {
-            Holder::Connection(id) => {
-                self.statistics.connections_failed += 1;
-                if let Some(connection) = self.connections.get_mut(id) {
-                    connection.forget_buffers();
-                }
-                self.drop_connection(id);
+    /// Ends the connection of a session that has one; otherwise drops the oldest message that waits in it, or, if none
+    /// does, ends it.
+    fn give_way(&mut self, id: SessionId, now: Now) {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        if let Some(connection_id) = session.connection {
+            let connection = self.connections.get_mut(connection_id);
+            let is_stuck = connection.is_some_and(Connection::forget_buffers);
+            let why = "the server needs the memory that this client holds";
+            self.fail(connection_id, ReasonCode::QUOTA_EXCEEDED, why, now);
+            if is_stuck {
+                self.drop_connection(connection_id);
             }
-            Holder::Session(id) => {
-                let Some(session) = self.sessions.get_mut(id) else {
-                    return;
-                };
-                if let Some(connection_id) = session.connection {
-                    let connection = self.connections.get_mut(connection_id);
-                    let is_stuck = connection.is_some_and(Connection::forget_buffers);
-                    let why = "the server needs the memory that this client holds";
-                    self.fail(connection_id, ReasonCode::QUOTA_EXCEEDED, why, now);
-                    if is_stuck {
-                        self.drop_connection(connection_id);
-                    }
-                    self.settle_detached(now);
-                }
-                let Some(session) = self.sessions.get_mut(id) else {
-                    return;
-                };
-                while self.gauge.bytes() + self.engine.client_bytes() > enough
-                    && session.dequeue().is_some()
-                {
-                    self.statistics.dropped_full += 1;
-                }
-                self.sessions.classify(id);
-                if self.held_bytes() > enough && self.holding(id) > fair {
-                    self.statistics.sessions_evicted += 1;
-                    self.end_session(id, now);
-                }
-            }
+            self.settle_detached(now);
+        } else if session.dequeue().is_some() {
+            self.statistics.dropped_full += 1;
+            self.sessions.classify(id);
+        } else {
+            self.statistics.sessions_evicted += 1;
+            self.end_session(id, now);
         }
+    }
+
+    /// Closes a connection that has no session.
+    fn drop_hoarder(&mut self, id: ConnectionId) {
+        self.statistics.connections_failed += 1;
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.forget_buffers();
+        }
+        self.drop_connection(id);
     }
 
     /// Ends a session that has no connection so that there is room for another one; false if all have one.

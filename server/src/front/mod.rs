@@ -100,6 +100,9 @@ new_key_type! {
 /// filters as a session may have.
 const MAX_CONTROL_BYTES: u32 = 512 * 1024;
 
+/// Input of this size, once it is worked off, does not share its memory with what follows.
+const LARGE_PACKET: usize = 64 * 1024;
+
 /// The packet type of PUBLISH.
 const PUBLISH: u8 = 3;
 
@@ -219,6 +222,7 @@ impl Front {
     pub fn received(&mut self, id: ConnectionId, input: &mut BytesMut, now: Now) -> bool {
         self.effects.work = 0;
         let mut is_over = false;
+        let offered = input.len();
         if let Some(connection) = self.connections.get_mut(id)
             && input.len() > connection.unread
         {
@@ -240,7 +244,7 @@ impl Front {
             if connection.login.is_some() {
                 break;
             }
-            if connection.output.len() >= self.limits.max_output_bytes || connection.fanouts > 0 {
+            if connection.outstanding() >= self.limits.max_output_bytes || connection.fanouts > 0 {
                 if !input.is_empty() {
                     connection.blocked_since_ms.get_or_insert(now.mono_ms);
                 }
@@ -279,6 +283,10 @@ impl Front {
             }
         }
         if let Some(connection) = self.connections.get_mut(id) {
+            if offered - input.len() > LARGE_PACKET && !input.is_empty() {
+                // Otherwise a few bytes would keep all the memory of what came before them.
+                *input = BytesMut::from(&input[..]);
+            }
             connection.unread = input.len();
             connection.recharge();
         }
@@ -291,7 +299,7 @@ impl Front {
         self.connections.get(id).is_none_or(|connection| {
             connection.login.is_none()
                 && connection.ahead.accepts(connection.unread)
-                && connection.output.len() < self.limits.max_output_bytes
+                && connection.outstanding() < self.limits.max_output_bytes
                 && connection.fanouts == 0
         })
     }
@@ -358,11 +366,15 @@ impl Front {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        connection.output.take(to);
-        connection.leaving = to.len();
-        connection.recharge();
+        connection.take_output(to);
         if let Some(session) = connection.session() {
             self.send_waiting(session, now);
+        }
+        // What waited for the last output to leave.
+        if to.is_empty()
+            && let Some(connection) = self.connections.get_mut(id)
+        {
+            connection.take_output(to);
         }
     }
 

@@ -51,9 +51,9 @@ impl Front {
         let topic = aliased.as_deref().unwrap_or_else(|| publish.topic());
         if topic == topic::REQUEST {
             self.request(id, session, publish, now);
-        } else if topic::is_forbidden_response(topic) {
+        } else if topic::is_from_store(topic) {
             self.statistics.messages_refused += 1;
-            let why = "only the store publishes to its notification topics";
+            let why = "only the store publishes notifications and responses";
             self.acknowledge(
                 id,
                 publish.packet_id(),

@@ -137,7 +137,7 @@ impl Front {
             header.user_properties = &version;
         }
         self.statistics.responses += 1;
-        let is_full = connection.output.len() >= self.limits.max_output_bytes;
+        let is_full = connection.outstanding() >= self.limits.max_output_bytes;
         // Who has received a response has seen its request acknowledged, if that leaves first.
         let is_acknowledged_first = connection.output.acknowledgement_hold(hold) == hold;
         let answer = response.answer.filter(|_| is_acknowledged_first);

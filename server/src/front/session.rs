@@ -91,7 +91,8 @@ impl Queued {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) client: Arc<str>,
-    /// Whose it is, where users are known; nobody else may continue it.
+    /// Whose it is, where users are known. Nobody else may continue it; whether somebody else may end it, see
+    /// [`Authenticator`](super::Authenticator).
     pub(crate) user: Option<Arc<str>>,
     pub(crate) connection: Option<ConnectionId>,
     /// Seconds that it outlives its connection; `u32::MAX` is for ever.

@@ -8,7 +8,7 @@ use statestore::mqtt::{self, QoS, ReasonCode, SubAck, Subscribe, UnsubAck, Unsub
 use statestore::protocol::topic;
 
 /// Memory of a level of a topic filter in the trees of subscriptions, at most.
-const LEVEL_BYTES: usize = 1024;
+const LEVEL_BYTES: usize = 640;
 
 /// Memory of a subscription: its text here and there, and its levels, as if nobody else had one like it.
 fn filter_bytes(filter: &str) -> usize {

@@ -211,6 +211,43 @@ fn users_are_checked() {
 }
 
 #[test]
+fn a_session_that_waits_does_not_keep_a_client_id_from_another_user() {
+    let mut users = Users::default();
+    for user in ["ann", "bob"] {
+        users.add(user, b"secret");
+    }
+    let mut world = World::with(FrontConfig {
+        authenticator: Authenticator::Users(users),
+        ..FrontConfig::default()
+    });
+    let login = |user: &str, client_id: &str| Connect {
+        user_name: Some(user.into()),
+        password: Some(b"secret"[..].into()),
+        ..resume(client_id)
+    };
+    let (mut bob, _) = world.join(&login("bob", "device"));
+    world.subscribe(&mut bob, "a");
+    let (_, connack) = world.try_join(&login("ann", "device"));
+    assert_eq!(
+        connack.reason,
+        ReasonCode::NOT_AUTHORIZED,
+        "he is connected"
+    );
+    world.lose(&bob);
+    let (ann, connack) = world.join(&login("ann", "device"));
+    assert!(!connack.session_present, "his subscriptions are not hers");
+    world.lose(&ann);
+    assert!(world.join(&login("ann", "device")).1.session_present);
+
+    // An id with her name is hers at any time.
+    for client_id in ["ann", "ann-1"] {
+        let (_, connack) = world.try_join(&login("bob", client_id));
+        assert_eq!(connack.reason, ReasonCode::NOT_AUTHORIZED);
+        world.join(&login("ann", client_id));
+    }
+}
+
+#[test]
 fn enhanced_authentication_is_refused_with_0x8c() {
     let mut world = World::new();
     let asked = Connect {

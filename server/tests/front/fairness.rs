@@ -46,6 +46,8 @@ fn waiting(world: &mut World, client_id: &str) -> Vec<Vec<u8>> {
             .front
             .take_output(client.connection, &mut taken, world.now);
         if taken.is_empty() {
+            // Now that all output has left, its acknowledgements are taken.
+            world.bytes(&mut client, b"");
             world.lose(&client);
             return payloads;
         }

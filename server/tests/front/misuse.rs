@@ -1,7 +1,7 @@
 //! What a client must not do. It costs the connection, and never another one.
-use crate::world::{Client, MAX, World, connect, message};
+use crate::world::{Client, MAX, World, connect, id, message};
 use statestore::mqtt::{
-    Auth, ConnAck, Connect, Disconnect, Packet, PublishHeader, ReasonCode, Subscription, Will,
+    Auth, ConnAck, Connect, Disconnect, Packet, PublishHeader, QoS, ReasonCode, Subscription, Will,
 };
 use statestore::protocol::topic;
 use statestored::front::{Closing, FrontLimits};
@@ -139,6 +139,67 @@ fn forbidden_response_topics_cost_the_connection() {
             };
             world.publish(client, &header, b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
         });
+    }
+}
+
+#[test]
+fn only_the_store_publishes_notifications_and_responses() {
+    let guid = topic::STORE_GUID;
+    let reserved = [
+        topic::response("victim"),
+        format!("clients/victim/services/statestore/v1/{guid}/command/invoke/response"),
+        format!("clients/76696374696D/statestore/v1/{guid}/command/invoke/response"),
+        format!("clients/victim/statestore/v1/{guid}/command/invoke"),
+        format!("clients/with/slashes/statestore/v1/{guid}/command/invoke"),
+        topic::notification("victim", b"k"),
+    ];
+    let mut world = World::new();
+    let mut victim = world.client("victim");
+    world.subscribe(&mut victim, "clients/#");
+    let mut client = world.client("me");
+    for topic in &reserved {
+        world.publish(&mut client, &message(topic, 1), b"");
+        assert_eq!(
+            world.puback(&client, id(1)),
+            ReasonCode::NOT_AUTHORIZED,
+            "{topic}"
+        );
+        let at_most_once = PublishHeader {
+            packet_id: None,
+            ..message(topic, 1)
+        };
+        world.publish(&mut client, &at_most_once, b"");
+        let will = Will {
+            topic: topic.clone(),
+            payload: "v".into(),
+            qos: QoS::AtLeastOnce,
+            retain: false,
+            delay_s: 0,
+            message_expiry: None,
+            payload_is_utf8: None,
+            content_type: None,
+            response_topic: None,
+            correlation_data: None,
+            user_properties: Vec::new(),
+        };
+        let (_, connack) = world.try_join(&Connect {
+            will: Some(will),
+            ..connect("other")
+        });
+        assert_eq!(connack.reason, ReasonCode::TOPIC_NAME_INVALID, "{topic}");
+    }
+    world.assert_alive(&mut victim);
+    for topic in [
+        "clients/victim/other",
+        "clients/victim/services/other/response",
+        "other/services/statestore/x",
+    ] {
+        world.publish(&mut client, &message(topic, 1), b"");
+        assert_ne!(
+            world.puback(&client, id(1)),
+            ReasonCode::NOT_AUTHORIZED,
+            "{topic}"
+        );
     }
 }
 

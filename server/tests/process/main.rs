@@ -3,6 +3,7 @@
 mod clock;
 mod command_line;
 mod disk;
+mod fairness;
 mod hostile;
 mod kill;
 mod open_files;

@@ -5,6 +5,7 @@ use statestore::mqtt::{
     Connect, EncodeError, Packet, PacketId, PubAck, PublishHeader, ReasonCode, decode,
 };
 use statestore::protocol::topic;
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -16,8 +17,13 @@ pub(crate) const MAX: u32 = u32::MAX;
 /// How long a test waits for what must happen. Only a failing test waits that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The program: the one that `STATESTORED_BIN` names, or that of this build.
+fn binary() -> OsString {
+    std::env::var_os("STATESTORED_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_statestored").into())
+}
+
 pub(crate) fn statestored(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_statestored"));
+    let mut command = Command::new(binary());
     command.args(arguments).env_remove("XDG_DATA_HOME");
     command
 }
@@ -51,10 +57,7 @@ impl Daemon {
     /// The same, but another program gets the path and the arguments to execute it.
     pub(crate) fn start_through(program: &[&str], arguments: &[&str]) -> Self {
         let mut command = Command::new(program[0]);
-        command
-            .args(&program[1..])
-            .arg(env!("CARGO_BIN_EXE_statestored"))
-            .args(arguments);
+        command.args(&program[1..]).arg(binary()).args(arguments);
         Self::spawn(command)
     }
 

@@ -1,0 +1,257 @@
+//! What is counted against the budgets is what is allocated: no less, and not much more.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#[path = "../front/world.rs"]
+#[allow(dead_code, reason = "the tests of the front use more of it")]
+mod world;
+
+use allocation_counter::measure;
+use bytes::BytesMut;
+use statestore::mqtt::{Packet, PublishHeader};
+use statestore::protocol::property::RequestProperties;
+use statestored::engine::{Effects, Engine, EngineConfig, Request};
+use world::{Client, START_WALL_MS, World, command, id, message, request, resume};
+
+/// Runs `work` and expects that the bytes which it has allocated and not freed are counted: all of them, and at most
+/// `excess` times as many, besides `slack`. What is not counted at every step is up to 4 KiB a connection.
+fn assert_counted(
+    what: &str,
+    slack: usize,
+    excess: usize,
+    counted: impl Fn() -> usize,
+    work: impl FnOnce(),
+) {
+    let before = counted();
+    let allocated = usize::try_from(measure(work).bytes_current).unwrap();
+    let counted = counted() - before;
+    println!("{what}: {allocated} bytes allocated, {counted} counted");
+    assert!(
+        counted + slack >= allocated,
+        "{what}: {counted} of {allocated}"
+    );
+    assert!(
+        counted <= excess * allocated + slack,
+        "{what}: {counted} for {allocated}"
+    );
+}
+
+#[test]
+fn entries_are_counted_as_large_as_they_are() {
+    for (size, lives) in [
+        (0, false),
+        (10, true),
+        (100, false),
+        (1_000, true),
+        (100_000, false),
+    ] {
+        let engine = std::cell::RefCell::new(Engine::new(EngineConfig::default()));
+        let client = "c".into();
+        let value = "v".repeat(size);
+        let counted = || usize::try_from(engine.borrow().bytes()).unwrap();
+        assert_counted(&format!("entries of {size}"), 20_000, 2, counted, || {
+            for key in 0..20_000_000 / (size + 1_000) {
+                let key = key.to_string();
+                let parts = ["SET", &key, &value, "PX", "100000"];
+                let payload = command(&parts[..if lives { 5 } else { 3 }]);
+                let timestamp = statestore::protocol::Hlc::new(START_WALL_MS, 0, "c").unwrap();
+                let request = Request {
+                    client: &client,
+                    correlation: b"1",
+                    payload: &payload,
+                    properties: RequestProperties {
+                        timestamp: Some(Ok(timestamp)),
+                        ..RequestProperties::default()
+                    },
+                    may_return: false,
+                };
+                let now = statestored::engine::Now {
+                    wall_ms: START_WALL_MS,
+                    mono_ms: 0,
+                };
+                engine
+                    .borrow_mut()
+                    .execute(&request, now, &mut Effects::default());
+            }
+        });
+    }
+}
+
+fn held(world: &World) -> usize {
+    usize::try_from(world.front.statistics().held_bytes).unwrap()
+}
+
+/// What `work` does to a world is counted.
+fn assert_held(what: &str, excess: usize, work: impl FnOnce(&mut World)) {
+    let world = std::cell::RefCell::new(World::new());
+    assert_counted(
+        what,
+        40_000,
+        excess,
+        || held(&world.borrow()),
+        || {
+            work(&mut world.borrow_mut());
+        },
+    );
+}
+
+fn offline(world: &mut World, client_id: &str, filter: &str) {
+    let (mut client, _) = world.join(&resume(client_id));
+    world.subscribe(&mut client, filter);
+    world.lose(&client);
+}
+
+#[test]
+fn sessions_and_connections_are_counted_as_large_as_they_are() {
+    assert_held("sessions", 4, |world| {
+        for number in 0..2_000 {
+            let (client, _) = world.join(&resume(&format!("client-{number}")));
+            world.lose(&client);
+        }
+    });
+    // Their tasks and sockets are not in this process.
+    assert_held("connections", 16, |world| {
+        for _ in 0..1_000 {
+            world.open();
+        }
+    });
+}
+
+#[test]
+fn filters_are_counted_as_large_as_they_are() {
+    for (levels, excess) in [(1, 5), (4, 5), (100, 5)] {
+        assert_held(&format!("filters of {levels} levels"), excess, |world| {
+            for session in 0..20 {
+                let (mut client, _) = world.join(&resume(&format!("client-{session}")));
+                for number in 0..100 {
+                    let mut filter = format!("{session}/{number}");
+                    filter.push_str(&"/a".repeat(levels - 1));
+                    world.subscribe(&mut client, &filter);
+                }
+                world.lose(&client);
+            }
+        });
+    }
+    assert_held("long filters", 4, |world| {
+        let (mut client, _) = world.join(&resume("me"));
+        for number in 0..15 {
+            world.subscribe(&mut client, &format!("{number}{}", "f".repeat(60_000)));
+        }
+        world.lose(&client);
+    });
+}
+
+#[test]
+fn queues_are_counted_as_large_as_they_are_and_shared_messages_once() {
+    for (size, count) in [(0, 2_000), (1_000, 1_000), (100_000, 20)] {
+        assert_held(&format!("messages of {size}"), 3, |world| {
+            for session in 0..10 {
+                offline(world, &format!("client-{session}"), "a");
+            }
+            let mut publisher = world.client("publisher");
+            for _ in 0..count {
+                world.publish(&mut publisher, &message("a", 1), &vec![0; size]);
+                world.output(&publisher);
+            }
+            world.lose(&publisher);
+        });
+    }
+}
+
+#[test]
+fn what_is_in_flight_or_remembered_is_counted_as_large_as_it_is() {
+    assert_held("unacknowledged responses", 3, |world| {
+        for number in 0..20u16 {
+            let (mut client, _) = world.join(&resume(&format!("client-{number}")));
+            for number in 1..=1_000u16 {
+                let correlation = number.to_be_bytes();
+                let header = PublishHeader {
+                    correlation_data: Some(&correlation),
+                    ..request(id(number))
+                };
+                world.publish(&mut client, &header, &command(&["DEL", "k"]));
+            }
+            world.output(&client);
+            world.lose(&client);
+        }
+    });
+}
+
+#[test]
+fn what_was_received_takes_no_memory_any_more() {
+    let world = std::cell::RefCell::new(World::new());
+    let leftover = measure(|| {
+        let mut world = world.borrow_mut();
+        for number in 0..20u16 {
+            let (mut client, _) = world.join(&resume(&format!("client-{number}")));
+            for number in 1..=1_000u16 {
+                world.publish(&mut client, &request(id(number)), &command(&["DEL", "k"]));
+            }
+            for packet in world.packets(&client) {
+                if let Packet::Publish(response) = packet {
+                    world.acknowledge(&mut client, response.packet_id().unwrap());
+                }
+            }
+            world.lose(&client);
+        }
+    });
+    assert!(
+        leftover.bytes_current < 20 * 6_000,
+        "{}",
+        leftover.bytes_current
+    );
+    assert!(held(&world.borrow()) < 20 * 6_000);
+}
+
+#[test]
+fn watches_aliases_and_partial_packets_are_counted_as_large_as_they_are() {
+    for size in [1, 100, 10_000] {
+        assert_held(&format!("watches of {size}"), 3, |world| {
+            for number in 0..10 {
+                let mut client = world.client(&format!("client-{number}"));
+                for key in 0..300 {
+                    let key = format!("{number}-{key}-{}", "k".repeat(size));
+                    world.request(&mut client, &command(&["KEYNOTIFY", &key]));
+                }
+            }
+        });
+    }
+    assert_held("aliases", 3, |world| {
+        for number in 0..10 {
+            let mut client = world.client(&format!("client-{number}"));
+            for alias in 1..=60 {
+                let header = PublishHeader {
+                    topic: &format!("{alias}{}", "t".repeat(10_000)),
+                    topic_alias: Some(alias),
+                    ..message("", 3)
+                };
+                world.publish(&mut client, &header, b"");
+                world.output(&client);
+            }
+        }
+    });
+    let kept: std::cell::RefCell<Vec<Client>> = std::cell::RefCell::default();
+    assert_held("what follows a large packet", 12, |world| {
+        for number in 0..10 {
+            let mut client = world.client(&format!("client-{number}"));
+            let payload = vec![0; 500_000];
+            let write = |out: &mut BytesMut| out.extend_from_slice(&payload);
+            let header = message("a", 1);
+            header
+                .encode(u32::MAX, &mut client.unread, payload.len(), write)
+                .unwrap();
+            // The begin of the next one.
+            world.bytes(&mut client, &[0x32]);
+            world.output(&client);
+            assert_eq!(client.unread.len(), 1);
+            kept.borrow_mut().push(client);
+        }
+    });
+    let begin = [&[0x32, 0x80, 0x89, 0x7A][..], &vec![0; 500_000]].concat();
+    assert_held("partial packets", 3, |world| {
+        for number in 0..10 {
+            let mut client = world.client(&format!("client-{number}"));
+            client.unread = BytesMut::with_capacity(begin.len());
+            world.bytes(&mut client, &begin);
+            kept.borrow_mut().push(client);
+        }
+    });
+}
