@@ -7,7 +7,8 @@
 //!
 //! For each number it makes a data folder with so many keys of 16 bytes with values of 16 bytes, as a store leaves it
 //! that wrote them in commits of 10,000 and was closed. Then it starts the program on it, three times, and waits until it
-//! listens. `bytes` is what the data takes on disk, `peak` and `after` are the process's memory, up to then and then.
+//! listens. `CPU` is what the process used until then, which other load on the machine changes less than the time; `peak` and
+//! `after` are its memory, the most until then and that at the end.
 use bytes::Bytes;
 use statestored::storage::{
     Batch, DurableOptions, DurableStorage, Record, RecordView, Restore, Storage, Write,
@@ -72,6 +73,13 @@ fn memory(status: &str, name: &str) -> Option<u64> {
     Some(kilobytes / 1024)
 }
 
+/// User and system time in a line of `/proc/PID/stat`, which counts in hundredths of a second.
+fn cpu_seconds(stat: &str) -> Option<f64> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<f64>().ok();
+    Some((ticks()? + ticks()?) / 100.0)
+}
+
 fn measure(program: &str, folder: &Path, keys: u64) -> Result<(), Failure> {
     let begin = Instant::now();
     let mut child = Command::new(program)
@@ -91,6 +99,7 @@ fn measure(program: &str, folder: &Path, keys: u64) -> Result<(), Failure> {
     }
     let seconds = begin.elapsed().as_secs_f64();
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()))?;
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id()))?;
     child.kill()?;
     child.wait()?;
     if !line.starts_with("listening") {
@@ -100,7 +109,8 @@ fn measure(program: &str, folder: &Path, keys: u64) -> Result<(), Failure> {
     #[allow(clippy::cast_precision_loss, reason = "a figure to read")]
     let rate = keys as f64 / seconds / 1e6;
     println!(
-        "{keys:>10} keys {seconds:>7.2} s {rate:>6.2} million keys/s, peak {:>5} MiB, after {:>5} MiB",
+        "{keys:>10} keys {seconds:>7.2} s, {rate:>5.2} million keys/s, CPU {:>6.2} s, peak {:>5} MiB, after {:>5} MiB",
+        cpu_seconds(&stat).unwrap_or_default(),
         mib("VmHWM"),
         mib("VmRSS"),
     );
