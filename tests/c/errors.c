@@ -41,7 +41,7 @@ static void of_arguments(sst_client *client) {
   SAYS(SST_INVALID_ARGUMENT, SST_NOT_DONE, "`entry`", sst_get(client, TEXT("key"), NULL, NULL, &error));
   SAYS(SST_INVALID_ARGUMENT, SST_NOT_DONE, "`counters`", sst_client_counters(client, NULL, &error));
   SAYS(SST_INVALID_HANDLE, SST_NOT_DONE, "client", sst_get((sst_client *)(void *)&entry, TEXT("key"), NULL, &entry, &error));
-  SAYS(SST_INVALID_SETTINGS, SST_NOT_DONE, "http", sst_connect("http://host", NULL, &none, &error));
+  SAYS(SST_INVALID_SETTINGS, SST_NOT_DONE, "mqtts://", sst_connect("http://host", NULL, &none, &error));
   SAYS(SST_UNREACHABLE, SST_NOT_DONE, "127.0.0.1:1", sst_connect("mqtt://127.0.0.1:1", NULL, &none, &error));
 }
 
