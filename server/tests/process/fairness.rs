@@ -226,10 +226,10 @@ fn patterns_of_sixteen_kilobytes_leave_others_quick() {
             }
             scans
         });
-        times.extend((0..if is_release() { 2_000 } else { 50 }).map(|_| healthy.go_on()));
+        times.extend((0..if is_release() { 2_000 } else { 15 }).map(|_| healthy.go_on()));
         is_over.store(true, Ordering::Relaxed);
         let scans = heavy.join().unwrap();
-        assert!(scans > 20, "{scans}");
+        assert!(scans >= 4, "{scans}");
     });
     times.sort_unstable();
     let p99 = times[times.len() * 99 / 100];
