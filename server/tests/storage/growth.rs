@@ -27,8 +27,8 @@ fn a_million_changes_of_one_key() {
         storage.commit(&[batch(writes.collect())]).expect("commit");
         most = most.max(bytes_on_disk(place.path()));
     }
-    // Five sealed logs, the current one with a commit too many, and two bases of one record.
-    assert!(most < 8 * OPTIONS.log_bytes, "{most} bytes for one key");
+    // Five sealed logs and the current one, and what comes while commits are slowed down for a merge that is behind.
+    assert!(most < 16 * OPTIONS.log_bytes, "{most} bytes for one key");
     drop(storage);
     let (_, model) = open(place.path(), OPTIONS).expect("opens again");
     assert_eq!(model.records.len(), 1);
@@ -50,7 +50,7 @@ fn deleted_keys_give_their_space_back() {
         most = most.max(bytes_on_disk(place.path()));
         round += 1;
     }
-    assert!(most < 10 * OPTIONS.log_bytes, "{most} bytes for no key");
+    assert!(most < 16 * OPTIONS.log_bytes, "{most} bytes for no key");
     drop(storage);
     let (_, model) = open(place.path(), OPTIONS).expect("opens again");
     assert_eq!(model.records.len(), 0);

@@ -224,6 +224,7 @@ impl DurableStorage {
         if self.frame.len() == FRAME_HEADER {
             return Ok(());
         }
+        self.install_merge()?;
         if self
             .active
             .as_ref()
