@@ -73,7 +73,7 @@ fn publish(peer: &mut Peer, topic: &str, payload: &[u8]) -> ReasonCode {
     };
     peer.send(|out| {
         header.encode(MAX, out, payload.len(), |out| {
-            out.extend_from_slice(payload)
+            out.extend_from_slice(payload);
         })
     });
     match peer.receive() {
@@ -336,7 +336,8 @@ fn entries_of_any_size_stay_within_their_budget() {
                 }
             }
         }
-        let (content, taken) = ((sent - refused) as usize * (8 + size), peak(&daemon));
+        let kept = usize::try_from(sent - refused).unwrap();
+        let (content, taken) = (kept * (8 + size), peak(&daemon));
         println!("{sent} entries of {size} bytes: {content} bytes, peak {taken}");
         assert!(
             content > entries / 16 && taken > entries,
