@@ -1,8 +1,5 @@
 // The C++ face: what it adds to the C interface. Calls with their results are played by scenarios.cpp, those that give a function
 // their result are in operations.cpp.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <array>
 #include <iostream>
 #include <list>
@@ -64,23 +61,6 @@ void moved_from(statestore::client& client) {
   CHECK(status_of([&] { entry->version(); }) == SST_INVALID_ARGUMENT && entry->value().empty());
   CHECK(status_of([&] { guard.token(); }) == SST_INVALID_ARGUMENT && !guard.is_valid());
   CHECK(kept.version() > statestore::hlc::parse("1:1:a") && held.token() < other.token());
-}
-
-// Nothing is compared, and nothing given, that belongs to the parent process.
-void forked(statestore::client& client) {
-  client.set("cxx/forked", "value");
-  const auto entry = client.get("cxx/forked");
-  const auto one = statestore::hlc::parse("1:1:a"), other = statestore::hlc::parse("2:1:a");
-  const pid_t child = fork();
-  CHECK(child >= 0);
-  if (child == 0) {
-    const statestore::hlc copy = one;
-    const bool is_told = status_of([&] { (void)(one == other); }) == SST_FORKED && status_of([&] { (void)(copy < other); }) == SST_FORKED &&
-                         status_of([&] { entry->version(); }) == SST_FORKED;
-    _exit(is_told ? 0 : 1);
-  }
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 // The rest of a time that is over is no time, and not the default either.
@@ -350,7 +330,6 @@ int main() {
   versions();
   errors(client);
   moved_from(client);
-  forked(client);
   times(client);
   empty_functions(client);
   changes(client);
