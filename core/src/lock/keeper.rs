@@ -301,19 +301,21 @@ impl Keeper {
         while self.is_unsettled {
             let mut state = self.client.state();
             // While nothing can be given back anyway, this does not keep a client that its users dropped.
-            let client = self.client.downgrade();
             let Keeper {
+                client,
                 name,
                 holder,
                 options,
                 entry,
                 ..
             } = self;
+            let weak = client.downgrade();
+            drop(client);
             let connected = state
                 .wait_for(|state| state.is_connected() || state.is_closed())
                 .await
                 .is_ok_and(|state| state.is_connected());
-            let (true, Some(client)) = (connected, client.upgrade()) else {
+            let (true, Some(client)) = (connected, weak.upgrade()) else {
                 return;
             };
             self = Self {

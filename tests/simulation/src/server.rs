@@ -54,9 +54,8 @@ impl ServerEnd {
     pub(crate) fn is_connected(&self) -> bool {
         self.connection.is_some()
     }
-    fn note_key(&mut self, request: &Publish, key: Bytes, changes: usize) {
+    fn note_key(&mut self, request: &Publish, key: Bytes, changes: Option<usize>) {
         if let Some(correlation) = request.correlation_data() {
-            let changes = (!request.dup()).then_some(changes);
             self.asked
                 .insert(correlation.into(), Asked { key, changes });
         }
@@ -270,7 +269,13 @@ impl World {
             return;
         };
         let (now_ms, stamp) = (self.now_ms(), self.stamp());
-        let changes = self.truth.changes.len();
+        // A client that takes its session for lost sends without DUP what it had sent before.
+        let was_taken = publish.dup()
+            || publish.correlation_data().is_some_and(|correlation| {
+                let asked = |other: &Link| other.far.asked.contains_key(correlation);
+                self.links.iter().any(asked)
+            });
+        let changes = (!was_taken).then_some(self.truth.changes.len());
         let far = &mut self.links[link].far;
         let expires_ms = far.expiries.pop_front().unwrap_or(u64::MAX);
         let mut operation = None;
