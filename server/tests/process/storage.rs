@@ -1,6 +1,7 @@
 //! What clients see of a disk with faults.
 use crate::disk::Disk;
 use crate::peer::{Daemon, PATIENCE, Peer, encode_request};
+use statestore::mqtt::ReasonCode;
 use std::time::{Duration, Instant};
 use tempfile::tempdir;
 
@@ -18,9 +19,10 @@ fn what_a_failed_sync_left_behind_is_never_acknowledged_by_the_next_process_unle
     disk.set(&[("sync_error", 1)]);
     peer.send(|out| encode_request(2, &[b"SET", b"failed", b"1"], out));
     // Neither acknowledged nor answered.
-    peer.disconnected();
+    let reason = peer.disconnected();
+    assert_eq!(reason, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
     let output = daemon.wait();
-    assert!(!output.status.success());
+    assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         text.contains("log-1") && text.contains("Input/output error"),
