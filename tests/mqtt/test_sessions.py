@@ -185,15 +185,17 @@ def test_a_redelivered_request_is_answered_again_but_not_executed_again(dial, re
     connection.expect(wire.CONNACK)
     connection.expect(wire.SUBACK)
 
-    def answer(*packets):
-        """Sends a request and reads its PUBACK and its response, in whatever order."""
+    def answer(*packets, resent=0):
+        """Sends a request and reads its PUBACK and its response, in whatever order, behind responses that are sent again.
+
+        No response is acknowledged: the answer is forgotten with that.
+        """
         connection.send(*packets)
         found = None
-        for _ in range(2):
+        for _ in range(2 + resent):
             first, body = connection.read()
             if first & 0xF0 == wire.PUBLISH:
                 found = response(body)
-                connection.send(wire.packet(wire.PUBACK, found[0]))
             else:
                 assert first == wire.PUBACK and body[:2] == b"\0\2" and body[2:] in (b"", b"\0", b"\0\0"), body
         return found[1:]
@@ -205,7 +207,7 @@ def test_a_redelivered_request_is_answered_again_but_not_executed_again(dial, re
         connection = dial()
         connection.send(wire.connect("client", clean_start=False, properties=expiry))
         assert connection.expect(wire.CONNACK)[0] == 1, "session present"
-    again = answer(wire.publish(protocol.REQUEST, payload, 2, dup=True, properties=properties))
+    again = answer(wire.publish(protocol.REQUEST, payload, 2, dup=True, properties=properties), resent=int(reconnect))
     assert again == first, "the same version and reply"
     fresh = answer(wire.publish(protocol.REQUEST, payload, 2, properties=request(topic, b"another request ")))
     assert fresh == (first[0], b":-1\r\n"), "a new request is executed"
