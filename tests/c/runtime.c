@@ -62,7 +62,7 @@ static int running(const char *name) {
   return found;
 }
 
-// A thread that was joined can be listed for a moment.
+// A thread that was joined can be listed for a moment, and one that begins gives itself its name.
 static void wait_for_threads(const char *name, int expected) {
   const uint64_t began = now_ms();
   while (threads(name) != expected) {
@@ -93,7 +93,8 @@ static void one_for_all(int before) {
   CHECK(threads("statestore") == 0 && threads(CALLS) == 0);
   one = new_client();
   two = new_client();
-  CHECK(threads("statestore") == 1 && threads(CALLS) == 0);
+  wait_for_threads("statestore", 1);
+  CHECK(threads(CALLS) == 0);
   call_back(one);
   CHECK(threads("statestore") == 1 && threads(CALLS) == 1);
   call_back(two);
