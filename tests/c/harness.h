@@ -87,6 +87,8 @@ void latch_drop(void *latch);
 // A thread of this process that stands still, by the ends of two pipes.
 typedef struct stopped_thread {
   int begun[2], ended[2];
+  // It waited for another thread, and not for the network: others do not depend on it.
+  bool was_beside;
 } stopped_thread;
 
 // The number that the system has for this thread.

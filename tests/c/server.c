@@ -94,7 +94,12 @@ const char *server_url(void) {
   return server.url;
 }
 
-void server_stop(void) { CHECK(kill(server.id, SIGSTOP) == 0); }
+void server_stop(void) {
+  int status = 0;
+  CHECK(kill(server.id, SIGSTOP) == 0);
+  // It answers until all of its threads stand still.
+  CHECK(waitpid(server.id, &status, WUNTRACED) == server.id && WIFSTOPPED(status));
+}
 void server_continue(void) { CHECK(kill(server.id, SIGCONT) == 0); }
 
 int repetitions(int count) {

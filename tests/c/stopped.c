@@ -13,36 +13,73 @@ static volatile sig_atomic_t begun, ended;
 
 static void stand_still(int number) {
   char byte = 0;
+  // Another thread may be stopped once this one has begun to stand still.
+  const int until = ended;
   (void)number;
   // There is nothing to be done if these fail, and the test ends by its time.
-  if (write(begun, &byte, 1) != 1 || read(ended, &byte, 1) != 1) _exit(1);
+  if (write(begun, &byte, 1) != 1 || read(until, &byte, 1) != 1) _exit(1);
 }
 
 pid_t this_thread(void) { return (pid_t)syscall(SYS_gettid); }
 
+// A file of /proc about the thread.
+static void read_about(pid_t thread, const char *name, char *text, size_t size) {
+  char path[64];
+  FILE *file;
+  size_t len;
+  snprintf(path, sizeof path, "/proc/self/task/%d/%s", (int)thread, name);
+  file = fopen(path, "r");
+  CHECK(file != NULL);
+  // While a thread runs, there may be nothing in it.
+  len = fread(text, 1, size - 1, file);
+  text[len] = '\0';
+  fclose(file);
+}
+
 // Its state, from what follows its number and its name in brackets.
 static char state_of(pid_t thread) {
-  char path[64], text[256] = "";
-  FILE *file;
+  char text[512];
   const char *name_end;
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
-  file = fopen(path, "r");
-  CHECK(file != NULL && fgets(text, sizeof text, file) != NULL);
-  fclose(file);
+  read_about(thread, "stat", text, sizeof text);
   name_end = strrchr(text, ')');
   CHECK(name_end != NULL);
   return name_end[2];
 }
 
-stopped_thread stop_thread(pid_t thread) {
+static void wait_until_it_sleeps(pid_t thread) {
   const uint64_t began = now_ms();
-  stopped_thread stopped;
-  struct sigaction action;
-  char byte;
   while (state_of(thread) != 'S') {
     CHECK(now_ms() - began < 60000);
     usleep(1000);
   }
+}
+
+static bool is_in_call(pid_t thread, long expected) {
+  char text[512];
+  long call = -1;
+  read_about(thread, "syscall", text, sizeof text);
+  return sscanf(text, "%ld", &call) == 1 && call == expected;
+}
+
+// How often it has gone to sleep.
+static long sleeps_of(pid_t thread) {
+  static const char name[] = "\nvoluntary_ctxt_switches:";
+  char text[4096];
+  const char *found;
+  read_about(thread, "status", text, sizeof text);
+  found = strstr(text, name);
+  CHECK(found != NULL);
+  return strtol(found + strlen(name), NULL, 10);
+}
+
+stopped_thread stop_thread(pid_t thread) {
+  stopped_thread stopped;
+  struct sigaction action;
+  char byte;
+  long sleeps;
+  wait_until_it_sleeps(thread);
+  sleeps = sleeps_of(thread);
+  stopped.was_beside = is_in_call(thread, SYS_futex);
   CHECK(pipe(stopped.begun) == 0 && pipe(stopped.ended) == 0);
   begun = stopped.begun[1];
   ended = stopped.ended[0];
@@ -51,6 +88,9 @@ stopped_thread stop_thread(pid_t thread) {
   action.sa_flags = SA_RESTART;
   CHECK(sigaction(SIGUSR2, &action, NULL) == 0);
   CHECK(syscall(SYS_tgkill, getpid(), thread, SIGUSR2) == 0 && read(stopped.begun[0], &byte, 1) == 1);
+  // It sleeps once more where it stands still. If it slept anywhere else meanwhile, nobody knows where it was stopped.
+  wait_until_it_sleeps(thread);
+  stopped.was_beside = stopped.was_beside && sleeps_of(thread) == sleeps + 1;
   return stopped;
 }
 
