@@ -51,6 +51,10 @@ impl Packed {
         self.0.len()
     }
 
+    pub(super) fn first_byte(&self) -> u8 {
+        self.0[0]
+    }
+
     pub(super) fn key(&self) -> &[u8] {
         Reader(&self.0).counted()
     }

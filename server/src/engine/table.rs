@@ -177,12 +177,16 @@ impl Table {
             self.depth += 1;
         }
         let bit = 1 << (63 - depth);
-        let (low, high): (Vec<_>, Vec<_>) = std::mem::take(&mut self.segments[index].entries)
+        let entries = std::mem::take(&mut self.segments[index].entries);
+        // The entries lie anywhere in memory. Nothing waits for these reads, so they overlap; those for hashing would not.
+        std::hint::black_box(entries.iter().fold(0, |sum, it| sum ^ it.first_byte()));
+        let (low, high): (Vec<_>, Vec<_>) = entries
             .into_iter()
             .map(|packed| (self.hash(packed.key()), packed))
             .partition(|(hash, _)| hash & bit == 0);
-        self.segments[index] = Segment::of(depth + 1, low);
-        let new = self.add_segment(Segment::of(depth + 1, high));
+        // With room for what splits it again: it grows soon, and to grow is to hash everything anew.
+        self.segments[index] = Segment::of(depth + 1, SEGMENT_FULL, low);
+        let new = self.add_segment(Segment::of(depth + 1, SEGMENT_FULL, high));
         self.of_depth[depth as usize] -= 1;
         self.of_depth[depth as usize + 1] += 2;
         self.point(hash | bit, depth + 1, new);
@@ -207,7 +211,7 @@ impl Table {
             let half = std::mem::take(&mut self.segments[half].entries);
             hashed.extend(half.into_iter().map(|it| (self.hash(it.key()), it)));
         }
-        self.segments[index] = Segment::of(depth - 1, hashed);
+        self.segments[index] = Segment::of(depth - 1, hashed.len(), hashed);
         self.free.push(place(neighbour));
         self.of_depth[depth as usize] -= 2;
         self.of_depth[depth as usize - 1] += 1;
@@ -238,8 +242,8 @@ impl Table {
 }
 
 impl Segment {
-    fn of(depth: u32, hashed: Vec<(u64, Packed)>) -> Self {
-        let mut entries = HashTable::with_capacity(hashed.len());
+    fn of(depth: u32, capacity: usize, hashed: Vec<(u64, Packed)>) -> Self {
+        let mut entries = HashTable::with_capacity(capacity.max(hashed.len()));
         for (hash, packed) in hashed {
             entries.insert_unique(bucket(hash), packed, |_| {
                 unreachable!("the capacity suffices, nothing is moved")
