@@ -99,6 +99,13 @@ static bool is_concerned(int fd, const struct control *control, char name[PATH_M
   return true;
 }
 
+/* What a file takes: what is reserved for it, and at least its length. Some file systems compress, or count blocks only later. */
+static long long room_of(const struct stat *status) {
+  long long blocks = (long long)status->st_blocks * 512, length = (long long)status->st_size;
+  long long whole = (length + BLOCK - 1) / BLOCK * BLOCK;
+  return blocks > whole ? blocks : whole;
+}
+
 /* What all files of the folder take. */
 static long long used_bytes(const char *under) {
   long long used = 0;
@@ -108,7 +115,7 @@ static long long used_bytes(const char *under) {
   while ((entry = readdir(directory)) != NULL) {
     struct stat status;
     if (fstatat(dirfd(directory), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode))
-      used += (long long)status.st_blocks * 512;
+      used += room_of(&status);
   }
   closedir(directory);
   return used;
@@ -118,7 +125,7 @@ static long long used_bytes(const char *under) {
 static long long end_within_capacity(int fd, const struct control *control, long long end) {
   struct stat status;
   if (control->capacity < 0 || fstat(fd, &status) != 0) return end;
-  long long allocated = (long long)status.st_blocks * 512;
+  long long allocated = room_of(&status);
   long long left = control->capacity - used_bytes(control->under);
   long long most = allocated + (left > 0 ? left / BLOCK * BLOCK : 0);
   return end < most ? end : most;

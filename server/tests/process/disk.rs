@@ -70,13 +70,14 @@ impl Disk {
         left
     }
 
-    /// What all files of the folder take.
+    /// What all files of the folder take, counted as the source does it.
     #[allow(dead_code, reason = "not every test program looks at it")]
     pub(crate) fn used_bytes(&self) -> u64 {
         use std::os::unix::fs::MetadataExt;
         let entries = std::fs::read_dir(&self.data).unwrap();
         entries
-            .filter_map(|entry| Some(entry.ok()?.metadata().ok()?.blocks() * 512))
+            .filter_map(|entry| entry.ok()?.metadata().ok())
+            .map(|file| (file.blocks() * 512).max(file.len().next_multiple_of(4096)))
             .sum()
     }
 }

@@ -101,7 +101,8 @@ fn fill_and_free(faults: &[(&str, u64)]) {
     let text = String::from_utf8_lossy(&refusal).into_owned();
     assert!(
         text.starts_with("-ERR ") && text.contains("disk is full"),
-        "{text}"
+        "{text:?} with {} bytes, after {acknowledged:?}",
+        disk.used_bytes()
     );
     assert!(acknowledged.len() > 10, "{acknowledged:?}");
 

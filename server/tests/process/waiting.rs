@@ -92,6 +92,7 @@ fn a_client_whose_writes_have_no_room_is_not_given_up() {
         }
         assert_eq!(reader.request(1, &[b"GET", b"other"]), b"$-1\r\n");
         assert!(pinged.elapsed() < DELAY, "{:?}", pinged.elapsed());
+        // It pings as often as clients do, thrice within its keep-alive.
         std::thread::sleep(Duration::from_millis(300));
     }
     assert!(begin.elapsed() >= 2 * DELAY, "{:?}", begin.elapsed());
