@@ -6,6 +6,7 @@ use statestored::storage::{
     StorageError, Write,
 };
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// A storage's content as plain values.
@@ -125,17 +126,21 @@ pub(crate) fn after(last: u64) -> Model {
     model
 }
 
-/// Every file of a directory with its content; the lock file has none.
+/// Every file of a directory with its content; the lock file has none. A store that is open may remove files meanwhile.
 pub(crate) fn read_files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(directory).expect("readable");
-    let files = entries.map(|entry| {
+    let files = entries.filter_map(|entry| {
         let path = entry.expect("readable").path();
         let name = path
             .file_name()
             .expect("has a name")
             .to_str()
             .expect("ASCII");
-        (name.to_owned(), std::fs::read(&path).expect("readable"))
+        match std::fs::read(&path) {
+            Ok(content) => Some((name.to_owned(), content)),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => panic!("{}: {error}", path.display()),
+        }
     });
     files.filter(|(name, _)| name != "lock").collect()
 }
