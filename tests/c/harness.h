@@ -91,6 +91,8 @@ typedef struct stopped_thread {
   bool was_beside;
 } stopped_thread;
 
+// The state of a thread, as the system abbreviates it, from its file `stat`.
+char thread_state(const char *path);
 // The number that the system has for this thread.
 pid_t this_thread(void);
 // Waits until a thread sleeps, and lets it stand still there. One thread at a time.

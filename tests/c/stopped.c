@@ -22,28 +22,37 @@ static void stand_still(int number) {
 
 pid_t this_thread(void) { return (pid_t)syscall(SYS_gettid); }
 
-// A file of /proc about the thread.
-static void read_about(pid_t thread, const char *name, char *text, size_t size) {
-  char path[64];
-  FILE *file;
+static void read_file(const char *path, char *text, size_t size) {
+  FILE *file = fopen(path, "r");
   size_t len;
-  snprintf(path, sizeof path, "/proc/self/task/%d/%s", (int)thread, name);
-  file = fopen(path, "r");
   CHECK(file != NULL);
-  // While a thread runs, there may be nothing in it.
+  // About a thread that runs, there may be nothing in it.
   len = fread(text, 1, size - 1, file);
   text[len] = '\0';
   fclose(file);
 }
 
-// Its state, from what follows its number and its name in brackets.
-static char state_of(pid_t thread) {
+// A file of /proc about the thread.
+static void read_about(pid_t thread, const char *name, char *text, size_t size) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/task/%d/%s", (int)thread, name);
+  read_file(path, text, size);
+}
+
+char thread_state(const char *path) {
   char text[512];
   const char *name_end;
-  read_about(thread, "stat", text, sizeof text);
+  read_file(path, text, sizeof text);
+  // It follows the number, and the name in brackets.
   name_end = strrchr(text, ')');
   CHECK(name_end != NULL);
   return name_end[2];
+}
+
+static char state_of(pid_t thread) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+  return thread_state(path);
 }
 
 static void wait_until_it_sleeps(pid_t thread) {
