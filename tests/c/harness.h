@@ -91,6 +91,8 @@ typedef struct stopped_thread {
   bool was_beside;
 } stopped_thread;
 
+// Reads what a file of /proc says about a thread.
+void read_file(const char *path, char *text, size_t size);
 // The state of a thread, as the system abbreviates it, from its file `stat`.
 char thread_state(const char *path);
 // The number that the system has for this thread.

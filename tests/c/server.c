@@ -95,6 +95,26 @@ const char *server_url(void) {
   return server.url;
 }
 
+void read_file(const char *path, char *text, size_t size) {
+  FILE *file = fopen(path, "r");
+  size_t len;
+  CHECK(file != NULL);
+  // About a thread that runs, there may be nothing in it.
+  len = fread(text, 1, size - 1, file);
+  text[len] = '\0';
+  fclose(file);
+}
+
+char thread_state(const char *path) {
+  char text[512];
+  const char *name_end;
+  read_file(path, text, sizeof text);
+  // It follows the number, and the name in brackets.
+  name_end = strrchr(text, ')');
+  CHECK(name_end != NULL);
+  return name_end[2];
+}
+
 // Whether all of its threads are stopped. A thread that runs yet may answer.
 static bool stands_still(pid_t process) {
   char path[64];

@@ -22,31 +22,11 @@ static void stand_still(int number) {
 
 pid_t this_thread(void) { return (pid_t)syscall(SYS_gettid); }
 
-static void read_file(const char *path, char *text, size_t size) {
-  FILE *file = fopen(path, "r");
-  size_t len;
-  CHECK(file != NULL);
-  // About a thread that runs, there may be nothing in it.
-  len = fread(text, 1, size - 1, file);
-  text[len] = '\0';
-  fclose(file);
-}
-
 // A file of /proc about the thread.
 static void read_about(pid_t thread, const char *name, char *text, size_t size) {
   char path[64];
   snprintf(path, sizeof path, "/proc/self/task/%d/%s", (int)thread, name);
   read_file(path, text, size);
-}
-
-char thread_state(const char *path) {
-  char text[512];
-  const char *name_end;
-  read_file(path, text, sizeof text);
-  // It follows the number, and the name in brackets.
-  name_end = strrchr(text, ')');
-  CHECK(name_end != NULL);
-  return name_end[2];
 }
 
 static char state_of(pid_t thread) {
