@@ -52,6 +52,10 @@ struct Loading<'a> {
 }
 
 impl Restore for Loading<'_> {
+    fn ahead(&mut self, keys: &mut dyn Iterator<Item = &[u8]>) {
+        self.engine.restore_soon(keys);
+    }
+
     fn put(&mut self, record: &RecordView<'_>) {
         self.engine.restore(record, self.now);
     }

@@ -217,6 +217,11 @@ impl Engine {
         self.store.restore(record, now);
     }
 
+    /// Gets ready to [restore](Self::restore) what has these keys. It is quicker then; nothing else depends on it.
+    pub fn restore_soon(&self, keys: &mut dyn Iterator<Item = &[u8]>) {
+        self.store.restore_soon(keys);
+    }
+
     /// Takes over that a key was deleted in a former run, after what was restored of it before.
     pub fn restore_deletion(&mut self, key: &[u8]) {
         self.store.restore_deletion(key);

@@ -109,6 +109,12 @@ impl Store {
         self.put(hash, former, &fields);
     }
 
+    /// Brings what it takes to restore these keys near to the processor.
+    pub(super) fn restore_soon(&self, keys: &mut dyn Iterator<Item = &[u8]>) {
+        let table = &self.table;
+        table.touch(&keys.map(|key| table.hash(key)).collect::<Vec<_>>());
+    }
+
     /// Takes over a deletion of a former run. Its version came with the stored clock.
     pub(super) fn restore_deletion(&mut self, key: &[u8]) {
         let hash = self.table.hash(key);

@@ -156,6 +156,8 @@ fn is_full(error: &std::io::Error) -> bool {
 /// The changes come in the order in which they happened: the last change of a key counts, and a key may be put more
 /// than once, or deleted without having been put.
 pub trait Restore {
+    /// The keys of the records and removals that come next, some dozens, so that they can be looked for at the same time.
+    fn ahead(&mut self, _keys: &mut dyn Iterator<Item = &[u8]>) {}
     /// Insert or replace.
     fn put(&mut self, record: &RecordView<'_>);
     /// Remove, if it is there.

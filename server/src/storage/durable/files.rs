@@ -8,8 +8,13 @@ use siphasher::sip128::SipHasher13;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+/// How many changes are announced at a time.
+const AHEAD: usize = 32;
+
 /// What reads changes.
 pub(super) trait Visit {
+    /// The changes that come next.
+    fn ahead(&mut self, _changes: &[Change<'_>]) {}
     /// The next change.
     fn change(&mut self, change: Change<'_>) -> Result<(), StorageError>;
     /// A frame is behind us; so many bytes of files have been read since the last call.
@@ -186,11 +191,19 @@ pub(super) fn next_changes(
         Step::End => return Ok(Ended::Whole),
         Step::Broken => return Ok(Ended::Broken),
     };
-    loop {
-        match changes.next() {
-            Ok(Some(change)) => visit.change(change)?,
-            Ok(None) => break,
-            Err(_) => return Err(reader.broken()),
+    let mut next = Vec::with_capacity(AHEAD);
+    let mut is_over = false;
+    while !is_over {
+        while next.len() < AHEAD && !is_over {
+            match changes.next() {
+                Ok(Some(change)) => next.push(change),
+                Ok(None) => is_over = true,
+                Err(_) => return Err(reader.broken()),
+            }
+        }
+        visit.ahead(&next);
+        for change in next.drain(..) {
+            visit.change(change)?;
         }
     }
     visit.read(reader.offset - before)?;

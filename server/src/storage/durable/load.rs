@@ -27,6 +27,15 @@ impl<'a> Load<'a> {
 }
 
 impl Visit for Load<'_> {
+    fn ahead(&mut self, changes: &[Change<'_>]) {
+        self.into
+            .ahead(&mut changes.iter().filter_map(|change| match change {
+                Change::Clock(_) => None,
+                Change::Put(put) => Some(put.record.key),
+                Change::Delete(key) => Some(*key),
+            }));
+    }
+
     fn change(&mut self, change: Change<'_>) -> Result<(), StorageError> {
         match change {
             Change::Clock(version) => self.clock = self.clock.max(Some(version)),
