@@ -9,7 +9,7 @@ use crate::{
     record::Record,
 };
 use clap::Args;
-use statestore::{DelOptions, DelOutcome, protocol::Hlc};
+use statestore::{DelOptions, DelOutcome, Hlc};
 use std::ffi::OsString;
 
 /// Delete a key

@@ -11,10 +11,7 @@ use crate::{
     value::ValueSource,
 };
 use clap::Args;
-use statestore::{
-    SetOptions, SetOutcome,
-    protocol::{Condition, Hlc},
-};
+use statestore::{Condition, Hlc, SetOptions, SetOutcome};
 use std::{ffi::OsString, time::Duration};
 
 /// Store a value and print its version

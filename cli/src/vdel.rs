@@ -12,7 +12,7 @@ use crate::{
     value::ValueSource,
 };
 use clap::Args;
-use statestore::{DelOptions, VdelOutcome, protocol::Hlc};
+use statestore::{DelOptions, Hlc, VdelOutcome};
 use std::ffi::OsString;
 
 /// Delete a key if it holds this very value

@@ -1,6 +1,6 @@
 //! What can go wrong, and whether the operation may have happened.
-use crate::mqtt::ReasonCode;
-use crate::protocol::ServiceError;
+use statestore_protocol::ServiceError;
+use statestore_protocol::mqtt::ReasonCode;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
@@ -138,7 +138,7 @@ impl From<&ServiceError> for ErrorKind {
             ServiceError::MissingTimestamp => Self::MissingTimestamp,
             ServiceError::MalformedTimestamp => Self::MalformedTimestamp,
             ServiceError::EmptyKey => Self::EmptyKey,
-            ServiceError::Other(_) => Self::OtherRefusal,
+            _ => Self::OtherRefusal,
         }
     }
 }

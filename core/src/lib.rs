@@ -17,6 +17,9 @@
 //! happen ([`Outcome::NotDone`]) or may have happened ([`Outcome::Unknown`]). An absent key and a condition that is not met
 //! are results.
 //!
+//! The names that this crate takes from the bytes of the protocol ([`Hlc`], [`Condition`], [`ServiceError`],
+//! [`ReasonCode`]) are those of [`statestore_protocol`], where whoever writes a server or a tool finds the rest.
+//!
 //! The feature `tls`, which is on by default, makes `mqtts` connections possible.
 #![forbid(unsafe_code)]
 
@@ -24,9 +27,7 @@ mod client;
 pub mod error;
 pub mod lock;
 mod lost_reason;
-pub mod mqtt;
 pub mod platform;
-pub mod protocol;
 mod request;
 mod settings;
 mod transport;
@@ -42,8 +43,8 @@ pub use lock::{
     Leadership, Lease, LeaseOptions, LockOptions, Release, Renewal, UpdateOptions, UpdateOutcome,
 };
 pub use lost_reason::LostReason;
-pub use protocol::{Condition, Hlc};
 pub use settings::Settings;
+pub use statestore_protocol::{Condition, Hlc, HlcError, ServiceError, mqtt::ReasonCode};
 
 /// The program in the README, so that it is compiled with the examples of this documentation.
 #[cfg(doctest)]

@@ -1,7 +1,8 @@
-//! What a client takes from the machine that it runs on.
+//! What a client takes from the machine that it runs on: clock, chance, tasks and network.
 //!
-//! The simulation puts its own network, clock and chance in the place of the machine's, so that a whole client runs the
-//! same way again. This module is **not** covered by semantic versioning.
+//! [`Settings::platform`](crate::Settings::platform) puts something else in the place of [`System`]. A simulation brings
+//! its own clock, chance and network, so that a whole client runs the same way again; a program can bring a transport of
+//! its own.
 use std::fmt;
 use std::io;
 use std::pin::Pin;
@@ -20,7 +21,7 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Duplex>>> + Send>>;
 
 /// Where a client gets its wall clock, its random numbers, its tasks and its network from. Other times are those of
-/// tokio, which can be [paused](tokio::time).
+/// tokio, which can be [paused](tokio::time). Methods that are added later have a default.
 pub trait Platform: fmt::Debug + Send + Sync {
     /// Milliseconds since the Unix epoch. May jump.
     fn wall_ms(&self) -> u64;

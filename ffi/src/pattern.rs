@@ -4,7 +4,7 @@ use crate::error::sst_error;
 use crate::input;
 use crate::output;
 use crate::status::sst_status;
-use statestore_core::protocol::glob::Glob;
+use statestore_protocol::glob::Glob;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

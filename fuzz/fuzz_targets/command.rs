@@ -2,7 +2,7 @@
 #![no_main]
 use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
-use statestore::protocol::Command;
+use statestore_protocol::Command;
 
 fuzz_target!(|payload: &[u8]| {
     let Ok(command) = Command::decode(&Bytes::copy_from_slice(payload)) else {

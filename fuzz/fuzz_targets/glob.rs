@@ -2,7 +2,7 @@
 //! that stands for itself in classes matches itself.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use statestore::protocol::glob::Glob;
+use statestore_protocol::glob::Glob;
 
 fuzz_target!(|input: (&[u8], &[u8])| {
     let (pattern, key) = input;

@@ -2,7 +2,7 @@
 //! goes far back.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use statestore::protocol::{Clock, Hlc, hlc::next_version};
+use statestore_protocol::{Clock, Hlc, hlc::next_version};
 
 fuzz_target!(|run: (u64, &[u8])| {
     let (mut now, lines) = run;

@@ -2,7 +2,7 @@
 #![no_main]
 use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
-use statestore::mqtt::{Limits, Packet, PublishHeader, decode};
+use statestore_protocol::mqtt::{Limits, Packet, PublishHeader, decode};
 
 const MAX: u32 = Limits::MAX_PACKET_BYTES;
 

@@ -2,7 +2,7 @@
 #![no_main]
 use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
-use statestore::protocol::{Event, Notification, topic};
+use statestore_protocol::{Event, Notification, topic};
 
 fuzz_target!(|message: (&str, &str, Option<&str>, &[u8])| {
     let (client_id, level, timestamp, payload) = message;

@@ -2,7 +2,7 @@
 #![no_main]
 use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
-use statestore::protocol::Reply;
+use statestore_protocol::Reply;
 
 fuzz_target!(|payload: &[u8]| {
     match Reply::decode(&Bytes::copy_from_slice(payload)) {

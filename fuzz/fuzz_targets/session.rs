@@ -2,8 +2,10 @@
 #![no_main]
 use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
-use statestore::mqtt::session::{Event, Session, SessionConfig, Terms};
-use statestore::mqtt::{ConnAck, Connect, Limits, PublishHeader, ReasonCode, Subscription};
+use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, Terms};
+use statestore_protocol::mqtt::{
+    ConnAck, Connect, Limits, PublishHeader, ReasonCode, Subscription,
+};
 
 const CONFIG: fn() -> SessionConfig = || SessionConfig {
     connect: Connect {

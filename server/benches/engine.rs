@@ -4,8 +4,8 @@
 //! 100-byte values, the time of the longest SCAN page, and the resident bytes per key.
 use bytes::{Bytes, BytesMut};
 use rustix::time::{ClockId, clock_gettime};
-use statestore::protocol::property::RequestProperties;
-use statestore::protocol::{Command, Condition, Hlc, Reply, SetOptions};
+use statestore_protocol::property::RequestProperties;
+use statestore_protocol::{Command, Condition, Hlc, Reply, SetOptions};
 use statestored::engine::{Effects, Engine, EngineConfig, Now, Request, Response};
 use std::num::NonZeroU64;
 use std::sync::Arc;

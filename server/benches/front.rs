@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 #![allow(clippy::cast_precision_loss, reason = "rates are read by people")]
 use bytes::{Buf, BytesMut};
-use statestore::mqtt::{Connect, Packet, PacketId, PubAck, PublishHeader, QoS, ReasonCode, decode};
-use statestore::protocol::topic;
+use statestore_protocol::mqtt::{
+    Connect, Packet, PacketId, PubAck, PublishHeader, QoS, ReasonCode, decode,
+};
+use statestore_protocol::topic;
 use statestored::RunningServer;
 use statestored::config::Config;
 use statestored::engine::{Engine, EngineConfig, Now};

@@ -328,7 +328,7 @@ impl Drop for RunningServer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use statestore::mqtt::Connect;
+    use statestore_protocol::mqtt::Connect;
     use std::cell::RefCell;
     use std::io;
     use std::pin::Pin;

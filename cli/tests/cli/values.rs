@@ -9,7 +9,7 @@ fn binary() -> Vec<u8> {
 }
 
 fn is_version(text: &str) -> bool {
-    text.trim_end().parse::<statestore::protocol::Hlc>().is_ok()
+    text.trim_end().parse::<statestore::Hlc>().is_ok()
 }
 
 #[test]

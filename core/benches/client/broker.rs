@@ -3,10 +3,10 @@
 //! SET and KEYNOTIFY get `+OK`, GET the same value of 100 bytes whatever the key, each with a version higher than all
 //! before. A SET of the key that was watched last sends its notification as well.
 use bytes::BytesMut;
-use statestore::mqtt::{
+use statestore_protocol::mqtt::{
     ConnAck, Packet, PacketId, PublishHeader, ReasonCode, SubAck, decode, encode_pingresp,
 };
-use statestore::protocol::{Command, Event, Reply, property, topic};
+use statestore_protocol::{Command, Event, Reply, property, topic};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};

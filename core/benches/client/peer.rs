@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rumqttc::v5::mqttbytes::QoS;
 use rumqttc::v5::mqttbytes::v5::{ConnectProperties, Packet, PublishProperties};
 use rumqttc::v5::{AsyncClient, Event, MqttOptions};
-use statestore::protocol::{property, topic};
+use statestore_protocol::{property, topic};
 use std::net::SocketAddr;
 use std::time::Instant;
 

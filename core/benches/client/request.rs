@@ -1,8 +1,8 @@
 //! The request that the peers send: the bytes of our client's SET.
 use crate::broker::VALUE;
 use bytes::BytesMut;
-use statestore::mqtt::{Connect, PacketId, PublishHeader};
-use statestore::protocol::{CommandRef, SetOptions, property, topic};
+use statestore_protocol::mqtt::{Connect, PacketId, PublishHeader};
+use statestore_protocol::{CommandRef, SetOptions, property, topic};
 
 pub(crate) const CLIENT_ID: &str = "statestore-0123456789abcdef";
 pub(crate) const EXPIRY_S: u32 = 10;

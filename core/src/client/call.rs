@@ -2,10 +2,10 @@
 use super::abandoned;
 use super::shared::Shared;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::mqtt::Publish;
-use crate::protocol::property::{ResponseProperties, RpcError};
-use crate::protocol::{CommandRef, Hlc, Reply};
 use crate::request::{Completion, Failure, Outgoing, Packed, RequestId};
+use statestore_protocol::mqtt::Publish;
+use statestore_protocol::property::{ResponseProperties, RpcError};
+use statestore_protocol::{CommandRef, Hlc, Reply};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;

@@ -2,8 +2,8 @@
 use super::call::{Call, invalid_argument};
 use super::{Client, Retry};
 use crate::error::Error;
-use crate::protocol::{CommandRef, Hlc, Reply};
 use crate::request::Outgoing;
+use statestore_protocol::{CommandRef, Hlc, Reply};
 use std::time::Duration;
 
 /// Options of [`Client::del_with`] and [`Client::vdel_with`].

@@ -2,9 +2,9 @@
 use super::call::{Call, invalid_argument};
 use super::{Client, detached};
 use crate::error::Error;
-use crate::protocol::{CommandRef, Hlc, Reply};
 use crate::request::Outgoing;
 use bytes::Bytes;
+use statestore_protocol::{CommandRef, Hlc, Reply};
 use std::time::Duration;
 
 /// A stored value with its version.

@@ -1,6 +1,6 @@
 //! Bytes that were read and not handled yet.
-use crate::mqtt::announced_len;
 use bytes::{BufMut, BytesMut};
+use statestore_protocol::mqtt::announced_len;
 use std::future::Future;
 use std::io;
 use std::pin::pin;

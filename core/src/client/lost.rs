@@ -1,8 +1,8 @@
 //! The end of a connection, and what it means to the user.
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::mqtt::ReasonCode;
-use crate::mqtt::session::SessionError;
 use crate::transport::{Stream, TransportError};
+use statestore_protocol::mqtt::ReasonCode;
+use statestore_protocol::mqtt::session::SessionError;
 use std::io;
 
 /// Why a connection is over.

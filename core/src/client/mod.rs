@@ -36,14 +36,14 @@ pub use state::ConnectionState;
 pub use vdel::VdelOutcome;
 
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::mqtt::session::SessionConfig;
-use crate::mqtt::{Connect, Limits, Subscription};
-use crate::protocol::topic;
 use crate::request::{Exchange, Ledger};
 use crate::settings::check_client_id;
 use crate::{LostReason, Settings};
 use bytes::Bytes;
 use shared::Shared;
+use statestore_protocol::mqtt::session::SessionConfig;
+use statestore_protocol::mqtt::{Connect, Limits, Subscription};
+use statestore_protocol::topic;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};

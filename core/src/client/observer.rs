@@ -2,8 +2,8 @@
 use super::watches::Watching;
 use crate::LostReason;
 use crate::error::Error;
-use crate::protocol::Hlc;
 use bytes::Bytes;
+use statestore_protocol::Hlc;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,6 @@
 //! Bytes that were taken from the session and not written yet.
-use crate::mqtt::session::Session;
 use bytes::{Buf, Bytes};
+use statestore_protocol::mqtt::session::Session;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -2,9 +2,9 @@
 use super::call::Call;
 use super::{Client, detached};
 use crate::error::Error;
-use crate::protocol::{CommandRef, Reply};
 use crate::request::Outgoing;
 use bytes::Bytes;
+use statestore_protocol::{CommandRef, Reply};
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 use super::call::{Call, check_value, invalid_argument};
 use super::{Client, Retry};
 use crate::error::Error;
-use crate::protocol::{self, CommandRef, Condition, Hlc, Reply};
 use crate::request::Outgoing;
+use statestore_protocol::{CommandRef, Condition, Hlc, Reply};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -111,7 +111,7 @@ impl Client {
         let command = |expires_in_ms| CommandRef::Set {
             key,
             value,
-            options: protocol::SetOptions {
+            options: statestore_protocol::SetOptions {
                 condition: options.condition,
                 expires_in_ms,
             },

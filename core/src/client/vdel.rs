@@ -2,8 +2,8 @@
 use super::call::{Call, check_value, invalid_argument};
 use super::{Client, DelOptions};
 use crate::error::Error;
-use crate::protocol::{CommandRef, Hlc, Reply};
 use crate::request::Outgoing;
+use statestore_protocol::{CommandRef, Hlc, Reply};
 
 /// What a VDEL did.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Compare-and-set by a fence, as a sequence of requests without I/O.
 use crate::error::Outcome;
-use crate::protocol::hlc;
 use crate::{Condition, Entry, Hlc};
 use bytes::Bytes;
+use statestore_protocol::hlc;
 
 /// Replaces a value that was read by one that was computed from it, unless somebody else did that first.
 ///

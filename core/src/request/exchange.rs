@@ -2,11 +2,13 @@
 use super::{Again, Completion, Failure, Ledger, Look, Packed, RequestId, Room, Submission, Turn};
 use crate::client::{Counters, Retry};
 use crate::error::{ErrorKind, Outcome};
-use crate::mqtt::session::{Event, Session, SessionConfig, SessionError, Terms, seconds_left};
-use crate::mqtt::{EncodedProperties, Publish, PublishHeader};
-use crate::protocol::property::{MOST_REQUEST_PAIRS, RequestPairs};
-use crate::protocol::{CommandRef, property, topic};
 use bytes::BytesMut;
+use statestore_protocol::mqtt::session::{
+    Event, Session, SessionConfig, SessionError, Terms, seconds_left,
+};
+use statestore_protocol::mqtt::{EncodedProperties, Publish, PublishHeader};
+use statestore_protocol::property::{MOST_REQUEST_PAIRS, RequestPairs};
+use statestore_protocol::{CommandRef, property, topic};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 

@@ -1,7 +1,7 @@
 //! Requests and their responses: correlation, deadlines, the queue, and what became of each.
 //!
-//! Nothing in here does input or output. The [`Exchange`] joins an MQTT [`Session`](crate::mqtt::session::Session) with
-//! the [`Ledger`] of requests; every request ends exactly once.
+//! Nothing in here does input or output. The [`Exchange`] joins an MQTT
+//! [`Session`](statestore_protocol::mqtt::session::Session) with the [`Ledger`] of requests; every request ends exactly once.
 
 mod exchange;
 mod ledger;
@@ -12,7 +12,7 @@ pub(crate) use ledger::{Again, Completion, Ledger, Look, RequestId, Room, Submis
 pub(crate) use packed::Packed;
 
 use crate::error::{ErrorKind, Outcome};
-use crate::mqtt::ReasonCode;
+use statestore_protocol::mqtt::ReasonCode;
 use std::borrow::Cow;
 
 /// Why a request has no response.

@@ -1,7 +1,7 @@
 //! A request that waits to be sent, with all that it needs for that.
 use super::Outgoing;
-use crate::protocol::property::RequestPairs;
 use bytes::BytesMut;
+use statestore_protocol::property::RequestPairs;
 
 /// A request without its caller, who need not be asked when its turn comes.
 #[derive(Debug)]

@@ -13,10 +13,10 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use tls::TlsSettings;
 
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::mqtt::Limits;
 use crate::platform::{Platform, System};
-use crate::protocol::topic;
 use credentials::CredentialSources;
+use statestore_protocol::mqtt::Limits;
+use statestore_protocol::topic;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -231,7 +231,8 @@ impl Settings {
         self
     }
 
-    /// Replaces the machine that the client runs on, for simulations; **not** covered by semantic versioning.
+    /// Replaces the machine that the client runs on (default: [`System`]), as for a simulation, or for a transport of
+    /// another kind. What [`Platform::connect`] gives is used as it is: the address and TLS of these settings do not apply.
     #[must_use]
     pub fn platform(mut self, platform: impl Platform + 'static) -> Self {
         self.platform = Arc::new(platform);

@@ -1,9 +1,9 @@
 //! The end of a client: closed, forgotten, or left behind by its runtime.
 use crate::support::{Broker, within};
 use crate::{ended, spawn_get};
-use statestore::mqtt::{ConnAck, Packet, ReasonCode};
-use statestore::protocol::Reply;
 use statestore::{Client, ConnectionState, ErrorKind, Outcome, Settings};
+use statestore_protocol::Reply;
+use statestore_protocol::mqtt::{ConnAck, Packet, ReasonCode};
 use std::time::Duration;
 
 #[tokio::test]

@@ -1,9 +1,9 @@
 //! The first connection: what the client says, and what becomes of it.
 use crate::support::{Broker, CLIENT_ID, session_present, within};
 use crate::{again, connack, ended, spawn_get};
-use statestore::mqtt::{ConnAck, Packet, QoS, ReasonCode};
-use statestore::protocol::{Reply, topic};
 use statestore::{Client, ErrorKind, Outcome, Settings};
+use statestore_protocol::mqtt::{ConnAck, Packet, QoS, ReasonCode};
+use statestore_protocol::{Reply, topic};
 use std::time::Duration;
 
 #[tokio::test]

@@ -1,9 +1,9 @@
 //! Requests whose time is up, or whose caller went away.
 use crate::support::{Broker, session_present, value, version, within};
 use crate::{again, ended, spawn_get, spawn_set};
-use statestore::mqtt::ReasonCode;
-use statestore::protocol::Reply;
 use statestore::{ConnectionState, ErrorKind, GetOptions, Outcome, SetOptions};
+use statestore_protocol::Reply;
+use statestore_protocol::mqtt::ReasonCode;
 use std::time::Duration;
 
 #[tokio::test]

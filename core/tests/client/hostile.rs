@@ -2,9 +2,9 @@
 //! is counted, and the client comes back.
 use crate::support::{Broker, CLIENT_ID, Peer, Request, session_present, value, version, within};
 use bytes::BytesMut;
-use statestore::mqtt::{ConnAck, Connect, Packet, PublishHeader, ReasonCode, UnsubAck};
-use statestore::protocol::{Command, Event, Reply, property, topic};
 use statestore::{Client, ErrorKind, Hlc, Observation, Observer};
+use statestore_protocol::mqtt::{ConnAck, Connect, Packet, PublishHeader, ReasonCode, UnsubAck};
+use statestore_protocol::{Command, Event, Reply, property, topic};
 
 const YEAR_MS: u64 = 365 * 24 * 3_600_000;
 

@@ -1,9 +1,9 @@
 //! What the broker and the settings allow: how many requests, how many bytes, how long a queue.
 use crate::support::{Broker, version, within};
 use crate::{connack, ended, spawn_get, spawn_set};
-use statestore::mqtt::ReasonCode;
-use statestore::protocol::Reply;
 use statestore::{Abandoned, DelOptions, ErrorKind, GetOptions, Outcome, SetOptions};
+use statestore_protocol::Reply;
+use statestore_protocol::mqtt::ReasonCode;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;

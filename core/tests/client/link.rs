@@ -1,12 +1,12 @@
 //! Links that are slow, silent or half broken: when a connection counts as dead, and when it does not.
 use crate::support::{CLIENT_ID, Peer, Request, session_present, version};
 use bytes::Bytes;
-use statestore::mqtt::{ConnAck, Connect, Packet, ReasonCode};
 use statestore::platform::{Connecting, Duplex, Platform, System, Task};
-use statestore::protocol::{Command, Reply};
 use statestore::{
     Client, ConnectionState, Error, ErrorKind, Outcome, SetOptions, SetOutcome, Settings,
 };
+use statestore_protocol::mqtt::{ConnAck, Connect, Packet, ReasonCode};
+use statestore_protocol::{Command, Reply};
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,8 @@
 //! What the log is told, and what it is not.
 use crate::support::{Broker, session_present, value, version, within};
 use statestore::Hlc;
-use statestore::mqtt::ReasonCode;
-use statestore::protocol::{Reply, ServiceError};
+use statestore_protocol::mqtt::ReasonCode;
+use statestore_protocol::{Reply, ServiceError};
 use std::io;
 use std::sync::{Arc, Mutex};
 

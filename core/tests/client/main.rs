@@ -17,8 +17,8 @@ mod support;
 mod time;
 mod verbs;
 
-use statestore::mqtt::{ConnAck, Connect, ReasonCode};
 use statestore::{Client, Error, SetOutcome};
+use statestore_protocol::mqtt::{ConnAck, Connect, ReasonCode};
 use support::{Broker, Peer, within};
 
 fn connack(change: impl FnOnce(&mut ConnAck)) -> ConnAck {

@@ -2,9 +2,9 @@
 use crate::support::{Broker, CLIENT_ID, session_present, version};
 use crate::{again, connack, ended, spawn_get, spawn_set};
 use bytes::BytesMut;
-use statestore::mqtt::{Packet, PacketId, PublishHeader, ReasonCode};
-use statestore::protocol::{Reply, topic};
 use statestore::{ErrorKind, Outcome};
+use statestore_protocol::mqtt::{Packet, PacketId, PublishHeader, ReasonCode};
+use statestore_protocol::{Reply, topic};
 
 #[tokio::test]
 async fn a_refused_publish_ends_its_request() {

@@ -1,10 +1,10 @@
 //! Observing keys: one watch for all observers of a key, rising versions, no gap that is not told.
 use crate::support::{Broker, CLIENT_ID, Peer, session_present, value, version, within};
-use statestore::mqtt::{ConnAck, PublishHeader, ReasonCode};
-use statestore::protocol::{Command, Event, Reply, ServiceError, topic};
 use statestore::{
     Client, ErrorKind, Hlc, LostReason, Observation, ObserveOptions, Observer, Outcome, Overflow,
 };
+use statestore_protocol::mqtt::{ConnAck, PublishHeader, ReasonCode};
+use statestore_protocol::{Command, Event, Reply, ServiceError, topic};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;

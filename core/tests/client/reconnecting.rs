@@ -2,9 +2,9 @@
 use crate::support::{Broker, session_present, within};
 use crate::{again, ended, spawn_get, spawn_set};
 use bytes::BytesMut;
-use statestore::mqtt::{ConnAck, Packet, PacketId, PubAck, ReasonCode};
-use statestore::protocol::Reply;
 use statestore::{ConnectionState, ErrorKind, LostReason, Observation, Outcome};
+use statestore_protocol::Reply;
+use statestore_protocol::mqtt::{ConnAck, Packet, PacketId, PubAck, ReasonCode};
 use std::time::Duration;
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! The session over a lost connection: kept or lost, and what is sent a second time.
 use crate::support::{Broker, CLIENT_ID, Peer, Request, session_present, version, within};
 use crate::{again, ended, spawn_get, spawn_set};
-use statestore::mqtt::{ConnAck, ReasonCode};
-use statestore::protocol::{Reply, ServiceError, topic};
 use statestore::{
     Client, ConnectionState, Error, ErrorKind, Outcome, Retry, SetOptions, SetOutcome,
 };
+use statestore_protocol::mqtt::{ConnAck, ReasonCode};
+use statestore_protocol::{Reply, ServiceError, topic};
 
 #[tokio::test]
 async fn a_kept_session_goes_on_where_it_was() {

@@ -1,12 +1,12 @@
 //! Time: limits of any length, deadlines that hold whatever the broker does, and an idle client that sleeps.
 use crate::support::{Broker, CLIENT_ID, Peer, within};
 use bytes::BytesMut;
-use statestore::mqtt::{ConnAck, Packet, PublishHeader, ReasonCode, encode_pingresp};
 use statestore::platform::{Connecting, Duplex, Platform, System, Task};
-use statestore::protocol::{Command, Reply, topic};
 use statestore::{
     Client, ConnectionState, Error, ErrorKind, GetOptions, ObserveOptions, Observer, Settings,
 };
+use statestore_protocol::mqtt::{ConnAck, Packet, PublishHeader, ReasonCode, encode_pingresp};
+use statestore_protocol::{Command, Reply, topic};
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;

@@ -1,11 +1,11 @@
 //! What each call sends, and what it makes of each answer.
 use crate::support::{Broker, CLIENT_ID, Peer, Request, value, version, within};
-use statestore::mqtt::ReasonCode;
-use statestore::protocol::{Command, Reply, ServiceError, property, topic};
 use statestore::{
     Client, Condition, DelOptions, DelOutcome, Entry, Error, ErrorKind, GetOptions, Outcome,
     SetOptions, SetOutcome, VdelOutcome,
 };
+use statestore_protocol::mqtt::ReasonCode;
+use statestore_protocol::{Command, Reply, ServiceError, property, topic};
 use std::time::Duration;
 
 /// Makes a call and answers its one request.

@@ -6,7 +6,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ServerConfig, SupportedProtocolVersion};
-use statestore::mqtt::{Auth, ConnAck, Connect, Packet, ReasonCode};
+use statestore_protocol::mqtt::{Auth, ConnAck, Connect, Packet, ReasonCode};
 use std::io;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};

@@ -2,8 +2,8 @@
 use crate::broker::Broker;
 use crate::support::within;
 use crate::{Files, connected, reconnecting};
-use statestore::mqtt::ReasonCode;
 use statestore::{Client, Error, ErrorKind, Settings};
+use statestore_protocol::mqtt::ReasonCode;
 use statestored::{
     RunningServer,
     config::Config,

@@ -356,7 +356,8 @@ async fn after_the_first_connection_even_a_missing_file_is_only_a_reason_to_wait
     let _peer = loop {
         if let Ok(mut peer) = broker.try_accept().await {
             peer.connect().await;
-            peer.connack(statestore::mqtt::ReasonCode::SUCCESS).await;
+            peer.connack(statestore_protocol::mqtt::ReasonCode::SUCCESS)
+                .await;
             peer.subscribe().await;
             break peer;
         }

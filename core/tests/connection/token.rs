@@ -3,8 +3,8 @@ use crate::authority::Authority;
 use crate::broker::{Broker, Peer, Tls};
 use crate::support::within;
 use crate::{Files, connected, reconnecting};
-use statestore::mqtt::{Packet, ReasonCode};
 use statestore::{Client, Error, ErrorKind, Settings};
+use statestore_protocol::mqtt::{Packet, ReasonCode};
 use std::fs;
 use std::time::Duration;
 

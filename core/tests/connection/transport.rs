@@ -2,9 +2,9 @@
 use crate::broker::Broker;
 use crate::reconnecting;
 use crate::support::within;
-use statestore::mqtt::ReasonCode;
 use statestore::platform::{Connecting, Duplex, Platform, System, Task};
 use statestore::{Client, ConnectionState, Settings};
+use statestore_protocol::mqtt::ReasonCode;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;

@@ -2,13 +2,13 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use bytes::{Bytes, BytesMut};
-use statestore::mqtt::{
+use statestore::platform::Duplex;
+use statestore::{Client, Error, Hlc, Settings};
+use statestore_protocol::mqtt::{
     ConnAck, Connect, Disconnect, Limits, Packet, PacketId, PubAck, Publish, PublishHeader,
     ReasonCode, SubAck, Subscribe, UnsubAck, decode, encode_pingresp,
 };
-use statestore::platform::Duplex;
-use statestore::protocol::{Command, Event, Reply, property, topic};
-use statestore::{Client, Error, Hlc, Settings};
+use statestore_protocol::{Command, Event, Reply, property, topic};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

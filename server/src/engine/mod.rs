@@ -41,7 +41,7 @@
 //! and the floor tell again after a restart. As that never goes back, a token that protects an entry is never refused
 //! for its skew later.
 //!
-//! [`Command::decode`]: statestore::protocol::Command::decode
+//! [`Command::decode`]: statestore_protocol::Command::decode
 //! [`Batch::clock`]: crate::storage::Batch::clock
 
 mod config;
@@ -61,8 +61,8 @@ use bytes::Bytes;
 use replay::Replay;
 use rules::{Change, Operation, Outcome, Step};
 use scan::Pages;
-use statestore::protocol::property::RequestProperties;
-use statestore::protocol::{Command, Event, Hlc, Reply, ServiceError};
+use statestore_protocol::property::RequestProperties;
+use statestore_protocol::{Command, Event, Hlc, Reply, ServiceError};
 use std::sync::Arc;
 use store::{Expired, Store};
 use watch::Watches;

@@ -23,7 +23,7 @@ use super::{EngineConfig, Request, Response};
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use siphasher::sip128::SipHasher13;
-use statestore::protocol::{Hlc, Reply, ServiceError};
+use statestore_protocol::{Hlc, Reply, ServiceError};
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;

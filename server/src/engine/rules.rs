@@ -5,9 +5,9 @@
 //! entry, call `apply`, and commit the [`Change`] by compare-and-swap on what it read, calling `apply` again on a
 //! conflict. The order of the checks is written down in [the module above](super#order-of-checks).
 use bytes::Bytes;
-use statestore::protocol::hlc::{self, MAX_SKEW_MS};
-use statestore::protocol::property::RequestProperties;
-use statestore::protocol::{Command, Condition, Hlc, Reply, ServiceError, SetOptions};
+use statestore_protocol::hlc::{self, MAX_SKEW_MS};
+use statestore_protocol::property::RequestProperties;
+use statestore_protocol::{Command, Condition, Hlc, Reply, ServiceError, SetOptions};
 use std::num::NonZeroU64;
 
 /// Wall clock and counter of a version; its node id is always `StateStore`.

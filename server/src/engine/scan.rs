@@ -7,7 +7,7 @@ use super::EngineConfig;
 use super::table::Table;
 use bytes::{Bytes, BytesMut};
 use siphasher::sip::SipHasher13;
-use statestore::protocol::glob::Glob;
+use statestore_protocol::glob::Glob;
 
 /// Most steps of a page, roughly nanoseconds: no further key is compared and no further segment visited beyond it.
 /// One segment and one comparison more may exceed it, by less than two milliseconds for the longest keys.

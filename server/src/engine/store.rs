@@ -232,7 +232,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use statestore::protocol::{Hlc, Reply, SetOptions};
+    use statestore_protocol::{Hlc, Reply, SetOptions};
     use std::num::NonZeroU64;
 
     const NOW: Now = Now {

@@ -1,6 +1,6 @@
 //! Who watches which key.
 use super::EngineConfig;
-use statestore::protocol::ServiceError;
+use statestore_protocol::ServiceError;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Who may connect.
-use statestore::mqtt::ReasonCode;
+use statestore_protocol::mqtt::ReasonCode;
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;

@@ -8,10 +8,12 @@ use super::topic_filter;
 use super::{ConnectionId, Front, SessionId};
 use crate::engine::Now;
 use bytes::BytesMut;
-use statestore::mqtt::alias::InboundAliases;
-use statestore::mqtt::keep_alive::ServerKeepAlive;
-use statestore::mqtt::{ConnAck, Connect, DecodeError, EncodeError, Limits, QoS, ReasonCode, Will};
-use statestore::protocol::topic;
+use statestore_protocol::mqtt::alias::InboundAliases;
+use statestore_protocol::mqtt::keep_alive::ServerKeepAlive;
+use statestore_protocol::mqtt::{
+    ConnAck, Connect, DecodeError, EncodeError, Limits, QoS, ReasonCode, Will,
+};
+use statestore_protocol::topic;
 use std::sync::Arc;
 
 /// The longest client id, in bytes. In hexadecimal it is a part of notification topics.

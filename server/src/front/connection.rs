@@ -5,9 +5,9 @@ use super::output::Output;
 use super::room::Ahead;
 use super::timers::Timer;
 use bytes::BytesMut;
-use statestore::mqtt::alias::InboundAliases;
-use statestore::mqtt::keep_alive::ServerKeepAlive;
-use statestore::mqtt::{Connect, Limits, ReasonCode, Will};
+use statestore_protocol::mqtt::alias::InboundAliases;
+use statestore_protocol::mqtt::keep_alive::ServerKeepAlive;
+use statestore_protocol::mqtt::{Connect, Limits, ReasonCode, Will};
 use std::net::IpAddr;
 use std::sync::Arc;
 

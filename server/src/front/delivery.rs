@@ -7,8 +7,8 @@ use super::statistics::Statistics;
 use super::{ConnectionId, Front, SessionId};
 use crate::engine::{Now, Shown};
 use bytes::BytesMut;
-use statestore::mqtt::publish::set_dup;
-use statestore::mqtt::{EncodeError, ReasonCode};
+use statestore_protocol::mqtt::publish::set_dup;
+use statestore_protocol::mqtt::{EncodeError, ReasonCode};
 
 /// How many subscribers a message had, and how many got it or will.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@ use super::message::Message;
 use super::timers::Timed;
 use super::{ConnectionId, Front, SessionId};
 use crate::engine::Now;
-use statestore::mqtt::{Disconnect, ReasonCode, Will};
+use statestore_protocol::mqtt::{Disconnect, ReasonCode, Will};
 
 /// How many turns handing out gets at the end of the process: a second or so.
 const LAST_TURNS: usize = 10_000;

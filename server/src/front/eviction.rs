@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::{ConnectionId, Front, SessionId};
 use crate::engine::Now;
-use statestore::mqtt::ReasonCode;
+use statestore_protocol::mqtt::ReasonCode;
 use std::collections::BinaryHeap;
 
 /// Whose memory it is.

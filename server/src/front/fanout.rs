@@ -9,8 +9,8 @@ use super::subscriptions::Match;
 use super::{ConnectionId, Front, SessionId};
 use crate::engine::{Notify, Now};
 use bytes::{Bytes, BytesMut};
-use statestore::mqtt::{PacketId, PublishHeader, QoS, ReasonCode};
-use statestore::protocol::{property, topic};
+use statestore_protocol::mqtt::{PacketId, PublishHeader, QoS, ReasonCode};
+use statestore_protocol::{property, topic};
 use std::sync::Arc;
 
 /// Most deliveries of a turn.

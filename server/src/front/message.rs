@@ -2,7 +2,9 @@
 use super::budget::{Charge, Gauge};
 use super::session::Queued;
 use bytes::{Bytes, BytesMut};
-use statestore::mqtt::{EncodeError, EncodedProperties, PacketId, Publish, PublishHeader, Will};
+use statestore_protocol::mqtt::{
+    EncodeError, EncodedProperties, PacketId, Publish, PublishHeader, Will,
+};
 use std::sync::Arc;
 
 /// What messages carry; cheap to clone, and counted once.

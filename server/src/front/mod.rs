@@ -19,7 +19,7 @@
 //! shared subscriptions. Sessions live in memory; they end with the process.
 //!
 //! # Requests
-//! A PUBLISH to the [request topic](statestore::protocol::topic::REQUEST) never reaches a subscriber. It is
+//! A PUBLISH to the [request topic](statestore_protocol::topic::REQUEST) never reaches a subscriber. It is
 //! executed as its publisher; the response goes to its publisher, and a notification to the watching client,
 //! whether or not they subscribed, and to nobody else. A client may not publish below the store's
 //! notification topics.
@@ -84,7 +84,7 @@ use fanout::Fanout;
 use logins::Logins;
 use session::Sessions;
 use slotmap::{SlotMap, new_key_type};
-use statestore::mqtt::{self, DecodeError, EncodedProperties, Packet, ReasonCode};
+use statestore_protocol::mqtt::{self, DecodeError, EncodedProperties, Packet, ReasonCode};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use subscriptions::SubscriptionTree;

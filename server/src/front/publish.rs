@@ -5,8 +5,8 @@ use super::message::Message;
 use super::{ConnectionId, Front, SessionId};
 use crate::engine::Now;
 use bytes::BytesMut;
-use statestore::mqtt::{PacketId, PubAck, Publish, QoS, ReasonCode};
-use statestore::protocol::topic;
+use statestore_protocol::mqtt::{PacketId, PubAck, Publish, QoS, ReasonCode};
+use statestore_protocol::topic;
 
 impl Front {
     pub(super) fn publish(

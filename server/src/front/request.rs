@@ -5,11 +5,11 @@ use super::session::{Answer, Content, InFlight, Queued, Session};
 use super::{ConnectionId, Front, SessionId};
 use crate::engine::{Now, Request, Response};
 use bytes::BytesMut;
-use statestore::mqtt::{
+use statestore_protocol::mqtt::{
     EncodeError, EncodedProperties, PacketId, PubAck, Publish, PublishHeader, ReasonCode,
 };
-use statestore::protocol::property::{self, RequestProperties};
-use statestore::protocol::{Reply, topic};
+use statestore_protocol::property::{self, RequestProperties};
+use statestore_protocol::{Reply, topic};
 
 /// The status of every response of a store; errors of the store are in the payload.
 const STATUS_OK: &str = "200";

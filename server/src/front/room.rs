@@ -6,8 +6,8 @@
 use super::{ConnectionId, Front};
 use crate::engine::Now;
 use bytes::BytesMut;
-use statestore::mqtt::{self, Packet};
-use statestore::protocol::{Command, topic};
+use statestore_protocol::mqtt::{self, Packet};
+use statestore_protocol::{Command, topic};
 
 /// How many bytes are read beyond a request that waits.
 const READ_AHEAD_BYTES: usize = 256 * 1024;

@@ -7,7 +7,7 @@ use super::subscriptions::{Subscription, SubscriptionTree};
 use super::timers::Timer;
 use super::{ConnectionId, SessionId};
 use slotmap::SlotMap;
-use statestore::mqtt::{PacketId, PacketIds, Will, Window};
+use statestore_protocol::mqtt::{PacketId, PacketIds, Will, Window};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 

@@ -4,8 +4,8 @@ use super::subscriptions::Subscription;
 use super::topic_filter;
 use super::{ConnectionId, Front, SessionId};
 use crate::engine::Now;
-use statestore::mqtt::{self, QoS, ReasonCode, SubAck, Subscribe, UnsubAck, Unsubscribe};
-use statestore::protocol::topic;
+use statestore_protocol::mqtt::{self, QoS, ReasonCode, SubAck, Subscribe, UnsubAck, Unsubscribe};
+use statestore_protocol::topic;
 
 /// Memory of a level of a topic filter in the trees of subscriptions, at most.
 const LEVEL_BYTES: usize = 640;

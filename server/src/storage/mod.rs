@@ -10,7 +10,7 @@ pub use durable::{DurableOptions, DurableStorage};
 pub use memory::MemoryStorage;
 
 use bytes::Bytes;
-use statestore::protocol::Hlc;
+use statestore_protocol::Hlc;
 use std::ops::ControlFlow;
 
 /// One key with all that belongs to it.

@@ -86,7 +86,7 @@ fn a_value_may_be_large() {
     let got = sim.draft().send(&payload([&b"GET"[..], b"k"]));
     assert_eq!(
         got.reply,
-        statestore::protocol::Reply::Value(value.into()),
+        statestore_protocol::Reply::Value(value.into()),
         "every byte comes back"
     );
 }

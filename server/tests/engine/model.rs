@@ -1,7 +1,7 @@
 //! Random commands under random clocks, against a model that is too simple to be wrong.
 use crate::simulation::{MONO, Simulation, WALL, config, hlc, payload, text};
 use proptest::prelude::*;
-use statestore::protocol::Hlc;
+use statestore_protocol::Hlc;
 use statestored::engine::Now;
 use std::collections::{BTreeMap, BTreeSet};
 

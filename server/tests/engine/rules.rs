@@ -1,6 +1,6 @@
 //! Commands, conditions, versions, fencing and errors, row by row.
 use crate::simulation::{MONO, Simulation, WALL, hlc, payload, text, version};
-use statestore::protocol::HlcError;
+use statestore_protocol::HlcError;
 use statestored::engine::Now;
 
 const SKEW: &str = "-ERR the request timestamp is too far in the future; ensure that the client and broker system clocks are synchronized";
@@ -64,7 +64,7 @@ fn values_are_any_bytes_and_may_be_empty() {
         let set = payload([&b"SET"[..], b"k\r\n", value]);
         assert!(text(&sim.draft().send(&set)).starts_with("+OK"));
         let got = sim.draft().send(&payload([&b"GET"[..], b"k\r\n"]));
-        let expected = statestore::protocol::Reply::Value(value.to_vec().into());
+        let expected = statestore_protocol::Reply::Value(value.to_vec().into());
         assert_eq!(got.reply, expected);
         let vdel = payload([&b"VDEL"[..], b"k\r\n", value]);
         assert!(text(&sim.draft().send(&vdel)).starts_with(":1"));

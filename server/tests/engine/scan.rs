@@ -2,7 +2,7 @@
 use crate::simulation::{Simulation, config, page, payload};
 use bytes::Bytes;
 use proptest::prelude::*;
-use statestore::protocol::{Reply, ServiceError};
+use statestore_protocol::{Reply, ServiceError};
 use statestored::engine::EngineConfig;
 use std::collections::BTreeSet;
 

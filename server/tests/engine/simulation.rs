@@ -1,7 +1,7 @@
 //! An engine with a clock that the test turns, and requests written as words.
 use bytes::Bytes;
-use statestore::protocol::property::RequestProperties;
-use statestore::protocol::{Event, Hlc, HlcError, Reply};
+use statestore_protocol::property::RequestProperties;
+use statestore_protocol::{Event, Hlc, HlcError, Reply};
 use statestored::engine::{Effects, Engine, EngineConfig, Notify, Now, Request, Response};
 use statestored::storage::{Record, Write};
 use std::collections::BTreeMap;
@@ -138,7 +138,7 @@ impl Simulation {
             let version = &notify.version;
             let what = match &notify.event {
                 Event::Set(value) => format!("SET {}", String::from_utf8_lossy(value)),
-                _ => "DELETE".to_string(),
+                Event::Deleted => "DELETE".to_string(),
             };
             for client in notify.clients.iter() {
                 lines.push(format!(

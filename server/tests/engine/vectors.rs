@@ -1,7 +1,7 @@
 //! The request payloads of `tests/vectors`, as the store answers them.
 use crate::simulation::Simulation;
 use serde_json::Value;
-use statestore::protocol::Reply;
+use statestore_protocol::Reply;
 use std::path::Path;
 
 /// Each character of a vector's strings stands for one byte.

@@ -1,6 +1,6 @@
 //! CONNECT and CONNACK.
 use crate::world::{MAX, PEER, World, connect, resume};
-use statestore::mqtt::{Connect, Limits, Packet, QoS, ReasonCode, Will};
+use statestore_protocol::mqtt::{Connect, Limits, Packet, QoS, ReasonCode, Will};
 use statestored::front::{Authenticator, Closing, FrontConfig, FrontLimits, Users};
 
 #[test]
@@ -273,7 +273,7 @@ fn wills_that_cannot_be_published_are_refused() {
         correlation_data: None,
         user_properties: Vec::new(),
     };
-    let request = statestore::protocol::topic::REQUEST;
+    let request = statestore_protocol::topic::REQUEST;
     for (will, reason) in [
         (
             Will {

@@ -1,6 +1,6 @@
 //! Nothing leaves that a crash could undo, and nothing else waits.
 use crate::world::{Client, World, command, connect, id, message, request, resume, set};
-use statestore::mqtt::{Connect, Limits, Packet, PublishHeader, ReasonCode};
+use statestore_protocol::mqtt::{Connect, Limits, Packet, PublishHeader, ReasonCode};
 use statestored::engine::EngineConfig;
 use statestored::front::{FrontConfig, FrontLimits};
 use statestored::storage::Write;

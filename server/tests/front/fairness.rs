@@ -1,7 +1,7 @@
 //! What one client holds or does is not what others pay for.
 use crate::world::{Client, World, command, connect, id, message, request, resume, set};
 use bytes::BytesMut;
-use statestore::mqtt::{
+use statestore_protocol::mqtt::{
     Connect, Packet, PublishHeader, QoS, ReasonCode, Subscription, Will, decode,
 };
 use statestored::engine::{Engine, EngineConfig};

@@ -1,7 +1,7 @@
 //! Slow readers: memory stays bounded, and others are not held up.
 use crate::world::{World, command, connect, id, message, request, resume, set};
 use bytes::BytesMut;
-use statestore::mqtt::{Packet, PublishHeader, QoS, ReasonCode, Subscription};
+use statestore_protocol::mqtt::{Packet, PublishHeader, QoS, ReasonCode, Subscription};
 use statestored::front::{Closing, FrontLimits};
 
 fn limits() -> FrontLimits {

@@ -1,6 +1,6 @@
 //! Keep-alive and PINGREQ.
 use crate::world::{World, connect};
-use statestore::mqtt::{Connect, ReasonCode};
+use statestore_protocol::mqtt::{Connect, ReasonCode};
 use statestored::front::Closing;
 
 #[test]

@@ -1,9 +1,9 @@
 //! What a client must not do. It costs the connection, and never another one.
 use crate::world::{Client, MAX, World, connect, id, message};
-use statestore::mqtt::{
+use statestore_protocol::mqtt::{
     Auth, ConnAck, Connect, Disconnect, Packet, PublishHeader, QoS, ReasonCode, Subscription, Will,
 };
-use statestore::protocol::topic;
+use statestore_protocol::topic;
 use statestored::front::{Closing, FrontLimits};
 
 /// Runs `misuse` as one of two clients; the other one must not notice.
@@ -234,7 +234,7 @@ fn a_will_is_published_for_a_client_that_was_refused() {
     let will = Will {
         topic: "w".into(),
         payload: "gone".into(),
-        qos: statestore::mqtt::QoS::AtMostOnce,
+        qos: statestore_protocol::mqtt::QoS::AtMostOnce,
         retain: false,
         delay_s: 0,
         message_expiry: None,
@@ -256,7 +256,7 @@ fn a_will_is_published_for_a_client_that_was_refused() {
 #[test]
 fn a_client_that_takes_only_tiny_packets_is_closed() {
     let mut world = World::new();
-    let limits = statestore::mqtt::Limits {
+    let limits = statestore_protocol::mqtt::Limits {
         max_packet_bytes: 4,
         ..Default::default()
     };

@@ -2,7 +2,7 @@
 use crate::world::{MAX, World, connect, id, message, request, resume};
 use bytes::BytesMut;
 use proptest::prelude::*;
-use statestore::mqtt::{
+use statestore_protocol::mqtt::{
     Connect, Disconnect, PubAck, PublishHeader, ReasonCode, Subscribe, Subscription, Unsubscribe,
 };
 

@@ -2,10 +2,10 @@
 use crate::world::{
     Client, RESPONSES, START_WALL_MS, World, command, connect, id, message, request, resume, set,
 };
-use statestore::mqtt::{
+use statestore_protocol::mqtt::{
     Connect, Limits, Packet, PacketId, Publish, PublishHeader, QoS, ReasonCode, Subscription,
 };
-use statestore::protocol::{Hlc, topic};
+use statestore_protocol::{Hlc, topic};
 
 fn properties(publish: &Publish) -> Vec<(&str, &str)> {
     publish.user_properties().collect()

@@ -1,7 +1,7 @@
 //! While the storage has no room, what writes waits, and nothing else.
 use crate::world::{Client, World, command, connect, id, message, request, set};
 use bytes::BytesMut;
-use statestore::mqtt::{Connect, Disconnect, Packet, PublishHeader, ReasonCode, Will};
+use statestore_protocol::mqtt::{Connect, Disconnect, Packet, PublishHeader, ReasonCode, Will};
 use statestored::front::{Closing, FrontConfig, FrontLimits};
 
 fn world() -> World {
@@ -184,7 +184,7 @@ fn will() -> Will {
     Will {
         topic: String::new(),
         payload: bytes::Bytes::new(),
-        qos: statestore::mqtt::QoS::AtLeastOnce,
+        qos: statestore_protocol::mqtt::QoS::AtLeastOnce,
         retain: false,
         delay_s: 0,
         message_expiry: None,

@@ -1,7 +1,7 @@
 //! Messages between clients.
 use crate::world::{World, connect, id, message, resume};
 use bytes::BytesMut;
-use statestore::mqtt::{
+use statestore_protocol::mqtt::{
     Packet, PublishHeader, QoS, ReasonCode, Subscription, UnsubAck, Unsubscribe,
 };
 
@@ -32,7 +32,7 @@ fn subscribers_get_messages_and_publishers_learn_whether_there_are_any() {
             (3, ReasonCode::NO_MATCHING_SUBSCRIBERS)
         ]
     );
-    let payloads = |messages: Vec<statestore::mqtt::Publish>| -> Vec<Vec<u8>> {
+    let payloads = |messages: Vec<statestore_protocol::mqtt::Publish>| -> Vec<Vec<u8>> {
         messages
             .iter()
             .map(|message| message.payload_bytes().to_vec())

@@ -1,6 +1,6 @@
 //! Sessions that outlive their connection.
 use crate::world::{World, command, connect, id, message, request, resume, set};
-use statestore::mqtt::{Connect, Limits, Packet, PublishHeader, ReasonCode};
+use statestore_protocol::mqtt::{Connect, Limits, Packet, PublishHeader, ReasonCode};
 use statestored::front::{Closing, FrontLimits};
 
 #[test]
@@ -142,7 +142,7 @@ fn unacknowledged_messages_are_sent_again_in_order_with_dup() {
     let Packet::Publish(response) = response else {
         panic!("{response:?}")
     };
-    let again = |publish: &statestore::mqtt::Publish| {
+    let again = |publish: &statestore_protocol::mqtt::Publish| {
         (
             true,
             publish.packet_id().unwrap(),

@@ -1,6 +1,6 @@
 //! Wills (MQTT 5, section 3.1.2.5).
 use crate::world::{Client, World, connect, resume};
-use statestore::mqtt::{Connect, Disconnect, Packet, QoS, ReasonCode, Will};
+use statestore_protocol::mqtt::{Connect, Disconnect, Packet, QoS, ReasonCode, Will};
 
 fn will(delay_s: u32) -> Will {
     Will {

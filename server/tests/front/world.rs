@@ -1,10 +1,10 @@
 //! A front with its clients.
 use bytes::{Bytes, BytesMut};
-use statestore::mqtt::{
+use statestore_protocol::mqtt::{
     ConnAck, Connect, Disconnect, EncodeError, Packet, PacketId, PubAck, Publish, PublishHeader,
     ReasonCode, SubAck, Subscribe, Subscription, decode,
 };
-use statestore::protocol::topic;
+use statestore_protocol::topic;
 use statestored::engine::{Engine, EngineConfig, Now};
 use statestored::front::{Closing, ConnectionId, Front, FrontConfig, FrontLimits};
 use std::net::{IpAddr, Ipv4Addr};

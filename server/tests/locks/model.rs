@@ -4,9 +4,9 @@
 //! was applied since the key was last gone, and no letter twice.
 use bytes::Bytes;
 use statestore::lock::{Answer, CompareAndSet, Progress, Step};
-use statestore::protocol::property::RequestProperties;
-use statestore::protocol::{Clock, Command, Reply, ServiceError, SetOptions};
 use statestore::{Entry, Hlc};
+use statestore_protocol::property::RequestProperties;
+use statestore_protocol::{Clock, Command, Reply, ServiceError, SetOptions};
 use statestored::engine::{Effects, Engine, EngineConfig, Now, Request, Response};
 use std::num::NonZeroU64;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! A server with its network and its disk.
 use bytes::{Bytes, BytesMut};
 use statestore::Hlc;
-use statestore::mqtt::{Limits, Packet, decode};
-use statestore::protocol::topic;
+use statestore_protocol::mqtt::{Limits, Packet, decode};
+use statestore_protocol::topic;
 use statestored::engine::{Engine, EngineConfig, Now};
 use statestored::front::{Closing, ConnectionId, Front, FrontConfig};
 use statestored::storage::{Record, Write};

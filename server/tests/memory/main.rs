@@ -6,8 +6,8 @@ mod world;
 
 use allocation_counter::measure;
 use bytes::BytesMut;
-use statestore::mqtt::{Packet, PublishHeader};
-use statestore::protocol::property::RequestProperties;
+use statestore_protocol::mqtt::{Packet, PublishHeader};
+use statestore_protocol::property::RequestProperties;
 use statestored::engine::{Effects, Engine, EngineConfig, Request};
 use world::{Client, START_WALL_MS, World, command, id, message, request, resume};
 
@@ -52,7 +52,7 @@ fn entries_are_counted_as_large_as_they_are() {
                 let key = key.to_string();
                 let parts = ["SET", &key, &value, "PX", "100000"];
                 let payload = command(&parts[..if lives { 5 } else { 3 }]);
-                let timestamp = statestore::protocol::Hlc::new(START_WALL_MS, 0, "c").unwrap();
+                let timestamp = statestore_protocol::Hlc::new(START_WALL_MS, 0, "c").unwrap();
                 let request = Request {
                     client: &client,
                     correlation: b"1",

@@ -1,8 +1,8 @@
 //! A wall clock that was wrong for a time.
 use crate::disk::Disk;
 use crate::peer::{Daemon, MAX, Peer};
-use statestore::mqtt::{Packet, PacketId, Publish, PublishHeader};
-use statestore::protocol::topic;
+use statestore_protocol::mqtt::{Packet, PacketId, Publish, PublishHeader};
+use statestore_protocol::topic;
 use tempfile::tempdir;
 
 const HOUR_MS: u64 = 3_600_000;

@@ -1,7 +1,7 @@
 //! Whatever one client does, others are served, and memory stays within the budgets.
 use crate::peer::{Daemon, MAX, Peer, encode_request};
 use bytes::BytesMut;
-use statestore::mqtt::{
+use statestore_protocol::mqtt::{
     Connect, Packet, PacketId, PublishHeader, ReasonCode, Subscribe, Subscription,
 };
 use std::io::Write;

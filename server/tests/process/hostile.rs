@@ -1,7 +1,7 @@
 //! Clients that do what they must not.
 use crate::peer::{Daemon, MAX, Peer, encode_request};
 use bytes::BytesMut;
-use statestore::mqtt::{PublishHeader, ReasonCode};
+use statestore_protocol::mqtt::{PublishHeader, ReasonCode};
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
@@ -106,7 +106,7 @@ fn a_subscriber_of_mqtt_3_is_refused_in_its_own_words() {
 fn a_forbidden_response_topic_costs_the_connection() {
     let daemon = Daemon::in_memory();
     let mut peer = daemon.connect("peer");
-    let request = statestore::protocol::topic::REQUEST;
+    let request = statestore_protocol::topic::REQUEST;
     let header = PublishHeader {
         topic: request,
         packet_id: std::num::NonZeroU16::new(1),

@@ -1,7 +1,7 @@
 //! After `kill -9` under load, every acknowledged write is there.
 use crate::peer::{Daemon, Peer, encode_request};
 use bytes::BytesMut;
-use statestore::mqtt::{Packet, ReasonCode};
+use statestore_protocol::mqtt::{Packet, ReasonCode};
 use std::collections::BTreeMap;
 use std::io::Write;
 

@@ -1,10 +1,10 @@
 //! A `statestored` process, and a raw MQTT client of it.
 use crate::disk::Disk;
 use bytes::BytesMut;
-use statestore::mqtt::{
+use statestore_protocol::mqtt::{
     Connect, EncodeError, Packet, PacketId, PubAck, PublishHeader, ReasonCode, decode,
 };
-use statestore::protocol::topic;
+use statestore_protocol::topic;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

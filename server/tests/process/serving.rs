@@ -1,6 +1,8 @@
 //! Clients of the real process.
 use crate::peer::{Daemon, MAX, Peer};
-use statestore::mqtt::{Connect, Packet, PublishHeader, ReasonCode, Subscribe, Subscription};
+use statestore_protocol::mqtt::{
+    Connect, Packet, PublishHeader, ReasonCode, Subscribe, Subscription,
+};
 use std::io::Write;
 use std::num::NonZeroU16;
 

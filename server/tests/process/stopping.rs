@@ -1,6 +1,6 @@
 //! How the process ends.
 use crate::peer::{Daemon, encode_request};
-use statestore::mqtt::{Packet, ReasonCode};
+use statestore_protocol::mqtt::{Packet, ReasonCode};
 
 #[test]
 fn signals_end_it_cleanly() {

@@ -1,7 +1,7 @@
 //! What clients see of a disk with faults.
 use crate::disk::Disk;
 use crate::peer::{Daemon, PATIENCE, Peer, encode_request};
-use statestore::mqtt::ReasonCode;
+use statestore_protocol::mqtt::ReasonCode;
 use std::time::{Duration, Instant};
 use tempfile::tempdir;
 

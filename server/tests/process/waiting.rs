@@ -1,7 +1,7 @@
 //! What clients see of a disk that takes its time.
 use crate::disk::Disk;
 use crate::peer::{Daemon, Peer, encode_request};
-use statestore::mqtt::{Connect, Packet};
+use statestore_protocol::mqtt::{Connect, Packet};
 use std::io::Write;
 use std::time::{Duration, Instant};
 use tempfile::tempdir;

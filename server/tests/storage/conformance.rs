@@ -2,7 +2,7 @@
 use super::model::{Model, SMALL_LOGS, batch, put, record};
 use bytes::Bytes;
 use proptest::prelude::*;
-use statestore::protocol::Hlc;
+use statestore_protocol::Hlc;
 use statestored::storage::{
     Batch, DurableOptions, DurableStorage, Expiry, MemoryStorage, Record, Storage, Write,
 };

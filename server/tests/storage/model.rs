@@ -1,6 +1,6 @@
 //! What a storage ought to hold, and histories to fill it with.
 use bytes::Bytes;
-use statestore::protocol::Hlc;
+use statestore_protocol::Hlc;
 use statestored::storage::{
     Batch, DurableOptions, DurableStorage, Expiry, Record, RecordView, Restore, Storage,
     StorageError, Write,

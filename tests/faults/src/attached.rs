@@ -1,9 +1,9 @@
 //! A state store behind a broker that knows nothing of state stores.
 use bytes::{Bytes, BytesMut};
-use statestore::mqtt::session::{Event, Session, SessionConfig, Terms};
-use statestore::mqtt::{Connect, Publish, PublishHeader, Subscription};
-use statestore::protocol::property::{self, RequestProperties};
-use statestore::protocol::topic;
+use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, Terms};
+use statestore_protocol::mqtt::{Connect, Publish, PublishHeader, Subscription};
+use statestore_protocol::property::{self, RequestProperties};
+use statestore_protocol::topic;
 use statestored::engine::{Effects, Engine, EngineConfig, Now, Request};
 use statestored::storage::Write;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,7 +1,7 @@
 //! A TCP proxy that breaks connections on command.
 use bytes::BytesMut;
 use statestore::Settings;
-use statestore::mqtt::{Limits, Packet, decode};
+use statestore_protocol::mqtt::{Limits, Packet, decode};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};

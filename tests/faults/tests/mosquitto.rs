@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use faults::{AttachedStore, Direction, Mosquitto, Proxy, direct, until, within};
-use statestore::mqtt::{Packet, ReasonCode};
 use statestore::{Client, ErrorKind, GetOptions, Observation, Outcome, Settings};
+use statestore_protocol::mqtt::{Packet, ReasonCode};
 use std::time::Duration;
 
 fn settings(broker: &Mosquitto) -> Settings {

@@ -7,10 +7,10 @@ use faults::{
     Admission, AttachedStore, Cut, Direction, Mosquitto, Proxy, direct, reconnecting, store, until,
     within,
 };
-use statestore::mqtt::session::{Session, SessionConfig, Terms};
-use statestore::mqtt::{Connect, Packet, PublishHeader, Subscription};
-use statestore::protocol::{Command, topic};
 use statestore::{Client, ConnectionState, Observation, ObserveOptions, Observer, Overflow};
+use statestore_protocol::mqtt::session::{Session, SessionConfig, Terms};
+use statestore_protocol::mqtt::{Connect, Packet, PublishHeader, Subscription};
+use statestore_protocol::{Command, topic};
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -285,7 +285,7 @@ async fn publish(broker: SocketAddr, messages: &[(String, Option<&str>, &[u8])])
         within(stream.read_buf(&mut input)).await.unwrap();
         session
             .receive(&mut input, 0, usize::MAX, |event| {
-                use statestore::mqtt::session::Event;
+                use statestore_protocol::mqtt::session::Event;
                 acknowledged += usize::from(matches!(event, Event::Acknowledged { .. }));
             })
             .unwrap();

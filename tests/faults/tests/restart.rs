@@ -5,9 +5,9 @@ use faults::load::{check, keys};
 use faults::{
     Admission, Cut, Direction, Load, Proxy, Witness, direct, reconnecting, store, until, within,
 };
-use statestore::mqtt::Packet;
-use statestore::protocol::Command;
 use statestore::{Client, ErrorKind, Observation, Outcome};
+use statestore_protocol::Command;
+use statestore_protocol::mqtt::Packet;
 use statestored::RunningServer;
 use statestored::config::Config;
 

@@ -19,11 +19,11 @@
 //! | unbounded queues | `core/tests/client/limits.rs` | `a_full_queue_refuses` |
 //! | (the same) | `core/tests/client/limits.rs` | `buffered_bytes_are_limited_but_a_single_large_request_passes` |
 //! | (the same) | `tests/faults/tests/observations.rs` | `a_slow_observer_is_bounded_and_told_what_it_missed` |
-//! | (the same) | `core/tests/mqtt_session.rs` | `acknowledgements_do_not_pile_up_for_a_broker_that_reads_nothing` |
+//! | (the same) | `core/protocol/tests/mqtt_session.rs` | `acknowledgements_do_not_pile_up_for_a_broker_that_reads_nothing` |
 //! | PUBACK failures ignored | `core/tests/client/messages.rs` | `a_refused_publish_ends_its_request` |
 //! | (the same) | `tests/faults/tests/mosquitto.rs` | `a_broker_without_a_store_is_a_clear_error_and_nothing_was_done` |
 //! | parser panics on empty payloads and negative lengths | `tests/faults/tests/vendor_faults.rs` | `empty_payloads_and_negative_lengths_are_errors` |
-//! | (the same) | `core/tests/protocol_properties.rs` | `any_bytes_get_an_answer` |
+//! | (the same) | `core/protocol/tests/protocol_properties.rs` | `any_bytes_get_an_answer` |
 //! | OpenSSL needed even without TLS | `tests/faults/tests/vendor_faults.rs` | `nothing_needs_openssl` |
 //! | several tasks per request | `tests/faults/tests/vendor_faults.rs` | `requests_take_no_tasks` |
 //! | several copies per request | `tests/faults/tests/copies.rs` | `a_value_is_copied_once_when_sent_and_not_when_received` |
@@ -31,10 +31,10 @@
 
 use bytes::{Bytes, BytesMut};
 use faults::{Direction, Proxy, store, until};
-use statestore::mqtt::{ConnAck, Limits, Packet, ReasonCode, SubAck, decode};
 use statestore::platform::{Connecting, Duplex, Platform, System, Task};
-use statestore::protocol::{Command, Event, Notification, Reply, topic};
 use statestore::{Client, ErrorKind, GetOptions, Outcome, Settings};
+use statestore_protocol::mqtt::{ConnAck, Limits, Packet, ReasonCode, SubAck, decode};
+use statestore_protocol::{Command, Event, Notification, Reply, topic};
 use std::io;
 use std::path::Path;
 use std::time::Duration;

@@ -1,11 +1,12 @@
 //! The vendor's client and our own on the same keys.
 use azure_iot_operations_services::state_store::{
-    ErrorKind, Operation, ServiceError, SetCondition, SetOptions as VendorSetOptions,
+    ErrorKind, Operation, ServiceError as VendorServiceError, SetCondition,
+    SetOptions as VendorSetOptions,
 };
 use interop::{GUARD, Server, Vendor, next, within};
 use statestore::{
-    Client, Condition, DelOptions, DelOutcome, Hlc, Observation, Observer, SetOptions, SetOutcome,
-    Settings, VdelOutcome, protocol,
+    Client, Condition, DelOptions, DelOutcome, Hlc, Observation, Observer, ServiceError,
+    SetOptions, SetOutcome, Settings, VdelOutcome,
 };
 use std::{collections::BTreeSet, time::Duration};
 
@@ -128,7 +129,7 @@ async fn tokens_of_one_fence_off_the_other() {
     let refused = vendor.set(b"key", b"-", Some(&low), options.clone()).await;
     assert!(matches!(
         refused.expect_err("too low").kind(),
-        ErrorKind::ServiceError(ServiceError::FencingTokenLowerVersion)
+        ErrorKind::ServiceError(VendorServiceError::FencingTokenLowerVersion)
     ));
     assert!(
         vendor
@@ -140,10 +141,10 @@ async fn tokens_of_one_fence_off_the_other() {
 
     let refused = ours.set_with("key", "-", &fenced(&low)).await;
     let refused = refused.expect_err("too low");
-    let expected = protocol::ServiceError::FencingTokenLower;
+    let expected = ServiceError::FencingTokenLower;
     assert_eq!(refused.service_error(), Some(&expected));
     let refused = ours.del("key").await.expect_err("a token is required");
-    let expected = protocol::ServiceError::FencingTokenRequired;
+    let expected = ServiceError::FencingTokenRequired;
     assert_eq!(refused.service_error(), Some(&expected));
     let options = DelOptions {
         fencing_token: Some(hlc(Some(&high))),

@@ -5,8 +5,8 @@ use crate::register::{Register, Step};
 use crate::world::World;
 use bytes::Bytes;
 use statestore::ErrorKind;
-use statestore::mqtt::Packet;
-use statestore::protocol::{Command, glob::Glob, property};
+use statestore_protocol::mqtt::Packet;
+use statestore_protocol::{Command, glob::Glob, property};
 
 /// After the faults, a client may wait for the end of an attempt to connect, and then before the next one.
 const RECOVERED_MS: u64 = 8_000;

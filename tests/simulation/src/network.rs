@@ -3,7 +3,7 @@ use crate::server::ServerEnd;
 use crate::wire;
 use crate::world::{Event, World};
 use bytes::{Buf, Bytes, BytesMut};
-use statestore::mqtt::{Limits, Packet, decode};
+use statestore_protocol::mqtt::{Limits, Packet, decode};
 use std::collections::VecDeque;
 use std::task::Waker;
 use tokio::io::ReadBuf;

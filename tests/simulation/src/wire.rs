@@ -2,8 +2,8 @@
 use crate::history::{Version, version};
 use bytes::BytesMut;
 use statestore::Hlc;
-use statestore::mqtt::{Limits, Packet, Publish, QoS, decode};
-use statestore::protocol::property::TIMESTAMP;
+use statestore_protocol::mqtt::{Limits, Packet, Publish, QoS, decode};
+use statestore_protocol::property::TIMESTAMP;
 use std::collections::{HashMap, HashSet};
 
 /// One end of a connection: what it sends, and what it has received so far.

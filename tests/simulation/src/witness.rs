@@ -2,8 +2,8 @@
 use crate::history::{Version, version};
 use crate::server::PEER;
 use bytes::{Bytes, BytesMut};
-use statestore::mqtt::{Connect, Limits, Packet, PacketId, PubAck, PublishHeader, decode};
-use statestore::protocol::{Command, Event, Notification, Reply, topic};
+use statestore_protocol::mqtt::{Connect, Limits, Packet, PacketId, PubAck, PublishHeader, decode};
+use statestore_protocol::{Command, Event, Notification, Reply, topic};
 use statestored::engine::Now;
 use statestored::front::{ConnectionId, Front};
 
@@ -109,7 +109,7 @@ impl Witness {
                 key: notification.key,
                 value: match notification.event {
                     Event::Set(value) => Some(value),
-                    _ => None,
+                    Event::Deleted => None,
                 },
                 version: version(&notification.version),
             });

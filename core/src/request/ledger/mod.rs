@@ -5,7 +5,7 @@ mod tests;
 
 use super::{Failure, Packed};
 use crate::error::{ErrorKind, Outcome};
-use crate::mqtt::{PacketId, Publish, ReasonCode};
+use statestore_protocol::mqtt::{PacketId, Publish, ReasonCode};
 use std::collections::VecDeque;
 use std::task::Waker;
 

@@ -2,10 +2,10 @@
 use super::super::{Outgoing, Packed};
 use super::{Again, Completion, Failure, Ledger, Look, RequestId, Room, Submission, Turn};
 use crate::error::{ErrorKind, Outcome};
-use crate::mqtt::{Limits, Packet, PacketId, Publish, PublishHeader, decode};
-use crate::protocol::CommandRef;
 use bytes::BytesMut;
 use proptest::prelude::*;
+use statestore_protocol::CommandRef;
+use statestore_protocol::mqtt::{Limits, Packet, PacketId, Publish, PublishHeader, decode};
 use std::task::Waker;
 
 const ORIGIN: [u8; 8] = *b"originXY";

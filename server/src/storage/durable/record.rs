@@ -9,7 +9,7 @@
 //! Keys, node ids and values carry their length before them. Checksums belong to the
 //! [frame](super::log) around.
 use crate::storage::{Batch, Expiry, Record, RecordView, Write};
-use statestore::protocol::Hlc;
+use statestore_protocol::Hlc;
 
 const CLOCK: u8 = 0;
 const DELETE: u8 = 1;

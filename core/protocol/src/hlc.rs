@@ -1,0 +1,279 @@
+//! Hybrid logical clocks: versions and fencing tokens ("Versioning and hybrid logical clocks").
+use super::decimal::{self, Decimal};
+use bytes::BufMut;
+use smol_str::SmolStr;
+use std::{fmt, str::FromStr};
+
+/// How far a timestamp may be ahead of the local clock: one minute, in milliseconds.
+pub const MAX_SKEW_MS: u64 = 60_000;
+
+/// The node id with which a state store signs its versions.
+pub const STORE_NODE_ID: &str = "StateStore";
+
+/// Digits to which the wall clock is padded in the text form.
+const WALL_WIDTH: usize = 15;
+/// Digits to which the counter is padded in the text form.
+const COUNTER_WIDTH: usize = 5;
+
+/// A hybrid logical clock value; ordered by wall clock, then counter, then the bytes of the node id.
+///
+/// ```
+/// use statestore_protocol::Hlc;
+///
+/// let request: Hlc = "1696374425000:0:CLIENT".parse()?;
+/// let version: Hlc = "1696374425000:1:StateStore".parse()?;
+/// assert!(version > request);
+/// assert_eq!(version.to_string(), "001696374425000:00001:StateStore");
+/// # Ok::<(), statestore_protocol::HlcError>(())
+/// ```
+// The derived order is the protocol's: the fields stand in its sequence, and `str` compares bytes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hlc {
+    wall_ms: u64,
+    counter: u64,
+    node_id: SmolStr,
+}
+
+/// Why a text is not an HLC, or parts cannot make one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HlcError {
+    /// Not exactly `wall:counter:node`.
+    #[error("an HLC has exactly three segments, `wall:counter:node`")]
+    Segments,
+    /// The wall clock is not a decimal u64.
+    #[error("the wall clock of an HLC is a decimal number of milliseconds that fits 64 bits")]
+    Wall,
+    /// The counter is not a decimal u64.
+    #[error("the counter of an HLC is a decimal number that fits 64 bits")]
+    Counter,
+    /// The node id is empty, contains `:` or is not UTF-8.
+    #[error("the node id of an HLC is not empty and has no `:`")]
+    NodeId,
+}
+
+/// A timestamp is more than [`MAX_SKEW_MS`] ahead of the local clock.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the received timestamp is {ahead_ms} ms ahead of the local clock")]
+pub struct ClockSkew {
+    /// By how many milliseconds.
+    pub ahead_ms: u64,
+}
+
+impl Hlc {
+    /// Makes a value from its parts.
+    pub fn new(wall_ms: u64, counter: u64, node_id: &str) -> Result<Self, HlcError> {
+        if node_id.is_empty() || node_id.contains(':') {
+            return Err(HlcError::NodeId);
+        }
+        Ok(Self {
+            wall_ms,
+            counter,
+            node_id: SmolStr::new(node_id),
+        })
+    }
+
+    /// A version that a state store issues: its node id is [`STORE_NODE_ID`].
+    pub fn store_version((wall_ms, counter): (u64, u64)) -> Self {
+        Self {
+            wall_ms,
+            counter,
+            node_id: SmolStr::new_static(STORE_NODE_ID),
+        }
+    }
+
+    /// Parses the text form, zero-padded or not.
+    ///
+    /// The segments are counted first; then wall clock, counter and node id are checked in this order.
+    pub fn parse(text: &[u8]) -> Result<Self, HlcError> {
+        let segments = split_colon(text).and_then(|(wall, rest)| {
+            let (counter, node_id) = split_colon(rest)?;
+            (!node_id.contains(&b':')).then_some((wall, counter, node_id))
+        });
+        let (wall, counter, node_id) = segments.ok_or(HlcError::Segments)?;
+        let wall_ms = decimal::parse(wall).ok_or(HlcError::Wall)?;
+        let counter = decimal::parse(counter).ok_or(HlcError::Counter)?;
+        if node_id.is_empty() {
+            return Err(HlcError::NodeId);
+        }
+        Ok(Self {
+            wall_ms,
+            counter,
+            node_id: SmolStr::from_utf8(node_id).map_err(|_| HlcError::NodeId)?,
+        })
+    }
+
+    /// Milliseconds since the Unix epoch.
+    pub fn wall_ms(&self) -> u64 {
+        self.wall_ms
+    }
+
+    /// The logical counter.
+    pub fn counter(&self) -> u64 {
+        self.counter
+    }
+
+    /// Who made this value.
+    pub fn node_id(&self) -> &str {
+        &self.node_id
+    }
+
+    /// The same node's value at another time.
+    #[must_use]
+    pub fn at(&self, wall_ms: u64, counter: u64) -> Self {
+        Self {
+            wall_ms,
+            counter,
+            node_id: self.node_id.clone(),
+        }
+    }
+
+    /// Refuses a value that is more than [`MAX_SKEW_MS`] ahead of the local clock ("Clock skew").
+    pub fn check_skew(&self, now_wall_ms: u64) -> Result<(), ClockSkew> {
+        match self.wall_ms.saturating_sub(now_wall_ms) {
+            ahead_ms if ahead_ms > MAX_SKEW_MS => Err(ClockSkew { ahead_ms }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Appends the text form, `%015d:%05d:%s`, without an intermediate allocation.
+    ///
+    /// A buffer that cannot grow must have room for [`text_len`](Self::text_len) bytes.
+    pub fn write_text(&self, out: &mut impl BufMut) {
+        out.put_slice(Decimal::padded(self.wall_ms, WALL_WIDTH).as_bytes());
+        out.put_u8(b':');
+        out.put_slice(Decimal::padded(self.counter, COUNTER_WIDTH).as_bytes());
+        out.put_u8(b':');
+        out.put_slice(self.node_id.as_bytes());
+    }
+
+    /// How many bytes [`write_text`](Self::write_text) appends.
+    pub fn text_len(&self) -> usize {
+        decimal::len(self.wall_ms).max(WALL_WIDTH)
+            + 1
+            + decimal::len(self.counter).max(COUNTER_WIDTH)
+            + 1
+            + self.node_id.len()
+    }
+}
+
+impl fmt::Display for Hlc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wall = Decimal::padded(self.wall_ms, WALL_WIDTH);
+        let counter = Decimal::padded(self.counter, COUNTER_WIDTH);
+        write!(f, "{wall}:{counter}:{}", self.node_id)
+    }
+}
+
+impl FromStr for Hlc {
+    type Err = HlcError;
+
+    fn from_str(text: &str) -> Result<Self, HlcError> {
+        Self::parse(text.as_bytes())
+    }
+}
+
+fn split_colon(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = text.iter().position(|&byte| byte == b':')?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+/// The rule of hybrid logical clocks: the next (wall clock, counter) at the wall clock `now_wall_ms` after the highest
+/// pair seen so far.
+///
+/// A counter that would overflow carries into the wall clock, so the result is greater than `highest`, with one
+/// exception that no honest clock reaches: nothing is greater than the highest pair of all, and it is returned again.
+///
+/// ```
+/// use statestore_protocol::hlc::next_after;
+///
+/// assert_eq!(next_after(100, None), (100, 0));
+/// assert_eq!(next_after(100, Some((99, 7))), (100, 0));
+/// assert_eq!(next_after(100, Some((100, 7))), (100, 8));
+/// assert_eq!(next_after(100, Some((105, u64::MAX))), (106, 0));
+/// ```
+pub fn next_after(now_wall_ms: u64, highest: Option<(u64, u64)>) -> (u64, u64) {
+    let Some((wall_ms, counter)) = highest else {
+        return (now_wall_ms, 0);
+    };
+    if now_wall_ms > wall_ms {
+        return (now_wall_ms, 0);
+    }
+    match (wall_ms.checked_add(1), counter.checked_add(1)) {
+        (_, Some(counter)) => (wall_ms, counter),
+        (Some(wall_ms), None) => (wall_ms, 0),
+        (None, None) => (wall_ms, counter),
+    }
+}
+
+/// The (wall clock, counter) of the version that a store gives to a change: greater than the timestamp of the request
+/// and than the `previous` version ("Versions as Hybrid Logical Clocks").
+///
+/// The caller has refused a request that is too far ahead with [`Hlc::check_skew`].
+///
+/// ```
+/// use statestore_protocol::{Hlc, hlc::next_version};
+///
+/// let request: Hlc = "1696374425000:0:CLIENT".parse()?;
+/// assert_eq!(next_version(1_696_374_425_000, &request, None), (1_696_374_425_000, 1));
+/// # Ok::<(), statestore_protocol::HlcError>(())
+/// ```
+pub fn next_version(now_wall_ms: u64, request: &Hlc, previous: Option<(u64, u64)>) -> (u64, u64) {
+    next_after(
+        now_wall_ms,
+        previous.max(Some((request.wall_ms, request.counter))),
+    )
+}
+
+/// A client's clock: ticks before each send, merges what it receives.
+///
+/// One that is more than [`MAX_SKEW_MS`] ahead of the wall clock forgets all it has seen: the wall clock was wrong for a
+/// moment, as before the first contact with a time server, and a store would refuse every timestamp from then on until that
+/// time has really come. Nothing else can bring it there, because what is merged is never that far ahead. That timestamps
+/// go back then, and that one may come twice, is safe: a store gives versions by its own clock and the version before, names
+/// that must not come twice contain a number that counts, and so does the correlation of responses.
+///
+/// ```
+/// use statestore_protocol::Clock;
+///
+/// let mut clock = Clock::new("client")?;
+/// assert_eq!(clock.tick(1_000).to_string(), "000000000001000:00000:client");
+/// clock.merge(&"1500:3:StateStore".parse()?, 1_000).unwrap();
+/// assert_eq!(clock.tick(1_000).to_string(), "000000000001500:00004:client");
+/// # Ok::<(), statestore_protocol::HlcError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Clock {
+    last: Hlc,
+}
+
+impl Clock {
+    /// A clock of this node that has not ticked yet.
+    pub fn new(node_id: &str) -> Result<Self, HlcError> {
+        Hlc::new(0, 0, node_id).map(|last| Self { last })
+    }
+
+    /// The next timestamp, greater than each one before it and than each one merged, even if the wall clock went back, as
+    /// long as it did not go back by more than [`MAX_SKEW_MS`].
+    pub fn tick(&mut self, now_wall_ms: u64) -> Hlc {
+        self.forget_glimpse(now_wall_ms);
+        let last = Some((self.last.wall_ms, self.last.counter));
+        (self.last.wall_ms, self.last.counter) = next_after(now_wall_ms, last);
+        self.last.clone()
+    }
+
+    fn forget_glimpse(&mut self, now_wall_ms: u64) {
+        if self.last.check_skew(now_wall_ms).is_err() {
+            (self.last.wall_ms, self.last.counter) = (0, 0);
+        }
+    }
+
+    /// Takes over a received timestamp, unless it is too far ahead; then nothing changes.
+    pub fn merge(&mut self, received: &Hlc, now_wall_ms: u64) -> Result<(), ClockSkew> {
+        received.check_skew(now_wall_ms)?;
+        self.forget_glimpse(now_wall_ms);
+        let last = (self.last.wall_ms, self.last.counter);
+        (self.last.wall_ms, self.last.counter) = last.max((received.wall_ms, received.counter));
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! PUBLISHes that are sent again on a new connection (MQTT 5, section 4.4).
+//!
+//! What was sent and not acknowledged must be sent again in the same session, [MQTT-4.4.0-1], also if its sender has long given
+//! up. If the first delivery never happened, the second one carries it out late: a SET of an hour ago would overwrite newer
+//! values. MQTT offers nothing to take it back with:
+//! - A Message Expiry of 0 is not in the specification's mind as "too late already"; Mosquitto, for one, takes it for "never".
+//! - Another message under the same packet identifier is not the PUBLISH that must be sent again. A broker that compares them
+//!   may end the session, one that has the first message queues both.
+//! - Not to send it leaves its packet identifier and its place in the broker's Receive Maximum taken for ever.
+//!
+//! What does help is to end the session, because a new one has nothing to send again. So
+//! - what no transport ever got all of is dropped when nobody wants it any more, and never sent;
+//! - if something else that nobody wants would have to be sent again, and may do harm, the next connection begins a new session
+//!   ([`would_do_harm`](Session::would_do_harm), [`renew`](Session::renew)), unless that costs others in flight their answers;
+//! - only then, beside others whose senders still wait, it is sent again, with the shortest Message Expiry, one second.
+use super::super::alias::OutboundAliases;
+use super::super::{EncodeError, Limits, Packet, PublishHeader, decode};
+use super::{Event, Session, Unacknowledged};
+use bytes::{Bytes, BytesMut};
+
+impl<T: Copy> Session<T> {
+    /// Sends again what the last connection left unacknowledged, as far as there is room.
+    pub(super) fn resend(&mut self, now_ms: u64, handle: &mut impl FnMut(Event<T>)) {
+        while let Some((id, entry)) = self.window.next_resend() {
+            if !entry.maybe_delivered && entry.is_unwanted(now_ms) {
+                if let Some(entry) = self.window.acknowledge(id) {
+                    self.outbox.release(entry.place);
+                    let tag = entry.terms.tag;
+                    handle(Event::Dropped { tag });
+                }
+                self.ids.release(id);
+                continue;
+            }
+            let packet = self.outbox.packet(entry.place);
+            let out = self.outbox.pending();
+            let start = out.len();
+            let encoded = encode_again(&packet, entry, &self.outbound, self.peer, now_ms, out);
+            if encoded.is_ok() {
+                let place = std::mem::replace(&mut entry.place, self.outbox.keep(start));
+                self.outbox.release(place);
+                entry.defines = None;
+                let due_ms = entry.terms.deadline_ms.max(now_ms);
+                entry.overdue_ms = due_ms.saturating_add(self.config.ping_timeout_ms);
+                self.overdue_ms = self.overdue_ms.min(entry.overdue_ms);
+                self.resent += 1;
+                continue;
+            }
+            // The broker takes only smaller packets than before.
+            if let Some(entry) = self.window.acknowledge(id) {
+                self.outbox.release(entry.place);
+                handle(Event::TooLarge {
+                    tag: entry.terms.tag,
+                    maybe_delivered: entry.maybe_delivered,
+                });
+            }
+            self.ids.release(id);
+        }
+    }
+}
+
+/// Encodes a PUBLISH again: with DUP if it may have arrived, with its topic in full, and with the Message Expiry that is
+/// left, because nobody waits for what happens after that.
+fn encode_again<T>(
+    packet: &Bytes,
+    entry: &Unacknowledged<T>,
+    aliases: &OutboundAliases,
+    peer: Limits,
+    now_ms: u64,
+    out: &mut BytesMut,
+) -> Result<(), EncodeError> {
+    let Ok(Some(Packet::Publish(publish))) =
+        decode(&mut BytesMut::from(&packet[..]), Limits::MAX_PACKET_BYTES)
+    else {
+        return Err(EncodeError::NoRoom);
+    };
+    let wanted_until_ms = if entry.is_unwanted {
+        now_ms
+    } else {
+        entry.terms.deadline_ms
+    };
+    let alias_topic = publish.topic_alias().and_then(|alias| aliases.topic(alias));
+    let users: Vec<_> = publish.user_properties().collect();
+    let header = PublishHeader {
+        topic: match &alias_topic {
+            Some(topic) => topic,
+            None => publish.topic(),
+        },
+        packet_id: publish.packet_id(),
+        dup: entry.maybe_delivered,
+        retain: publish.retain(),
+        topic_alias: None,
+        message_expiry: publish
+            .message_expiry()
+            .map(|_| seconds_left(wanted_until_ms, now_ms)),
+        payload_is_utf8: publish.payload_is_utf8(),
+        content_type: publish.content_type(),
+        response_topic: publish.response_topic(),
+        correlation_data: publish.correlation_data(),
+        subscription_identifiers: &[],
+        user_properties: &users,
+        encoded: None,
+    };
+    let payload = publish.payload_bytes();
+    header.encode(peer.max_packet_bytes, out, payload.len(), |out| {
+        out.extend_from_slice(payload);
+    })
+}
+
+/// The Message Expiry of something that is wanted until `deadline_ms`: whole seconds, rounded up, at least 1.
+pub fn seconds_left(deadline_ms: u64, now_ms: u64) -> u32 {
+    let seconds = deadline_ms.saturating_sub(now_ms).div_ceil(1000);
+    u32::try_from(seconds.max(1)).unwrap_or(u32::MAX)
+}

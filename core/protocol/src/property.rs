@@ -1,0 +1,265 @@
+//! MQTT 5 user properties of requests and responses.
+use super::{Hlc, HlcError, decimal};
+
+/// HLC timestamp: of the request, or the version in a response or notification.
+pub const TIMESTAMP: &str = "__ts";
+/// Fencing token.
+pub const FENCING_TOKEN: &str = "__ft";
+/// Client id of the requester.
+pub const SOURCE_ID: &str = "__srcId";
+/// Protocol version.
+pub const PROTOCOL_VERSION: &str = "__protVer";
+/// The one protocol version there is.
+pub const PROTOCOL_VERSION_VALUE: &str = "1.0";
+/// Partition key; sent by clients, ignored by servers.
+pub const PARTITION: &str = "$partition";
+/// Asks that the key be persisted to disk.
+pub const PERSIST: &str = "aio-persistence";
+/// The value of [`PERSIST`] that asks for it.
+pub const PERSIST_VALUE: &str = "true";
+/// Its presence asks the broker to bypass back-pressure; a server that does not know it ignores it.
+pub const HIGH_PRIORITY: &str = "$high_priority";
+/// RPC status of a response.
+pub const STATUS: &str = "__stat";
+/// The status of every response that carries a [`Reply`](super::Reply), `-ERR` included.
+pub const STATUS_OK: &str = "200";
+/// [`STATUS_OK`] as a number.
+const OK: u16 = 200;
+/// Human-readable text of an RPC error.
+pub const STATUS_MESSAGE: &str = "__stMsg";
+/// Name of the property that an RPC error is about.
+pub const INVALID_NAME: &str = "__propName";
+/// Value of the property that an RPC error is about.
+pub const INVALID_VALUE: &str = "__propVal";
+/// `true` if the application behind the RPC layer failed.
+pub const APPLICATION_ERROR: &str = "__apErr";
+/// With status 505: the major protocol versions that the other side speaks, separated by spaces.
+pub const SUPPORTED_VERSIONS: &str = "__supProtMajVer";
+/// Content type of every payload.
+pub const CONTENT_TYPE: &str = "application/octet-stream";
+
+/// The user properties that are the same in all requests of a client: `__srcId`, `__protVer`, `$partition`.
+pub fn client_pairs(client_id: &str) -> [(&str, &str); 3] {
+    [
+        (SOURCE_ID, client_id),
+        (PROTOCOL_VERSION, PROTOCOL_VERSION_VALUE),
+        (PARTITION, client_id),
+    ]
+}
+
+/// How many [`RequestPairs`] there are at most.
+pub const MOST_REQUEST_PAIRS: usize = 3;
+
+/// What a client sends with one request, as texts.
+///
+/// ```
+/// use statestore_protocol::property::RequestPairs;
+///
+/// let pairs = RequestPairs { timestamp: "1:0:me", fencing_token: None, persist: true };
+/// assert_eq!(pairs.iter().collect::<Vec<_>>(), [("__ts", "1:0:me"), ("aio-persistence", "true")]);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestPairs<'a> {
+    /// `__ts`, the text form of an [`Hlc`].
+    pub timestamp: &'a str,
+    /// `__ft`, the text form of an [`Hlc`].
+    pub fencing_token: Option<&'a str>,
+    /// `aio-persistence: true`.
+    pub persist: bool,
+}
+
+impl<'a> RequestPairs<'a> {
+    /// The user properties that follow the [`client_pairs`], in the order in which they are sent: `__ts`, `__ft`,
+    /// `aio-persistence`. The last two are left out when they are not wanted.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let persist = self.persist.then_some(PERSIST_VALUE);
+        let all: [_; MOST_REQUEST_PAIRS] = [
+            (TIMESTAMP, Some(self.timestamp)),
+            (FENCING_TOKEN, self.fencing_token),
+            (PERSIST, persist),
+        ];
+        all.into_iter()
+            .filter_map(|(name, value)| Some((name, value?)))
+    }
+}
+
+/// The user properties that a server sends with a response, in their order: `__stat`, `__protVer`, and `__ts` if the
+/// response has a version.
+pub fn response_pairs(version: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
+    [
+        (STATUS, Some(STATUS_OK)),
+        (PROTOCOL_VERSION, Some(PROTOCOL_VERSION_VALUE)),
+        (TIMESTAMP, version),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
+}
+
+/// What a server reads from a request's user properties.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RequestProperties {
+    /// `__ts`; absent, or an HLC, or text that is not one.
+    pub timestamp: Option<Result<Hlc, HlcError>>,
+    /// `__ft`; absent, or an HLC, or text that is not one.
+    pub fencing_token: Option<Result<Hlc, HlcError>>,
+    /// `aio-persistence: true`.
+    pub persist: bool,
+}
+
+impl RequestProperties {
+    /// Reads them; unknown names are ignored, the first of a repeated name counts.
+    ///
+    /// ```
+    /// use statestore_protocol::{HlcError, property::RequestProperties};
+    ///
+    /// let read = RequestProperties::parse([("__ts", "7"), ("aio-persistence", "true")]);
+    /// assert_eq!(read.timestamp, Some(Err(HlcError::Segments)));
+    /// assert_eq!(read.fencing_token, None);
+    /// assert!(read.persist);
+    /// ```
+    pub fn parse<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let (mut timestamp, mut fencing_token, mut persist) = (None, None, None);
+        for (name, value) in pairs {
+            match name {
+                TIMESTAMP => timestamp.get_or_insert_with(|| Hlc::parse(value.as_bytes())),
+                FENCING_TOKEN => fencing_token.get_or_insert_with(|| Hlc::parse(value.as_bytes())),
+                PERSIST => {
+                    persist.get_or_insert(value == PERSIST_VALUE);
+                    continue;
+                }
+                _ => continue,
+            };
+        }
+        Self {
+            timestamp,
+            fencing_token,
+            persist: persist.unwrap_or(false),
+        }
+    }
+}
+
+/// What a client reads from a response's user properties: the version of a good response,
+/// or the error of the RPC layer (`__stat` other than 200, or none).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResponseProperties {
+    /// `__ts`.
+    pub version: Option<Hlc>,
+    /// Why there is no version although `__ts` was sent: the text is not an HLC. What was asked for was done.
+    pub version_error: Option<HlcError>,
+}
+
+/// A response that says that the RPC itself failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("RPC status {}: {message}", .status.map_or_else(|| "missing".to_owned(), |status| status.to_string()))]
+pub struct RpcError {
+    /// `__stat`, if it was a number.
+    pub status: Option<u16>,
+    /// `__stMsg`, or a text of ours.
+    pub message: String,
+    /// `__propName`, if any.
+    pub property_name: Option<String>,
+    /// `__propVal`, if any.
+    pub property_value: Option<String>,
+    /// `__apErr` is `true`: the executing application failed, not the protocol layer.
+    pub application_error: bool,
+    /// `__supProtMajVer`, if any.
+    pub supported_versions: Option<String>,
+}
+
+impl ResponseProperties {
+    /// Reads them; unknown names are ignored, the first of a repeated name counts.
+    ///
+    /// ```
+    /// use statestore_protocol::property::ResponseProperties;
+    ///
+    /// let good = ResponseProperties::parse([("__stat", "200"), ("__ts", "7:0:StateStore")])?;
+    /// assert_eq!(good.version.map(|version| version.wall_ms()), Some(7));
+    ///
+    /// let bad = ResponseProperties::parse([("__stat", "503"), ("__stMsg", "busy")]).unwrap_err();
+    /// assert_eq!((bad.status, bad.message.as_str()), (Some(503), "busy"));
+    /// # Ok::<(), statestore_protocol::property::RpcError>(())
+    /// ```
+    pub fn parse<'a>(
+        pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, RpcError> {
+        let mut received = Received::default();
+        for (name, value) in pairs {
+            let place = match name {
+                TIMESTAMP => &mut received.timestamp,
+                STATUS => &mut received.status,
+                STATUS_MESSAGE => &mut received.message,
+                INVALID_NAME => &mut received.property_name,
+                INVALID_VALUE => &mut received.property_value,
+                APPLICATION_ERROR => &mut received.application_error,
+                SUPPORTED_VERSIONS => &mut received.supported_versions,
+                _ => continue,
+            };
+            place.get_or_insert(value);
+        }
+        let status = received
+            .status
+            .and_then(|text| decimal::parse(text.as_bytes()));
+        let status = status.and_then(|number| u16::try_from(number).ok());
+        if status != Some(OK) {
+            return Err(received.into_error(status));
+        }
+        let version = received.timestamp.map(|text| Hlc::parse(text.as_bytes()));
+        let (version, version_error) = match version.transpose() {
+            Ok(version) => (version, None),
+            Err(error) => (None, Some(error)),
+        };
+        Ok(Self {
+            version,
+            version_error,
+        })
+    }
+}
+
+/// The texts of a response's properties.
+#[derive(Default)]
+struct Received<'a> {
+    timestamp: Option<&'a str>,
+    status: Option<&'a str>,
+    message: Option<&'a str>,
+    property_name: Option<&'a str>,
+    property_value: Option<&'a str>,
+    application_error: Option<&'a str>,
+    supported_versions: Option<&'a str>,
+}
+
+impl Received<'_> {
+    fn into_error(self, status: Option<u16>) -> RpcError {
+        let said = self.message.filter(|message| !message.is_empty());
+        let message = match (self.status, status, said) {
+            (None, _, None) => "the response has no `__stat`".to_owned(),
+            (None, _, Some(said)) => format!("the response has no `__stat`; it says: {said}"),
+            (Some(text), None, None) => format!("`__stat` is not a status code: {text:?}"),
+            (Some(text), None, Some(said)) => {
+                format!("`__stat` is not a status code: {text:?}; it says: {said}")
+            }
+            (Some(_), Some(_), Some(said)) => said.to_owned(),
+            (Some(_), Some(code), None) => meaning(code).to_owned(),
+        };
+        RpcError {
+            status,
+            message,
+            property_name: self.property_name.map(str::to_owned),
+            property_value: self.property_value.map(str::to_owned),
+            application_error: self.application_error == Some("true"),
+            supported_versions: self.supported_versions.map(str::to_owned),
+        }
+    }
+}
+
+/// What a status means that came without a text.
+fn meaning(status: u16) -> &'static str {
+    match status {
+        400 => "a property of the request is missing or invalid",
+        408 => "the store did not finish in time",
+        415 => "the store does not support the content type",
+        500 => "the store failed",
+        503 => "the store is not available",
+        505 => "the store does not support the protocol version",
+        _ => "the store gave no reason",
+    }
+}

@@ -1,0 +1,279 @@
+//! RESP3 framing: the only place that counts lengths.
+//!
+//! The state store uses four of RESP3's forms: arrays (`*2\r\n…`), bulk strings (`$3\r\nabc\r\n`), simple strings
+//! (`+OK\r\n`) and numbers (`:1\r\n`). The [`Decoder`] hands out slices of the payload it reads, so nothing is copied;
+//! a length is compared with the bytes that are really there before anything is made from it.
+//!
+//! Lengths are decimal numbers without sign. Leading zeros are accepted, as RESP3's grammar does. `$-1`, the one
+//! negative length of the protocol, is a reply of its own and is recognised by [`Reply`](super::Reply).
+use super::decimal::{self, Decimal};
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// What ends each line and each bulk string.
+pub const CRLF: &[u8] = b"\r\n";
+
+/// The shortest element of an array is an empty array, `*0\r\n`.
+const MIN_ELEMENT_LEN: usize = 4;
+
+/// Why bytes are not RESP3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.reason())]
+#[non_exhaustive]
+pub enum RespError {
+    /// The bytes end before the value does, or a length says more than there is.
+    Truncated,
+    /// Another type marker was expected here.
+    Type,
+    /// A length or number is empty, signed, not decimal, or does not fit 64 bits.
+    Number,
+    /// A line or a bulk string does not end in CRLF.
+    Terminator,
+    /// Bytes follow the complete value.
+    Trailing,
+}
+
+impl RespError {
+    /// What is wrong, as one clause.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Truncated => "a length exceeds the bytes that follow it",
+            Self::Type => "a type marker is not the expected one",
+            Self::Number => {
+                "a length or number is not an unsigned decimal number that fits 64 bits"
+            }
+            Self::Terminator => "CRLF is missing where a line or a bulk string ends",
+            Self::Trailing => "bytes follow the complete value",
+        }
+    }
+}
+
+/// Reads RESP3 values from a payload, front to back.
+///
+/// ```
+/// use bytes::Bytes;
+/// use statestore_protocol::resp::Decoder;
+///
+/// let payload = Bytes::from_static(b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n");
+/// let mut decoder = Decoder::new(&payload);
+/// assert_eq!(decoder.array()?, 2);
+/// assert_eq!(decoder.bulk()?, b"GET");
+/// assert_eq!(decoder.bulk_bytes()?, Bytes::from_static(b"key"));
+/// decoder.finish()?;
+/// # Ok::<(), statestore_protocol::resp::RespError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Decoder<'a> {
+    payload: &'a Bytes,
+    rest: &'a [u8],
+}
+
+impl<'a> Decoder<'a> {
+    /// Starts at the first byte.
+    pub fn new(payload: &'a Bytes) -> Self {
+        Self {
+            payload,
+            rest: payload,
+        }
+    }
+
+    /// Reads an array's header and returns how many elements follow.
+    ///
+    /// A count that the remaining bytes cannot hold is refused here, so a caller may reserve room for that many.
+    pub fn array(&mut self) -> Result<usize, RespError> {
+        let count = self.number(b'*')?;
+        match usize::try_from(count) {
+            Ok(count) if count <= self.rest.len() / MIN_ELEMENT_LEN => Ok(count),
+            _ => Err(RespError::Truncated),
+        }
+    }
+
+    /// Reads a bulk string, borrowed from the payload.
+    pub fn bulk(&mut self) -> Result<&'a [u8], RespError> {
+        let value = self.bulk_body()?;
+        self.crlf()?;
+        Ok(value)
+    }
+
+    /// Reads a bulk string as a slice that shares the payload's memory.
+    pub fn bulk_bytes(&mut self) -> Result<Bytes, RespError> {
+        self.bulk().map(|value| self.payload.slice_ref(value))
+    }
+
+    /// Reads a bulk string that is the last value of the payload and may lack its CRLF.
+    pub fn last_bulk_bytes(mut self) -> Result<Bytes, RespError> {
+        let value = self.bulk_body()?;
+        if !self.rest.is_empty() {
+            self.crlf()?;
+        }
+        let value = self.payload.slice_ref(value);
+        self.finish()?;
+        Ok(value)
+    }
+
+    /// Reads a number that is not negative, `:<n>`.
+    pub fn integer(&mut self) -> Result<u64, RespError> {
+        self.number(b':')
+    }
+
+    /// Checks that nothing is left.
+    pub fn finish(self) -> Result<(), RespError> {
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(RespError::Trailing)
+        }
+    }
+
+    /// A bulk string without the CRLF behind it.
+    fn bulk_body(&mut self) -> Result<&'a [u8], RespError> {
+        let len = usize::try_from(self.number(b'$')?).map_err(|_| RespError::Truncated)?;
+        let (value, rest) = self
+            .rest
+            .split_at_checked(len)
+            .ok_or(RespError::Truncated)?;
+        self.rest = rest;
+        Ok(value)
+    }
+
+    /// A marker, digits and CRLF.
+    fn number(&mut self, marker: u8) -> Result<u64, RespError> {
+        let (&first, line) = self.rest.split_first().ok_or(RespError::Truncated)?;
+        if first != marker {
+            return Err(RespError::Type);
+        }
+        let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (digits, rest) = line.split_at(digits);
+        let Some(rest) = rest.strip_prefix(CRLF) else {
+            // Which of the two is wrong: the digits themselves, or what ends them?
+            return Err(match rest.first() {
+                None | Some(b'\r' | b'\n') if !digits.is_empty() => RespError::Terminator,
+                _ => RespError::Number,
+            });
+        };
+        self.rest = rest;
+        decimal::parse(digits).ok_or(RespError::Number)
+    }
+
+    fn crlf(&mut self) -> Result<(), RespError> {
+        self.rest = self
+            .rest
+            .strip_prefix(CRLF)
+            .ok_or(if self.rest.is_empty() {
+                RespError::Truncated
+            } else {
+                RespError::Terminator
+            })?;
+        Ok(())
+    }
+}
+
+/// Appends an array's header.
+pub fn put_array(count: usize, out: &mut BytesMut) {
+    put_number(b'*', count as u64, out);
+}
+
+/// How many bytes [`put_array`] appends.
+pub fn array_len(count: usize) -> usize {
+    1 + decimal::len(count as u64) + CRLF.len()
+}
+
+/// Appends a bulk string.
+pub fn put_bulk(value: &[u8], out: &mut BytesMut) {
+    put_number(b'$', value.len() as u64, out);
+    out.put_slice(value);
+    out.put_slice(CRLF);
+}
+
+/// How many bytes [`put_bulk`] appends for a value of `len` bytes.
+pub fn bulk_len(len: usize) -> usize {
+    1 + decimal::len(len as u64) + CRLF.len() + len + CRLF.len()
+}
+
+/// Appends a number, `:<n>`.
+pub fn put_integer(value: u64, out: &mut BytesMut) {
+    put_number(b':', value, out);
+}
+
+/// How many bytes [`put_integer`] appends.
+pub fn integer_len(value: u64) -> usize {
+    1 + decimal::len(value) + CRLF.len()
+}
+
+fn put_number(marker: u8, value: u64, out: &mut BytesMut) {
+    out.put_u8(marker);
+    out.put_slice(Decimal::new(value).as_bytes());
+    out.put_slice(CRLF);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array(payload: &'static [u8]) -> Result<usize, RespError> {
+        Decoder::new(&Bytes::from_static(payload)).array()
+    }
+
+    fn bulk(payload: &'static [u8]) -> Result<Bytes, RespError> {
+        let payload = Bytes::from_static(payload);
+        let mut decoder = Decoder::new(&payload);
+        let value = decoder.bulk_bytes()?;
+        decoder.finish()?;
+        Ok(value)
+    }
+
+    #[test]
+    fn bulk_strings_are_slices_of_the_payload() {
+        let payload = Bytes::from_static(b"$5\r\na\r\nb\0\r\n");
+        let value = Decoder::new(&payload).bulk_bytes().unwrap();
+        assert_eq!(value, b"a\r\nb\0"[..]);
+        assert_eq!(value.as_ptr(), payload[4..].as_ptr());
+    }
+
+    #[test]
+    fn malformed_bulk_strings_say_what_is_wrong() {
+        assert_eq!(bulk(b""), Err(RespError::Truncated));
+        assert_eq!(bulk(b"$3\r\nab"), Err(RespError::Truncated));
+        assert_eq!(bulk(b"$3\r\nabc"), Err(RespError::Truncated));
+        assert_eq!(bulk(b"$3\r\nabcd\r\n"), Err(RespError::Terminator));
+        assert_eq!(bulk(b"$3\r\nabc\r"), Err(RespError::Terminator));
+        assert_eq!(bulk(b"$3\nabc\r\n"), Err(RespError::Terminator));
+        assert_eq!(bulk(b"$3"), Err(RespError::Terminator));
+        assert_eq!(bulk(b"*3\r\nabc\r\n"), Err(RespError::Type));
+        assert_eq!(bulk(b"$3\r\nabc\r\nx"), Err(RespError::Trailing));
+        for length in ["", "-1", "+3", " 3", "3 ", "0x3", "99999999999999999999"] {
+            let payload = Bytes::from(format!("${length}\r\nabc\r\n"));
+            assert_eq!(
+                Decoder::new(&payload).bulk(),
+                Err(RespError::Number),
+                "{length:?}"
+            );
+        }
+        assert_eq!(
+            bulk(b"$18446744073709551615\r\nabc\r\n"),
+            Err(RespError::Truncated)
+        );
+    }
+
+    #[test]
+    fn an_array_never_announces_more_than_the_bytes_can_hold() {
+        assert_eq!(array(b"*0\r\n"), Ok(0));
+        assert_eq!(array(b"*1\r\n$0\r\n\r\n"), Ok(1));
+        assert_eq!(array(b"*2\r\n$0\r\n\r\n"), Err(RespError::Truncated));
+        assert_eq!(array(b"*99999999\r\n$0\r\n\r\n"), Err(RespError::Truncated));
+        assert_eq!(
+            array(b"*18446744073709551615\r\n"),
+            Err(RespError::Truncated)
+        );
+    }
+
+    #[test]
+    fn only_the_last_bulk_string_may_lack_its_crlf() {
+        let last =
+            |payload: &'static [u8]| Decoder::new(&Bytes::from_static(payload)).last_bulk_bytes();
+        assert_eq!(last(b"$2\r\nab\r\n"), Ok(Bytes::from_static(b"ab")));
+        assert_eq!(last(b"$2\r\nab"), Ok(Bytes::from_static(b"ab")));
+        assert_eq!(last(b"$0\r\n"), Ok(Bytes::new()));
+        assert_eq!(last(b"$2\r\nab\r"), Err(RespError::Terminator));
+        assert_eq!(last(b"$2\r\nab\r\n\r\n"), Err(RespError::Trailing));
+    }
+}

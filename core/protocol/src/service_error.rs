@@ -1,0 +1,133 @@
+//! Errors that a state store answers with ("-ERR responses").
+use super::resp::CRLF;
+use bytes::{BufMut, Bytes, BytesMut};
+use std::fmt;
+
+/// What a refusal begins with.
+pub(super) const PREFIX: &[u8] = b"-ERR";
+
+/// A refusal by the store. [`Display`](fmt::Display) gives the text that stands on the wire.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// `__ts` is more than a minute ahead of the store.
+    TimestampSkew,
+    /// The key has a fencing token and the request has none.
+    FencingTokenRequired,
+    /// `__ft` is more than a minute ahead of the store.
+    FencingTokenSkew,
+    /// `__ft` is lower than the key's token.
+    FencingTokenLower,
+    /// The store holds as many keys as it may.
+    QuotaExceeded,
+    /// The payload is not what the protocol defines.
+    Syntax,
+    /// The client may not do this.
+    NotAuthorized,
+    /// The verb is not known (verbs are upper case).
+    UnknownCommand,
+    /// Too few or too many arguments.
+    WrongArguments,
+    /// A SET without `__ts`.
+    MissingTimestamp,
+    /// `__ts` or `__ft` is not an HLC.
+    MalformedTimestamp,
+    /// A key of length zero.
+    EmptyKey,
+    /// Any other text, kept byte for byte; empty if the store gave none.
+    Other(Bytes),
+}
+
+/// Every error that has a text of its own.
+const KNOWN: [ServiceError; 12] = [
+    ServiceError::TimestampSkew,
+    ServiceError::FencingTokenRequired,
+    ServiceError::FencingTokenSkew,
+    ServiceError::FencingTokenLower,
+    ServiceError::QuotaExceeded,
+    ServiceError::Syntax,
+    ServiceError::NotAuthorized,
+    ServiceError::UnknownCommand,
+    ServiceError::WrongArguments,
+    ServiceError::MissingTimestamp,
+    ServiceError::MalformedTimestamp,
+    ServiceError::EmptyKey,
+];
+
+/// How the vendor's document spells [`ServiceError::FencingTokenLower`]; deployed stores say "than".
+const FENCING_TOKEN_LOWER_DOCUMENTED: &[u8] =
+    b"the request fencing token is a lower version that the fencing token protecting the resource";
+
+impl ServiceError {
+    /// Recognises what follows `-ERR` in a reply, in every accepted form: a colon and spaces before the text and a
+    /// CRLF behind it may be there or not. A text that is not known becomes [`Other`](Self::Other), never an error.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use statestore_protocol::ServiceError;
+    ///
+    /// for text in [" syntax error\r\n", ": syntax error\r\n", " syntax error", "syntax error"] {
+    ///     assert_eq!(ServiceError::from_text(&Bytes::from(text)), ServiceError::Syntax);
+    /// }
+    /// let other = Bytes::from_static(b" out of cheese\xff\r\n");
+    /// assert_eq!(ServiceError::from_text(&other), ServiceError::Other(other.slice(1..15)));
+    /// ```
+    pub fn from_text(text: &Bytes) -> Self {
+        let mut trimmed = text.strip_prefix(b":").unwrap_or(text);
+        while let Some(rest) = trimmed.strip_prefix(b" ") {
+            trimmed = rest;
+        }
+        let trimmed = trimmed.strip_suffix(CRLF).unwrap_or(trimmed);
+        if trimmed == FENCING_TOKEN_LOWER_DOCUMENTED {
+            return Self::FencingTokenLower;
+        }
+        KNOWN
+            .into_iter()
+            .find(|known| known.text() == trimmed)
+            .unwrap_or_else(|| Self::Other(text.slice_ref(trimmed)))
+    }
+
+    /// The text behind `-ERR `.
+    pub fn text(&self) -> &[u8] {
+        match self {
+            Self::TimestampSkew => b"the request timestamp is too far in the future; ensure that the client and broker system clocks are synchronized",
+            Self::FencingTokenRequired => b"a fencing token is required for this request",
+            Self::FencingTokenSkew => b"the request fencing token timestamp is too far in the future; ensure that the client and broker system clocks are synchronized",
+            Self::FencingTokenLower => b"the request fencing token is a lower version than the fencing token protecting the resource",
+            Self::QuotaExceeded => b"the quota has been exceeded",
+            Self::Syntax => b"syntax error",
+            Self::NotAuthorized => b"not authorized",
+            Self::UnknownCommand => b"unknown command",
+            Self::WrongArguments => b"wrong number of arguments",
+            Self::MissingTimestamp => b"missing timestamp",
+            Self::MalformedTimestamp => b"malformed timestamp",
+            Self::EmptyKey => b"the key length is zero",
+            Self::Other(text) => text,
+        }
+    }
+
+    /// Appends `-ERR <text>\r\n`.
+    pub fn encode(&self, out: &mut BytesMut) {
+        out.reserve(self.encoded_len());
+        out.put_slice(PREFIX);
+        out.put_u8(b' ');
+        out.put_slice(self.text());
+        out.put_slice(CRLF);
+    }
+
+    /// How many bytes [`encode`](Self::encode) appends.
+    pub fn encoded_len(&self) -> usize {
+        PREFIX.len() + 1 + self.text().len() + CRLF.len()
+    }
+}
+
+impl fmt::Display for ServiceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.text() {
+            [] => f.write_str("the store refused without saying why"),
+            text => f.write_str(&String::from_utf8_lossy(text)),
+        }
+    }
+}
+
+impl std::error::Error for ServiceError {}

@@ -1,0 +1,123 @@
+//! Topics of the state store ("State store system topic", "KEYNOTIFY notification topics and lifecycle").
+use bytes::Bytes;
+
+/// The GUID that names the state store in all its topics.
+pub const STORE_GUID: &str = "FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8";
+/// Where requests are published.
+pub const REQUEST: &str = "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke";
+
+/// What the store's own topics towards clients begin with.
+const STORE_TO_CLIENTS: &str = "clients/statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8";
+/// What stands between client id and key in a notification topic.
+const NOTIFY: &str = "/command/notify/";
+
+/// The response topic that our clients use.
+///
+/// ```
+/// use statestore_protocol::topic;
+///
+/// assert_eq!(topic::response("me"), "clients/me/services/statestore/_any_/command/invoke/response");
+/// ```
+pub fn response(client_id: &str) -> String {
+    format!("clients/{client_id}/services/statestore/_any_/command/invoke/response")
+}
+
+/// Whether a request with this response topic must be answered with a DISCONNECT: the request topic itself, or
+/// anything that begins as the store's own topics do.
+pub fn is_forbidden_response(topic: &str) -> bool {
+    topic == REQUEST || topic.starts_with(STORE_TO_CLIENTS)
+}
+
+/// Whether nobody but a store publishes to this topic: it carries notifications, or responses to some client in one of
+/// the forms that clients use.
+///
+/// ```
+/// use statestore_protocol::topic;
+///
+/// assert!(topic::is_from_store(&topic::response("somebody")));
+/// assert!(topic::is_from_store(&topic::notification("somebody", b"key")));
+/// assert!(!topic::is_from_store("clients/somebody/other"));
+/// ```
+pub fn is_from_store(topic: &str) -> bool {
+    let Some(rest) = topic.strip_prefix("clients/") else {
+        return false;
+    };
+    // A client id can have slashes itself.
+    rest.contains("/services/statestore/")
+        || rest
+            .match_indices("statestore/v1/")
+            .any(|(at, name)| rest[at + name.len()..].starts_with(STORE_GUID))
+}
+
+/// The topic of notifications about `key` to `client_id` (upper-case base 16).
+///
+/// ```
+/// use statestore_protocol::topic;
+///
+/// assert_eq!(
+///     topic::notification("client-id1", b"SOMEKEY"),
+///     "clients/statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/636C69656E742D696431/command/notify/534F4D454B4559",
+/// );
+/// ```
+pub fn notification(client_id: &str, key: &[u8]) -> String {
+    notification_topic(client_id, key.len() * 2, |topic| push_hex(key, topic))
+}
+
+/// The filter that matches all notifications to `client_id`.
+pub fn notification_filter(client_id: &str) -> String {
+    notification_topic(client_id, 1, |topic| topic.push('+'))
+}
+
+/// The key of a notification topic of `client_id`; lower-case hex is accepted; `None` if it is not one.
+pub fn notification_key(client_id: &str, topic: &str) -> Option<Bytes> {
+    let rest = topic.strip_prefix(STORE_TO_CLIENTS)?.strip_prefix('/')?;
+    let (client, rest) = rest.as_bytes().split_at_checked(client_id.len() * 2)?;
+    let key = rest.strip_prefix(NOTIFY.as_bytes())?;
+    if key.is_empty() || !hex_bytes(client)?.eq(client_id.bytes().map(Some)) {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(key.len() / 2);
+    for byte in hex_bytes(key)? {
+        bytes.push(byte?);
+    }
+    Some(bytes.into())
+}
+
+fn notification_topic(
+    client_id: &str,
+    last_len: usize,
+    push_last: impl FnOnce(&mut String),
+) -> String {
+    let len = STORE_TO_CLIENTS.len() + 1 + client_id.len() * 2 + NOTIFY.len() + last_len;
+    let mut topic = String::with_capacity(len);
+    topic.push_str(STORE_TO_CLIENTS);
+    topic.push('/');
+    push_hex(client_id.as_bytes(), &mut topic);
+    topic.push_str(NOTIFY);
+    push_last(&mut topic);
+    topic
+}
+
+fn push_hex(bytes: &[u8], out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in bytes {
+        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        out.push(char::from(DIGITS[usize::from(byte & 0xF)]));
+    }
+}
+
+/// The bytes that pairs of hex digits stand for, `None` for a pair that is none; no iterator for an odd length.
+fn hex_bytes(digits: &[u8]) -> Option<impl Iterator<Item = Option<u8>>> {
+    let (pairs, rest) = digits.as_chunks::<2>();
+    let byte = |&[high, low]: &[u8; 2]| Some(hex_digit(high)? << 4 | hex_digit(low)?);
+    rest.is_empty().then(|| pairs.iter().map(byte))
+}
+
+fn hex_digit(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    }
+}

@@ -1,0 +1,505 @@
+//! Properties of the protocol's codecs and clocks, on generated input.
+use bytes::{Bytes, BytesMut};
+use proptest::{collection::vec, option, prelude::*};
+use statestore_protocol::{
+    Clock, Command, Condition, Event, Hlc, HlcError, Notification, Reply, ServiceError, SetOptions,
+    glob::Glob,
+    hlc::{MAX_SKEW_MS, next_version},
+    property::{RequestPairs, RequestProperties, ResponseProperties, client_pairs, response_pairs},
+    topic,
+};
+use std::num::NonZeroU64;
+
+/// Any bytes, and often the protocol's own ones.
+fn any_bytes() -> impl Strategy<Value = Bytes> {
+    prop_oneof![
+        vec(any::<u8>(), 0..64).prop_map(Bytes::from),
+        "[*$:+\\-]{0,3}[0-9]{0,3}(\r\n)?[*$ -~]{0,8}(\r\n)?".prop_map(Bytes::from),
+    ]
+}
+
+fn key() -> impl Strategy<Value = Bytes> {
+    any_bytes().prop_filter("a key is not empty", |key| !key.is_empty())
+}
+
+fn set_options() -> impl Strategy<Value = SetOptions> {
+    let condition = prop_oneof![
+        Just(Condition::Always),
+        Just(Condition::IfAbsent),
+        Just(Condition::IfAbsentOrEqual),
+    ];
+    let expires_in_ms =
+        option::of((1..=u64::MAX).prop_map(|ms| NonZeroU64::MIN.saturating_add(ms - 1)));
+    (condition, expires_in_ms).prop_map(|(condition, expires_in_ms)| SetOptions {
+        condition,
+        expires_in_ms,
+    })
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    prop_oneof![
+        (key(), any_bytes(), set_options()).prop_map(|(key, value, options)| Command::Set {
+            key,
+            value,
+            options
+        }),
+        key().prop_map(|key| Command::Get { key }),
+        key().prop_map(|key| Command::Del { key }),
+        (key(), any_bytes()).prop_map(|(key, value)| Command::Vdel { key, value }),
+        key().prop_map(|key| Command::Watch { key }),
+        key().prop_map(|key| Command::Unwatch { key }),
+        (any_bytes(), option::of(any_bytes()))
+            .prop_map(|(pattern, token)| Command::Scan { pattern, token }),
+    ]
+}
+
+/// An error as decoding gives it: a known text, or one that begins and ends as no framing does.
+fn service_error() -> impl Strategy<Value = ServiceError> {
+    vec(any::<u8>(), 0..40).prop_map(|text| {
+        let text = Bytes::from(text);
+        let begin = text.iter().take_while(|&&byte| byte == b' ').count();
+        let text = text.slice(begin..);
+        ServiceError::from_text(&if text.ends_with(b"\r\n") {
+            Bytes::new()
+        } else {
+            text
+        })
+    })
+}
+
+fn reply() -> impl Strategy<Value = Reply> {
+    prop_oneof![
+        Just(Reply::Ok),
+        Just(Reply::NotApplied),
+        Just(Reply::Nil),
+        any_bytes().prop_map(Reply::Value),
+        any::<u64>().prop_map(Reply::Count),
+        (vec(key(), 0..8), option::of(any_bytes()))
+            .prop_map(|(keys, token)| Reply::Page { keys, token }),
+        service_error().prop_map(Reply::Error),
+    ]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![Just(Event::Deleted), any_bytes().prop_map(Event::Set)]
+}
+
+fn hlc() -> impl Strategy<Value = Hlc> {
+    // Small numbers, so that equal wall clocks and counters occur; and the greatest ones.
+    let number = || prop_oneof![0..4_u64, any::<u64>(), u64::MAX - 2..=u64::MAX];
+    (number(), number(), "[^:]{1,30}")
+        .prop_map(|(wall, counter, node)| Hlc::new(wall, counter, &node).expect("a valid node id"))
+}
+
+/// Cuts, repeats or changes a byte of a well-formed payload.
+fn damaged(payload: impl Strategy<Value = BytesMut>) -> impl Strategy<Value = Bytes> {
+    (payload, any::<prop::sample::Index>(), any::<u8>(), 0..4).prop_map(
+        |(mut payload, at, byte, how)| {
+            let at = at.index(payload.len());
+            match how {
+                0 => payload.truncate(at),
+                1 => payload[at] = byte,
+                2 => payload.extend_from_slice(&[byte]),
+                _ => {
+                    let tail = payload.split_off(at);
+                    payload.extend_from_slice(&tail[tail.len().min(1)..]);
+                }
+            }
+            payload.freeze()
+        },
+    )
+}
+
+fn encoded(encode: impl FnOnce(&mut BytesMut)) -> BytesMut {
+    let mut out = BytesMut::new();
+    encode(&mut out);
+    out
+}
+
+/// Whatever a decoder accepts, it gives the same again after encoding.
+fn decoding_is_stable(payload: &Bytes) {
+    if let Ok(command) = Command::decode(payload) {
+        let again = encoded(|out| command.encode(out)).freeze();
+        assert_eq!(Command::decode(&again), Ok(command));
+    }
+    if let Ok(reply) = Reply::decode(payload) {
+        let again = encoded(|out| reply.encode(out)).freeze();
+        assert_eq!(Reply::decode(&again), Ok(reply));
+    }
+    if let Ok(event) = Event::decode(payload) {
+        let again = encoded(|out| event.encode(out)).freeze();
+        assert_eq!(Event::decode(&again), Ok(event));
+    }
+}
+
+/// What a glob means, by definition: slow, and plainly right.
+fn naive_match(pattern: &[u8], key: &[u8]) -> bool {
+    match (pattern, key) {
+        ([], []) => true,
+        ([b'*', rest @ ..], _) => {
+            naive_match(rest, key) || !key.is_empty() && naive_match(pattern, &key[1..])
+        }
+        ([b'?', rest @ ..], [_, key @ ..]) => naive_match(rest, key),
+        ([b'[', b'!', inside, b']', rest @ ..], [first, key @ ..]) => {
+            inside != first && naive_match(rest, key)
+        }
+        ([b'[', low, b'-', high, b']', rest @ ..], [first, key @ ..]) => {
+            (low..=high).contains(&first) && naive_match(rest, key)
+        }
+        ([own, rest @ ..], [first, key @ ..]) => own == first && naive_match(rest, key),
+        _ => false,
+    }
+}
+
+proptest! {
+    #[test]
+    fn commands_come_back(command in command()) {
+        let payload = encoded(|out| command.encode(out));
+        prop_assert_eq!(payload.len(), command.encoded_len());
+        prop_assert_eq!(Command::decode(&payload.freeze()), Ok(command));
+    }
+
+    #[test]
+    fn replies_come_back(reply in reply()) {
+        let payload = encoded(|out| reply.encode(out));
+        prop_assert_eq!(payload.len(), reply.encoded_len());
+        prop_assert_eq!(Reply::decode(&payload.freeze()), Ok(reply));
+    }
+
+    #[test]
+    fn notifications_come_back(
+        client in "\\PC{1,20}", key in key(), version in hlc(), event in event(),
+    ) {
+        let payload = encoded(|out| event.encode(out));
+        prop_assert_eq!(payload.len(), event.encoded_len());
+        let topic = topic::notification(&client, &key);
+        let filter = topic::notification_filter(&client);
+        prop_assert!(topic.starts_with(filter.trim_end_matches('+')));
+        let read = Notification::decode(&client, &topic, Some(&version.to_string()), &payload.freeze());
+        prop_assert_eq!(read, Ok(Notification { key, version, event }));
+    }
+
+    #[test]
+    fn any_bytes_get_an_answer(payload in any_bytes()) {
+        decoding_is_stable(&payload);
+        let _ = ServiceError::from_text(&payload);
+    }
+
+    #[test]
+    fn damaged_commands_get_an_answer(
+        payload in damaged(command().prop_map(|command| encoded(|out| command.encode(out)))),
+    ) {
+        decoding_is_stable(&payload);
+    }
+
+    #[test]
+    fn damaged_replies_get_an_answer(
+        payload in damaged(reply().prop_map(|reply| encoded(|out| reply.encode(out)))),
+    ) {
+        decoding_is_stable(&payload);
+    }
+
+    #[test]
+    fn damaged_notifications_get_an_answer(
+        payload in damaged(event().prop_map(|event| encoded(|out| event.encode(out)))),
+    ) {
+        decoding_is_stable(&payload);
+    }
+
+    #[test]
+    fn cut_requests_are_syntax_errors(command in command(), at in any::<prop::sample::Index>()) {
+        let payload = encoded(|out| command.encode(out)).freeze();
+        let cut = payload.slice(..at.index(payload.len()));
+        prop_assert_eq!(Command::decode(&cut), Err(ServiceError::Syntax));
+    }
+
+    #[test]
+    fn any_topic_gets_an_answer(client in "\\PC{0,8}", topic in "\\PC{0,40}", tail in "\\PC{0,10}") {
+        let own = format!("{}{tail}", topic::notification_filter(&client).trim_end_matches('+'));
+        for topic in [topic, own] {
+            let _ = topic::is_forbidden_response(&topic);
+            if let Some(key) = topic::notification_key(&client, &topic) {
+                let again = topic::notification(&client, &key);
+                prop_assert!(again.eq_ignore_ascii_case(&topic));
+            }
+        }
+    }
+
+    #[test]
+    fn timestamps_come_back(hlc in hlc()) {
+        let mut text = Vec::new();
+        hlc.write_text(&mut text);
+        prop_assert_eq!(text.len(), hlc.text_len());
+        prop_assert_eq!(String::from_utf8(text.clone()).ok(), Some(hlc.to_string()));
+        prop_assert_eq!(
+            hlc.to_string(),
+            format!("{:015}:{:05}:{}", hlc.wall_ms(), hlc.counter(), hlc.node_id())
+        );
+        prop_assert_eq!(Hlc::parse(&text), Ok(hlc.clone()));
+        let unpadded = format!("{}:{}:{}", hlc.wall_ms(), hlc.counter(), hlc.node_id());
+        prop_assert_eq!(unpadded.parse(), Ok(hlc));
+    }
+
+    #[test]
+    fn any_text_is_a_timestamp_or_not(text in prop_oneof![
+        vec(any::<u8>(), 0..40),
+        "[0-9:+ -]{0,30}[:a-z]{0,5}".prop_map(String::into_bytes),
+    ]) {
+        if let Ok(hlc) = Hlc::parse(&text) {
+            prop_assert_eq!(hlc.to_string().parse(), Ok(hlc));
+        }
+    }
+
+    #[test]
+    fn timestamps_are_ordered_by_wall_clock_counter_and_node_bytes(one in hlc(), other in hlc()) {
+        let parts = |hlc: &Hlc| (hlc.wall_ms(), hlc.counter(), hlc.node_id().as_bytes().to_vec());
+        prop_assert_eq!(one.cmp(&other), parts(&one).cmp(&parts(&other)));
+        prop_assert_eq!(one.cmp(&other), other.cmp(&one).reverse());
+        prop_assert_eq!(one.partial_cmp(&other), Some(one.cmp(&other)));
+        prop_assert_eq!(one == other, one.cmp(&other).is_eq());
+    }
+
+    #[test]
+    fn padded_texts_sort_as_timestamps_do(
+        one in (0..10_u64.pow(15), 0..100_000_u64, "[a-z]{1,3}"),
+        other in (0..10_u64.pow(15), 0..100_000_u64, "[a-z]{1,3}"),
+    ) {
+        let hlc = |(wall, counter, node): &(u64, u64, String)| Hlc::new(*wall, *counter, node).unwrap();
+        let (one, other) = (hlc(&one), hlc(&other));
+        prop_assert_eq!(one.cmp(&other), one.to_string().cmp(&other.to_string()));
+    }
+
+    #[test]
+    fn a_version_is_greater_than_request_and_previous_version(
+        now in any::<u64>(), request in hlc(), previous in option::of(hlc()),
+    ) {
+        let greatest = (u64::MAX, u64::MAX);
+        let pair = |hlc: &Hlc| (hlc.wall_ms(), hlc.counter());
+        let previous = previous.map(|hlc| pair(&hlc));
+        prop_assume!(pair(&request) != greatest && previous != Some(greatest));
+        let version = next_version(now, &request, previous);
+        prop_assert!(version.0 >= now);
+        prop_assert!(version > pair(&request));
+        prop_assert!(Hlc::store_version(version) > request);
+        if let Some(previous) = previous {
+            prop_assert!(version > previous);
+            prop_assert!(Hlc::store_version(version) > Hlc::store_version(previous));
+        }
+    }
+
+    #[test]
+    fn a_clock_rises_until_it_is_too_far_ahead(steps in vec((0..200_000_u64, option::of((0..400_000_u64, any::<u64>()))), 1..40)) {
+        let mut clock = Clock::new("c").unwrap();
+        let mut floor = Hlc::new(0, 0, "c").unwrap();
+        for (now, received) in steps {
+            if floor.check_skew(now).is_err() {
+                floor = Hlc::new(0, 0, "c").unwrap();
+            }
+            if let Some((wall, counter)) = received {
+                let received = Hlc::new(wall, counter, "other").unwrap();
+                match clock.merge(&received, now) {
+                    Ok(()) => floor = floor.max(received),
+                    Err(skew) => {
+                        prop_assert_eq!(skew.ahead_ms, wall - now);
+                        prop_assert!(skew.ahead_ms > MAX_SKEW_MS);
+                    }
+                }
+            }
+            let tick = clock.tick(now);
+            prop_assert!(tick > floor);
+            prop_assert!(tick.wall_ms() >= now);
+            // One more millisecond if a full counter was merged.
+            prop_assert!(tick.wall_ms() <= now + MAX_SKEW_MS + 1);
+            prop_assert_eq!(tick.node_id(), "c");
+            floor = tick;
+        }
+    }
+
+    #[test]
+    fn request_properties_come_back(timestamp in hlc(), token in option::of(hlc()), persist: bool) {
+        let (timestamp_text, token_text) = (timestamp.to_string(), token.as_ref().map(Hlc::to_string));
+        let pairs = RequestPairs {
+            timestamp: &timestamp_text,
+            fencing_token: token_text.as_deref(),
+            persist,
+        };
+        let read = RequestProperties::parse(client_pairs("client").into_iter().chain(pairs.iter()));
+        prop_assert_eq!(read.timestamp, Some(Ok(timestamp)));
+        prop_assert_eq!(read.fencing_token, token.map(Ok));
+        prop_assert_eq!(read.persist, persist);
+    }
+
+    #[test]
+    fn response_properties_come_back(version in option::of(hlc())) {
+        let text = version.as_ref().map(Hlc::to_string);
+        let read = ResponseProperties::parse(response_pairs(text.as_deref()));
+        prop_assert_eq!(read, Ok(ResponseProperties { version, version_error: None }));
+    }
+
+    #[test]
+    fn an_rpc_error_keeps_the_text(status in option::of("\\PC{0,5}"), text in "\\PC{1,20}") {
+        let pairs = status.as_deref().map(|status| ("__stat", status));
+        let pairs = pairs.into_iter().chain([("__stMsg", text.as_str())]);
+        if let Err(error) = ResponseProperties::parse(pairs) {
+            prop_assert!(error.message.contains(&text));
+            prop_assert!(error.to_string().contains(&text));
+        }
+    }
+
+    #[test]
+    fn globs_mean_what_their_definition_says(
+        pattern in "(a|b|\\*|\\?|\\[!a\\]|\\[a-b\\]){0,8}", key in "[abc]{0,10}",
+    ) {
+        let glob = Glob::new(pattern.as_bytes());
+        prop_assert_eq!(glob.matches(key.as_bytes()), naive_match(pattern.as_bytes(), key.as_bytes()));
+    }
+
+    #[test]
+    fn globs_with_long_runs_mean_what_retrying_the_last_star_finds(
+        pattern in "(\\*|[ab?]{1,90}|\\[!a\\]){0,6}", key in "[ab]{0,300}",
+    ) {
+        let glob = Glob::new(pattern.as_bytes());
+        prop_assert_eq!(glob.matches(key.as_bytes()), retrying_match(pattern.as_bytes(), key.as_bytes()));
+    }
+
+    #[test]
+    fn globs_find_the_runs_that_a_key_was_made_of(
+        runs in vec("[ab]{0,80}", 1..6), gaps in vec("[ab]{0,40}", 6), holes in vec(any::<bool>(), 80),
+    ) {
+        let mut key = runs[0].clone();
+        let mut pattern = runs[0].clone();
+        for (run, gap) in runs[1..].iter().zip(&gaps) {
+            let with_holes = run.chars().zip(&holes).map(|(c, &hole)| if hole { '?' } else { c });
+            pattern.push('*');
+            pattern.extend(with_holes);
+            key.push_str(gap);
+            key.push_str(run);
+        }
+        prop_assert!(Glob::new(pattern.as_bytes()).matches(key.as_bytes()));
+    }
+
+    #[test]
+    fn every_match_begins_with_the_literal_prefix(
+        pattern in "[ab*?\\[\\]!^-]{0,8}", key in "[ab*?\\[\\]!^-]{0,8}",
+    ) {
+        let glob = Glob::new(pattern.as_bytes());
+        if glob.matches(key.as_bytes()) {
+            prop_assert!(key.as_bytes().starts_with(glob.literal_prefix()));
+        }
+    }
+
+    #[test]
+    fn a_pattern_made_of_single_byte_classes_matches_only_its_bytes(
+        key in vec(any::<u8>().prop_filter("negation", |&byte| byte != b'!'), 0..10), other in vec(any::<u8>(), 0..10),
+    ) {
+        let pattern: Vec<u8> = key.iter().flat_map(|&byte| [b'[', byte, b']']).collect();
+        let glob = Glob::new(&pattern);
+        prop_assert!(glob.matches(&key));
+        prop_assert_eq!(glob.literal_prefix(), &key);
+        prop_assert_eq!(glob.matches(&other), other == key);
+    }
+}
+
+#[test]
+fn decoded_parts_share_the_memory_of_the_payload() {
+    let payload = Bytes::from(b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n".to_vec());
+    let range = payload.as_ptr_range();
+    let Ok(Command::Set { key, value, .. }) = Command::decode(&payload) else {
+        panic!("a SET");
+    };
+    assert!(range.contains(&key.as_ptr()) && range.contains(&value.as_ptr()));
+
+    let payload = Bytes::from(b"$5\r\nvalue\r\n".to_vec());
+    let Ok(Reply::Value(value)) = Reply::decode(&payload) else {
+        panic!("a value");
+    };
+    assert!(payload.as_ptr_range().contains(&value.as_ptr()));
+}
+
+#[test]
+fn a_key_costs_a_few_steps_for_each_byte_whatever_the_pattern() {
+    const LONGEST: usize = 16_384;
+    let half = LONGEST / 2;
+    let steps = |pattern: &[u8], key: &[u8]| {
+        let mut steps = 0;
+        Glob::new(pattern).matches_counted(key, &mut steps);
+        steps
+    };
+    let same = vec![b'a'; LONGEST];
+    // Compared at each place, these take 67 million steps.
+    for middle in [&b"a"[..], b"?", b"[ab]"] {
+        let run = middle.repeat(half / middle.len());
+        let pattern = [b"*", &run[..], b"b*"].concat();
+        assert!(
+            steps(&pattern, &same) < 2_500_000,
+            "{}",
+            steps(&pattern, &same)
+        );
+    }
+    for pattern in [
+        b"*a".repeat(half),
+        [b"a*".repeat(half - 1), b"b".to_vec()].concat(),
+        b"*aaaaaaab".repeat(1_800),
+    ] {
+        assert!(
+            steps(&pattern, &same) < 40 * LONGEST,
+            "{}",
+            steps(&pattern, &same)
+        );
+    }
+    assert!(steps(b"*needle*", &same) < 4 * LONGEST);
+    assert!(steps(b"x*", &same) < 4, "the first byte decides");
+}
+
+#[test]
+fn hostile_patterns_end_in_bounded_steps() {
+    // Retrying every star, or looking for `]` behind every `[`, would not end within the patience of anyone.
+    let stars = Glob::new(&b"*a".repeat(200));
+    assert!(!stars.matches(&b"a".repeat(199)));
+    assert!(!Glob::new(&[b"a*".repeat(200), b"b".to_vec()].concat()).matches(&b"a".repeat(5_000)));
+    let brackets = vec![b'['; 1 << 20];
+    assert!(Glob::new(&brackets).matches(&brackets));
+}
+
+#[test]
+fn a_node_id_is_not_empty_and_has_no_colon() {
+    for node_id in ["", ":", "a:b", "a:"] {
+        assert_eq!(
+            Hlc::new(1, 0, node_id),
+            Err(HlcError::NodeId),
+            "{node_id:?}"
+        );
+        assert!(Clock::new(node_id).is_err(), "{node_id:?}");
+    }
+}
+
+/// The definition of a pattern of `*`, `?`, `[!a]`, `[a-b]` and literals as a loop that retries only the last star.
+fn retrying_match(pattern: &[u8], key: &[u8]) -> bool {
+    let (mut at, mut byte) = (0, 0);
+    let mut retry = None;
+    loop {
+        let rest = &pattern[at..];
+        let (len, fits): (usize, fn(u8, u8) -> bool) = match rest {
+            [] if byte == key.len() => return true,
+            [b'*', ..] => {
+                at += 1;
+                retry = Some((at, byte));
+                continue;
+            }
+            [b'?', ..] => (1, |_, _| true),
+            [b'[', b'!', ..] => (4, |_, byte| byte != b'a'),
+            _ => (1, |own, byte| own == byte),
+        };
+        match (rest.first(), key.get(byte), &mut retry) {
+            (Some(&own), Some(&found), _) if fits(own, found) => {
+                at += len;
+                byte += 1;
+            }
+            (_, _, Some((after, reach))) if *reach < key.len() => {
+                *reach += 1;
+                (at, byte) = (*after, *reach);
+            }
+            _ => return false,
+        }
+    }
+}

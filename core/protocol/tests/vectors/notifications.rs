@@ -1,0 +1,103 @@
+use super::{Raw, load};
+use bytes::BytesMut;
+use serde::Deserialize;
+use statestore_protocol::{Event, Notification, NotificationError, topic};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    messages: Vec<Message>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Message {
+    name: String,
+    #[serde(rename = "source")]
+    _source: String,
+    client_id: Raw,
+    topic: Raw,
+    timestamp: Option<Raw>,
+    payload: Raw,
+    decode: Decoded,
+    encode: Option<Encoded>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Decoded {
+    Error {
+        error: String,
+    },
+    Notification {
+        key: Raw,
+        version: Raw,
+        #[serde(flatten)]
+        event: Wanted,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Wanted {
+    Set { value: Raw },
+    Deleted,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Encoded {
+    topic: Raw,
+    payload: Raw,
+}
+
+#[test]
+fn messages_decode_to_notifications_or_to_an_error_and_back() {
+    for case in load::<File>("notifications.json").messages {
+        let client_id = case.client_id.text();
+        let decoded = Notification::decode(
+            client_id,
+            case.topic.text(),
+            case.timestamp.as_ref().map(Raw::text),
+            &case.payload.0,
+        );
+        match case.decode {
+            Decoded::Error { error } => {
+                let name = match decoded {
+                    Err(NotificationError::Topic) => "topic",
+                    Err(NotificationError::Payload(_)) => "payload",
+                    Err(NotificationError::Timestamp) => "timestamp",
+                    other => panic!("{}: {other:?}", case.name),
+                };
+                assert_eq!(name, error, "{}", case.name);
+            }
+            Decoded::Notification {
+                key,
+                version,
+                event,
+            } => {
+                let event = match event {
+                    Wanted::Set { value } => Event::Set(value.0),
+                    Wanted::Deleted => Event::Deleted,
+                };
+                let wanted = Notification {
+                    key: key.0,
+                    version: version.hlc(),
+                    event,
+                };
+                assert_eq!(decoded.as_ref(), Ok(&wanted), "{}", case.name);
+
+                let encoded = case.encode.unwrap_or(Encoded {
+                    topic: case.topic,
+                    payload: case.payload,
+                });
+                let mut out = BytesMut::new();
+                wanted.event.encode(&mut out);
+                assert_eq!(out, encoded.payload.0, "{}", case.name);
+                assert_eq!(out.len(), wanted.event.encoded_len(), "{}", case.name);
+                let topic = topic::notification(client_id, &wanted.key);
+                assert_eq!(topic, encoded.topic.text(), "{}", case.name);
+            }
+        }
+    }
+}

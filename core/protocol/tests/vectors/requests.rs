@@ -1,0 +1,195 @@
+use super::{Pairs, Raw, hlc_error_name, load};
+use bytes::BytesMut;
+use serde::Deserialize;
+use statestore_protocol::{
+    Command, Condition, Hlc, HlcError, SetOptions,
+    property::{RequestPairs, RequestProperties, client_pairs},
+};
+use std::num::NonZeroU64;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    payloads: Vec<Case>,
+    properties_read_by_a_server: Vec<Read>,
+    properties_sent_by_a_client: Vec<Sent>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    #[serde(rename = "source")]
+    _source: String,
+    payload: Raw,
+    decode: Decoded,
+    encode: Option<Raw>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Decoded {
+    Error { error: String },
+    Command(Wanted),
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "command", deny_unknown_fields)]
+enum Wanted {
+    #[serde(rename = "SET")]
+    Set {
+        key: Raw,
+        value: Raw,
+        condition: Option<String>,
+        px: Option<Raw>,
+    },
+    #[serde(rename = "GET")]
+    Get { key: Raw },
+    #[serde(rename = "DEL")]
+    Del { key: Raw },
+    #[serde(rename = "VDEL")]
+    Vdel { key: Raw, value: Raw },
+    #[serde(rename = "KEYNOTIFY")]
+    KeyNotify { key: Raw, stop: bool },
+    #[serde(rename = "SCAN")]
+    Scan { pattern: Raw, token: Option<Raw> },
+}
+
+impl Wanted {
+    fn command(self) -> Command {
+        match self {
+            Self::Set {
+                key,
+                value,
+                condition,
+                px,
+            } => Command::Set {
+                key: key.0,
+                value: value.0,
+                options: SetOptions {
+                    condition: match condition.as_deref() {
+                        None => Condition::Always,
+                        Some("NX") => Condition::IfAbsent,
+                        Some("NEX") => Condition::IfAbsentOrEqual,
+                        Some(other) => panic!("condition {other:?}"),
+                    },
+                    expires_in_ms: px.map(|px| NonZeroU64::new(px.number()).expect("at least 1")),
+                },
+            },
+            Self::Get { key } => Command::Get { key: key.0 },
+            Self::Del { key } => Command::Del { key: key.0 },
+            Self::Vdel { key, value } => Command::Vdel {
+                key: key.0,
+                value: value.0,
+            },
+            Self::KeyNotify { key, stop: false } => Command::Watch { key: key.0 },
+            Self::KeyNotify { key, stop: true } => Command::Unwatch { key: key.0 },
+            Self::Scan { pattern, token } => Command::Scan {
+                pattern: pattern.0,
+                token: token.map(|token| token.0),
+            },
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Read {
+    name: String,
+    properties: Pairs,
+    decode: ReadDecoded,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadDecoded {
+    timestamp: Option<Timestamp>,
+    fencing_token: Option<Timestamp>,
+    persist: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Timestamp {
+    Hlc(Raw),
+    Error { error: String },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sent {
+    name: String,
+    timestamp: Raw,
+    fencing_token: Option<Raw>,
+    client_id: Raw,
+    persist: bool,
+    encode: Pairs,
+}
+
+#[test]
+fn payloads_decode_to_commands_or_to_the_answer_of_the_store() {
+    for case in load::<File>("requests.json").payloads {
+        let decoded = Command::decode(&case.payload.0);
+        match case.decode {
+            Decoded::Error { error } => {
+                assert_eq!(decoded.unwrap_err().to_string(), error, "{}", case.name);
+            }
+            Decoded::Command(wanted) => assert_eq!(decoded, Ok(wanted.command()), "{}", case.name),
+        }
+    }
+}
+
+#[test]
+fn commands_encode_to_payloads() {
+    for case in load::<File>("requests.json").payloads {
+        let Decoded::Command(wanted) = case.decode else {
+            continue;
+        };
+        let command = wanted.command();
+        let mut out = BytesMut::new();
+        command.encode(&mut out);
+        assert_eq!(out, case.encode.unwrap_or(case.payload).0, "{}", case.name);
+        assert_eq!(out.len(), command.encoded_len(), "{}", case.name);
+    }
+}
+
+#[test]
+fn a_server_reads_request_properties() {
+    let check = |name: &str, read: Option<Result<Hlc, HlcError>>, wanted: Option<Timestamp>| match (
+        read, wanted,
+    ) {
+        (None, None) => {}
+        (Some(Ok(hlc)), Some(Timestamp::Hlc(text))) => {
+            assert_eq!(hlc.to_string(), text.text(), "{name}");
+        }
+        (Some(Err(error)), Some(Timestamp::Error { error: wanted })) => {
+            assert_eq!(hlc_error_name(&error), wanted, "{name}");
+        }
+        (read, _) => panic!("{name}: {read:?}"),
+    };
+    for case in load::<File>("requests.json").properties_read_by_a_server {
+        let read = RequestProperties::parse(case.properties.iter());
+        check(&case.name, read.timestamp, case.decode.timestamp);
+        check(&case.name, read.fencing_token, case.decode.fencing_token);
+        assert_eq!(read.persist, case.decode.persist, "{}", case.name);
+    }
+}
+
+#[test]
+fn a_client_sends_request_properties_in_their_order() {
+    for case in load::<File>("requests.json").properties_sent_by_a_client {
+        let pairs = RequestPairs {
+            timestamp: case.timestamp.text(),
+            fencing_token: case.fencing_token.as_ref().map(Raw::text),
+            persist: case.persist,
+        };
+        let common = client_pairs(case.client_id.text());
+        let sent: Vec<(&str, &str)> = common.into_iter().chain(pairs.iter()).collect();
+        assert_eq!(
+            sent,
+            case.encode.iter().collect::<Vec<_>>(),
+            "{}",
+            case.name
+        );
+    }
+}
