@@ -19,7 +19,7 @@
 //! | unbounded queues | `core/tests/client/limits.rs` | `a_full_queue_refuses` |
 //! | (the same) | `core/tests/client/limits.rs` | `buffered_bytes_are_limited_but_a_single_large_request_passes` |
 //! | (the same) | `tests/faults/tests/observations.rs` | `a_slow_observer_is_bounded_and_told_what_it_missed` |
-//! | (the same) | `core/protocol/tests/mqtt_session.rs` | `acknowledgements_do_not_pile_up_for_a_broker_that_reads_nothing` |
+//! | (the same) | `core/protocol/tests/mqtt_session/living.rs` | `acknowledgements_do_not_pile_up_for_a_broker_that_reads_nothing` |
 //! | PUBACK failures ignored | `core/tests/client/messages.rs` | `a_refused_publish_ends_its_request` |
 //! | (the same) | `tests/faults/tests/mosquitto.rs` | `a_broker_without_a_store_is_a_clear_error_and_nothing_was_done` |
 //! | parser panics on empty payloads and negative lengths | `tests/faults/tests/vendor_faults.rs` | `empty_payloads_and_negative_lengths_are_errors` |

@@ -1,41 +1,18 @@
 //! The ledger of requests: a slab of slots, the queue of those that may not be sent yet, and all deadlines.
+mod ending;
 mod recovery;
+mod slot;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use slot::{Again, Completion, RequestId};
+
 use super::{Failure, Packed};
 use crate::error::{ErrorKind, Outcome};
-use statestore_protocol::mqtt::{PacketId, Publish, ReasonCode};
+use slot::{Slot, State};
+use statestore_protocol::mqtt::PacketId;
 use std::collections::VecDeque;
 use std::task::Waker;
-
-/// Names one request: its slot, and which of the requests that used the slot it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RequestId {
-    index: u32,
-    generation: u32,
-}
-
-/// How a request ended.
-#[derive(Debug)]
-pub(crate) enum Completion {
-    Response {
-        publish: Publish,
-        /// An earlier session may have executed the request as well.
-        repeated: bool,
-    },
-    Failed(Failure),
-}
-
-/// Whether a request is sent a second time, to another session, if what became of the first time is not known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Again {
-    No,
-    /// Twice is as good as once.
-    Harmless,
-    /// Even though it may be executed twice.
-    Risky,
-}
 
 /// A request to be entered.
 #[derive(Debug, Clone, Copy)]
@@ -65,42 +42,6 @@ pub(crate) struct Room {
     /// Bytes that wait to be written or acknowledged.
     pub(crate) buffered_bytes: usize,
     pub(crate) max_buffered_bytes: usize,
-}
-
-#[derive(Debug)]
-enum State {
-    Free,
-    /// Waits for its turn, about this many bytes long.
-    Queued {
-        bytes: usize,
-        /// `None` if it was lost with its session. Then it keeps its place, and those behind it wait until its caller, who was
-        /// woken, makes it anew.
-        packed: Option<Box<Packed>>,
-    },
-    /// Was lost with its session before it had an effect, and may be overtaken. It is queued again when its caller, who was
-    /// woken, makes it anew.
-    Recalled,
-    /// Has its turn, and is being sent.
-    Granted,
-    /// Waits for its response.
-    Sent {
-        packet_id: PacketId,
-    },
-    /// Sent, and its caller does not wait any more.
-    Abandoned,
-    Done(Completion),
-}
-
-#[derive(Debug)]
-struct Slot {
-    generation: u32,
-    state: State,
-    again: Again,
-    /// A lost session may have executed it.
-    repeated: bool,
-    /// What was sent and may be sent again to another session, although that is risky.
-    kept: Option<Box<Packed>>,
-    waker: Option<Waker>,
 }
 
 /// What the caller of a request finds.
@@ -289,39 +230,6 @@ impl Ledger {
         }
     }
 
-    /// The caller does not wait any more. A request that was sent stays until its response or its deadline, so that
-    /// its correlation data is not used again before; unless `withdraw` says that it certainly is not executed.
-    /// Gives whether it may be, or was, executed.
-    pub(crate) fn forget(
-        &mut self,
-        id: RequestId,
-        withdraw: impl FnOnce(RequestId, PacketId) -> bool,
-    ) -> Outcome {
-        let Some(slot) = self.slot(id) else {
-            return Outcome::Unknown;
-        };
-        slot.waker = None;
-        let is_repeated = slot.repeated;
-        let outcome = match &slot.state {
-            State::Sent { packet_id } if !withdraw(id, *packet_id) => {
-                slot.state = State::Abandoned;
-                return Outcome::Unknown;
-            }
-            State::Done(Completion::Failed(failure)) => failure.outcome,
-            State::Done(Completion::Response { .. }) => Outcome::Unknown,
-            _ if is_repeated => Outcome::Unknown,
-            _ => Outcome::NotDone,
-        };
-        self.give_up(id);
-        outcome
-    }
-
-    /// Ends a request that is not sent, and that nobody waits for.
-    pub(crate) fn give_up(&mut self, id: RequestId) {
-        self.leave(id);
-        self.free(id);
-    }
-
     /// The correlation data of a request.
     pub(crate) fn correlation(&self, id: RequestId) -> [u8; 16] {
         let mut data = [0; 16];
@@ -329,144 +237,6 @@ impl Ledger {
         data[8..12].copy_from_slice(&id.generation.to_be_bytes());
         data[12..].copy_from_slice(&id.index.to_be_bytes());
         data
-    }
-
-    /// A response arrived; whether a request waited for it.
-    pub(crate) fn respond(
-        &mut self,
-        correlation: &[u8],
-        response: Publish,
-        wakers: &mut Vec<Waker>,
-    ) -> bool {
-        let Ok(correlation) = <&[u8; 16]>::try_from(correlation) else {
-            return false;
-        };
-        let [rest @ .., g0, g1, g2, g3, i0, i1, i2, i3] = *correlation;
-        if rest != self.origin {
-            return false;
-        }
-        let id = RequestId {
-            generation: u32::from_be_bytes([g0, g1, g2, g3]),
-            index: u32::from_be_bytes([i0, i1, i2, i3]),
-        };
-        let repeated = self.slot(id).is_some_and(|slot| slot.repeated);
-        let completion = Completion::Response {
-            publish: response,
-            repeated,
-        };
-        self.complete(id, completion, wakers)
-    }
-
-    /// The broker answered a PUBLISH that carried a request; `resent` if an earlier connection carried it as well.
-    pub(crate) fn acknowledged(
-        &mut self,
-        id: RequestId,
-        reason: ReasonCode,
-        text: Option<&str>,
-        resent: bool,
-        wakers: &mut Vec<Waker>,
-    ) -> bool {
-        let (kind, what) = if reason == ReasonCode::NO_MATCHING_SUBSCRIBERS {
-            (
-                ErrorKind::NoStore,
-                "no state store listens behind the broker",
-            )
-        } else if reason.is_failure() {
-            (ErrorKind::Rejected, "the broker did not take the request")
-        } else {
-            return false;
-        };
-        let text = text
-            .map(|text| format!(", \"{}\"", text.escape_debug()))
-            .unwrap_or_default();
-        // The refusal is of this delivery, not of one before it; and these two codes do not say that nothing was done.
-        let outcome = match reason {
-            _ if resent => Outcome::Unknown,
-            ReasonCode::UNSPECIFIED_ERROR | ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR => {
-                Outcome::Unknown
-            }
-            _ => Outcome::NotDone,
-        };
-        let mut failure = Failure::new(kind, outcome, format!("{what}: {reason}{text}"));
-        failure.mqtt_reason = Some(reason);
-        self.complete(id, Completion::Failed(failure), wakers)
-    }
-
-    /// What is known about a request that ends without having been sent this time.
-    pub(crate) fn unsent_outcome(&mut self, id: RequestId) -> Outcome {
-        match self.slot(id) {
-            Some(slot) if slot.repeated => Outcome::Unknown,
-            _ => Outcome::NotDone,
-        }
-    }
-
-    /// Ends a request; `false` if it has ended.
-    pub(crate) fn complete(
-        &mut self,
-        id: RequestId,
-        mut completion: Completion,
-        wakers: &mut Vec<Waker>,
-    ) -> bool {
-        let Some(slot) = self.slot(id) else {
-            return false;
-        };
-        if let Completion::Failed(failure) = &mut completion
-            && slot.repeated
-        {
-            failure.outcome = Outcome::Unknown;
-        }
-        match slot.state {
-            State::Free | State::Done(_) => return false,
-            State::Abandoned => {
-                self.leave(id);
-                self.free(id);
-            }
-            State::Queued { .. } | State::Recalled | State::Granted | State::Sent { .. } => {
-                self.leave(id);
-                if let Some(slot) = self.slot(id) {
-                    slot.state = State::Done(completion);
-                    wakers.extend(slot.waker.take());
-                }
-            }
-        }
-        true
-    }
-
-    /// Ends the requests whose deadline has passed; how many. `connected` goes into their error. `withdraw` takes back what
-    /// was sent, and says whether it certainly is not executed.
-    pub(crate) fn expire(
-        &mut self,
-        now_ms: u64,
-        connected: bool,
-        wakers: &mut Vec<Waker>,
-        mut withdraw: impl FnMut(RequestId, PacketId) -> bool,
-    ) -> usize {
-        if now_ms < self.earliest_ms {
-            return 0;
-        }
-        let mut expired = 0;
-        self.earliest_ms = NEVER;
-        for index in 0..self.deadlines.len() {
-            if self.deadlines[index] > now_ms {
-                self.earliest_ms = self.earliest_ms.min(self.deadlines[index]);
-                continue;
-            }
-            let id = self.id_at(index);
-            let is_sent = match self.slots[index].state {
-                State::Queued { .. } | State::Recalled | State::Granted => false,
-                State::Sent { packet_id } => !withdraw(id, packet_id),
-                _ => true,
-            };
-            let (outcome, reason) = match (is_sent, connected) {
-                (true, _) => (Outcome::Unknown, "no response came"),
-                (false, true) => (Outcome::NotDone, "its turn to be sent did not come"),
-                (false, false) => (Outcome::NotDone, "there was no connection to the broker"),
-            };
-            let failure = Failure::new(ErrorKind::TimedOut, outcome, reason);
-            self.complete(id, Completion::Failed(failure), wakers);
-            expired += 1;
-        }
-        expired
     }
 
     /// When [`expire`](Self::expire) is to be called.
@@ -501,28 +271,6 @@ impl Ledger {
             }
         }
         None
-    }
-
-    /// Ends all requests and refuses new ones. `withdraw` as for [`expire`](Self::expire).
-    pub(crate) fn close(
-        &mut self,
-        kind: ErrorKind,
-        reason: &str,
-        wakers: &mut Vec<Waker>,
-        mut withdraw: impl FnMut(RequestId, PacketId) -> bool,
-    ) {
-        let failure = |outcome| Failure::new(kind, outcome, reason.to_owned());
-        self.closed.get_or_insert_with(|| failure(Outcome::NotDone));
-        for index in 0..self.slots.len() {
-            let id = self.id_at(index);
-            let outcome = match self.slots[index].state {
-                State::Queued { .. } | State::Recalled | State::Granted => Outcome::NotDone,
-                State::Sent { packet_id } if withdraw(id, packet_id) => Outcome::NotDone,
-                State::Sent { .. } | State::Abandoned => Outcome::Unknown,
-                State::Free | State::Done(_) => continue,
-            };
-            self.complete(id, Completion::Failed(failure(outcome)), wakers);
-        }
     }
 
     /// Requests that wait for a response.

@@ -1,0 +1,107 @@
+//! What holds for a session whatever happens to it.
+use super::{Bench, tag};
+use proptest::prelude::*;
+use statestore_protocol::mqtt::session::Event;
+use statestore_protocol::mqtt::{ConnAck, Publish, ReasonCode};
+use std::collections::VecDeque;
+
+/// One thing that happens to a session.
+#[derive(Debug, Clone)]
+enum Step {
+    Publish,
+    /// The transport takes what there is.
+    Write,
+    /// The broker acknowledges the n-th of what it has.
+    Acknowledge(usize),
+    /// The connection is cut and made again; whether the session is kept, and the new Receive Maximum.
+    Reconnect(bool, u16),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => Just(Step::Publish),
+        3 => Just(Step::Write),
+        4 => (0usize..8).prop_map(Step::Acknowledge),
+        1 => (any::<bool>(), 1u16..6).prop_map(|(kept, maximum)| Step::Reconnect(kept, maximum)),
+    ];
+    proptest::collection::vec(step, 0..120)
+}
+
+proptest! {
+    #[test]
+    fn each_publish_ends_once_and_in_the_meantime_keeps_its_place(steps in steps()) {
+        let mut bench = Bench::ready();
+        let mut limit = 65_535;
+        let mut next_tag = 0;
+        // What the broker has and did not acknowledge, in the order of arrival.
+        let mut unacknowledged: VecDeque<Publish> = VecDeque::new();
+        let mut ended = Vec::new();
+        // What did not end, in the order of the first sending.
+        let mut open: Vec<u32> = Vec::new();
+        // An end, so that every publish can end.
+        let end = [Step::Reconnect(true, 65_535), Step::Write];
+        for step in steps.into_iter().chain(end) {
+            match step {
+                Step::Publish => {
+                    if bench.session.room() > 0 {
+                        bench.publish(next_tag, 1_000_000);
+                        open.push(next_tag);
+                        next_tag += 1;
+                    }
+                }
+                Step::Write => unacknowledged.extend(bench.sent_publishes()),
+                Step::Acknowledge(index) => {
+                    if let Some(publish) = unacknowledged.remove(index) {
+                        bench.acknowledge(publish.packet_id().unwrap());
+                    }
+                }
+                Step::Reconnect(kept, maximum) => {
+                    unacknowledged.clear();
+                    limit = usize::from(maximum);
+                    bench.session.connection_lost();
+                    let mut connack = ConnAck::new(ReasonCode::SUCCESS);
+                    connack.session_present = kept;
+                    connack.limits.receive_maximum = maximum;
+                    bench.connect(&connack);
+                    let again: Vec<_> = bench.sent_publishes();
+                    let tags: Vec<_> = again.iter().map(tag).collect();
+                    let expected: &[u32] = if kept { &open[..open.len().min(limit)] } else { &[] };
+                    prop_assert_eq!(tags, expected);
+                    unacknowledged.extend(again);
+                }
+            }
+            for event in bench.events.drain(..) {
+                if let Event::Acknowledged { tag, .. } | Event::Lost { tag, .. } | Event::TooLarge { tag, .. } = event {
+                    ended.push(tag);
+                    open.retain(|other| *other != tag);
+                }
+            }
+            prop_assert!(unacknowledged.len() <= limit);
+            prop_assert_eq!(bench.session.unacknowledged(), open.len());
+        }
+        while let Some(publish) = unacknowledged.pop_front() {
+            bench.acknowledge(publish.packet_id().unwrap());
+            unacknowledged.extend(bench.sent_publishes());
+        }
+        for event in &bench.events {
+            if let Event::Acknowledged { tag, .. } = event {
+                ended.push(*tag);
+            }
+        }
+        ended.sort_unstable();
+        prop_assert_eq!(ended, (0..next_tag).collect::<Vec<_>>());
+        prop_assert_eq!(bench.session.buffered_bytes(), 0);
+    }
+
+    #[test]
+    fn any_bytes_of_the_broker_end_in_an_error_or_in_nothing(
+        bytes in proptest::collection::vec(any::<u8>(), 0..100),
+        connected in any::<bool>(),
+    ) {
+        let mut bench = if connected { Bench::ready() } else { Bench::new() };
+        if !connected {
+            bench.session.connect(0).unwrap();
+        }
+        let _ = bench.send(&bytes);
+    }
+}

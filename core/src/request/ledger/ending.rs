@@ -1,0 +1,201 @@
+//! How requests end: with a response, with a refusal, with their time, or because nobody waits any more.
+use super::super::Failure;
+use super::{Completion, Ledger, NEVER, RequestId, State};
+use crate::error::{ErrorKind, Outcome};
+use statestore_protocol::mqtt::{PacketId, Publish, ReasonCode};
+use std::task::Waker;
+
+impl Ledger {
+    /// A response arrived; whether a request waited for it.
+    pub(crate) fn respond(
+        &mut self,
+        correlation: &[u8],
+        response: Publish,
+        wakers: &mut Vec<Waker>,
+    ) -> bool {
+        let Ok(correlation) = <&[u8; 16]>::try_from(correlation) else {
+            return false;
+        };
+        let [rest @ .., g0, g1, g2, g3, i0, i1, i2, i3] = *correlation;
+        if rest != self.origin {
+            return false;
+        }
+        let id = RequestId {
+            generation: u32::from_be_bytes([g0, g1, g2, g3]),
+            index: u32::from_be_bytes([i0, i1, i2, i3]),
+        };
+        let repeated = self.slot(id).is_some_and(|slot| slot.repeated);
+        let completion = Completion::Response {
+            publish: response,
+            repeated,
+        };
+        self.complete(id, completion, wakers)
+    }
+
+    /// The broker answered a PUBLISH that carried a request; `resent` if an earlier connection carried it as well.
+    pub(crate) fn acknowledged(
+        &mut self,
+        id: RequestId,
+        reason: ReasonCode,
+        text: Option<&str>,
+        resent: bool,
+        wakers: &mut Vec<Waker>,
+    ) -> bool {
+        let (kind, what) = if reason == ReasonCode::NO_MATCHING_SUBSCRIBERS {
+            (
+                ErrorKind::NoStore,
+                "no state store listens behind the broker",
+            )
+        } else if reason.is_failure() {
+            (ErrorKind::Rejected, "the broker did not take the request")
+        } else {
+            return false;
+        };
+        let text = text
+            .map(|text| format!(", \"{}\"", text.escape_debug()))
+            .unwrap_or_default();
+        // The refusal is of this delivery, not of one before it; and these two codes do not say that nothing was done.
+        let outcome = match reason {
+            _ if resent => Outcome::Unknown,
+            ReasonCode::UNSPECIFIED_ERROR | ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR => {
+                Outcome::Unknown
+            }
+            _ => Outcome::NotDone,
+        };
+        let mut failure = Failure::new(kind, outcome, format!("{what}: {reason}{text}"));
+        failure.mqtt_reason = Some(reason);
+        self.complete(id, Completion::Failed(failure), wakers)
+    }
+
+    /// What is known about a request that ends without having been sent this time.
+    pub(crate) fn unsent_outcome(&mut self, id: RequestId) -> Outcome {
+        match self.slot(id) {
+            Some(slot) if slot.repeated => Outcome::Unknown,
+            _ => Outcome::NotDone,
+        }
+    }
+
+    /// Ends a request; `false` if it has ended.
+    pub(crate) fn complete(
+        &mut self,
+        id: RequestId,
+        mut completion: Completion,
+        wakers: &mut Vec<Waker>,
+    ) -> bool {
+        let Some(slot) = self.slot(id) else {
+            return false;
+        };
+        if let Completion::Failed(failure) = &mut completion
+            && slot.repeated
+        {
+            failure.outcome = Outcome::Unknown;
+        }
+        match slot.state {
+            State::Free | State::Done(_) => return false,
+            State::Abandoned => {
+                self.leave(id);
+                self.free(id);
+            }
+            State::Queued { .. } | State::Recalled | State::Granted | State::Sent { .. } => {
+                self.leave(id);
+                if let Some(slot) = self.slot(id) {
+                    slot.state = State::Done(completion);
+                    wakers.extend(slot.waker.take());
+                }
+            }
+        }
+        true
+    }
+
+    /// Ends the requests whose deadline has passed; how many. `connected` goes into their error. `withdraw` takes back what
+    /// was sent, and says whether it certainly is not executed.
+    pub(crate) fn expire(
+        &mut self,
+        now_ms: u64,
+        connected: bool,
+        wakers: &mut Vec<Waker>,
+        mut withdraw: impl FnMut(RequestId, PacketId) -> bool,
+    ) -> usize {
+        if now_ms < self.earliest_ms {
+            return 0;
+        }
+        let mut expired = 0;
+        self.earliest_ms = NEVER;
+        for index in 0..self.deadlines.len() {
+            if self.deadlines[index] > now_ms {
+                self.earliest_ms = self.earliest_ms.min(self.deadlines[index]);
+                continue;
+            }
+            let id = self.id_at(index);
+            let is_sent = match self.slots[index].state {
+                State::Queued { .. } | State::Recalled | State::Granted => false,
+                State::Sent { packet_id } => !withdraw(id, packet_id),
+                _ => true,
+            };
+            let (outcome, reason) = match (is_sent, connected) {
+                (true, _) => (Outcome::Unknown, "no response came"),
+                (false, true) => (Outcome::NotDone, "its turn to be sent did not come"),
+                (false, false) => (Outcome::NotDone, "there was no connection to the broker"),
+            };
+            let failure = Failure::new(ErrorKind::TimedOut, outcome, reason);
+            self.complete(id, Completion::Failed(failure), wakers);
+            expired += 1;
+        }
+        expired
+    }
+
+    /// The caller does not wait any more. A request that was sent stays until its response or its deadline, so that
+    /// its correlation data is not used again before; unless `withdraw` says that it certainly is not executed.
+    /// Gives whether it may be, or was, executed.
+    pub(crate) fn forget(
+        &mut self,
+        id: RequestId,
+        withdraw: impl FnOnce(RequestId, PacketId) -> bool,
+    ) -> Outcome {
+        let Some(slot) = self.slot(id) else {
+            return Outcome::Unknown;
+        };
+        slot.waker = None;
+        let is_repeated = slot.repeated;
+        let outcome = match &slot.state {
+            State::Sent { packet_id } if !withdraw(id, *packet_id) => {
+                slot.state = State::Abandoned;
+                return Outcome::Unknown;
+            }
+            State::Done(Completion::Failed(failure)) => failure.outcome,
+            State::Done(Completion::Response { .. }) => Outcome::Unknown,
+            _ if is_repeated => Outcome::Unknown,
+            _ => Outcome::NotDone,
+        };
+        self.give_up(id);
+        outcome
+    }
+
+    /// Ends a request that is not sent, and that nobody waits for.
+    pub(crate) fn give_up(&mut self, id: RequestId) {
+        self.leave(id);
+        self.free(id);
+    }
+
+    /// Ends all requests and refuses new ones. `withdraw` as for [`expire`](Self::expire).
+    pub(crate) fn close(
+        &mut self,
+        kind: ErrorKind,
+        reason: &str,
+        wakers: &mut Vec<Waker>,
+        mut withdraw: impl FnMut(RequestId, PacketId) -> bool,
+    ) {
+        let failure = |outcome| Failure::new(kind, outcome, reason.to_owned());
+        self.closed.get_or_insert_with(|| failure(Outcome::NotDone));
+        for index in 0..self.slots.len() {
+            let id = self.id_at(index);
+            let outcome = match self.slots[index].state {
+                State::Queued { .. } | State::Recalled | State::Granted => Outcome::NotDone,
+                State::Sent { packet_id } if withdraw(id, packet_id) => Outcome::NotDone,
+                State::Sent { .. } | State::Abandoned => Outcome::Unknown,
+                State::Free | State::Done(_) => continue,
+            };
+            self.complete(id, Completion::Failed(failure(outcome)), wakers);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The server's end of a connection: what arrives, what the front takes of it, what is sent.
+use super::PEER;
+use crate::network::{Ending, Link, Way, first_packet, lower};
+use crate::wire;
+use crate::world::World;
+use bytes::{Buf, Bytes, BytesMut};
+use statestore_protocol::mqtt::{Limits, Packet, Publish};
+use statestored::front::{Closing, ConnectionId};
+use std::collections::{HashMap, VecDeque};
+
+/// The server's end of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct ServerEnd {
+    pub(super) connection: Option<ConnectionId>,
+    /// CONNECT, until it is complete.
+    greeting: BytesMut,
+    is_greeted: bool,
+    has_answered: bool,
+    input: BytesMut,
+    /// What the front took of the input, up to the last whole packet.
+    taken: BytesMut,
+    /// The Message Expiry, in milliseconds, of each PUBLISH that arrived and was not offered to the front.
+    lifetimes: VecDeque<u64>,
+    /// When each PUBLISH expires that was offered to the front and not taken.
+    pub(super) expiries: VecDeque<u64>,
+    /// What the requests are about, by their correlation data.
+    pub(super) asked: HashMap<Box<[u8]>, Asked>,
+    output: BytesMut,
+    /// Everything was sent, and the client was told that nothing more comes.
+    is_lingering: bool,
+    pub(crate) wire: wire::End,
+}
+
+/// A request about one key, which the front has taken.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub(super) key: Bytes,
+    /// How many changes had been told of before. Not known of a request that had been taken before, and whose answer may
+    /// be an old one.
+    pub(super) changes: Option<usize>,
+}
+
+impl ServerEnd {
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connection.is_some()
+    }
+
+    pub(super) fn note_key(&mut self, request: &Publish, key: Bytes, changes: Option<usize>) {
+        if let Some(correlation) = request.correlation_data() {
+            self.asked
+                .insert(correlation.into(), Asked { key, changes });
+        }
+    }
+}
+
+impl World {
+    /// A connection attempt; whether it is accepted.
+    pub(crate) fn server_accepts(&mut self, link: usize) -> bool {
+        let now = self.server_now();
+        let Some(front) = &mut self.server.front else {
+            return false;
+        };
+        let Some(connection) = front.opened(PEER, now) else {
+            return false;
+        };
+        self.server.links.insert(connection, link);
+        self.links[link].far.connection = Some(connection);
+        self.settle();
+        true
+    }
+
+    /// Bytes arrive on a connection.
+    pub(crate) fn server_receives(&mut self, link: usize, bytes: Bytes) {
+        let far = &mut self.links[link].far;
+        if far.connection.is_none() || far.is_lingering {
+            return;
+        }
+        let bytes = if far.is_greeted {
+            bytes
+        } else {
+            far.greeting.extend_from_slice(&bytes);
+            match first_packet(&mut far.greeting) {
+                Some(Packet::Connect(mut connect)) => {
+                    far.is_greeted = true;
+                    let rest = far.greeting.split();
+                    lower(&mut connect.limits, self.links[link].lowered.of_client);
+                    let mut bytes = BytesMut::new();
+                    if let Err(error) = connect.encode(Limits::MAX_PACKET_BYTES, &mut bytes) {
+                        return self.violated(format!("CONNECT cannot be encoded again: {error}"));
+                    }
+                    bytes.unsplit(rest);
+                    bytes.freeze()
+                }
+                Some(other) => {
+                    return self.violated(format!("the first packet is {}", wire::summary(&other)));
+                }
+                None => return,
+            }
+        };
+        let far = &mut self.links[link].far;
+        far.input.extend_from_slice(&bytes);
+        let result = far.wire.receives(&bytes);
+        for packet in result.iter().flatten() {
+            if let Packet::Publish(publish) = packet {
+                let lifetime_s = publish.message_expiry().unwrap_or(u32::MAX);
+                far.lifetimes.push_back(u64::from(lifetime_s) * 1_000);
+            }
+        }
+        self.inspect(link, "to the server", "=>", result);
+        self.take_input(link);
+        self.settle();
+    }
+
+    /// Offers input to the front, if it takes any.
+    fn take_input(&mut self, link: usize) {
+        let now = self.server_now();
+        let far = &mut self.links[link].far;
+        let (Some(front), Some(connection)) = (&mut self.server.front, far.connection) else {
+            return;
+        };
+        if far.input.is_empty() || !front.accepts_input(connection) {
+            return;
+        }
+        let offered = far.input.clone();
+        // Before, it knows of them as little as of what is still on its way.
+        let lifetimes = far.lifetimes.drain(..);
+        far.expiries
+            .extend(lifetimes.map(|lifetime_ms| now.mono_ms + lifetime_ms));
+        while front.received(connection, &mut far.input, now) {}
+        let len = offered.len() - far.input.len();
+        far.taken.extend_from_slice(&offered[..len]);
+        while let Some(packet) = first_packet(&mut self.links[link].far.taken) {
+            self.note_request(link, &packet);
+        }
+        self.note_changes();
+    }
+
+    /// The end of a connection reaches the server.
+    pub(crate) fn end_at_server(&mut self, link: usize) {
+        let now = self.server_now();
+        let Some(connection) = self.links[link].far.connection.take() else {
+            return;
+        };
+        self.note(|| format!("server: link {link} is over"));
+        self.server.links.remove(&connection);
+        if let Some(front) = &mut self.server.front {
+            front.closed(connection, now);
+        }
+        self.settle();
+    }
+
+    /// Moves bytes of one connection for as long as something moves.
+    pub(crate) fn serve(&mut self, link: usize) {
+        loop {
+            self.send_output(link);
+            let far = &self.links[link].far;
+            let (Some(front), Some(connection)) = (&self.server.front, far.connection) else {
+                return;
+            };
+            match front.closing(connection) {
+                Closing::No => {}
+                Closing::AfterOutput if !far.output.is_empty() => return,
+                Closing::AfterOutput => {
+                    if !far.is_lingering {
+                        self.links[link].far.is_lingering = true;
+                        self.server_hangs_up(link, Ending::Closed);
+                    }
+                    return;
+                }
+                Closing::Now => {
+                    self.server_hangs_up(link, Ending::Closed);
+                    return self.end_at_server(link);
+                }
+            }
+            let before = far.input.len();
+            self.take_input(link);
+            if self.links[link].far.input.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// Sends as much output as the connection takes.
+    fn send_output(&mut self, link: usize) {
+        let now = self.server_now();
+        loop {
+            let Link {
+                far, down, lowered, ..
+            } = &mut self.links[link];
+            let (Some(front), Some(connection)) = (&mut self.server.front, far.connection) else {
+                return;
+            };
+            if far.output.is_empty() {
+                front.take_output(connection, &mut far.output, now);
+                if far.output.is_empty() {
+                    return;
+                }
+                if !far.has_answered {
+                    far.has_answered = true;
+                    let rest = far.output.split();
+                    far.output = with_lowered_connack(rest, lowered.of_server);
+                }
+                let output = far.output.clone();
+                let result = far.wire.sends(&output);
+                if let Ok(packets) = &result {
+                    self.check_durable(link, packets);
+                }
+                self.inspect(link, "from the server", "<=", result);
+                continue;
+            }
+            let len = far.output.len().min(down.room());
+            if len == 0 {
+                return;
+            }
+            let bytes = far.output.copy_to_bytes(len);
+            self.send(link, Way::Down, bytes);
+        }
+    }
+}
+
+/// What the server sends first, with a CONNACK that allows less.
+fn with_lowered_connack(mut stream: BytesMut, to: Limits) -> BytesMut {
+    let whole = stream.clone();
+    let Some(Packet::ConnAck(mut connack)) = first_packet(&mut stream) else {
+        return whole;
+    };
+    lower(&mut connack.limits, to);
+    let mut bytes = BytesMut::new();
+    if connack
+        .encode(Limits::MAX_PACKET_BYTES, &mut bytes)
+        .is_err()
+    {
+        return whole;
+    }
+    bytes.unsplit(stream);
+    bytes
+}

@@ -1,0 +1,159 @@
+//! What is noted of the server: which requests it took, what it changed, and whether what it tells of is durable.
+use super::Server;
+use super::connection::Asked;
+use crate::history::{operation_of, operation_of_token, px_of};
+use crate::network::Link;
+use crate::wire;
+use crate::witness::Seen;
+use crate::world::World;
+use statestore_protocol::mqtt::Packet;
+use statestore_protocol::property::FENCING_TOKEN;
+use statestore_protocol::{Command, topic};
+use statestored::front::Front;
+use statestored::storage::Write;
+
+impl World {
+    /// Takes note of a request that the front has taken.
+    pub(super) fn note_request(&mut self, link: usize, packet: &Packet) {
+        let Packet::Publish(publish) = packet else {
+            return;
+        };
+        let (now_ms, stamp) = (self.now_ms(), self.stamp());
+        // A client that takes its session for lost sends without DUP what it had sent before.
+        let was_taken = publish.dup()
+            || publish.correlation_data().is_some_and(|correlation| {
+                let asked = |other: &Link| other.far.asked.contains_key(correlation);
+                self.links.iter().any(asked)
+            });
+        let changes = (!was_taken).then_some(self.truth.changes.len());
+        let far = &mut self.links[link].far;
+        let expires_ms = far.expiries.pop_front().unwrap_or(u64::MAX);
+        let mut operation = None;
+        match Command::decode(&publish.payload()) {
+            Ok(Command::Watch { key }) => self.watches.push((now_ms, link, key)),
+            Ok(Command::Set { key, value, .. }) => {
+                operation = operation_of(&value);
+                far.note_key(publish, key, changes);
+            }
+            Ok(Command::Get { key } | Command::Del { key } | Command::Vdel { key, .. }) => {
+                far.note_key(publish, key, changes);
+            }
+            _ => {}
+        }
+        let mut properties = publish.user_properties();
+        let token = properties.find(|(name, _)| *name == FENCING_TOKEN);
+        let operation = operation.or_else(|| operation_of_token(token?.1));
+        // It must not be executed if it is expired.
+        if let Some(operation) = operation.and_then(|number| self.operations.get_mut(number))
+            && now_ms <= expires_ms
+        {
+            operation.taken.push(stamp);
+        }
+    }
+
+    /// What is told of a key has to wait until the disk has the last change of that key, a deletion as well.
+    pub(super) fn check_durable(&mut self, link: usize, packets: &[Packet]) {
+        if !self.scenario.is_durable {
+            return;
+        }
+        for packet in packets {
+            let Packet::Publish(publish) = packet else {
+                continue;
+            };
+            let asked = publish.correlation_data().map(|correlation| {
+                let asked = &self.links[link].far.asked;
+                asked.get(correlation).cloned()
+            });
+            let Server { run, disk, .. } = &self.server;
+            if let Some(Some(Asked { key, changes })) = &asked
+                && let Some(changes) = changes.filter(|_| !publish.dup())
+                && is_absence(publish.payload_bytes())
+                && !self.truth.is_absent(key, changes, *run, disk.durable)
+            {
+                self.violated(format!(
+                    "link {link}: {key:?} was said to be absent before that was durable"
+                ));
+                continue;
+            }
+            let key = if let Some(asked) = asked {
+                asked.map(|asked| asked.key)
+            } else {
+                let client = format!("c{}", self.links[link].client);
+                topic::notification_key(&client, publish.topic())
+            };
+            let (Some(key), Some(version)) = (key, wire::timestamp(publish)) else {
+                continue;
+            };
+            if self.truth.is_under_way(&key, version, *run, disk.durable) {
+                self.violated(format!(
+                    "link {link}: {key:?} {version:?} was told of before it was durable"
+                ));
+            }
+        }
+    }
+
+    /// Takes note of what the front has changed since the last time.
+    pub(super) fn note_changes(&mut self) {
+        let now = self.server_now();
+        let stamp = self.stamp();
+        self.truth.proceed(stamp);
+        let Some(front) = &mut self.server.front else {
+            return;
+        };
+        if let Some(witness) = &mut self.server.witness {
+            match witness.take(front, now) {
+                Ok(seen) => {
+                    for change in seen {
+                        self.changed_in_store(now.mono_ms, change);
+                    }
+                }
+                Err(error) => self.violated(format!("the witness: {error}")),
+            }
+            return;
+        }
+        while let Some((sequence, batch)) = self.server.front.as_mut().and_then(Front::take_batch) {
+            let place = Some((self.server.run, sequence));
+            for write in &batch.writes {
+                match write {
+                    Write::Put(record) => {
+                        let due_ms = record.expiry.map(|expiry| now.mono_ms + expiry.ttl_ms);
+                        let (key, value) = (record.key.clone(), record.value.clone());
+                        let version = record.version;
+                        self.note(|| {
+                            format!("store: {key:?} = {value:?} {version:?}, batch {sequence}")
+                        });
+                        self.truth
+                            .put(now.mono_ms, key, value, version, due_ms, place);
+                    }
+                    Write::Delete(key) => {
+                        self.note(|| format!("store: {key:?} deleted, batch {sequence}"));
+                        let result = self.truth.delete(now.mono_ms, key.clone(), None, place);
+                        self.expect(result);
+                    }
+                }
+            }
+            self.server.disk.waiting.push_back((sequence, batch));
+        }
+    }
+
+    fn changed_in_store(&mut self, now_ms: u64, change: Seen) {
+        let Seen {
+            key,
+            value,
+            version,
+        } = change;
+        self.note(|| format!("store: {key:?} = {value:?} {version:?}"));
+        if let Some(value) = value {
+            let due_ms = px_of(&value).map(|px| now_ms + px);
+            self.truth.put(now_ms, key, value, version, due_ms, None);
+        } else {
+            let result = self.truth.delete(now_ms, key, Some(version), None);
+            self.expect(result);
+        }
+    }
+}
+
+/// Whether a response says that there is no such key.
+fn is_absence(payload: &[u8]) -> bool {
+    payload == b"$-1\r\n" || payload == b":0\r\n"
+}
