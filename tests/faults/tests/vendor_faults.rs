@@ -7,11 +7,11 @@
 //! | (the same) | `server/tests/locks/waiting.rs` | `the_time_to_wait_is_kept_and_nothing_is_left_behind` |
 //! | a renewal in flight at release takes the lease again | `server/tests/locks/renewal.rs` | `a_renewal_under_way_does_not_take_the_lease_again_after_its_release` |
 //! | one odd notification topic kills all notifications | `tests/faults/tests/observations.rs` | `forged_and_malformed_notifications_through_mosquitto_do_no_harm` |
-//! | (the same) | `core/tests/client/observe.rs` | `what_is_no_notification_is_counted_and_does_no_harm` |
+//! | (the same) | `core/tests/client/observe/mod.rs` | `what_is_no_notification_is_counted_and_does_no_harm` |
 //! | observations die at a disconnect | `tests/faults/tests/observations.rs` | `after_many_cuts_every_observer_knows_the_last_state` |
 //! | changes during a disconnect are lost | `tests/faults/tests/observations.rs` | `changes_during_a_disconnect_arrive_as_the_newest_state_after_a_resync` |
 //! | one observation per key | `tests/faults/tests/observations.rs` | `all_observers_of_a_key_share_one_keynotify_also_when_it_is_renewed` |
-//! | (the same) | `core/tests/client/observe.rs` | `observers_of_one_key_share_a_watch_and_the_last_one_ends_it` |
+//! | (the same) | `core/tests/client/observe/mod.rs` | `observers_of_one_key_share_a_watch_and_the_last_one_ends_it` |
 //! | time-outs rounded up to whole seconds | `tests/faults/tests/vendor_faults.rs` | `a_time_out_is_kept_to_the_millisecond` |
 //! | entries of timed-out requests never removed | `tests/faults/tests/vendor_faults.rs` | `requests_that_timed_out_leave_nothing_behind` |
 //! | session loss makes the client unusable | `tests/faults/tests/restart.rs` | `the_client_is_as_good_as_new_afterwards` |

@@ -1,162 +1,21 @@
 //! Links that are slow, silent or half broken: when a connection counts as dead, and when it does not.
+mod machine;
+
 use crate::support::{CLIENT_ID, Peer, Request, session_present, version};
 use bytes::Bytes;
-use statestore::platform::{Connecting, Duplex, Platform, System, Task};
+use machine::{Link, Machine, Pacer};
 use statestore::{
     Client, ConnectionState, Error, ErrorKind, Outcome, SetOptions, SetOutcome, Settings,
 };
 use statestore_protocol::mqtt::{ConnAck, Connect, Packet, ReasonCode};
 use statestore_protocol::{Command, Reply};
-use std::io;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
+use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, Sleep, sleep};
-
-/// A machine whose connections end here.
-#[derive(Debug)]
-struct Machine {
-    far_ends: mpsc::UnboundedSender<DuplexStream>,
-    /// Its connections take nothing any more.
-    is_broken: Arc<AtomicBool>,
-}
-
-impl Platform for Machine {
-    fn wall_ms(&self) -> u64 {
-        System.wall_ms()
-    }
-    fn random(&self) -> io::Result<u64> {
-        System.random()
-    }
-    fn spawn(&self, task: Task) {
-        tokio::spawn(task);
-    }
-    fn connect(&self) -> Option<Connecting> {
-        let (near, far) = duplex(1 << 16);
-        let sent = self.far_ends.send(far);
-        let near = Half {
-            stream: near,
-            is_broken: self.is_broken.clone(),
-        };
-        Some(Box::pin(async move {
-            sent.map_err(|_| io::ErrorKind::ConnectionRefused)?;
-            Ok(Box::new(near) as Box<dyn Duplex>)
-        }))
-    }
-}
-
-/// The client's end of a link, to which one cannot write once it is broken; reading does not tell.
-#[derive(Debug)]
-struct Half {
-    stream: DuplexStream,
-    is_broken: Arc<AtomicBool>,
-}
-
-impl AsyncRead for Half {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Half {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        if self.is_broken.load(Ordering::Relaxed) {
-            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-        }
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
-/// The broker's end of a link.
-#[derive(Debug)]
-struct Link {
-    stream: DuplexStream,
-    /// Bytes that pass in each direction per 100 ms, if that is limited.
-    pace: Arc<Mutex<Option<usize>>>,
-    reads: Pacer,
-    writes: Pacer,
-}
-
-#[derive(Debug, Default)]
-struct Pacer {
-    left: usize,
-    sleep: Option<Pin<Box<Sleep>>>,
-}
-
-impl Pacer {
-    /// How many bytes may pass now.
-    fn poll(&mut self, pace: Option<usize>, context: &mut Context<'_>) -> Poll<usize> {
-        let Some(pace) = pace else {
-            return Poll::Ready(usize::MAX);
-        };
-        if self.left == 0 {
-            let tick = || Box::pin(sleep(Duration::from_millis(100)));
-            let sleep = self.sleep.get_or_insert_with(tick);
-            ready!(sleep.as_mut().poll(context));
-            self.sleep = None;
-            self.left = pace;
-        }
-        Poll::Ready(self.left)
-    }
-}
-
-impl AsyncRead for Link {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        let pace = *this.pace.lock().unwrap();
-        let most = ready!(this.reads.poll(pace, context)).min(buffer.remaining());
-        let mut bytes = vec![0; most];
-        let mut part = ReadBuf::new(&mut bytes);
-        ready!(Pin::new(&mut this.stream).poll_read(context, &mut part))?;
-        buffer.put_slice(part.filled());
-        this.reads.left = this.reads.left.saturating_sub(part.filled().len());
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Link {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let pace = *this.pace.lock().unwrap();
-        let most = ready!(this.writes.poll(pace, context)).min(bytes.len());
-        let written = ready!(Pin::new(&mut this.stream).poll_write(context, &bytes[..most]))?;
-        this.writes.left = this.writes.left.saturating_sub(written);
-        Poll::Ready(Ok(written))
-    }
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
+use tokio::time::{Instant, sleep};
 
 /// A client that has just connected, with the other end of its link.
 struct Bench {

@@ -1,0 +1,124 @@
+//! Versions that are lower than they should be, or too high: a store that was set back, a forgery.
+use super::{ahead, deleted, next, observe, reconnect, set};
+use crate::support::{Broker, value, version};
+use statestore::{Hlc, Observation};
+use statestore_protocol::mqtt::ReasonCode;
+use statestore_protocol::{Command, Event, Reply};
+use std::time::{Duration, Instant};
+
+#[tokio::test]
+async fn after_a_store_lost_its_keys_lower_versions_are_news() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    peer.notify(b"k", &Event::Set("a".into()), &version(9))
+        .await;
+    assert_eq!(next(&mut observer).await, set("a", 9));
+    let mut peer = reconnect(&broker, peer).await;
+    peer.answer(&Reply::Ok, None).await;
+    peer.answer(&Reply::Nil, None).await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(
+        next(&mut observer).await,
+        Observation::Deleted { version: None }
+    );
+    peer.notify(b"k", &Event::Set("b".into()), &version(1))
+        .await;
+    assert_eq!(next(&mut observer).await, set("b", 1));
+}
+
+#[tokio::test]
+async fn a_forged_version_silences_no_observer() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    // Not so far ahead that it is seen to be forged.
+    let forged = ahead(55_000);
+    peer.notify(b"k", &Event::Set("forged".into()), &forged)
+        .await;
+    assert_eq!(
+        next(&mut observer).await,
+        Observation::Set {
+            value: "forged".into(),
+            version: forged
+        }
+    );
+    let begin = Instant::now();
+    for number in 1..=50 {
+        peer.notify(b"k", &Event::Set("true".into()), &version(number))
+            .await;
+    }
+    let get = peer.answer(&value("true"), Some(&version(50))).await;
+    assert_eq!(get.command, Command::Get { key: "k".into() });
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(next(&mut observer).await, set("true", 50));
+    // From here on the true versions count. One that is old is asked for again, but not at once.
+    peer.notify(b"k", &Event::Deleted, &version(51)).await;
+    assert_eq!(next(&mut observer).await, deleted(51));
+    peer.notify(b"k", &Event::Deleted, &version(49)).await;
+    peer.answer(&Reply::Nil, None).await;
+    assert!(begin.elapsed() >= Duration::from_secs(1));
+    peer.notify(b"k", &Event::Set("a".into()), &version(52))
+        .await;
+    assert_eq!(next(&mut observer).await, set("a", 52));
+}
+
+#[tokio::test]
+async fn a_version_too_far_ahead_is_not_believed() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    let end_of_time = Hlc::new(u64::MAX, u64::MAX, "z").unwrap();
+    peer.notify(b"k", &Event::Set("forged".into()), &end_of_time)
+        .await;
+    // Of a key that nobody watches it does not even reach the clock.
+    peer.notify(b"other", &Event::Deleted, &end_of_time).await;
+    peer.notify(b"other", &Event::Deleted, &ahead(55_000)).await;
+    let get = peer.answer(&value("true"), Some(&version(1))).await;
+    assert_eq!(get.command, Command::Get { key: "k".into() });
+    assert!(get.user("__ts").unwrap() < ahead(30_000).to_string().as_str());
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(next(&mut observer).await, set("true", 1));
+    assert_eq!(client.counters().clock_skews, 1);
+    peer.notify(b"k", &Event::Deleted, &version(2)).await;
+    assert_eq!(next(&mut observer).await, deleted(2));
+}
+
+#[tokio::test]
+async fn a_reading_out_of_doubt_that_fails_is_made_again_and_ends_nothing() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    peer.notify(b"k", &Event::Deleted, &version(9)).await;
+    assert_eq!(next(&mut observer).await, deleted(9));
+    peer.notify(b"k", &Event::Deleted, &version(1)).await;
+    let get = peer.request().await;
+    peer.acknowledge(&get, ReasonCode::SERVER_BUSY).await;
+    peer.answer(&value("a"), Some(&version(2))).await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(next(&mut observer).await, set("a", 2));
+}
+
+#[tokio::test]
+async fn a_store_that_is_set_back_while_a_gap_is_read_is_followed() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    peer.notify(b"k", &Event::Set("old".into()), &version(9))
+        .await;
+    assert_eq!(next(&mut observer).await, set("old", 9));
+    let mut peer = reconnect(&broker, peer).await;
+    peer.answer(&Reply::Ok, None).await;
+    let get = peer.request().await;
+    // It changed after it was read, and before the answer arrived.
+    peer.notify(b"k", &Event::Set("new".into()), &version(2))
+        .await;
+    peer.acknowledge(&get, ReasonCode::SUCCESS).await;
+    peer.respond(&get, &value("back"), Some(&version(1))).await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(next(&mut observer).await, set("back", 1));
+    let get = peer.answer(&value("new"), Some(&version(2))).await;
+    assert_eq!(get.command, Command::Get { key: "k".into() });
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(next(&mut observer).await, set("new", 2));
+}

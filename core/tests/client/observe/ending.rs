@@ -1,0 +1,128 @@
+//! How observing ends, and what cannot begin.
+use super::{next, observe, reconnect};
+use crate::support::{Broker, within};
+use statestore::{Client, ErrorKind, LostReason, Observation, ObserveOptions, Outcome};
+use statestore_protocol::mqtt::{ConnAck, ReasonCode};
+use statestore_protocol::{Command, Reply, ServiceError};
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_watch_that_cannot_begin_says_why() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let refusal = Reply::Error(ServiceError::NotAuthorized);
+    let (observer, _) =
+        within(async { tokio::join!(client.observe("k"), peer.answer(&refusal, None)) }).await;
+    let error = observer.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::NotAuthorized, Outcome::NotDone)
+    );
+    assert!(
+        error.to_string().starts_with("KEYNOTIFY \"k\": "),
+        "{error}"
+    );
+
+    let soon = ObserveOptions {
+        timeout: Some(Duration::from_millis(5)),
+        ..ObserveOptions::default()
+    };
+    let error = client.observe_with("k", &soon).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::TimedOut, Outcome::Unknown)
+    );
+    // The watch that nobody wants any more is ended.
+    assert_eq!(
+        peer.answer(&Reply::Ok, None).await.command,
+        Command::Watch { key: "k".into() }
+    );
+    assert_eq!(
+        peer.answer(&Reply::Count(0), None).await.command,
+        Command::Unwatch { key: "k".into() }
+    );
+}
+
+#[tokio::test]
+async fn a_broker_that_refuses_notifications_still_serves_requests() {
+    let broker = Broker::start().await;
+    let accept = async {
+        let mut peer = broker.accept().await;
+        peer.connect().await;
+        peer.send_connack(ConnAck::new(ReasonCode::SUCCESS)).await;
+        peer.answer_subscribe(&[ReasonCode::GRANTED_QOS_1, ReasonCode::NOT_AUTHORIZED])
+            .await;
+        peer
+    };
+    let (client, mut peer) =
+        within(async { tokio::join!(Client::connect(broker.settings()), accept) }).await;
+    let client = client.unwrap();
+    let error = client.observe("k").await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.mqtt_reason()),
+        (ErrorKind::Rejected, Some(ReasonCode::NOT_AUTHORIZED))
+    );
+    let (entry, _) =
+        within(async { tokio::join!(client.get("k"), peer.answer(&Reply::Nil, None)) }).await;
+    assert_eq!(entry.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_watch_that_is_no_longer_allowed_ends_its_observers() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    let mut peer = reconnect(&broker, peer).await;
+    peer.answer(&Reply::Error(ServiceError::NotAuthorized), None)
+        .await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(within(observer.next()).await, None);
+    assert_eq!(observer.error().unwrap().kind(), ErrorKind::NotAuthorized);
+    assert_eq!(observer.lost_reason(), Some(LostReason::Refused));
+}
+
+#[tokio::test]
+async fn observers_of_a_session_that_was_taken_over_say_so() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    assert_eq!(observer.lost_reason(), None);
+    peer.disconnect(ReasonCode::SESSION_TAKEN_OVER).await;
+    assert_eq!(within(observer.next()).await, None);
+    assert_eq!(observer.lost_reason(), Some(LostReason::TakenOver));
+    let error = observer.error().unwrap();
+    assert_eq!(
+        (error.kind(), error.mqtt_reason()),
+        (ErrorKind::Closed, Some(ReasonCode::SESSION_TAKEN_OVER))
+    );
+    // Who closes the client afterwards does not change why it ended.
+    within(client.close()).await;
+    assert_eq!(observer.lost_reason(), Some(LostReason::TakenOver));
+}
+
+#[tokio::test]
+async fn observers_of_a_client_that_gave_up_say_so() {
+    let broker = Broker::start().await;
+    let settings = broker.settings().reconnect_limit(Duration::ZERO);
+    let (client, mut peer) = broker.connect(settings).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    drop((broker, peer));
+    assert_eq!(within(observer.next()).await, None);
+    assert_eq!(observer.lost_reason(), Some(LostReason::GaveUp));
+    assert_eq!(observer.error().unwrap().kind(), ErrorKind::Unreachable);
+}
+
+#[tokio::test]
+async fn observers_end_with_the_client() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    within(client.close()).await;
+    assert_eq!(within(observer.next()).await, None);
+    assert!(observer.error().is_none());
+    assert_eq!(observer.lost_reason(), Some(LostReason::Closed));
+    assert_eq!(
+        client.observe("k").await.unwrap_err().kind(),
+        ErrorKind::Closed
+    );
+}
