@@ -8,7 +8,8 @@ use std::sync::Arc;
 /// Declares the kinds, so that [`ErrorKind::ALL`] cannot lack one.
 macro_rules! kinds {
     ($($(#[$meta:meta])* $name:ident = $code:literal,)+) => {
-        /// What kind of failure an [`Error`] is. The numbers are the same in every language and are never used twice.
+        /// What kind of failure an [`Error`] is. The numbers are the same in every language and are never used twice. The
+        /// bindings to other languages have a few kinds more, for handles, threads and forks.
         ///
         /// New kinds may appear; treat an unknown one by [`Error::outcome`] and [`Error::is_retryable`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,12 +31,7 @@ kinds! {
     InvalidArgument = 1,
     /// The connection settings contradict each other, cannot be parsed, or name a file that cannot be used.
     InvalidSettings = 2,
-    /// A handle of a foreign language that was freed, or is one of something else.
-    InvalidHandle = 3,
-    /// The call cannot be made on this thread, because it would wait for itself.
-    WrongThread = 4,
-    /// A bug of this library was met; the client cannot be used any more.
-    Internal = 5,
+    // 3 to 5, 16 and 25 are of the bindings to other languages.
     /// The broker could not be reached: name not found, connection refused, no answer in time.
     Unreachable = 10,
     /// The broker answered the CONNECT or the SUBSCRIBE with a refusal.
@@ -48,8 +44,6 @@ kinds! {
     Closed = 14,
     /// The broker's TLS certificate is not acceptable: signed by somebody unknown, expired, or made out to another name.
     Untrusted = 15,
-    /// The client was made before this process was forked from another one, which still has it.
-    Forked = 16,
     /// No response came in time.
     TimedOut = 20,
     /// As many requests wait as may wait.
@@ -60,8 +54,6 @@ kinds! {
     Rejected = 23,
     /// No state store listens behind the broker.
     NoStore = 24,
-    /// The caller cancelled the operation.
-    Cancelled = 25,
     /// The response is not what the protocol defines.
     InvalidResponse = 30,
     /// The response says that the remote procedure call itself failed.
@@ -175,7 +167,7 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of what is built on this client: of a binding to another language, or of a test's double.
+    /// An error of what is built on this client, such as a test's double.
     ///
     /// `action` is what was tried and on what, `reason` why it failed.
     pub fn new(

@@ -24,7 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
-pub mod error;
+mod error;
 pub mod lock;
 mod lost_reason;
 pub mod platform;

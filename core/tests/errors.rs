@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use serde::Deserialize;
-use statestore::{ErrorKind, Settings};
+use serde::de::DeserializeOwned;
+use statestore::{ErrorKind, ServiceError, Settings};
 use std::collections::HashSet;
 
 #[derive(Deserialize)]
@@ -10,20 +11,35 @@ struct Table {
     kinds: Vec<Kind>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Kind {
     name: String,
     code: u16,
     retryable: bool,
 }
 
+/// Kinds of the table that a client in Rust does not know: `statestore_embed` has them for all other languages.
+const OF_BINDINGS: [&str; 5] = [
+    "InvalidHandle",
+    "WrongThread",
+    "Internal",
+    "Forked",
+    "Cancelled",
+];
+
+fn read<T: DeserializeOwned>(file: &str) -> T {
+    let path = format!("{}/../tests/vectors/{file}", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
 #[test]
 fn the_kinds_are_those_of_the_table() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../tests/vectors/error_kinds.json"
-    );
-    let table: Table = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let mut table: Table = read("error_kinds.json");
+    let of_bindings: Vec<_> = table
+        .kinds
+        .extract_if(.., |kind| OF_BINDINGS.contains(&&*kind.name))
+        .collect();
+    assert_eq!(of_bindings.len(), OF_BINDINGS.len(), "{of_bindings:?}");
     let here: Vec<_> = ErrorKind::ALL
         .iter()
         .map(|kind| (format!("{kind:?}"), kind.code(), kind.is_retryable()))
@@ -36,6 +52,29 @@ fn the_kinds_are_those_of_the_table() {
     assert_eq!(here, there);
     let codes: HashSet<_> = ErrorKind::ALL.iter().map(|kind| kind.code()).collect();
     assert_eq!(codes.len(), ErrorKind::ALL.len(), "no number is used twice");
+}
+
+#[derive(Deserialize)]
+struct Refusals {
+    service_errors: Vec<Refusal>,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    name: String,
+    text: String,
+}
+
+#[test]
+fn each_refusal_of_the_store_has_a_kind_of_its_name() {
+    let refusals: Refusals = read("errors.json");
+    for Refusal { name, text } in refusals.service_errors {
+        let kind = ErrorKind::from(&ServiceError::from_text(&text.into()));
+        let kind = format!("{kind:?}").to_lowercase();
+        assert_eq!(kind, name.replace('_', ""));
+    }
+    let unknown = ServiceError::from_text(&"out of cheese".into());
+    assert_eq!(ErrorKind::from(&unknown), ErrorKind::OtherRefusal);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 use crate::cancellation::Uncancellable;
 use crate::error::{self, sst_error};
 use crate::status::sst_status;
-use statestore_core::{Error, ErrorKind, Outcome};
-use statestore_embed::Client;
+use statestore_core::Outcome;
+use statestore_embed::{Client, Error, ErrorKind};
 use std::borrow::Borrow;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};

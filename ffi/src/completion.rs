@@ -4,8 +4,7 @@ use crate::error::{self, sst_error};
 use crate::handle::{self, Object};
 use crate::lost_reason;
 use crate::status::sst_status;
-use statestore_core::Error;
-use statestore_embed::End;
+use statestore_embed::{End, Error};
 use std::ffi::c_void;
 use std::ptr;
 

@@ -10,7 +10,8 @@ use crate::output;
 use crate::set;
 use crate::status::sst_status;
 use bytes::Bytes;
-use statestore_core::{DelOptions, DelOutcome, Error, VdelOutcome};
+use statestore_core::{DelOptions, DelOutcome, VdelOutcome};
+use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

@@ -16,8 +16,8 @@ use crate::set::{self, sst_on_set, sst_set_result};
 use crate::status::sst_status;
 use crate::subscription::{self, sst_on_subscription, sst_subscription};
 use bytes::Bytes;
-use statestore_core::{Error, Leader};
-use statestore_embed::{Client, Election, End};
+use statestore_core::Leader;
+use statestore_embed::{Client, Election, End, Error};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

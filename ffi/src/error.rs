@@ -2,7 +2,8 @@
 use crate::boundary;
 use crate::handle::{self, object};
 use crate::status::sst_status;
-use statestore_core::{Error, LostReason, Outcome};
+use statestore_core::{LostReason, Outcome};
+use statestore_embed::Error;
 use std::ffi::{CString, c_char};
 use std::mem::MaybeUninit;
 use std::ptr;

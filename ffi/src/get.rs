@@ -10,7 +10,8 @@ use crate::operation::{begin, sst_operation, wait};
 use crate::output::{self, Out};
 use crate::status::sst_status;
 use bytes::Bytes;
-use statestore_core::{Error, GetOptions};
+use statestore_core::GetOptions;
+use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

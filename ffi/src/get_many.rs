@@ -12,7 +12,7 @@ use crate::operation::{begin, sst_operation, wait};
 use crate::output::{self, Out};
 use crate::status::sst_status;
 use bytes::Bytes;
-use statestore_core::Error;
+use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

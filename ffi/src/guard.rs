@@ -11,8 +11,7 @@ use crate::operation::{begin, sst_operation, wait, wait_for_event};
 use crate::output::{self, Out};
 use crate::release::{self, sst_on_release, sst_release};
 use crate::status::sst_status;
-use statestore_core::Error;
-use statestore_embed::{Client, Guard};
+use statestore_embed::{Client, Error, Guard};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

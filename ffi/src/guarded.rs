@@ -11,7 +11,8 @@ use crate::output;
 use crate::set::{self, sst_on_set, sst_set_options, sst_set_result};
 use crate::status::sst_status;
 use bytes::Bytes;
-use statestore_core::{DelOutcome, Error, SetOutcome, VdelOutcome};
+use statestore_core::{DelOutcome, SetOutcome, VdelOutcome};
+use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

@@ -2,8 +2,8 @@
 //!
 //! A handle names a place in a table and which of the objects that have been there it means. So one that was freed, or is
 //! of another type, or was inherited by a fork, is found out before anything is touched.
-use statestore_core::{Error, ErrorKind, Outcome};
-use statestore_embed::{PerProcess, forks};
+use statestore_core::Outcome;
+use statestore_embed::{Error, ErrorKind, PerProcess, forks};
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::{mem, ptr};

@@ -33,7 +33,7 @@ impl Timestamp {
 }
 
 /// A timestamp of the caller; `None` for NULL.
-pub(crate) fn optional(handle: *const sst_hlc) -> Result<Option<Hlc>, statestore_core::Error> {
+pub(crate) fn optional(handle: *const sst_hlc) -> Result<Option<Hlc>, statestore_embed::Error> {
     if handle.is_null() {
         return Ok(None);
     }

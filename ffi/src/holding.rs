@@ -8,7 +8,8 @@ use crate::handle::{self, object};
 use crate::hlc::{Timestamp, sst_hlc};
 use crate::output::Out;
 use crate::status::sst_status;
-use statestore_core::{Error, Holding};
+use statestore_core::Holding;
+use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

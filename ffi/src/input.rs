@@ -1,5 +1,6 @@
 //! What an export is given: bytes, texts, option structs.
-use statestore_core::{Error, ErrorKind, Outcome};
+use statestore_core::Outcome;
+use statestore_embed::{Error, ErrorKind};
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::{MaybeUninit, size_of};
 use std::ptr;

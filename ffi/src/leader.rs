@@ -6,7 +6,8 @@ use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::status::sst_status;
-use statestore_core::{Error, Leader};
+use statestore_core::Leader;
+use statestore_embed::Error;
 use std::ffi::c_void;
 
 /// Who leads. Opaque.

@@ -5,8 +5,8 @@ use crate::error::{Failure, sst_error};
 use crate::guard::{self, sst_guard};
 use crate::handle;
 use crate::observer::{Observer, sst_observer};
-use statestore_core::{Error, ErrorKind, LostReason, Outcome};
-use statestore_embed::End;
+use statestore_core::{LostReason, Outcome};
+use statestore_embed::{End, Error, ErrorKind};
 use std::ffi::{CStr, c_char};
 
 /// Why an observer, a guard or a connection is over. The numbers and words are the same in every language, and are never

@@ -5,8 +5,7 @@ use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::output::{self, Out};
 use crate::status::sst_status;
-use statestore_core::Error;
-use statestore_embed::{Client, Job, Operation, Wait};
+use statestore_embed::{Client, Error, Job, Operation, Wait};
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
@@ -71,12 +70,13 @@ where
     })
 }
 
-/// Waits for a future.
-pub(crate) fn wait<T: Send>(
+/// Waits for a future, of the client proper or of what is around it.
+pub(crate) fn wait<T: Send, E: Into<Error>>(
     client: &Client,
     action: &'static str,
-    future: impl Future<Output = Result<T, Error>> + Send,
+    future: impl Future<Output = Result<T, E>> + Send,
 ) -> Result<T, Error> {
+    let future = async { future.await.map_err(Into::into) };
     let waited = client.wait(action, future, Wait::default());
     waited.map_err(|stopped| stopped.into_error(action))
 }

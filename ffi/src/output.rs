@@ -2,7 +2,7 @@
 use crate::handle::{self, Object};
 use crate::input;
 use crate::state::sst_state;
-use statestore_core::Error;
+use statestore_embed::Error;
 use std::mem::MaybeUninit;
 use std::ptr;
 
@@ -90,8 +90,8 @@ pub(crate) fn place<'a, T>(
 mod tests {
     use super::*;
     use crate::handle::Table;
-    use statestore_core::{ErrorKind, Outcome};
-    use statestore_embed::PerProcess;
+    use statestore_core::Outcome;
+    use statestore_embed::{ErrorKind, PerProcess};
 
     struct Single;
     struct OpaqueSingle;

@@ -2,7 +2,8 @@
 use crate::callback::{Callback, closure};
 use crate::error::{self, sst_error};
 use crate::status::sst_status;
-use statestore_core::{Error, Release};
+use statestore_core::Release;
+use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

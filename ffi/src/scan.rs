@@ -10,8 +10,8 @@ use crate::input::{self, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
 use crate::output::{self, Out};
 use crate::status::sst_status;
-use statestore_core::{Error, ScanOptions};
-use statestore_embed::{Client, Scan};
+use statestore_core::ScanOptions;
+use statestore_embed::{Client, Error, Scan};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

@@ -1,6 +1,7 @@
 //! Connection settings.
 use crate::input::{self, milliseconds, sized};
-use statestore_core::{Error, Settings};
+use statestore_core::Settings;
+use statestore_embed::Error;
 use std::ffi::{c_char, c_void};
 use std::time::Duration;
 

@@ -6,7 +6,8 @@ use crate::error::{self, sst_error};
 use crate::output;
 use crate::status::sst_status;
 use crate::subscription::{self, sst_subscription};
-use statestore_core::{ConnectionState, Error};
+use statestore_core::ConnectionState;
+use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -26,12 +27,14 @@ pub enum sst_state {
     SST_ENDED = 4,
 }
 
-fn parts(state: &ConnectionState) -> (sst_state, Option<&Error>) {
+fn parts(state: &ConnectionState) -> (sst_state, Option<Error>) {
     match state {
         ConnectionState::Connecting => (sst_state::SST_CONNECTING, None),
         ConnectionState::Connected => (sst_state::SST_CONNECTED, None),
-        ConnectionState::Reconnecting(error) => (sst_state::SST_RECONNECTING, Some(error)),
-        ConnectionState::Closed { error, .. } => (sst_state::SST_ENDED, Some(error)),
+        ConnectionState::Reconnecting(error) => {
+            (sst_state::SST_RECONNECTING, Some(error.clone().into()))
+        }
+        ConnectionState::Closed { error, .. } => (sst_state::SST_ENDED, Some(error.clone().into())),
         _ => (sst_state::SST_STATE_UNKNOWN, None),
     }
 }
@@ -114,7 +117,7 @@ pub extern "C" fn sst_client_on_state(
                     _ => None,
                 };
                 let (state, reason) = parts(&state);
-                error::lend_at_end(reason, lost_reason, |status, reason| {
+                error::lend_at_end(reason.as_ref(), lost_reason, |status, reason| {
                     // SAFETY: a function of that type, with its context.
                     callback.call(|call, context| unsafe { call(context, status, reason, state) });
                 });

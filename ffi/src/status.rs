@@ -1,6 +1,6 @@
 //! Status codes.
 use crate::boundary;
-use statestore_core::ErrorKind;
+use statestore_embed::ErrorKind;
 use std::ffi::{CStr, c_char};
 
 /// What became of a call. The numbers are the same in every language, and are never used for something else.

@@ -6,8 +6,7 @@ use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::output::{self, Out};
 use crate::status::sst_status;
-use statestore_core::Error;
-use statestore_embed::{Client, End, Feed, Subscription};
+use statestore_embed::{Client, End, Error, Feed, Subscription};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

@@ -1,6 +1,7 @@
 //! Waiting on a thread of the foreign side.
+use crate::error::{Error, ErrorKind};
 use crate::home::Home;
-use statestore::{Error, ErrorKind, Outcome};
+use statestore::Outcome;
 use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};

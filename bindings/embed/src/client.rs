@@ -2,6 +2,7 @@
 use crate::batch;
 use crate::blocking::{self, Stopped, Wait};
 use crate::dispatcher::{Dispatcher, Job};
+use crate::error::{Error, ErrorKind};
 use crate::feed::Feed;
 use crate::held::Held;
 use crate::home::Home;
@@ -12,7 +13,7 @@ use crate::runtime::{Lease, Runtime};
 use crate::subscription::Subscription;
 use crate::task::{Cause, Task};
 use crate::thread;
-use statestore::{ConnectionState, Error, ErrorKind, LostReason, Outcome, Settings};
+use statestore::{ConnectionState, LostReason, Outcome, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
@@ -138,7 +139,7 @@ impl Client {
                 }
                 Err(error) => {
                     inner.close().await;
-                    Err(error)
+                    Err(error.into())
                 }
             }
         }

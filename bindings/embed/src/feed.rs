@@ -1,9 +1,10 @@
 //! Things that happen one after the other, to be waited for, looked for, or told.
 use crate::client::Client;
+use crate::error::{Error, ErrorKind};
 use crate::held::Held;
 use crate::mailbox::Mailbox;
 use crate::operation::Operation;
-use statestore::{Error, ErrorKind, LostReason, Outcome};
+use statestore::{LostReason, Outcome};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

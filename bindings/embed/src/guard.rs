@@ -1,10 +1,10 @@
 //! What is held: a lock, or the lead of an election.
+use crate::error::{Error, ErrorKind};
 use crate::held::Held;
 use bytes::Bytes;
 use statestore::{
-    DelOptions, DelOutcome, Error, ErrorKind, Guard as CoreGuard, Hlc, Holder,
-    Leadership as CoreLeadership, LostReason, Outcome, Release, SetOptions, SetOutcome,
-    VdelOutcome,
+    DelOptions, DelOutcome, Guard as CoreGuard, Hlc, Holder, Leadership as CoreLeadership,
+    LostReason, Outcome, Release, SetOptions, SetOutcome, VdelOutcome,
 };
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{RwLock, RwLockReadGuard};
@@ -165,7 +165,10 @@ impl Guard {
     /// [`ErrorKind::Forked`], [`ErrorKind::LockLost`].
     pub fn check(&self) -> Result<(), Error> {
         let checked = self.inner.get()?.look(CoreGuard::check);
-        checked.unwrap_or_else(|| Err(given_back("holding the lease")))
+        checked.map_or_else(
+            || Err(given_back("holding the lease")),
+            |checked| Ok(checked?),
+        )
     }
 
     /// As [`statestore::Guard::reason`].
@@ -173,7 +176,8 @@ impl Guard {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn reason(&self) -> Result<Option<Error>, Error> {
-        Ok(self.inner.get()?.look(CoreGuard::reason).flatten())
+        let reason = self.inner.get()?.look(CoreGuard::reason);
+        Ok(reason.flatten().map(Error::from))
     }
 
     /// As [`statestore::Guard::lost_reason`].
@@ -207,7 +211,7 @@ impl Guard {
         async move {
             let inner = inner?;
             let used = inner.using("renewing the lease").await?;
-            used.holds.guard().renew().await
+            Ok(used.holds.guard().renew().await?)
         }
     }
 
@@ -222,7 +226,7 @@ impl Guard {
         async move {
             let inner = inner?;
             let used = inner.using(WRITING).await?;
-            used.holds.guard().set_with(key, value, &options).await
+            Ok(used.holds.guard().set_with(key, value, &options).await?)
         }
     }
 
@@ -236,7 +240,7 @@ impl Guard {
         async move {
             let inner = inner?;
             let used = inner.using(WRITING).await?;
-            used.holds.guard().del_with(key, &options).await
+            Ok(used.holds.guard().del_with(key, &options).await?)
         }
     }
 
@@ -251,7 +255,7 @@ impl Guard {
         async move {
             let inner = inner?;
             let used = inner.using(WRITING).await?;
-            used.holds.guard().vdel_with(key, value, &options).await
+            Ok(used.holds.guard().vdel_with(key, value, &options).await?)
         }
     }
 
@@ -268,7 +272,7 @@ impl Guard {
             let inner = inner?;
             let used = inner.using("proclaiming").await?;
             match &*used.holds {
-                Holds::Lead(leadership) => leadership.proclaim(value).await,
+                Holds::Lead(leadership) => Ok(leadership.proclaim(value).await?),
                 Holds::Lock(_) => Err(Error::new(
                     ErrorKind::InvalidArgument,
                     Outcome::NotDone,
@@ -286,8 +290,8 @@ impl Guard {
         async move {
             let holds = inner?.take().await;
             match holds {
-                Some(Holds::Lock(guard)) => guard.release().await,
-                Some(Holds::Lead(leadership)) => leadership.resign().await,
+                Some(Holds::Lock(guard)) => Ok(guard.release().await?),
+                Some(Holds::Lead(leadership)) => Ok(leadership.resign().await?),
                 None => Ok(Release::NotHeld),
             }
         }
@@ -303,7 +307,7 @@ impl Guard {
         let inner = self.inner.get().cloned();
         async move {
             let (kind, outcome, reason) = match inner?.take().await {
-                Some(Holds::Lock(guard)) => return guard.finish().await,
+                Some(Holds::Lock(guard)) => return Ok(guard.finish().await?),
                 Some(Holds::Lead(leadership)) => {
                     leadership.resign().await?;
                     let reason = "this is the guard of an election, not of a lock";
@@ -325,7 +329,7 @@ impl Guard {
     pub fn loss(&self) -> Result<Option<Error>, Error> {
         let inner = self.inner.get()?;
         Ok(match inner.look(CoreGuard::loss) {
-            Some(loss) => loss,
+            Some(loss) => loss.map(Error::from),
             None => inner.loss_before(),
         })
     }
@@ -344,8 +348,8 @@ impl Guard {
         async move {
             let inner = inner?;
             let ended = match inner.take().await {
-                Some(Holds::Lock(guard)) => guard.finish().await,
-                Some(Holds::Lead(leadership)) => leadership.finish().await,
+                Some(Holds::Lock(guard)) => guard.finish().await.map_err(Error::from),
+                Some(Holds::Lead(leadership)) => leadership.finish().await.map_err(Error::from),
                 None => inner.loss_before().map_or(Ok(()), Err),
             };
             match ended {

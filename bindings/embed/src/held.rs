@@ -1,6 +1,6 @@
 //! What belongs to the process that made it.
+use crate::error::Error;
 use crate::process::Process;
-use statestore::Error;
 use std::sync::Arc;
 
 /// A value that a forked child neither uses nor drops: dropping it could wait for a lock that a thread of the parent held.

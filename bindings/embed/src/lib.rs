@@ -35,7 +35,8 @@
 //! # Clients
 //! [`Client`] has every verb of [`statestore::Client`], with the same words and the option types of that crate, as a future
 //! that owns its arguments and can be awaited anywhere. [`Scan`], [`Guard`], [`Lease`], [`Election`] and [`Feed`] are the
-//! things that a client gives. What does not wait (the client id, the counters) is asked of [`Client::core`].
+//! things that a client gives. Their errors are [`Error`], which knows more kinds than that of the client does. What does not
+//! wait (the client id, the counters) is asked of [`Client::core`].
 //!
 //! There are three ways to run such a future:
 //! - [`Client::wait`] blocks the thread, with a deadline and an interruption hook if wanted. The request is sent and its
@@ -74,10 +75,10 @@
 //! A panic in a future, in making an item of its result, or in a callback is caught. The operation ends with [`Internal`],
 //! and the client is unusable from then on: [`Client::poison`] is for panics that a binding catches itself.
 //!
-//! [`Forked`]: statestore::ErrorKind::Forked
-//! [`Closed`]: statestore::ErrorKind::Closed
-//! [`Internal`]: statestore::ErrorKind::Internal
-//! [`WrongThread`]: statestore::ErrorKind::WrongThread
+//! [`Forked`]: ErrorKind::Forked
+//! [`Closed`]: ErrorKind::Closed
+//! [`Internal`]: ErrorKind::Internal
+//! [`WrongThread`]: ErrorKind::WrongThread
 #![deny(unsafe_code)]
 
 mod batch;
@@ -85,6 +86,7 @@ mod baton;
 mod blocking;
 mod client;
 mod dispatcher;
+mod error;
 mod executor;
 mod feed;
 mod guard;
@@ -112,6 +114,7 @@ mod verbs;
 pub use blocking::{Stopped, Wait};
 pub use client::{Client, WeakClient};
 pub use dispatcher::Job;
+pub use error::{Error, ErrorKind};
 pub use feed::{End, Feed};
 pub use guard::Guard;
 pub use lock::{Acquisition, Election, Lease};

@@ -1,12 +1,13 @@
 //! Leases, locks and elections.
 use crate::client::Client;
+use crate::error::Error;
 use crate::feed::Feed;
 use crate::guard::Guard;
 use crate::held::Held;
 use bytes::Bytes;
 use statestore::{
-    Acquisition as CoreAcquisition, Election as CoreElection, Error, Holding, Leader,
-    Lease as CoreLease, LeaseOptions, LockOptions, Release,
+    Acquisition as CoreAcquisition, Election as CoreElection, Holding, Leader, Lease as CoreLease,
+    LeaseOptions, LockOptions, Release,
 };
 use std::sync::Arc;
 
@@ -53,7 +54,7 @@ impl Client {
         options: LockOptions,
     ) -> impl Future<Output = Result<Guard, Error>> + Send + 'static + use<> {
         let core = self.core().cloned();
-        async move { core?.lock_with(name, &options).await.map(Guard::of_lock) }
+        async move { Ok(Guard::of_lock(core?.lock_with(name, &options).await?)) }
     }
 
     /// As [`statestore::Client::election_with`].
@@ -86,7 +87,7 @@ impl Lease {
     /// As [`statestore::Lease::release`].
     pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + 'static + use<> {
         let core = self.core();
-        async move { core?.release().await }
+        async move { Ok(core?.release().await?) }
     }
 
     /// As [`statestore::Lease::holder`].
@@ -94,7 +95,7 @@ impl Lease {
         &self,
     ) -> impl Future<Output = Result<Option<Holding>, Error>> + Send + 'static + use<> {
         let core = self.core();
-        async move { core?.holder().await }
+        async move { Ok(core?.holder().await?) }
     }
 
     /// As [`statestore::Lease::observe`]; the feed gives what [`statestore::HolderObserver::next`] gives.
@@ -110,11 +111,11 @@ impl Lease {
                 "following a lease",
                 async move |sender, end| {
                     while let Some(holder) = holders.next().await {
-                        if sender.send(holder).await.is_err() {
+                        if sender.send(holder.map_err(Error::from)).await.is_err() {
                             return;
                         }
                     }
-                    end.set(holders.lost_reason(), holders.error());
+                    end.set(holders.lost_reason(), holders.error().map(Error::from));
                 },
             )
         }
@@ -133,7 +134,7 @@ impl Election {
         value: Bytes,
     ) -> impl Future<Output = Result<Guard, Error>> + Send + 'static + use<> {
         let core = self.core();
-        async move { core?.campaign(value).await.map(Guard::of_lead) }
+        async move { Ok(Guard::of_lead(core?.campaign(value).await?)) }
     }
 
     /// As [`statestore::Election::leader`].
@@ -141,7 +142,7 @@ impl Election {
         &self,
     ) -> impl Future<Output = Result<Option<Leader>, Error>> + Send + 'static + use<> {
         let core = self.core();
-        async move { core?.leader().await }
+        async move { Ok(core?.leader().await?) }
     }
 
     /// As [`statestore::Election::observe`]; the feed gives what [`statestore::LeaderObserver::next`] gives.
@@ -157,11 +158,11 @@ impl Election {
                 "following an election",
                 async move |sender, end| {
                     while let Some(leader) = leaders.next().await {
-                        if sender.send(leader).await.is_err() {
+                        if sender.send(leader.map_err(Error::from)).await.is_err() {
                             return;
                         }
                     }
-                    end.set(leaders.lost_reason(), leaders.error());
+                    end.set(leaders.lost_reason(), leaders.error().map(Error::from));
                 },
             )
         }

@@ -2,10 +2,11 @@
 //!
 //! The library logs through `tracing`. This forwards the events of its own crates, process-wide: to a mailbox, for those
 //! who drain one anyway, or to a callback on a thread of its own. Records have neither keys nor values nor credentials.
+use crate::error::{Error, ErrorKind};
 use crate::mailbox::Mailbox;
 use crate::process::{self, PerProcess, Process};
 use crate::thread;
-use statestore::{Error, ErrorKind, Outcome};
+use statestore::Outcome;
 use std::fmt::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

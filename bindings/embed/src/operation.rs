@@ -1,9 +1,10 @@
 //! Operations under way.
+use crate::error::{Error, ErrorKind};
 use crate::held::Held;
 use crate::mailbox::Mailbox;
 use crate::registry::Permit;
 use crate::task::{Cause, Reason, Task, Work};
-use statestore::{Abandoned, Error, ErrorKind, Outcome};
+use statestore::{Abandoned, Outcome};
 use std::sync::Arc;
 
 /// An operation that was [submitted](crate::Client::submit). Dropping this does not end it.

@@ -1,5 +1,6 @@
 //! Which process this is: a fork makes another one that has the memory of the first, but not its threads.
-use statestore::{Error, ErrorKind, Outcome};
+use crate::error::{Error, ErrorKind};
+use statestore::Outcome;
 #[cfg(unix)]
 use std::sync::Once;
 use std::sync::OnceLock;

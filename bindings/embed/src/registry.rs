@@ -1,9 +1,10 @@
 //! The operations of a client that are under way.
 use crate::client::closed;
+use crate::error::{Error, ErrorKind};
 use crate::home::Home;
 use crate::task::Task;
 use slab::Slab;
-use statestore::{Error, ErrorKind, Outcome};
+use statestore::Outcome;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,10 @@
 //! The one runtime that all clients of a process share.
 use crate::baton::Baton;
+use crate::error::{Error, ErrorKind};
 use crate::executor::Executor;
 use crate::process::{PerProcess, Process};
 use crate::thread;
-use statestore::{Error, ErrorKind, Outcome};
+use statestore::Outcome;
 use std::cell::Cell;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

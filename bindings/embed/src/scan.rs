@@ -1,7 +1,7 @@
 //! Scans.
+use crate::error::Error;
 use crate::held::Held;
 use bytes::Bytes;
-use statestore::Error;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -23,7 +23,7 @@ impl Scan {
         &self,
     ) -> impl Future<Output = Result<Option<Vec<Bytes>>, Error>> + Send + 'static + use<> {
         let core = self.core.get().cloned();
-        async move { core?.lock_owned().await.next_page().await }
+        async move { Ok(core?.lock_owned().await.next_page().await?) }
     }
 
     /// As [`statestore::Scan::next`]: the next key.
@@ -31,7 +31,7 @@ impl Scan {
         &self,
     ) -> impl Future<Output = Result<Option<Bytes>, Error>> + Send + 'static + use<> {
         let core = self.core.get().cloned();
-        async move { core?.lock_owned().await.next().await }
+        async move { Ok(core?.lock_owned().await.next().await?) }
     }
 }
 

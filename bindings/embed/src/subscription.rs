@@ -1,9 +1,9 @@
 //! Telling a callback what happens.
 use crate::dispatcher::Job;
+use crate::error::Error;
 use crate::feed::Feed;
 use crate::mailbox::Mailbox;
 use crate::registry::Permit;
-use statestore::Error;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,10 +1,11 @@
 //! What a client asks of the store, as futures that own their arguments.
 use crate::client::Client;
+use crate::error::Error;
 use crate::feed::{End, Feed, Source};
 use crate::scan::Scan;
 use bytes::Bytes;
 use statestore::{
-    ConnectionState, Counters, DelOptions, DelOutcome, Entry, Error, GetOptions, Observation,
+    ConnectionState, Counters, DelOptions, DelOutcome, Entry, GetOptions, Observation,
     ObserveOptions, ScanOptions, SetOptions, SetOutcome, UpdateOptions, UpdateOutcome, VdelOutcome,
 };
 use std::pin::pin;
@@ -18,7 +19,7 @@ impl Client {
         options: GetOptions,
     ) -> impl Future<Output = Result<Option<Entry>, Error>> + Send + 'static + use<> {
         let core = self.core().cloned();
-        async move { core?.get_with(key, &options).await }
+        async move { Ok(core?.get_with(key, &options).await?) }
     }
 
     /// As [`statestore::Client::get_many_with`].
@@ -28,7 +29,7 @@ impl Client {
         options: GetOptions,
     ) -> impl Future<Output = Result<Vec<Option<Entry>>, Error>> + Send + 'static + use<> {
         let core = self.core().cloned();
-        async move { core?.get_many_with(&keys, &options).await }
+        async move { Ok(core?.get_many_with(&keys, &options).await?) }
     }
 
     /// As [`statestore::Client::set_with`].
@@ -39,7 +40,7 @@ impl Client {
         options: SetOptions,
     ) -> impl Future<Output = Result<SetOutcome, Error>> + Send + 'static + use<> {
         let core = self.core().cloned();
-        async move { core?.set_with(key, value, &options).await }
+        async move { Ok(core?.set_with(key, value, &options).await?) }
     }
 
     /// As [`statestore::Client::del_with`].
@@ -49,7 +50,7 @@ impl Client {
         options: DelOptions,
     ) -> impl Future<Output = Result<DelOutcome, Error>> + Send + 'static + use<> {
         let core = self.core().cloned();
-        async move { core?.del_with(key, &options).await }
+        async move { Ok(core?.del_with(key, &options).await?) }
     }
 
     /// As [`statestore::Client::vdel_with`].
@@ -60,7 +61,7 @@ impl Client {
         options: DelOptions,
     ) -> impl Future<Output = Result<VdelOutcome, Error>> + Send + 'static + use<> {
         let core = self.core().cloned();
-        async move { core?.vdel_with(key, value, &options).await }
+        async move { Ok(core?.vdel_with(key, value, &options).await?) }
     }
 
     /// As [`statestore::Client::scan_with`]. Nothing is sent.
@@ -83,7 +84,7 @@ impl Client {
         C: FnMut(Option<Entry>) -> F + Send + 'static,
     {
         let core = self.core().cloned();
-        async move { core?.update_async(key, &options, change).await }
+        async move { Ok(core?.update_async(key, &options, change).await?) }
     }
 
     /// As [`statestore::Client::observe_with`].
@@ -140,7 +141,7 @@ impl Client {
         let source = Feed::peeking(Box::new(move |context| {
             let next = source(context);
             if let Poll::Ready(Some(ConnectionState::Closed { lost_reason, error })) = &next {
-                ended.set(Some(*lost_reason), Some(error.clone()));
+                ended.set(Some(*lost_reason), Some(error.clone().into()));
             }
             next
         }));
@@ -167,8 +168,10 @@ impl Source<Observation> for Observations {
         // Its `next` keeps nothing between two polls, so each poll can make it anew.
         let next = pin!(self.observer.next()).poll(context);
         if let Poll::Ready(None) = next {
-            self.end
-                .set(self.observer.lost_reason(), self.observer.error());
+            self.end.set(
+                self.observer.lost_reason(),
+                self.observer.error().map(Error::from),
+            );
         }
         next
     }

@@ -1,8 +1,8 @@
 //! One thread waits, and nobody else in the process. One test in a program of its own, since others would drive the runtime.
 #![allow(clippy::unwrap_used)]
 
-use statestore::{Error, ErrorKind, GetOptions, Settings};
-use statestore_embed::{Client, Mailbox, Wait};
+use statestore::{GetOptions, Settings};
+use statestore_embed::{Client, Error, ErrorKind, Mailbox, Wait};
 use statestored::RunningServer;
 use statestored::config::Config;
 use std::sync::mpsc::channel;

@@ -2,8 +2,8 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, unsafe_code)]
 
-use statestore::{ErrorKind, GetOptions, ObserveOptions, SetOptions, Settings};
-use statestore_embed::{Client, Mailbox, Wait};
+use statestore::{GetOptions, ObserveOptions, SetOptions, Settings};
+use statestore_embed::{Client, ErrorKind, Mailbox, Wait};
 use statestored::RunningServer;
 use statestored::config::Config;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -69,14 +69,14 @@ fn a_child_gets_errors_from_what_it_inherited_and_can_connect_anew() {
     let guard = client.wait("locking", lock, Wait::default()).unwrap();
     let subscription = client.subscribe(&feed, drop).unwrap();
     let mailbox = Mailbox::new(|| {});
-    let never = std::future::pending::<Result<(), statestore::Error>>();
+    let never = std::future::pending::<Result<(), statestore_embed::Error>>();
     let operation = client
         .submit("waiting", never, &mailbox, |result| result.map_err(drop))
         .unwrap();
 
     let (client_, feed_, guard_) = (client.clone(), feed.clone(), guard.clone());
     let in_child = move || {
-        let forked = |error: statestore::Error| assert_eq!(error.kind(), ErrorKind::Forked);
+        let forked = |error: statestore_embed::Error| assert_eq!(error.kind(), ErrorKind::Forked);
         forked(client_.core().unwrap_err());
         forked(operation.cancel().unwrap_err());
         forked(guard_.is_valid().unwrap_err());

@@ -1,7 +1,8 @@
 //! Errors on their way to JavaScript.
 use napi::{Env, Status};
 use napi_derive::napi;
-use statestore::{Error, ErrorKind, Outcome};
+use statestore::Outcome;
+use statestore_embed::{Error, ErrorKind};
 use std::error::Error as _;
 
 /// What the face makes an error of.

@@ -3,8 +3,8 @@ use crate::desk::{Begun, Desk};
 use crate::failure::Failure;
 use crate::reply::Reply;
 use napi_derive::napi;
-use statestore::{ConnectionState, Error, Holding, Leader, LostReason, Observation};
-use statestore_embed::Feed;
+use statestore::{ConnectionState, Holding, Leader, LostReason, Observation};
+use statestore_embed::{Error, Feed};
 use std::rc::Rc;
 
 /// The feeds that there are.

@@ -3,9 +3,10 @@ use bytes::Bytes;
 use napi::bindgen_prelude::Uint8Array;
 use napi_derive::napi;
 use statestore::{
-    Condition, DelOptions, Error, ErrorKind, GetOptions, Hlc, LeaseOptions, LockOptions,
-    ObserveOptions, Outcome, Overflow, Renewal, Retry, SetOptions, UpdateOptions,
+    Condition, DelOptions, GetOptions, Hlc, LeaseOptions, LockOptions, ObserveOptions, Outcome,
+    Overflow, Renewal, Retry, SetOptions, UpdateOptions,
 };
+use statestore_embed::{Error, ErrorKind};
 use std::time::Duration;
 
 /// A time; the face lets only finite numbers through that are not negative.

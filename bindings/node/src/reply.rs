@@ -9,10 +9,10 @@ use napi::bindgen_prelude::{Array, BufferSlice, JavaScriptClassExt, Null, ToNapi
 use napi::{Env, Result};
 use napi_derive::napi;
 use statestore::{
-    ConnectionState, DelOutcome, Entry, Error, Hlc, Holder, Holding, Leader, LostReason,
-    Observation, Release, SetOutcome, UpdateOutcome, VdelOutcome,
+    ConnectionState, DelOutcome, Entry, Hlc, Holder, Holding, Leader, LostReason, Observation,
+    Release, SetOutcome, UpdateOutcome, VdelOutcome,
 };
-use statestore_embed::{Acquisition, Guard};
+use statestore_embed::{Acquisition, Error, Guard};
 use std::rc::Rc;
 
 /// What an operation brought. Where it says *or null*, both slots are `null`.
@@ -176,7 +176,7 @@ impl From<ConnectionState> for StateOutput {
         };
         Self {
             is,
-            reason: reason.map(Failure::from),
+            reason: reason.map(|reason| Failure::from(Error::from(reason))),
             lost_reason,
         }
     }

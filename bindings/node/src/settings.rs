@@ -3,7 +3,8 @@ use crate::options::time;
 use bytes::Bytes;
 use napi::bindgen_prelude::Uint8Array;
 use napi_derive::napi;
-use statestore::{Error, ErrorKind, Outcome, Settings};
+use statestore::{Outcome, Settings};
+use statestore_embed::{Error, ErrorKind};
 
 /// A URL, the environment, or a host; and what is set beside it.
 #[napi(object, object_to_js = false)]
@@ -51,8 +52,8 @@ impl SettingsInput {
 
     fn base(&self) -> Result<Settings, Error> {
         match (&self.url, self.env.unwrap_or_default(), &self.host) {
-            (Some(url), false, None) => Settings::from_url(url),
-            (None, true, None) => Settings::from_environment(),
+            (Some(url), false, None) => Ok(Settings::from_url(url)?),
+            (None, true, None) => Ok(Settings::from_environment()?),
             (None, false, Some(host)) => {
                 let tls = self.tls.unwrap_or_default();
                 let default = if tls { 8883 } else { 1883 };

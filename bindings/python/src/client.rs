@@ -16,8 +16,8 @@ use crate::update::{self, Change};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyString};
-use statestore::{ErrorKind, GetOptions, ScanOptions, UpdateOptions};
-use statestore_embed::Stopped;
+use statestore::{GetOptions, ScanOptions, UpdateOptions};
+use statestore_embed::{ErrorKind, Stopped};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

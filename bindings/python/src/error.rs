@@ -2,7 +2,8 @@
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
-use statestore::{Error, ErrorKind, Outcome};
+use statestore::Outcome;
+use statestore_embed::{Error, ErrorKind};
 
 /// The exception of an error: an instance of the class of its kind.
 pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {

@@ -5,10 +5,9 @@ use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use statestore::Error;
-#[cfg(unix)]
-use statestore_embed::Signal;
 use statestore_embed::{Client, Mailbox};
+#[cfg(unix)]
+use statestore_embed::{Error, Signal};
 #[cfg(unix)]
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, OnceLock, Weak};

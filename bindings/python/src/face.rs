@@ -2,8 +2,7 @@
 use crate::error;
 use crate::event_loop::EventLoop;
 use pyo3::prelude::*;
-use statestore::Error;
-use statestore_embed::{Client, Stopped, Wait};
+use statestore_embed::{Client, Error, Stopped, Wait};
 use std::sync::Arc;
 
 /// How calls of a client wait.

@@ -150,7 +150,7 @@ pub(crate) fn state(py: Python<'_>, state: &ConnectionState) -> Result {
         _ => ("connecting", None, None),
     };
     let reason = reason
-        .map(|reason| error::exception(py, reason))
+        .map(|reason| error::exception(py, &reason.clone().into()))
         .transpose()?;
     let made = result!(py, "State")?.call1((kind, reason, lost_reason))?;
     Ok(made.unbind())

@@ -82,7 +82,7 @@ impl Settings {
                 ));
             }
         };
-        let mut core = found.map_err(|error| error::to_python(py, &error))?;
+        let mut core = found.map_err(|error| error::to_python(py, &error.into()))?;
         macro_rules! apply {
             ($($setting:ident = $value:expr;)*) => { $(
                 if let Some(value) = $value {

@@ -3,8 +3,7 @@ use crate::codec::Codec;
 use crate::error;
 use crate::face::{self, Face};
 use pyo3::prelude::*;
-use statestore::Error;
-use statestore_embed::Client;
+use statestore_embed::{Client, Error};
 use std::sync::{Arc, OnceLock};
 
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Closing, and what comes after it.
 use crate::server::{Inbox, PATIENCE, close, connect, settings, start, wait};
-use statestore::{ErrorKind, GetOptions, Outcome, SetOptions, Settings};
-use statestore_embed::{Client, Wait};
+use statestore::{GetOptions, Outcome, SetOptions, Settings};
+use statestore_embed::{Client, ErrorKind, Wait};
 use std::net::TcpListener;
 
 #[test]
@@ -50,8 +50,11 @@ fn closing_is_refused_in_a_callback_and_possible_without_waiting() {
         inner.submit_close(&callbacks, complete).unwrap();
     };
     mailbox.post(Box::new(job)).ok().unwrap();
-    let (refused, was_closed, closed): (Result<(), statestore::Error>, _, Option<Result<(), _>>) =
-        result.recv_timeout(PATIENCE).unwrap();
+    let (refused, was_closed, closed): (
+        Result<(), statestore_embed::Error>,
+        _,
+        Option<Result<(), _>>,
+    ) = result.recv_timeout(PATIENCE).unwrap();
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::WrongThread);
     assert!(!was_closed, "a refused close does nothing");
     closed.unwrap().unwrap();

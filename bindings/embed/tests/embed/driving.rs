@@ -1,7 +1,7 @@
 //! Threads that wait drive the runtime, and leave it to each other.
 use crate::server::{Inbox, close, connect, start, wait};
-use statestore::{Error, ErrorKind, GetOptions, ObserveOptions, SetOptions};
-use statestore_embed::{Client, Stopped, Wait};
+use statestore::{GetOptions, ObserveOptions, SetOptions};
+use statestore_embed::{Client, Error, ErrorKind, Stopped, Wait};
 use std::thread;
 use std::time::{Duration, Instant};
 

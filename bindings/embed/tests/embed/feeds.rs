@@ -1,9 +1,7 @@
 //! Feeds: waited for, looked at, stopped.
 use crate::server::{PATIENCE, close, connect, start, wait};
-use statestore::{
-    ConnectionState, ErrorKind, LostReason, Observation, ObserveOptions, Overflow, SetOptions,
-};
-use statestore_embed::{Client, Feed, Stopped, Wait};
+use statestore::{ConnectionState, LostReason, Observation, ObserveOptions, Overflow, SetOptions};
+use statestore_embed::{Client, ErrorKind, Feed, Stopped, Wait};
 use std::sync::mpsc::channel;
 use std::task::Poll;
 use std::time::{Duration, Instant};

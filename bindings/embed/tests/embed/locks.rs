@@ -1,10 +1,10 @@
 //! Leases, locks and elections.
 use crate::server::{close, connect, start, wait};
 use statestore::{
-    DelOptions, ErrorKind, LeaseOptions, LockOptions, LostReason, Outcome, Release, Renewal,
-    SetOptions, UpdateOptions,
+    DelOptions, LeaseOptions, LockOptions, LostReason, Outcome, Release, Renewal, SetOptions,
+    UpdateOptions,
 };
-use statestore_embed::{Acquisition, Mailbox, Wait};
+use statestore_embed::{Acquisition, ErrorKind, Mailbox, Wait};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,7 @@
 //! Operations end exactly once, however they end.
 use crate::server::{Inbox, close, connect, start, wait};
-use statestore::{Error, ErrorKind, GetOptions, LockOptions, SetOptions};
+use statestore::{GetOptions, LockOptions, SetOptions};
+use statestore_embed::{Error, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

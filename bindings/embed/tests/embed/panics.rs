@@ -1,7 +1,7 @@
 //! Panics are caught, and poison the client.
 use crate::server::{Inbox, PATIENCE, close, connect, start, wait};
-use statestore::{Error, ErrorKind, GetOptions, ObserveOptions};
-use statestore_embed::{Client, Stopped, Wait};
+use statestore::{GetOptions, ObserveOptions};
+use statestore_embed::{Client, Error, ErrorKind, Stopped, Wait};
 
 fn is_poisoned(client: &Client) -> bool {
     let get = client.get("key".into(), GetOptions::default());

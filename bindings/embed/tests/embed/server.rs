@@ -1,6 +1,6 @@
 //! A server and clients of it.
-use statestore::{Error, Settings};
-use statestore_embed::{Client, Mailbox, Wait};
+use statestore::Settings;
+use statestore_embed::{Client, Error, Mailbox, Wait};
 use statestored::RunningServer;
 use statestored::config::Config;
 use std::sync::mpsc::{Receiver, channel};

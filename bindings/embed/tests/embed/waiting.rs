@@ -1,7 +1,7 @@
 //! Waiting on a thread.
 use crate::server::{Inbox, PATIENCE, close, connect, start, wait};
-use statestore::{Error, ErrorKind, GetOptions, ObserveOptions};
-use statestore_embed::{Stopped, Wait};
+use statestore::{GetOptions, ObserveOptions};
+use statestore_embed::{Error, ErrorKind, Stopped, Wait};
 use std::time::{Duration, Instant};
 
 fn never() -> impl Future<Output = Result<(), Error>> {

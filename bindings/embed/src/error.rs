@@ -1,0 +1,190 @@
+//! What can go wrong in a binding: all that can in a client, and what only a foreign language can do wrong.
+use statestore::{ErrorKind as ClientKind, Outcome, ReasonCode};
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+/// Declares the kinds, so that [`ErrorKind::ALL`] cannot lack one.
+macro_rules! kinds {
+    (
+        own { $($(#[$meta:meta])* $own:ident = $code:literal,)+ }
+        client { $($client:ident)+ }
+    ) => {
+        /// What kind of failure an [`Error`] is: a kind of [`statestore::ErrorKind`], or one that only bindings know. The
+        /// names and numbers are the same in every language (`tests/vectors/error_kinds.json`) and are never used twice.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        #[repr(u16)]
+        pub enum ErrorKind {
+            $($(#[$meta])* $own = $code,)+
+            $(#[doc = concat!("[`statestore::ErrorKind::", stringify!($client), "`]")] $client = ClientKind::$client.code(),)+
+        }
+
+        impl ErrorKind {
+            /// All kinds, first those that only bindings know.
+            pub const ALL: &[Self] = &[$(Self::$own,)+ $(Self::$client,)+];
+
+            /// Whether the same call may succeed later without anything being changed by hand.
+            pub const fn is_retryable(self) -> bool {
+                match self {
+                    $(Self::$own)|+ => false,
+                    $(Self::$client => ClientKind::$client.is_retryable(),)+
+                }
+            }
+        }
+
+        impl From<ClientKind> for ErrorKind {
+            fn from(kind: ClientKind) -> Self {
+                match kind {
+                    $(ClientKind::$client => Self::$client,)+
+                    // A kind of the client that is not here is found by a test.
+                    _ => Self::Internal,
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    own {
+        /// A handle of a foreign language that was freed, or is one of something else.
+        InvalidHandle = 3,
+        /// The call cannot be made on this thread, because it would wait for itself.
+        WrongThread = 4,
+        /// A bug of this library was met, and the client cannot be used any more; or the system gives no thread.
+        Internal = 5,
+        /// The client was made before this process was forked from another one, which still has it.
+        Forked = 16,
+        /// The caller cancelled the operation.
+        Cancelled = 25,
+    }
+    client {
+        InvalidArgument InvalidSettings
+        Unreachable ConnectionRefused NotAuthenticated SessionLost Closed Untrusted
+        TimedOut QueueFull TooLarge Rejected NoStore
+        InvalidResponse Rpc
+        LockHeld LockLost NotALock
+        TimestampSkew FencingTokenRequired FencingTokenSkew FencingTokenLower QuotaExceeded Syntax NotAuthorized
+        UnknownCommand WrongArguments MissingTimestamp MalformedTimestamp EmptyKey OtherRefusal
+    }
+}
+
+impl ErrorKind {
+    /// Its number.
+    pub const fn code(self) -> u16 {
+        self as u16
+    }
+}
+
+/// Why an operation has no result: an error of the client, or one of the binding. It says as much as
+/// [`statestore::Error`] does.
+#[derive(Clone)]
+pub struct Error(Origin);
+
+#[derive(Clone)]
+enum Origin {
+    Client(statestore::Error),
+    Binding(Arc<Own>),
+}
+
+struct Own {
+    kind: ErrorKind,
+    outcome: Outcome,
+    /// What was tried, on what.
+    action: String,
+    /// Why it failed.
+    reason: String,
+}
+
+impl Error {
+    /// An error of a binding. `action` is what was tried and on what, `reason` why it failed.
+    pub fn new(
+        kind: ErrorKind,
+        outcome: Outcome,
+        action: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self(Origin::Binding(Arc::new(Own {
+            kind,
+            outcome,
+            action: action.into(),
+            reason: reason.into(),
+        })))
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> ErrorKind {
+        match &self.0 {
+            Origin::Client(error) => error.kind().into(),
+            Origin::Binding(own) => own.kind,
+        }
+    }
+
+    /// Whether the operation may have happened nevertheless.
+    pub fn outcome(&self) -> Outcome {
+        match &self.0 {
+            Origin::Client(error) => error.outcome(),
+            Origin::Binding(own) => own.outcome,
+        }
+    }
+
+    /// As [`statestore::Error::is_retryable`].
+    pub fn is_retryable(&self) -> bool {
+        match &self.0 {
+            Origin::Client(error) => error.is_retryable(),
+            Origin::Binding(own) => own.kind.is_retryable(),
+        }
+    }
+
+    /// The reason code of the MQTT packet that brought the failure, if one did.
+    pub fn mqtt_reason(&self) -> Option<ReasonCode> {
+        match &self.0 {
+            Origin::Client(error) => error.mqtt_reason(),
+            Origin::Binding(_) => None,
+        }
+    }
+}
+
+impl From<statestore::Error> for Error {
+    fn from(error: statestore::Error) -> Self {
+        Self(Origin::Client(error))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own = match &self.0 {
+            Origin::Client(error) => return fmt::Display::fmt(error, f),
+            Origin::Binding(own) => own,
+        };
+        write!(f, "{}: {}", own.action, own.reason)?;
+        match own.outcome {
+            Outcome::NotDone => Ok(()),
+            Outcome::Unknown => f.write_str("; it may have been carried out nevertheless"),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Origin::Client(error) => fmt::Debug::fmt(error, f),
+            Origin::Binding(own) => f
+                .debug_struct("Error")
+                .field("kind", &own.kind)
+                .field("outcome", &own.outcome)
+                .field("action", &own.action)
+                .field("reason", &own.reason)
+                .finish(),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &self.0 {
+            Origin::Client(error) => error.source(),
+            Origin::Binding(_) => None,
+        }
+    }
+}
