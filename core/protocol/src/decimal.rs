@@ -28,6 +28,17 @@ fn digit(byte: u8) -> Option<u64> {
     (digit <= 9).then_some(u64::from(digit))
 }
 
+/// The numbers below a hundred.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number as usize] = [b'0' + number / 10, b'0' + number % 10];
+        number += 1;
+    }
+    pairs
+};
+
 /// How many digits `value` has without padding.
 pub(super) fn len(value: u64) -> usize {
     value.checked_ilog10().map_or(1, |log| log as usize + 1)
@@ -49,10 +60,15 @@ impl Decimal {
     pub(super) fn padded(mut value: u64, width: usize) -> Self {
         let mut buffer = [b'0'; MAX_DIGITS];
         let mut start = MAX_DIGITS;
-        while value > 0 {
+        while value >= 10 {
+            let pair = PAIRS[(value % 100) as usize];
+            value /= 100;
+            start -= 2;
+            buffer[start..start + 2].copy_from_slice(&pair);
+        }
+        if value > 0 {
             start -= 1;
             buffer[start] = b'0' + (value % 10) as u8;
-            value /= 10;
         }
         Self {
             buffer,

@@ -117,18 +117,19 @@ impl RequestProperties {
     /// assert_eq!(read.fencing_token, None);
     /// assert!(read.persist);
     /// ```
-    pub fn parse<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+    pub fn parse<'a, T: AsRef<[u8]> + ?Sized + 'a>(
+        pairs: impl IntoIterator<Item = (&'a T, &'a T)>,
+    ) -> Self {
         let (mut timestamp, mut fencing_token, mut persist) = (None, None, None);
         for (name, value) in pairs {
-            match name {
-                TIMESTAMP => timestamp.get_or_insert_with(|| Hlc::parse(value.as_bytes())),
-                FENCING_TOKEN => fencing_token.get_or_insert_with(|| Hlc::parse(value.as_bytes())),
-                PERSIST => {
-                    persist.get_or_insert(value == PERSIST_VALUE);
-                    continue;
-                }
-                _ => continue,
-            };
+            let (name, value) = (name.as_ref(), value.as_ref());
+            if name == TIMESTAMP.as_bytes() {
+                timestamp.get_or_insert_with(|| Hlc::parse(value));
+            } else if name == FENCING_TOKEN.as_bytes() {
+                fencing_token.get_or_insert_with(|| Hlc::parse(value));
+            } else if name == PERSIST.as_bytes() {
+                persist.get_or_insert(value == PERSIST_VALUE.as_bytes());
+            }
         }
         Self {
             timestamp,
@@ -179,31 +180,21 @@ impl ResponseProperties {
     /// assert_eq!((bad.status, bad.message.as_str()), (Some(503), "busy"));
     /// # Ok::<(), statestore_protocol::property::RpcError>(())
     /// ```
-    pub fn parse<'a>(
-        pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+    pub fn parse<'a, T: AsRef<[u8]> + ?Sized + 'a>(
+        pairs: impl IntoIterator<Item = (&'a T, &'a T)>,
     ) -> Result<Self, RpcError> {
         let mut received = Received::default();
         for (name, value) in pairs {
-            let place = match name {
-                TIMESTAMP => &mut received.timestamp,
-                STATUS => &mut received.status,
-                STATUS_MESSAGE => &mut received.message,
-                INVALID_NAME => &mut received.property_name,
-                INVALID_VALUE => &mut received.property_value,
-                APPLICATION_ERROR => &mut received.application_error,
-                SUPPORTED_VERSIONS => &mut received.supported_versions,
-                _ => continue,
-            };
-            place.get_or_insert(value);
+            if let Some(place) = received.place(name.as_ref()) {
+                place.get_or_insert(value.as_ref());
+            }
         }
-        let status = received
-            .status
-            .and_then(|text| decimal::parse(text.as_bytes()));
+        let status = received.status.and_then(decimal::parse);
         let status = status.and_then(|number| u16::try_from(number).ok());
         if status != Some(OK) {
             return Err(received.into_error(status));
         }
-        let version = received.timestamp.map(|text| Hlc::parse(text.as_bytes()));
+        let version = received.timestamp.map(Hlc::parse);
         let (version, version_error) = match version.transpose() {
             Ok(version) => (version, None),
             Err(error) => (None, Some(error)),
@@ -218,35 +209,54 @@ impl ResponseProperties {
 /// The texts of a response's properties.
 #[derive(Default)]
 struct Received<'a> {
-    timestamp: Option<&'a str>,
-    status: Option<&'a str>,
-    message: Option<&'a str>,
-    property_name: Option<&'a str>,
-    property_value: Option<&'a str>,
-    application_error: Option<&'a str>,
-    supported_versions: Option<&'a str>,
+    timestamp: Option<&'a [u8]>,
+    status: Option<&'a [u8]>,
+    message: Option<&'a [u8]>,
+    property_name: Option<&'a [u8]>,
+    property_value: Option<&'a [u8]>,
+    application_error: Option<&'a [u8]>,
+    supported_versions: Option<&'a [u8]>,
 }
 
-impl Received<'_> {
+impl<'a> Received<'a> {
+    /// Where the property of this name is kept.
+    fn place(&mut self, name: &[u8]) -> Option<&mut Option<&'a [u8]>> {
+        // All that a good response has comes first.
+        let places = [
+            (STATUS, &mut self.status),
+            (TIMESTAMP, &mut self.timestamp),
+            (STATUS_MESSAGE, &mut self.message),
+            (INVALID_NAME, &mut self.property_name),
+            (INVALID_VALUE, &mut self.property_value),
+            (APPLICATION_ERROR, &mut self.application_error),
+            (SUPPORTED_VERSIONS, &mut self.supported_versions),
+        ];
+        let found = places
+            .into_iter()
+            .find(|(known, _)| known.as_bytes() == name);
+        found.map(|(_, place)| place)
+    }
+
     fn into_error(self, status: Option<u16>) -> RpcError {
-        let said = self.message.filter(|message| !message.is_empty());
-        let message = match (self.status, status, said) {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let said = self.message.filter(|message| !message.is_empty()).map(text);
+        let message = match (self.status.map(text), status, said) {
             (None, _, None) => "the response has no `__stat`".to_owned(),
             (None, _, Some(said)) => format!("the response has no `__stat`; it says: {said}"),
             (Some(text), None, None) => format!("`__stat` is not a status code: {text:?}"),
             (Some(text), None, Some(said)) => {
                 format!("`__stat` is not a status code: {text:?}; it says: {said}")
             }
-            (Some(_), Some(_), Some(said)) => said.to_owned(),
+            (Some(_), Some(_), Some(said)) => said,
             (Some(_), Some(code), None) => meaning(code).to_owned(),
         };
         RpcError {
             status,
             message,
-            property_name: self.property_name.map(str::to_owned),
-            property_value: self.property_value.map(str::to_owned),
-            application_error: self.application_error == Some("true"),
-            supported_versions: self.supported_versions.map(str::to_owned),
+            property_name: self.property_name.map(text),
+            property_value: self.property_value.map(text),
+            application_error: self.application_error == Some(b"true"),
+            supported_versions: self.supported_versions.map(text),
         }
     }
 }

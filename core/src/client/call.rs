@@ -94,15 +94,16 @@ impl<'a> Call<'a> {
     }
 
     fn read(&self, publish: &Publish) -> Result<Response, Error> {
-        let properties = ResponseProperties::parse(publish.user_properties()).map_err(|error| {
-            Error::new(
-                ErrorKind::Rpc,
-                rpc_outcome(&error),
-                self.action(),
-                error.to_string(),
-            )
-            .with_rpc_status(error.status)
-        })?;
+        let properties =
+            ResponseProperties::parse(publish.user_property_bytes()).map_err(|error| {
+                Error::new(
+                    ErrorKind::Rpc,
+                    rpc_outcome(&error),
+                    self.action(),
+                    error.to_string(),
+                )
+                .with_rpc_status(error.status)
+            })?;
         if let Some(version) = &properties.version {
             self.shared.merge(version);
         }

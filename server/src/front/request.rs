@@ -90,7 +90,7 @@ impl Front {
             client: &connection.client,
             correlation: correlation_data,
             payload: &publish.payload(),
-            properties: RequestProperties::parse(publish.user_properties()),
+            properties: RequestProperties::parse(publish.user_property_bytes()),
             may_return,
         };
         let response = self.engine.execute(&request, now, &mut self.effects);

@@ -98,6 +98,13 @@ impl<'a> Properties<'a> {
     }
     /// The next property. One that may stand once and stands twice is a protocol error.
     pub(crate) fn next(&mut self) -> Result<Option<Property<'a>>, DecodeError> {
+        match self.id()? {
+            Some(id) => read(id, &mut self.reader).map(Some),
+            None => Ok(None),
+        }
+    }
+    /// As [`next`](Self::next), of which the value is to be read from [`value`](Self::value).
+    pub(crate) fn id(&mut self) -> Result<Option<u8>, DecodeError> {
         if self.reader.is_empty() {
             return Ok(None);
         }
@@ -111,7 +118,10 @@ impl<'a> Properties<'a> {
             }
             self.seen |= 1 << id;
         }
-        read(id, &mut self.reader).map(Some)
+        Ok(Some(id))
+    }
+    pub(crate) fn value(&mut self) -> &mut Reader<'a> {
+        &mut self.reader
     }
 }
 
@@ -123,11 +133,7 @@ pub(crate) fn read<'a>(id: u8, reader: &mut Reader<'a>) -> Result<Property<'a>, 
         CONTENT_TYPE => Property::ContentType(reader.string()?),
         RESPONSE_TOPIC => {
             let topic = reader.string()?;
-            if topic.is_empty() || wire::has_wildcard(topic) {
-                return Err(DecodeError::Protocol(
-                    "a response topic is empty or has wildcards",
-                ));
-            }
+            check_response_topic(topic.as_bytes())?;
             Property::ResponseTopic(topic)
         }
         CORRELATION_DATA => Property::CorrelationData(reader.binary()?),
@@ -167,6 +173,15 @@ pub(crate) fn read<'a>(id: u8, reader: &mut Reader<'a>) -> Result<Property<'a>, 
         SHARED_AVAILABLE => Property::SharedAvailable(boolean(reader)?),
         _ => return Err(DecodeError::Malformed("an unknown property")),
     })
+}
+
+pub(crate) fn check_response_topic(topic: &[u8]) -> Result<(), DecodeError> {
+    if topic.is_empty() || wire::has_wildcard(topic) {
+        return Err(DecodeError::Protocol(
+            "a response topic is empty or has wildcards",
+        ));
+    }
+    Ok(())
 }
 
 fn boolean(reader: &mut Reader<'_>) -> Result<bool, DecodeError> {

@@ -52,7 +52,7 @@ impl Publish {
         if qos == QoS::AtMostOnce && first & DUP != 0 {
             return Err(DecodeError::Protocol("DUP on a PUBLISH with QoS 0"));
         }
-        let topic = reader.string()?;
+        let topic = reader.text()?;
         if wire::has_wildcard(topic) {
             return Err(DecodeError::Malformed("a topic name has wildcards"));
         }
@@ -79,19 +79,34 @@ impl Publish {
             payload_is_utf8: None,
             has_subscription_ids: false,
         };
-        while let Some(property) = properties.next()? {
-            let end = properties.position();
-            let span = |len: usize| Some(Span::new(end - len, end));
-            match property {
-                Property::PayloadFormat(utf8) => publish.payload_is_utf8 = Some(utf8),
-                Property::MessageExpiry(seconds) => publish.message_expiry = Some(seconds),
-                Property::TopicAlias(alias) => publish.topic_alias = Some(alias),
-                Property::ResponseTopic(text) => publish.response_topic = span(text.len()),
-                Property::CorrelationData(data) => publish.correlation_data = span(data.len()),
-                Property::ContentType(text) => publish.content_type = span(text.len()),
-                Property::SubscriptionId(_) => publish.has_subscription_ids = true,
-                Property::User(..) => {}
-                _ => return Err(property::NOT_ALLOWED),
+        while let Some(id) = properties.id()? {
+            let value = properties.value();
+            let span = |field: &[u8], end| Some(Span::new(end - field.len(), end));
+            match id {
+                property::USER_PROPERTY => {
+                    value.text()?;
+                    value.text()?;
+                }
+                property::RESPONSE_TOPIC => {
+                    let text = value.text()?;
+                    property::check_response_topic(text)?;
+                    publish.response_topic = span(text, value.position());
+                }
+                property::CONTENT_TYPE => {
+                    let text = value.text()?;
+                    publish.content_type = span(text, value.position());
+                }
+                property::CORRELATION_DATA => {
+                    let data = value.binary()?;
+                    publish.correlation_data = span(data, value.position());
+                }
+                _ => match property::read(id, value)? {
+                    Property::PayloadFormat(utf8) => publish.payload_is_utf8 = Some(utf8),
+                    Property::MessageExpiry(seconds) => publish.message_expiry = Some(seconds),
+                    Property::TopicAlias(alias) => publish.topic_alias = Some(alias),
+                    Property::SubscriptionId(_) => publish.has_subscription_ids = true,
+                    _ => return Err(property::NOT_ALLOWED),
+                },
             }
         }
         publish.properties = Span::new(start, properties.position());
@@ -162,9 +177,30 @@ impl Publish {
     }
     /// The user properties, in their order.
     pub fn user_properties(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.properties().filter_map(|property| match property {
-            Property::User(name, value) => Some((name, value)),
-            _ => None,
+        // They were found to be UTF-8 when the packet was decoded.
+        let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
+        self.user_property_bytes()
+            .map(move |(name, value)| (text(name), text(value)))
+    }
+    /// The UTF-8 of the user properties, in their order: quicker than as strings.
+    pub fn user_property_bytes(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut reader = self.property_reader();
+        std::iter::from_fn(move || {
+            loop {
+                match reader.u8().ok()? {
+                    property::USER_PROPERTY => {
+                        return Some((reader.binary().ok()?, reader.binary().ok()?));
+                    }
+                    property::CONTENT_TYPE
+                    | property::RESPONSE_TOPIC
+                    | property::CORRELATION_DATA => {
+                        reader.binary().ok()?;
+                    }
+                    id => {
+                        property::read(id, &mut reader).ok()?;
+                    }
+                }
+            }
         })
     }
     /// The identifiers of the subscriptions that match.
@@ -193,11 +229,14 @@ impl Publish {
     fn text(&self, span: Span) -> &str {
         std::str::from_utf8(span.of(&self.frame)).unwrap_or_default()
     }
-    fn properties(&self) -> impl Iterator<Item = Property<'_>> {
-        let mut reader = Reader::new(
+    fn property_reader(&self) -> Reader<'_> {
+        Reader::new(
             &self.frame[..self.payload_start()],
             self.properties.start as usize,
-        );
+        )
+    }
+    fn properties(&self) -> impl Iterator<Item = Property<'_>> {
+        let mut reader = self.property_reader();
         std::iter::from_fn(move || {
             let id = reader.u8().ok()?;
             property::read(id, &mut reader).ok()

@@ -13,6 +13,8 @@ pub(crate) struct Reader<'a> {
 }
 
 const SHORT: DecodeError = DecodeError::Malformed("the packet ends inside a field");
+const ZERO: DecodeError = DecodeError::Malformed("a string contains U+0000");
+const NOT_UTF8: DecodeError = DecodeError::Malformed("a string is not UTF-8");
 
 impl<'a> Reader<'a> {
     /// Reads `bytes` from the offset `at`.
@@ -66,10 +68,24 @@ impl<'a> Reader<'a> {
     /// A UTF-8 string without U+0000.
     pub(crate) fn string(&mut self) -> Result<&'a str, DecodeError> {
         let bytes = self.binary()?;
-        if bytes.contains(&0) {
-            return Err(DecodeError::Malformed("a string contains U+0000"));
+        if has_zero(bytes) {
+            return Err(ZERO);
         }
-        std::str::from_utf8(bytes).map_err(|_| DecodeError::Malformed("a string is not UTF-8"))
+        std::str::from_utf8(bytes).map_err(|_| NOT_UTF8)
+    }
+    /// The bytes of a UTF-8 string without U+0000: much quicker to check than to make a string of.
+    pub(crate) fn text(&mut self) -> Result<&'a [u8], DecodeError> {
+        let bytes = self.binary()?;
+        if is_plain(bytes) {
+            return Ok(bytes);
+        }
+        if bytes.contains(&0) {
+            return Err(ZERO);
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(_) => Ok(bytes),
+            Err(_) => Err(NOT_UTF8),
+        }
     }
     pub(crate) fn packet_id(&mut self) -> Result<super::PacketId, DecodeError> {
         super::PacketId::new(self.u16()?)
@@ -162,13 +178,34 @@ pub(crate) fn put_binary(
     Ok(())
 }
 
+/// Whether these are ASCII characters other than U+0000; `false` may be wrong.
+fn is_plain(bytes: &[u8]) -> bool {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut odd = 0;
+    for word in words {
+        let word = u64::from_ne_bytes(*word);
+        // A zero borrows from its own highest bit.
+        odd |= word | word.wrapping_sub(LOW);
+    }
+    for byte in rest {
+        odd |= u64::from(byte | byte.wrapping_sub(1));
+    }
+    odd & HIGH == 0
+}
+
+fn has_zero(bytes: &[u8]) -> bool {
+    !is_plain(bytes) && bytes.contains(&0)
+}
+
 /// Appends a UTF-8 string, its length first.
 pub(crate) fn put_string(
     out: &mut BytesMut,
     what: &'static str,
     text: &str,
 ) -> Result<(), EncodeError> {
-    if text.as_bytes().contains(&0) {
+    if has_zero(text.as_bytes()) {
         return Err(EncodeError::ForbiddenCharacter { what });
     }
     put_binary(out, what, text.as_bytes())
@@ -201,7 +238,33 @@ pub(crate) fn check_size(remaining: usize, max_packet_bytes: u32) -> Result<(), 
     Ok(())
 }
 
-/// Whether a text can be a topic name: no wildcard characters.
-pub(crate) fn has_wildcard(topic: &str) -> bool {
-    topic.bytes().any(|byte| matches!(byte, b'+' | b'#'))
+/// Whether a text cannot be a topic name, since it has wildcard characters.
+pub(crate) fn has_wildcard(topic: impl AsRef<[u8]>) -> bool {
+    let is_wildcard = |byte: &u8| matches!(byte, b'+' | b'#');
+    topic
+        .as_ref()
+        .iter()
+        .filter(|byte| is_wildcard(byte))
+        .count()
+        > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_text_is_utf8_without_zeros(
+            bytes in prop::collection::vec(prop_oneof![8 => 1u8..128, 1 => any::<u8>()], 0..40),
+        ) {
+            let encoded = [&[0, u8::try_from(bytes.len()).unwrap()][..], &bytes].concat();
+            let is_text = std::str::from_utf8(&bytes).is_ok() && !bytes.contains(&0);
+            let read = Reader::new(&encoded, 0).text();
+            prop_assert_eq!(read.is_ok(), is_text);
+            prop_assert_eq!(read, Reader::new(&encoded, 0).string().map(str::as_bytes));
+            prop_assert_eq!(has_zero(&bytes), bytes.contains(&0));
+        }
+    }
 }
