@@ -6,7 +6,8 @@ use bytes::{Bytes, BytesMut};
 use rustix::time::{ClockId, clock_gettime};
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Command, Condition, Hlc, Reply, SetOptions};
-use statestored::engine::{Effects, Engine, EngineConfig, Now, Request, Response};
+use statestored::access::Principal;
+use statestored::service::{Effects, Engine, EngineConfig, Now, Request, Response};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +55,7 @@ impl Bench {
         let timestamp = Hlc::new(now.wall_ms, 0, "bench").expect("a valid node id");
         let request = Request {
             client: &self.client,
+            principal: &Principal::default(),
             correlation: &self.correlation.to_be_bytes(),
             payload,
             properties: RequestProperties {

@@ -1,7 +1,8 @@
 //! The command line, and what it means.
+use crate::access::{Authenticator, Users, UsersError};
 use crate::available_memory::available_memory;
-use crate::engine::EngineConfig;
-use crate::front::{Authenticator, FrontLimits, Users, UsersError};
+use crate::hub::HubLimits;
+use crate::service::EngineConfig;
 use clap::Parser;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -58,7 +59,7 @@ pub struct Arguments {
     max_session_bytes: Option<u64>,
 
     /// Largest MQTT packet accepted, in bytes; it bounds the size of values
-    #[arg(long, value_name = "N", default_value_t = FrontLimits::default().max_packet_bytes,
+    #[arg(long, value_name = "N", default_value_t = HubLimits::default().max_packet_bytes,
           value_parser = clap::value_parser!(u32).range(1024..=268_435_460))]
     max_packet_bytes: u32,
 
@@ -101,7 +102,7 @@ pub struct Config {
     /// Limits of the store.
     pub engine: EngineConfig,
     /// Limits of connections and sessions.
-    pub limits: FrontLimits,
+    pub limits: HubLimits,
     /// Who may connect.
     pub authenticator: Authenticator,
 }
@@ -136,9 +137,9 @@ pub enum ConfigError {
 impl Config {
     /// A store in memory on a free loopback port, for everybody on this machine.
     pub fn in_memory() -> Self {
-        let limits = FrontLimits {
+        let limits = HubLimits {
             max_session_bytes: session_bytes(None),
-            ..FrontLimits::default()
+            ..HubLimits::default()
         };
         Self {
             listeners: vec![ListenAddress {
@@ -189,10 +190,10 @@ impl Arguments {
             (_, _, Some(file)) => Authenticator::Users(Users::read(&file)?),
             _ => Authenticator::Anonymous,
         };
-        let limits = FrontLimits {
+        let limits = HubLimits {
             max_packet_bytes: self.max_packet_bytes,
             max_session_bytes: session_bytes(self.max_session_bytes),
-            ..FrontLimits::default()
+            ..HubLimits::default()
         };
         Ok(Config {
             listeners: self.listen,
@@ -205,7 +206,7 @@ impl Arguments {
 }
 
 /// What follows for the engine: answers are remembered for all requests that a client can redeliver.
-fn engine_config(max_keys: u64, max_bytes: Option<u64>, limits: &FrontLimits) -> EngineConfig {
+fn engine_config(max_keys: u64, max_bytes: Option<u64>, limits: &HubLimits) -> EngineConfig {
     EngineConfig {
         max_keys,
         max_bytes: max_bytes.unwrap_or_else(|| available_memory() / 2),

@@ -1,6 +1,6 @@
 //! The addresses that a server listens on, and the connections that come in there.
 use crate::config::ListenAddress;
-use crate::server::ServerError;
+use crate::error::ServerError;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;

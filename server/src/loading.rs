@@ -1,5 +1,6 @@
 //! Filling the engine with what the storage holds.
-use crate::engine::{Engine, Now};
+use crate::clock::Now;
+use crate::service::Engine;
 use crate::storage::{LoadProgress, RecordView, Restore, Storage, StorageError};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};

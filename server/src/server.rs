@@ -1,16 +1,18 @@
-//! A whole server: listeners, front, engine and storage.
+//! A whole server: listeners, hub, engine and storage.
+use crate::clock::{Clock, Now};
 use crate::config::{Config, StorageConfig};
-use crate::engine::{Engine, EngineConfig, Now};
-use crate::front::driver::{Clock, Driver};
-use crate::front::{Front, FrontConfig};
+use crate::control::{self, Command, Control};
+use crate::driver::Driver;
+use crate::error::ServerError;
+use crate::hub::{Hub, HubConfig};
 use crate::listeners::{Bound, accept};
 use crate::loading;
+use crate::service::{Engine, EngineConfig};
 use crate::storage::{
     Committer, CommitterOptions, DurableOptions, DurableStorage, MemoryStorage, Storage,
     StorageError,
 };
 use std::hash::{BuildHasher, RandomState};
-use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,40 +24,6 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc as tokio_mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet, LocalSet};
 
-/// Why a server cannot start or had to stop.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServerError {
-    /// It cannot listen on an address.
-    #[error("cannot listen on {address}: {source}{}", hint(.source))]
-    Listen {
-        /// As configured.
-        address: String,
-        /// The reason.
-        source: io::Error,
-    },
-    /// The storage cannot be used.
-    #[error("{0}")]
-    Storage(Arc<StorageError>),
-    /// The runtime or its thread cannot be made.
-    #[error("cannot start the server: {0}")]
-    Runtime(io::Error),
-    /// Something in it panicked, which is a bug. Nothing was acknowledged after that.
-    #[error("the server has a bug and ended, to do no harm; the log has more")]
-    Panicked,
-}
-
-fn hint(source: &io::Error) -> &'static str {
-    match source.kind() {
-        io::ErrorKind::AddrInUse => {
-            "; stop the other process, or choose another port with --listen"
-        }
-        io::ErrorKind::PermissionDenied => "; choose a port above 1023 with --listen",
-        io::ErrorKind::AddrNotAvailable => "; choose an address of this machine with --listen",
-        _ => "",
-    }
-}
-
 /// A server that listens, but does not serve before [`run`](Self::run).
 #[derive(Debug)]
 pub struct Server {
@@ -63,6 +31,8 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
     driver: Driver,
     committer: Committer,
+    control: Control,
+    commands: tokio_mpsc::Receiver<Command>,
 }
 
 impl Server {
@@ -75,7 +45,7 @@ impl Server {
         warn_of_open_doors(&addresses, config.authenticator.is_anonymous());
         let clock = Clock::start();
         let (storage, engine) = load(config.storage, config.engine, clock.now()).await?;
-        let front = FrontConfig {
+        let hub = HubConfig {
             limits: config.limits,
             authenticator: config.authenticator,
             is_durable: storage.is_durable(),
@@ -83,12 +53,15 @@ impl Server {
         };
         let committer = Committer::start(storage, CommitterOptions::default())
             .map_err(|error| ServerError::Storage(Arc::new(error)))?;
-        let driver = Driver::new(Front::new(front, engine), clock);
+        let driver = Driver::new(Hub::new(hub, engine), clock);
+        let (control, commands) = control::channel();
         Ok(Self {
             listeners: bound.listen()?,
             addresses,
             driver,
             committer,
+            control,
+            commands,
         })
     }
 
@@ -97,13 +70,19 @@ impl Server {
         &self.addresses
     }
 
+    /// Asks it something while it runs.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
     /// Serves until `shutdown` is ready, then tells all clients, and ends once everything is durable.
     ///
     /// # Errors
     /// The storage failed: all clients were told. Or something panicked: all connections were cut at once. Nothing was
     /// acknowledged that is not durable.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServerError> {
-        LocalSet::new().run_until(self.run_locally(shutdown)).await
+        let serving = Box::pin(self.run_locally(shutdown));
+        LocalSet::new().run_until(serving).await
     }
 
     async fn run_locally(self, shutdown: impl Future<Output = ()>) -> Result<(), ServerError> {
@@ -112,16 +91,27 @@ impl Server {
         for listener in self.listeners {
             acceptors.spawn_local(accept(listener, accepted.clone()));
         }
-        serve_all(self.driver, self.committer, streams, acceptors, shutdown).await
+        let arrivals = Arrivals {
+            streams,
+            acceptors,
+            commands: self.commands,
+        };
+        serve_all(self.driver, self.committer, arrivals, shutdown).await
     }
+}
+
+/// What comes to a server from outside.
+struct Arrivals<S> {
+    streams: tokio_mpsc::Receiver<(S, SocketAddr)>,
+    acceptors: JoinSet<()>,
+    commands: tokio_mpsc::Receiver<Command>,
 }
 
 /// Serves the connections that come in, up to the end. To be called within a [`LocalSet`].
 async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     driver: Driver,
     mut committer: Committer,
-    mut streams: tokio_mpsc::Receiver<(S, SocketAddr)>,
-    mut acceptors: JoinSet<()>,
+    mut arrivals: Arrivals<S>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
     let driver = Rc::new(driver);
@@ -133,15 +123,17 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
             tokio::select! {
                 () = &mut shutdown => break None,
                 Err(error) = &mut keeper => break Some(error),
-                Some((stream, peer)) = streams.recv() => {
+                Some((stream, peer)) = arrivals.streams.recv() => {
                     connections.spawn_local(Rc::clone(&driver).serve(stream, peer));
                 }
                 Some(ended) = connections.join_next() => sound(ended)?,
-                Some(ended) = acceptors.join_next() => sound(ended)?,
+                Some(ended) = arrivals.acceptors.join_next() => sound(ended)?,
+                Some(command) = arrivals.commands.recv() => driver.obey(command),
             }
         }
     };
-    acceptors.abort_all();
+    arrivals.acceptors.abort_all();
+    drop(arrivals.commands);
     let result = match failed {
         None => driver.stop(committer),
         Some(error) => {
@@ -252,6 +244,7 @@ fn open(config: &StorageConfig) -> Result<Box<dyn Storage>, StorageError> {
 #[derive(Debug)]
 pub struct RunningServer {
     addresses: Vec<SocketAddr>,
+    control: Control,
     shutdown: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Result<(), ServerError>>>,
 }
@@ -271,22 +264,24 @@ impl RunningServer {
                 runtime.block_on(async {
                     let server = Server::start(config).await?;
                     // Who started it may have given up.
-                    let _ = report.send(server.addresses().to_vec());
+                    let _ = report.send((server.addresses().to_vec(), server.control()));
                     drop(report);
                     server.run(async { drop(stopped.await) }).await
                 })
             })
             .map_err(ServerError::Runtime)?;
-        let mut server = Self {
-            addresses: Vec::new(),
-            shutdown: Some(shutdown),
-            thread: Some(thread),
-        };
         match started.recv() {
-            Ok(addresses) => server.addresses = addresses,
-            Err(_) => return Err(server.join().err().unwrap_or(ServerError::Panicked)),
+            Ok((addresses, control)) => Ok(Self {
+                addresses,
+                control,
+                shutdown: Some(shutdown),
+                thread: Some(thread),
+            }),
+            Err(_) => Err(match thread.join() {
+                Ok(Err(error)) => error,
+                Ok(Ok(())) | Err(_) => ServerError::Panicked,
+            }),
         }
-        Ok(server)
     }
 
     /// The addresses that it listens on.
@@ -300,6 +295,11 @@ impl RunningServer {
             .first()
             .map(|address| format!("mqtt://{address}"))
             .unwrap_or_default()
+    }
+
+    /// Asks it something while it runs.
+    pub fn control(&self) -> Control {
+        self.control.clone()
     }
 
     /// Stops it: clients are told, everything is made durable.
@@ -384,8 +384,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_in_a_connection_ends_the_server_before_it_says_another_word() {
-        let front = Front::new(FrontConfig::default(), Engine::new(EngineConfig::default()));
-        let driver = Driver::new(front, Clock::start());
+        let hub = Hub::new(HubConfig::default(), Engine::new(EngineConfig::default()));
+        let driver = Driver::new(hub, Clock::start());
         let committer =
             Committer::start(Box::new(MemoryStorage), CommitterOptions::default()).unwrap();
         let (accepted, streams) = tokio_mpsc::channel(2);
@@ -405,13 +405,13 @@ mod tests {
             accepted.send((broken, peer)).await.unwrap();
             near
         };
-        let server = serve_all(
-            driver,
-            committer,
+        let (_control, commands) = control::channel();
+        let arrivals = Arrivals {
             streams,
-            JoinSet::new(),
-            std::future::pending(),
-        );
+            acceptors: JoinSet::new(),
+            commands,
+        };
+        let server = serve_all(driver, committer, arrivals, std::future::pending());
         let local = LocalSet::new();
         let (ended, near) = local
             .run_until(async { tokio::join!(server, client) })

@@ -6,8 +6,8 @@ use statestore::{Client, Error, ErrorKind, Settings};
 use statestore_protocol::mqtt::ReasonCode;
 use statestored::{
     RunningServer,
+    access::{Authenticator, Users},
     config::Config,
-    front::{Authenticator, Users},
 };
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Expiry, exact to the millisecond of the monotonic clock.
 use crate::simulation::{MONO, Simulation, WALL};
-use statestored::engine::Now;
+use statestored::service::Now;
 
 #[test]
 fn an_entry_lives_up_to_its_last_millisecond_and_not_in_the_next() {

@@ -1,6 +1,6 @@
 //! Quota and lengths.
 use crate::simulation::{Simulation, config, page, payload, text};
-use statestored::engine::EngineConfig;
+use statestored::service::EngineConfig;
 
 fn with_room_for(max_keys: u64) -> Simulation {
     Simulation::with(EngineConfig {

@@ -2,7 +2,7 @@
 use crate::simulation::{MONO, Simulation, WALL, config, hlc, payload, text};
 use proptest::prelude::*;
 use statestore_protocol::Hlc;
-use statestored::engine::Now;
+use statestored::service::Now;
 use std::collections::{BTreeMap, BTreeSet};
 
 type Version = (u64, u64);

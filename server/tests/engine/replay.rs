@@ -1,6 +1,6 @@
 //! Redelivered requests.
 use crate::simulation::{Simulation, WALL, config, hlc, payload};
-use statestored::engine::EngineConfig;
+use statestored::service::EngineConfig;
 
 fn again(sim: &mut Simulation, correlation: &[u8], command: &str) -> String {
     let timestamp = Some(Ok(hlc(WALL, 0, "c")));
@@ -34,6 +34,20 @@ fn a_redelivered_write_is_answered_again_and_not_executed_again() {
         "$-1",
         "a late redelivery does not undo what came after it"
     );
+}
+
+#[test]
+fn what_somebody_else_asks_under_the_same_name_is_another_request() {
+    let mut sim = Simulation::new();
+    let delete = |sim: &mut Simulation, user: &str| {
+        let draft = sim.draft().user(user).correlation(b"1");
+        let timestamp = Some(Ok(hlc(WALL, 0, "c")));
+        draft.timestamp(timestamp).run("DEL k")
+    };
+    assert_eq!(delete(&mut sim, "ann"), ":0");
+    sim.run("SET k v");
+    assert_eq!(delete(&mut sim, "ann"), ":0", "a redelivery");
+    assert!(delete(&mut sim, "bob").starts_with(":1 "));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What survives a restart.
 use crate::simulation::{Simulation, WALL, config, hlc, version};
-use statestored::engine::{EngineConfig, Now};
+use statestored::service::{EngineConfig, Now};
 
 #[test]
 fn values_versions_and_tokens_survive() {

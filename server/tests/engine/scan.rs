@@ -3,14 +3,18 @@ use crate::simulation::{Simulation, config, page, payload};
 use bytes::Bytes;
 use proptest::prelude::*;
 use statestore_protocol::{Reply, ServiceError};
-use statestored::engine::EngineConfig;
+use statestored::service::EngineConfig;
 use std::collections::BTreeSet;
 
 fn next(sim: &mut Simulation, pattern: &str, token: Option<&[u8]>) -> (Vec<Bytes>, Option<Bytes>) {
     page(ask(sim, pattern, token))
 }
 
-fn ask(sim: &mut Simulation, pattern: &str, token: Option<&[u8]>) -> statestored::engine::Response {
+fn ask(
+    sim: &mut Simulation,
+    pattern: &str,
+    token: Option<&[u8]>,
+) -> statestored::service::Response {
     let words = [&b"SCAN"[..], pattern.as_bytes()].into_iter().chain(token);
     sim.draft().send(&payload(words))
 }

@@ -2,7 +2,8 @@
 use bytes::Bytes;
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Event, Hlc, HlcError, Reply};
-use statestored::engine::{Effects, Engine, EngineConfig, Notify, Now, Request, Response};
+use statestored::access::Principal;
+use statestored::service::{Effects, Engine, EngineConfig, Notify, Now, Request, Response};
 use statestored::storage::{Record, Write};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub(crate) struct Draft<'s> {
     correlation: Vec<u8>,
     properties: RequestProperties,
     may_return: bool,
+    principal: Principal,
 }
 
 pub(crate) fn config() -> EngineConfig {
@@ -117,6 +119,7 @@ impl Simulation {
             },
             simulation: self,
             may_return: true,
+            principal: Principal::default(),
         }
     }
 
@@ -186,6 +189,12 @@ impl Draft<'_> {
         self
     }
 
+    /// In the name of this user.
+    pub(crate) fn user(mut self, name: &str) -> Self {
+        self.principal = Principal::user(name.into());
+        self
+    }
+
     pub(crate) fn client(mut self, client: &str) -> Self {
         self.client = client.into();
         self
@@ -218,6 +227,7 @@ impl Draft<'_> {
     pub(crate) fn send(self, payload: &Bytes) -> Response {
         let request = Request {
             client: &self.client,
+            principal: &self.principal,
             correlation: &self.correlation,
             payload,
             properties: self.properties,

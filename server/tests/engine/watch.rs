@@ -1,6 +1,6 @@
 //! KEYNOTIFY and notifications.
 use crate::simulation::{Simulation, WALL, config, hlc};
-use statestored::engine::EngineConfig;
+use statestored::service::EngineConfig;
 
 #[test]
 fn every_watching_client_learns_of_sets_and_deletions_the_setter_too() {

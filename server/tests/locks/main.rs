@@ -1,4 +1,4 @@
-//! Leases, locks, elections and updates of whole clients against a whole front, on simulated time.
+//! Leases, locks, elections and updates of whole clients against a whole hub, on simulated time.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod election;
 mod exclusion;

@@ -7,7 +7,8 @@ use statestore::lock::{Answer, CompareAndSet, Progress, Step};
 use statestore::{Entry, Hlc};
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Clock, Command, Reply, ServiceError, SetOptions};
-use statestored::engine::{Effects, Engine, EngineConfig, Now, Request, Response};
+use statestored::access::Principal;
+use statestored::service::{Effects, Engine, EngineConfig, Now, Request, Response};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -83,6 +84,7 @@ impl Run<'_> {
         correlation.extend(self.sent.to_be_bytes());
         let request = Request {
             client: &client,
+            principal: &Principal::default(),
             correlation: &correlation,
             payload: &payload.freeze(),
             properties: RequestProperties {

@@ -3,8 +3,8 @@ use bytes::{Bytes, BytesMut};
 use statestore::Hlc;
 use statestore_protocol::mqtt::{Limits, Packet, decode};
 use statestore_protocol::topic;
-use statestored::engine::{Engine, EngineConfig, Now};
-use statestored::front::{Closing, ConnectionId, Front, FrontConfig};
+use statestored::hub::{Closing, ConnectionId, Hub, HubConfig};
+use statestored::service::{Engine, EngineConfig, Now};
 use statestored::storage::{Record, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -37,7 +37,7 @@ struct Inner {
     clock_ms: i64,
     /// How many milliseconds all clocks of the server count in a thousand.
     speed: u64,
-    front: Front,
+    hub: Hub,
     /// Counts the server's restarts.
     run: u64,
     is_down: bool,
@@ -111,7 +111,7 @@ pub(crate) struct Change {
     pub(crate) fence: Option<Hlc>,
 }
 
-fn front(disk: &BTreeMap<Bytes, Record>, floor: Option<(u64, u64)>, now: Now) -> Front {
+fn hub(disk: &BTreeMap<Bytes, Record>, floor: Option<(u64, u64)>, now: Now) -> Hub {
     let mut engine = Engine::new(EngineConfig {
         hash_key: [1, 2],
         ..EngineConfig::default()
@@ -122,12 +122,12 @@ fn front(disk: &BTreeMap<Bytes, Record>, floor: Option<(u64, u64)>, now: Now) ->
     if let Some((wall_ms, counter)) = floor {
         engine.restore_clock(wall_ms, counter);
     }
-    let config = FrontConfig {
+    let config = HubConfig {
         // Only then are there batches of writes, which the world reads along.
         is_durable: true,
-        ..FrontConfig::default()
+        ..HubConfig::default()
     };
-    Front::new(config, engine)
+    Hub::new(config, engine)
 }
 
 impl World {
@@ -147,7 +147,7 @@ impl World {
                 start: Instant::now(),
                 clock_ms: 0,
                 speed,
-                front: front(&BTreeMap::new(), None, now),
+                hub: hub(&BTreeMap::new(), None, now),
                 run: 0,
                 is_down: false,
                 latency: (Duration::ZERO, Duration::ZERO),
@@ -231,7 +231,7 @@ impl World {
         }
         inner.run += 1;
         inner.is_down = false;
-        inner.front = front(&inner.disk, inner.floor, inner.now());
+        inner.hub = hub(&inner.disk, inner.floor, inner.now());
         inner.wake_all();
         drop(inner);
         self.0.changed.notify_one();
@@ -262,7 +262,7 @@ impl World {
             return None;
         }
         let now = inner.now();
-        let id = inner.front.opened(Ipv4Addr::LOCALHOST.into(), now)?;
+        let id = inner.hub.opened(Ipv4Addr::LOCALHOST.into(), now)?;
         let wake = Arc::new(Notify::new());
         let run = inner.run;
         inner.connections.push(Connection {
@@ -319,7 +319,7 @@ impl World {
             .retain(|other| (other.id, other.run) != (id, run));
         if inner.run == run {
             let now = inner.now();
-            inner.front.closed(id, now);
+            inner.hub.closed(id, now);
             inner.settle();
         }
     }
@@ -330,7 +330,7 @@ impl World {
             return input.clear();
         }
         let now = inner.now();
-        while inner.front.received(id, input, now) {}
+        while inner.hub.received(id, input, now) {}
         inner.settle();
         drop(inner);
         self.0.changed.notify_one();
@@ -350,7 +350,7 @@ impl World {
         let now = inner.now();
         loop {
             let before = output.len();
-            inner.front.take_output(id, &mut output, now);
+            inner.hub.take_output(id, &mut output, now);
             if output.len() == before {
                 break;
             }
@@ -361,7 +361,7 @@ impl World {
         if inner.unnotified.contains(client) {
             output = without_notifications(output, client);
         }
-        let is_over = inner.front.closing(id) != Closing::No;
+        let is_over = inner.hub.closing(id) != Closing::No;
         (output, is_over)
     }
 
@@ -370,7 +370,7 @@ impl World {
         loop {
             let due = {
                 let inner = self.inner();
-                let due_ms = inner.front.next_wakeup().filter(|_| !inner.is_down);
+                let due_ms = inner.hub.next_wakeup().filter(|_| !inner.is_down);
                 // Never a moment too early.
                 let elapsed_ms = |due_ms: u64| (due_ms * 1_000).div_ceil(inner.speed);
                 due_ms.map(|due_ms| inner.start + Duration::from_millis(elapsed_ms(due_ms)))
@@ -382,7 +382,7 @@ impl World {
                     let mut inner = self.inner();
                     if !inner.is_down {
                         let now = inner.now();
-                        inner.front.tick(now);
+                        inner.hub.tick(now);
                         inner.settle();
                     }
                 }
@@ -411,7 +411,7 @@ impl Inner {
 
     /// Makes writes durable and wakes the connections that have something to do.
     fn settle(&mut self) {
-        while let Some((sequence, batch)) = self.front.take_batch() {
+        while let Some((sequence, batch)) = self.hub.take_batch() {
             for write in batch.writes {
                 let (key, record) = match write {
                     Write::Put(record) => (record.key.clone(), Some(record)),
@@ -431,9 +431,9 @@ impl Inner {
                 };
             }
             self.floor = batch.clock.or(self.floor);
-            self.front.durable(sequence);
+            self.hub.durable(sequence);
         }
-        while let Some(id) = self.front.next_dirty() {
+        while let Some(id) = self.hub.next_dirty() {
             for connection in &self.connections {
                 if (connection.id, connection.run) == (id, self.run) {
                     connection.wake.notify_one();

@@ -1,14 +1,15 @@
 //! What is counted against the budgets is what is allocated: no less, and not much more.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-#[path = "../front/world.rs"]
-#[allow(dead_code, reason = "the tests of the front use more of it")]
+#[path = "../hub/world.rs"]
+#[allow(dead_code, reason = "the tests of the hub use more of it")]
 mod world;
 
 use allocation_counter::measure;
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{Packet, PublishHeader};
 use statestore_protocol::property::RequestProperties;
-use statestored::engine::{Effects, Engine, EngineConfig, Request};
+use statestored::access::Principal;
+use statestored::service::{Effects, Engine, EngineConfig, Request};
 use world::{Client, START_WALL_MS, World, command, id, message, request, resume};
 
 /// Runs `work` and expects that the bytes which it has allocated and not freed are counted: all of them, and at most
@@ -55,6 +56,7 @@ fn entries_are_counted_as_large_as_they_are() {
                 let timestamp = statestore_protocol::Hlc::new(START_WALL_MS, 0, "c").unwrap();
                 let request = Request {
                     client: &client,
+                    principal: &Principal::default(),
                     correlation: b"1",
                     payload: &payload,
                     properties: RequestProperties {
@@ -63,7 +65,7 @@ fn entries_are_counted_as_large_as_they_are() {
                     },
                     may_return: false,
                 };
-                let now = statestored::engine::Now {
+                let now = statestored::service::Now {
                     wall_ms: START_WALL_MS,
                     mono_ms: 0,
                 };
@@ -76,7 +78,7 @@ fn entries_are_counted_as_large_as_they_are() {
 }
 
 fn held(world: &World) -> usize {
-    usize::try_from(world.front.statistics().held_bytes).unwrap()
+    usize::try_from(world.hub.statistics().held_bytes).unwrap()
 }
 
 /// What `work` does to a world is counted.

@@ -4,7 +4,8 @@ use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, Terms};
 use statestore_protocol::mqtt::{Connect, Publish, PublishHeader, Subscription};
 use statestore_protocol::property::{self, RequestProperties};
 use statestore_protocol::topic;
-use statestored::engine::{Effects, Engine, EngineConfig, Now, Request};
+use statestored::access::Principal;
+use statestored::service::{Effects, Engine, EngineConfig, Now, Request};
 use statestored::storage::Write;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -126,6 +127,7 @@ impl Service {
         let payload = publish.payload();
         let request = Request {
             client: &client,
+            principal: &Principal::default(),
             correlation: publish.correlation_data().unwrap(),
             payload: &payload,
             properties: RequestProperties::parse(users),

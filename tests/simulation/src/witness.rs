@@ -4,8 +4,8 @@ use crate::server::PEER;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{Connect, Limits, Packet, PacketId, PubAck, PublishHeader, decode};
 use statestore_protocol::{Command, Event, Notification, Reply, topic};
-use statestored::engine::Now;
-use statestored::front::{ConnectionId, Front};
+use statestored::hub::{ConnectionId, Hub};
+use statestored::service::Now;
 
 const CLIENT_ID: &str = "witness";
 
@@ -25,13 +25,9 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    pub(crate) fn new<'a>(
-        front: &mut Front,
-        keys: impl Iterator<Item = &'a Bytes>,
-        now: Now,
-    ) -> Self {
+    pub(crate) fn new<'a>(hub: &mut Hub, keys: impl Iterator<Item = &'a Bytes>, now: Now) -> Self {
         let mut witness = Self {
-            connection: front.opened(PEER, now).expect("the first connection"),
+            connection: hub.opened(PEER, now).expect("the first connection"),
             input: BytesMut::new(),
             output: BytesMut::new(),
         };
@@ -57,7 +53,7 @@ impl Witness {
             header
                 .encode(max, &mut witness.input, command.encoded_len(), write)
                 .expect("a request");
-            let seen = witness.take(front, now);
+            let seen = witness.take(hub, now);
             assert!(
                 seen.is_ok_and(|seen| seen.is_empty()),
                 "the witness is ready"
@@ -67,13 +63,13 @@ impl Witness {
     }
 
     /// The changes since the last time, in their order.
-    pub(crate) fn take(&mut self, front: &mut Front, now: Now) -> Result<Vec<Seen>, String> {
+    pub(crate) fn take(&mut self, hub: &mut Hub, now: Now) -> Result<Vec<Seen>, String> {
         let mut seen = Vec::new();
         loop {
             if !self.input.is_empty() {
-                while front.received(self.connection, &mut self.input, now) {}
+                while hub.received(self.connection, &mut self.input, now) {}
             }
-            front.take_output(self.connection, &mut self.output, now);
+            hub.take_output(self.connection, &mut self.output, now);
             let max = Limits::MAX_PACKET_BYTES;
             let Some(packet) = decode(&mut self.output, max).map_err(|error| error.to_string())?
             else {

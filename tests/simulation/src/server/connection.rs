@@ -1,11 +1,11 @@
-//! The server's end of a connection: what arrives, what the front takes of it, what is sent.
+//! The server's end of a connection: what arrives, what the hub takes of it, what is sent.
 use super::PEER;
 use crate::network::{Ending, Link, Way, first_packet, lower};
 use crate::wire;
 use crate::world::World;
 use bytes::{Buf, Bytes, BytesMut};
 use statestore_protocol::mqtt::{Limits, Packet, Publish};
-use statestored::front::{Closing, ConnectionId};
+use statestored::hub::{Closing, ConnectionId};
 use std::collections::{HashMap, VecDeque};
 
 /// The server's end of a connection.
@@ -17,11 +17,11 @@ pub(crate) struct ServerEnd {
     is_greeted: bool,
     has_answered: bool,
     input: BytesMut,
-    /// What the front took of the input, up to the last whole packet.
+    /// What the hub took of the input, up to the last whole packet.
     taken: BytesMut,
-    /// The Message Expiry, in milliseconds, of each PUBLISH that arrived and was not offered to the front.
+    /// The Message Expiry, in milliseconds, of each PUBLISH that arrived and was not offered to the hub.
     lifetimes: VecDeque<u64>,
-    /// When each PUBLISH expires that was offered to the front and not taken.
+    /// When each PUBLISH expires that was offered to the hub and not taken.
     pub(super) expiries: VecDeque<u64>,
     /// What the requests are about, by their correlation data.
     pub(super) asked: HashMap<Box<[u8]>, Asked>,
@@ -31,7 +31,7 @@ pub(crate) struct ServerEnd {
     pub(crate) wire: wire::End,
 }
 
-/// A request about one key, which the front has taken.
+/// A request about one key, which the hub has taken.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) key: Bytes,
@@ -57,10 +57,10 @@ impl World {
     /// A connection attempt; whether it is accepted.
     pub(crate) fn server_accepts(&mut self, link: usize) -> bool {
         let now = self.server_now();
-        let Some(front) = &mut self.server.front else {
+        let Some(hub) = &mut self.server.hub else {
             return false;
         };
-        let Some(connection) = front.opened(PEER, now) else {
+        let Some(connection) = hub.opened(PEER, now) else {
             return false;
         };
         self.server.links.insert(connection, link);
@@ -111,14 +111,14 @@ impl World {
         self.settle();
     }
 
-    /// Offers input to the front, if it takes any.
+    /// Offers input to the hub, if it takes any.
     fn take_input(&mut self, link: usize) {
         let now = self.server_now();
         let far = &mut self.links[link].far;
-        let (Some(front), Some(connection)) = (&mut self.server.front, far.connection) else {
+        let (Some(hub), Some(connection)) = (&mut self.server.hub, far.connection) else {
             return;
         };
-        if far.input.is_empty() || !front.accepts_input(connection) {
+        if far.input.is_empty() || !hub.accepts_input(connection) {
             return;
         }
         let offered = far.input.clone();
@@ -126,7 +126,7 @@ impl World {
         let lifetimes = far.lifetimes.drain(..);
         far.expiries
             .extend(lifetimes.map(|lifetime_ms| now.mono_ms + lifetime_ms));
-        while front.received(connection, &mut far.input, now) {}
+        while hub.received(connection, &mut far.input, now) {}
         let len = offered.len() - far.input.len();
         far.taken.extend_from_slice(&offered[..len]);
         while let Some(packet) = first_packet(&mut self.links[link].far.taken) {
@@ -143,8 +143,8 @@ impl World {
         };
         self.note(|| format!("server: link {link} is over"));
         self.server.links.remove(&connection);
-        if let Some(front) = &mut self.server.front {
-            front.closed(connection, now);
+        if let Some(hub) = &mut self.server.hub {
+            hub.closed(connection, now);
         }
         self.settle();
     }
@@ -154,10 +154,10 @@ impl World {
         loop {
             self.send_output(link);
             let far = &self.links[link].far;
-            let (Some(front), Some(connection)) = (&self.server.front, far.connection) else {
+            let (Some(hub), Some(connection)) = (&self.server.hub, far.connection) else {
                 return;
             };
-            match front.closing(connection) {
+            match hub.closing(connection) {
                 Closing::No => {}
                 Closing::AfterOutput if !far.output.is_empty() => return,
                 Closing::AfterOutput => {
@@ -187,11 +187,11 @@ impl World {
             let Link {
                 far, down, lowered, ..
             } = &mut self.links[link];
-            let (Some(front), Some(connection)) = (&mut self.server.front, far.connection) else {
+            let (Some(hub), Some(connection)) = (&mut self.server.hub, far.connection) else {
                 return;
             };
             if far.output.is_empty() {
-                front.take_output(connection, &mut far.output, now);
+                hub.take_output(connection, &mut far.output, now);
                 if far.output.is_empty() {
                     return;
                 }

@@ -1,4 +1,4 @@
-//! The server's machine: the front with its connections, its disk, and what becomes of both in a crash.
+//! The server's machine: the hub with its connections, its disk, and what becomes of both in a crash.
 mod connection;
 mod record;
 
@@ -8,8 +8,8 @@ use crate::disk::Disk;
 use crate::network::Ending;
 use crate::witness::Witness;
 use crate::world::{Event, World};
-use statestored::engine::{Engine, EngineConfig, Now};
-use statestored::front::{ConnectionId, Front, FrontConfig, FrontLimits};
+use statestored::hub::{ConnectionId, Hub, HubConfig, HubLimits};
+use statestored::service::{Engine, EngineConfig, Now};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -18,11 +18,11 @@ pub(crate) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 #[derive(Debug, Default)]
 pub(crate) struct Server {
-    pub(crate) front: Option<Front>,
+    pub(crate) hub: Option<Hub>,
     /// Counts the crashes.
     run: u64,
     disk: Disk,
-    /// What the front was last told of the disk.
+    /// What the hub was last told of the disk.
     is_full: bool,
     witness: Option<Witness>,
     links: HashMap<ConnectionId, usize>,
@@ -32,14 +32,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Tells the front whether too much waits for the disk; says whether there is room again.
+    /// Tells the hub whether too much waits for the disk; says whether there is room again.
     fn tell_of_room(&mut self, max_waiting: usize, now: Now) -> bool {
         let is_full = self.disk.waiting.len() >= max_waiting;
         let was_full = std::mem::replace(&mut self.is_full, is_full);
         if was_full != is_full
-            && let Some(front) = &mut self.front
+            && let Some(hub) = &mut self.hub
         {
-            front.set_storage_full(is_full, now);
+            hub.set_storage_full(is_full, now);
         }
         was_full && !is_full
     }
@@ -56,7 +56,7 @@ impl World {
 
     /// The process starts, with what the disk holds.
     pub(crate) fn start_server(&mut self) {
-        if self.server.front.is_some() {
+        if self.server.hub.is_some() {
             return;
         }
         let now = self.server_now();
@@ -77,11 +77,11 @@ impl World {
         if let Some((wall_ms, counter)) = self.server.disk.clock {
             engine.restore_clock(wall_ms, counter);
         }
-        let config = FrontConfig {
-            limits: self.front_limits(),
+        let config = HubConfig {
+            limits: self.hub_limits(),
             is_durable: self.scenario.is_durable,
             client_id_seed: self.server.run,
-            ..FrontConfig::default()
+            ..HubConfig::default()
         };
         self.note(|| {
             format!(
@@ -92,21 +92,21 @@ impl World {
         });
         self.server.run += 1;
         self.server.disk.durable = 0;
-        let mut front = Front::new(config, engine);
+        let mut hub = Hub::new(config, engine);
         if !self.scenario.is_durable {
             let keys = self.scenario.keys.iter();
-            self.server.witness = Some(Witness::new(&mut front, keys, now));
+            self.server.witness = Some(Witness::new(&mut hub, keys, now));
         }
-        self.server.front = Some(front);
+        self.server.hub = Some(hub);
         self.settle();
     }
 
-    fn front_limits(&mut self) -> FrontLimits {
+    fn hub_limits(&mut self) -> HubLimits {
         let chance = &mut self.chance;
-        let mut limits = FrontLimits {
+        let mut limits = HubLimits {
             connect_timeout_ms: 2_000,
             linger_ms: 300,
-            ..FrontLimits::default()
+            ..HubLimits::default()
         };
         if chance.percent(50) {
             limits.receive_maximum = u16::try_from(chance.spread(1, 50)).unwrap_or(1);
@@ -128,7 +128,7 @@ impl World {
 
     /// The process is gone, and with it all that was not durable.
     pub(crate) fn crash_server(&mut self) {
-        if self.server.front.take().is_none() {
+        if self.server.hub.take().is_none() {
             return;
         }
         let now_ms = self.now_ms();
@@ -170,12 +170,10 @@ impl World {
         {
             self.server.wakes_at_ms = None;
         }
-        if let Some(front) = &mut self.server.front
-            && front
-                .next_wakeup()
-                .is_some_and(|at_ms| at_ms <= now.mono_ms)
+        if let Some(hub) = &mut self.server.hub
+            && hub.next_wakeup().is_some_and(|at_ms| at_ms <= now.mono_ms)
         {
-            front.tick(now);
+            hub.tick(now);
         }
         self.settle();
     }
@@ -189,8 +187,8 @@ impl World {
         let batches = std::mem::take(&mut disk.committing);
         disk.apply(batches);
         let durable = disk.durable;
-        if let Some(front) = &mut self.server.front {
-            front.durable(durable);
+        if let Some(hub) = &mut self.server.hub {
+            hub.durable(durable);
         }
         // Who waited for room reads on.
         let mut links: Vec<_> = self.server.links.values().copied().collect();
@@ -201,11 +199,11 @@ impl World {
         self.settle();
     }
 
-    /// Serves whatever the front has something for, until it has nothing more.
+    /// Serves whatever the hub has something for, until it has nothing more.
     pub(crate) fn settle(&mut self) {
         loop {
             self.note_changes();
-            while let Some(connection) = self.server.front.as_mut().and_then(Front::next_dirty) {
+            while let Some(connection) = self.server.hub.as_mut().and_then(Hub::next_dirty) {
                 if let Some(link) = self.server.links.get(&connection).copied() {
                     self.serve(link);
                 }
@@ -218,7 +216,7 @@ impl World {
                 break;
             }
         }
-        let wakeup_ms = self.server.front.as_ref().and_then(Front::next_wakeup);
+        let wakeup_ms = self.server.hub.as_ref().and_then(Hub::next_wakeup);
         if let Some(at_ms) = wakeup_ms
             && self.server.wakes_at_ms.is_none_or(|set_ms| at_ms < set_ms)
         {

@@ -9,11 +9,11 @@ use crate::world::World;
 use statestore_protocol::mqtt::Packet;
 use statestore_protocol::property::FENCING_TOKEN;
 use statestore_protocol::{Command, topic};
-use statestored::front::Front;
+use statestored::hub::Hub;
 use statestored::storage::Write;
 
 impl World {
-    /// Takes note of a request that the front has taken.
+    /// Takes note of a request that the hub has taken.
     pub(super) fn note_request(&mut self, link: usize, packet: &Packet) {
         let Packet::Publish(publish) = packet else {
             return;
@@ -92,16 +92,16 @@ impl World {
         }
     }
 
-    /// Takes note of what the front has changed since the last time.
+    /// Takes note of what the hub has changed since the last time.
     pub(super) fn note_changes(&mut self) {
         let now = self.server_now();
         let stamp = self.stamp();
         self.truth.proceed(stamp);
-        let Some(front) = &mut self.server.front else {
+        let Some(hub) = &mut self.server.hub else {
             return;
         };
         if let Some(witness) = &mut self.server.witness {
-            match witness.take(front, now) {
+            match witness.take(hub, now) {
                 Ok(seen) => {
                     for change in seen {
                         self.changed_in_store(now.mono_ms, change);
@@ -111,7 +111,7 @@ impl World {
             }
             return;
         }
-        while let Some((sequence, batch)) = self.server.front.as_mut().and_then(Front::take_batch) {
+        while let Some((sequence, batch)) = self.server.hub.as_mut().and_then(Hub::take_batch) {
             let place = Some((self.server.run, sequence));
             for write in &batch.writes {
                 match write {

@@ -1,0 +1,214 @@
+//! Requests per second through the hub: without sockets, and over loopback TCP from a raw client loop.
+//!
+//! `cargo bench -p statestored --bench hub`
+#![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
+#![allow(clippy::cast_precision_loss, reason = "rates are read by people")]
+use bytes::{Buf, BytesMut};
+use statestore_protocol::mqtt::{
+    Connect, Packet, PacketId, PubAck, PublishHeader, QoS, ReasonCode, decode,
+};
+use statestore_protocol::topic;
+use statestored::RunningServer;
+use statestored::config::Config;
+use statestored::hub::{Hub, HubConfig};
+use statestored::service::{Engine, EngineConfig, Now};
+use std::io::{Read, Write};
+use std::net::Ipv4Addr;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+const MAX: u32 = u32::MAX;
+const VALUE: [u8; 100] = [b'v'; 100];
+const KEYS: u64 = 1000;
+
+/// How long each case runs.
+const TIME: Duration = Duration::from_secs(2);
+
+/// What a client asks for.
+#[derive(Clone, Copy)]
+enum Verb {
+    Get,
+    Set,
+}
+
+/// A client of the store that has a fixed number of requests in flight, without a socket.
+struct Client {
+    out: BytesMut,
+    next: u64,
+    responses: u64,
+    verb: Verb,
+}
+
+impl Client {
+    fn new(verb: Verb, session_expiry_s: u32) -> Self {
+        let mut out = BytesMut::new();
+        let connect = Connect {
+            client_id: "bench".into(),
+            clean_start: true,
+            session_expiry_s,
+            ..Connect::default()
+        };
+        connect.encode(MAX, &mut out).unwrap();
+        Self {
+            out,
+            next: 0,
+            responses: 0,
+            verb,
+        }
+    }
+
+    fn request(&mut self) {
+        self.next += 1;
+        let key = format!("key-{:08}", self.next % KEYS);
+        let mut payload = Vec::with_capacity(160);
+        match self.verb {
+            Verb::Get => write!(payload, "*2\r\n$3\r\nGET\r\n$12\r\n{key}\r\n"),
+            Verb::Set => write!(payload, "*3\r\n$3\r\nSET\r\n$12\r\n{key}\r\n$100\r\n")
+                .and_then(|()| payload.write_all(&VALUE))
+                .and_then(|()| payload.write_all(b"\r\n")),
+        }
+        .unwrap();
+        let correlation = u128::from(self.next).to_be_bytes();
+        let id = u16::try_from(self.next % 60_000 + 1)
+            .ok()
+            .and_then(PacketId::new);
+        let header = PublishHeader {
+            topic: topic::REQUEST,
+            packet_id: id,
+            message_expiry: Some(10),
+            response_topic: Some("clients/bench/services/statestore/_any_/command/invoke/response"),
+            correlation_data: Some(&correlation),
+            user_properties: &[
+                ("__ts", "001700000000000:00000:bench"),
+                ("__protVer", "1.0"),
+                ("__srcId", "bench"),
+            ],
+            ..PublishHeader::default()
+        };
+        header
+            .encode(MAX, &mut self.out, payload.len(), |out| {
+                out.extend_from_slice(&payload);
+            })
+            .unwrap();
+    }
+
+    /// Reads what the server sent, acknowledges responses and sends the next request for each.
+    fn receive(&mut self, input: &mut BytesMut) {
+        while let Some(packet) = decode(input, MAX).unwrap() {
+            match packet {
+                Packet::Publish(publish) => {
+                    assert_eq!(publish.qos(), QoS::AtLeastOnce);
+                    let ack = PubAck::success(publish.packet_id().unwrap());
+                    ack.encode(MAX, &mut self.out).unwrap();
+                    self.responses += 1;
+                    self.request();
+                }
+                Packet::PubAck(ack) => assert_eq!(ack.reason, ReasonCode::SUCCESS),
+                Packet::ConnAck(ack) => assert_eq!(ack.reason, ReasonCode::SUCCESS),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+fn without_sockets(verb: Verb, in_flight: u64, session_expiry_s: u32) -> f64 {
+    let engine = Engine::new(EngineConfig::default());
+    let mut hub = Hub::new(HubConfig::default(), engine);
+    let now = Now {
+        wall_ms: 1_700_000_000_000,
+        mono_ms: 0,
+    };
+    let connection = hub.opened(Ipv4Addr::LOCALHOST.into(), now).unwrap();
+    let mut client = Client::new(verb, session_expiry_s);
+    let mut output = BytesMut::new();
+    for _ in 0..in_flight {
+        client.request();
+    }
+    let mut batches = Vec::new();
+    let start = Instant::now();
+    while start.elapsed() < TIME {
+        let begin = Instant::now();
+        hub.received(connection, &mut client.out, now);
+        output.clear();
+        hub.take_output(connection, &mut output, now);
+        batches.push(begin.elapsed());
+        client.receive(&mut output);
+    }
+    // The median leaves out the moments in which something else had the processor.
+    batches.sort_unstable();
+    in_flight as f64 / batches[batches.len() / 2].as_secs_f64()
+}
+
+/// What a thread of this process has used of the processor. Linux only.
+fn cpu_time(thread: &str) -> Option<Duration> {
+    for task in std::fs::read_dir("/proc/self/task").ok()?.flatten() {
+        let read = |file| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
+        if read("comm").trim_end() == thread {
+            let nanoseconds = read("schedstat").split(' ').next()?.parse().ok()?;
+            return Some(Duration::from_nanos(nanoseconds));
+        }
+    }
+    None
+}
+
+/// Responses per second, and what one costs the server's thread.
+fn over_tcp(
+    config: Config,
+    verb: Verb,
+    in_flight: u64,
+    session_expiry_s: u32,
+) -> (f64, Option<Duration>) {
+    let server = RunningServer::start(config).unwrap();
+    let mut stream = TcpStream::connect(server.addresses()[0]).unwrap();
+    stream.set_nodelay(true).unwrap();
+    let mut client = Client::new(verb, session_expiry_s);
+    for _ in 0..in_flight {
+        client.request();
+    }
+    let mut input = BytesMut::new();
+    let mut chunk = vec![0; 256 * 1024];
+    let start = Instant::now();
+    while start.elapsed() < TIME {
+        stream.write_all(&client.out).unwrap();
+        let written = client.out.len();
+        client.out.advance(written);
+        let count = stream.read(&mut chunk).unwrap();
+        input.extend_from_slice(&chunk[..count]);
+        client.receive(&mut input);
+    }
+    let rate = client.responses as f64 / start.elapsed().as_secs_f64();
+    let per_request = cpu_time("statestored").map(|time| time.div_f64(client.responses as f64));
+    drop(stream);
+    server.stop().unwrap();
+    (rate, per_request)
+}
+
+fn text(cost: Option<Duration>) -> String {
+    cost.map_or("an unknown time".into(), |cost| format!("{cost:.2?}"))
+}
+
+fn main() {
+    for (name, verb) in [("GET", Verb::Get), ("SET", Verb::Set)] {
+        for session_expiry_s in [0, 3600] {
+            for in_flight in [1, 64, 256] {
+                let bare = without_sockets(verb, in_flight, session_expiry_s);
+                let (rate, cost) = over_tcp(Config::in_memory(), verb, in_flight, session_expiry_s);
+                println!(
+                    "{name}, session expiry {session_expiry_s} s, {in_flight} in flight: \
+                     {bare:.0} req/s without sockets; over TCP {rate:.0} req/s, each taking {} of \
+                     the server's processor",
+                    text(cost)
+                );
+            }
+        }
+    }
+    for in_flight in [1, 64, 256] {
+        let folder = tempfile::tempdir().unwrap();
+        let (rate, cost) = over_tcp(Config::durable(folder.path()), Verb::Set, in_flight, 0);
+        println!(
+            "durable SET, {in_flight} in flight: {rate:.0} req/s over TCP, each taking {} of the \
+             processor of the server's own thread",
+            text(cost)
+        );
+    }
+}

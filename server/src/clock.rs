@@ -1,0 +1,46 @@
+//! Time, as the rooms of the server are told of it: only the driver reads a clock.
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The two clocks that one instant has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// Milliseconds since the Unix epoch; may jump. Versions and skew limits come from it.
+    pub wall_ms: u64,
+    /// Milliseconds on a clock that never jumps; expiry is counted on it.
+    pub mono_ms: u64,
+}
+
+/// Reads the two clocks of an instant.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    start: Instant,
+}
+
+impl Clock {
+    /// The monotonic clock begins at zero.
+    pub(crate) fn start() -> Self {
+        Self {
+            start: Instant::now(),
+        }
+    }
+
+    /// What both show.
+    pub(crate) fn now(&self) -> Now {
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Now {
+            wall_ms: milliseconds(wall),
+            mono_ms: milliseconds(self.start.elapsed()),
+        }
+    }
+
+    /// The instant at which the monotonic clock shows this.
+    pub(crate) fn instant(&self, mono_ms: u64) -> Instant {
+        self.start + Duration::from_millis(mono_ms)
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

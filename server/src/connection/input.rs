@@ -1,0 +1,157 @@
+//! Input: which packets are taken out of it, and when.
+use super::{Connection, Phase};
+use bytes::BytesMut;
+use statestore_protocol::mqtt::{self, DecodeError, Packet, Publish, QoS, ReasonCode};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The largest packet accepted that is no PUBLISH, in bytes: enough for each field of a CONNECT, and for as many
+/// filters as a session may have.
+const MAX_CONTROL_BYTES: u32 = 512 * 1024;
+
+/// Input of this size, once it is worked off, does not share its memory with what follows.
+const LARGE_PACKET: usize = 64 * 1024;
+
+/// The packet type of PUBLISH.
+pub(super) const PUBLISH: u8 = 3;
+
+/// What is next in the input.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// A packet, which was taken out.
+    Packet(Packet),
+    /// Something else, whose first byte is this. The connection cannot go on.
+    Undecodable(Option<u8>, DecodeError),
+    /// Something, but others are to have their turn first.
+    Later,
+    /// No whole packet, or none that may be taken now.
+    Nothing,
+}
+
+/// How far a turn of a connection has come.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Turn {
+    /// A packet was taken.
+    pub(crate) has_packets: bool,
+    /// What the packets brought about was as much work as a turn may be.
+    pub(crate) is_over: bool,
+}
+
+/// Why a packet that can be decoded ends the connection.
+pub(crate) type Broken = (ReasonCode, Cow<'static, str>);
+
+impl Connection {
+    /// So much input is there: more than at the last look means that the client is alive.
+    pub(crate) fn offered(&mut self, bytes: usize, now_ms: u64) {
+        if bytes > self.unread {
+            self.keep_alive.received(now_ms);
+        }
+    }
+
+    /// Whether there is a time at which [`next`](Self::next) would take something. If not, nothing should be read either.
+    pub(crate) fn accepts_input(&self) -> bool {
+        self.login.is_none()
+            && self.ahead.accepts(self.unread)
+            && !self.is_full()
+            && self.fanouts == 0
+    }
+
+    /// Takes the next packet out of the input, if it may be taken now.
+    pub(crate) fn next(&mut self, input: &mut BytesMut, turn: Turn, now_ms: u64) -> Next {
+        if matches!(self.phase, Phase::Closing | Phase::Closed) {
+            input.clear();
+            return Next::Nothing;
+        }
+        if self.login.is_some() {
+            return Next::Nothing;
+        }
+        if self.is_full() || self.fanouts > 0 {
+            if !input.is_empty() {
+                self.blocked_since_ms.get_or_insert(now_ms);
+            }
+            return Next::Nothing;
+        }
+        if turn.is_over && !input.is_empty() {
+            self.blocked_since_ms.get_or_insert(now_ms);
+            return Next::Later;
+        }
+        let before = input.len();
+        let first = input.first().copied();
+        let is_publish = first.is_some_and(|first| first >> 4 == PUBLISH);
+        let max_packet_bytes = if is_publish && self.session().is_some() {
+            self.bounds.max_packet_bytes
+        } else {
+            self.bounds.max_packet_bytes.min(MAX_CONTROL_BYTES)
+        };
+        match mqtt::decode(input, max_packet_bytes) {
+            Ok(Some(packet)) => {
+                self.ahead.taken(before - input.len());
+                Next::Packet(packet)
+            }
+            Ok(None) => {
+                self.blocked_since_ms = None;
+                self.keep_alive
+                    .partial(input.len(), turn.has_packets, now_ms);
+                Next::Nothing
+            }
+            Err(error) => Next::Undecodable(first, error),
+        }
+    }
+
+    /// The turn is over that began with so many bytes of input.
+    pub(crate) fn turn_ended(&mut self, offered: usize, input: &mut BytesMut) {
+        if offered - input.len() > LARGE_PACKET && !input.is_empty() {
+            // Otherwise a few bytes would keep all the memory of what came before them.
+            *input = BytesMut::from(&input[..]);
+        }
+        self.unread = input.len();
+        self.recharge();
+    }
+
+    /// Bytes of output have left while nothing is read: the client is alive, although nothing can come from it.
+    pub(crate) fn progressed(&mut self, now_ms: u64) {
+        self.keep_alive.received(now_ms);
+    }
+
+    /// Whether nothing came for one and a half times the keep-alive.
+    pub(crate) fn is_silent(&self, now_ms: u64) -> bool {
+        self.keep_alive.is_over(now_ms)
+    }
+
+    /// When [that](Self::is_silent) is to be looked at next.
+    pub(crate) fn silent_at_ms(&self) -> Option<u64> {
+        self.keep_alive.wake_at_ms()
+    }
+
+    /// Since when the packet that was just taken has waited, if it has.
+    pub(crate) fn blocked_since_ms(&self) -> Option<u64> {
+        self.blocked_since_ms
+    }
+
+    /// The topic of a PUBLISH, if it had an alias; or the rule that it breaks, whatever its topic is.
+    pub(crate) fn admit(&mut self, publish: &Publish) -> Result<Option<Arc<str>>, Broken> {
+        let broken = if publish.retain() {
+            (ReasonCode::RETAIN_NOT_SUPPORTED, "no retained messages")
+        } else if publish.qos() == QoS::ExactlyOnce {
+            (ReasonCode::QOS_NOT_SUPPORTED, "no QoS 2")
+        } else if publish.packet_id().is_some()
+            && self.output.acknowledgements() >= u32::from(self.bounds.receive_maximum)
+        {
+            (
+                ReasonCode::RECEIVE_MAXIMUM_EXCEEDED,
+                "too many unacknowledged messages",
+            )
+        } else if publish.has_subscription_identifiers() {
+            (
+                ReasonCode::PROTOCOL_ERROR,
+                "a client does not send subscription identifiers",
+            )
+        } else {
+            return self
+                .aliases
+                .resolve(publish.topic(), publish.topic_alias())
+                .map_err(|error| (error.reason(), error.to_string().into()));
+        };
+        Err((broken.0, broken.1.into()))
+    }
+}

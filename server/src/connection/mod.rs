@@ -1,0 +1,331 @@
+//! One connection alone: everything that it can do without knowing of others.
+//!
+//! ```text
+//!   bytes in ──▶ input ──▶ packets, when they may be taken ──────────────▶ hub
+//!                 │ codec, topic aliases, keep-alive, the rules of PUBLISH
+//!                 └ ahead: PINGREQs behind a request that waits for room
+//!
+//!   bytes out ◀── output: what may leave, and stages that wait ◀── packets, each with the commit it tells of
+//! ```
+//!
+//! It has no socket and no clock. What it has of a session is a name, which means nothing here; whose messages go out, and
+//! what packets bring about, is decided by the hub. How it comes and goes is drawn in `hub/ending.rs`.
+mod ahead;
+mod input;
+mod output;
+
+pub(crate) use input::{Next, Turn};
+
+use crate::budget::{Charge, Gauge};
+use crate::timers::Timer;
+use ahead::Ahead;
+use bytes::BytesMut;
+use output::Output;
+use slotmap::new_key_type;
+use statestore_protocol::mqtt::alias::InboundAliases;
+use statestore_protocol::mqtt::keep_alive::ServerKeepAlive;
+use statestore_protocol::mqtt::{
+    Connect, Disconnect, EncodeError, Limits, PubAck, ReasonCode, Will,
+};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+new_key_type! {
+    /// Names a connection; never used again for another one.
+    pub struct ConnectionId;
+    pub(crate) struct SessionId;
+}
+
+/// Where a connection is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// CONNECT has not come yet, or is not answered.
+    Opening,
+    /// CONNECT was accepted; it has this session.
+    Open(SessionId),
+    /// Its last output is on its way; nothing is read any more.
+    Closing,
+    /// To be dropped at once.
+    Closed,
+}
+
+/// How a connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parting {
+    /// The last packet says why: it is sent before.
+    WithLastWord,
+    /// At once.
+    Silent,
+}
+
+/// What the server allows a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Largest packet that comes in.
+    pub(crate) max_packet_bytes: u32,
+    /// With so much output outstanding, nothing more is read.
+    pub(crate) max_output_bytes: usize,
+    /// Most QoS 1 messages of the client that are not acknowledged.
+    pub(crate) receive_maximum: u16,
+    /// Most topic aliases of the client.
+    pub(crate) topic_alias_maximum: u16,
+}
+
+/// Memory of a connection without its buffers: itself, its task and socket, and what changes too often to be counted
+/// at every step.
+const CONNECTION_BYTES: usize = 8 * 1024;
+/// How much a connection may hold more or less than is counted.
+const SLACK_BYTES: usize = 4 * 1024;
+
+/// Bytes of a will.
+pub(crate) fn will_bytes(will: &Will) -> usize {
+    let properties = will.user_properties.iter();
+    size_of::<Will>()
+        + will.topic.len()
+        + will.payload.len()
+        + will.content_type.as_ref().map_or(0, String::len)
+        + will.response_topic.as_ref().map_or(0, String::len)
+        + will.correlation_data.as_ref().map_or(0, bytes::Bytes::len)
+        + properties
+            .map(|(name, value)| 2 * size_of::<String>() + name.len() + value.len())
+            .sum::<usize>()
+}
+
+/// Bytes of a CONNECT that waits.
+fn connect_bytes(connect: &Connect) -> usize {
+    size_of::<Connect>()
+        + connect.client_id.len()
+        + connect.user_name.as_ref().map_or(0, String::len)
+        + connect.password.as_ref().map_or(0, bytes::Bytes::len)
+        + connect.will.as_ref().map_or(0, will_bytes)
+}
+
+/// One network connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    peer: IpAddr,
+    bounds: Bounds,
+    phase: Phase,
+    /// A CONNECT whose password is not looked at yet.
+    login: Option<Box<Connect>>,
+    /// Empty before CONNECT.
+    client: Arc<str>,
+    /// What waits to be sent.
+    pub(crate) output: Output,
+    aliases: InboundAliases,
+    keep_alive: ServerKeepAlive,
+    /// What the client allows.
+    limits: Limits,
+    /// Whether the client wants reason strings in acknowledgements.
+    wants_reasons: bool,
+    will: Option<Will>,
+    /// Bytes of input that were left at the last look.
+    unread: usize,
+    /// Bytes of output that were taken and have not left yet.
+    leaving: usize,
+    /// How much that this connection caused is still to be handed out to others; it waits for the end of it.
+    fanouts: usize,
+    charge: Charge,
+    /// What is known of input behind a request that waits for room in the storage.
+    ahead: Ahead,
+    /// Since when input waits until output has left, or there is room in the storage.
+    blocked_since_ms: Option<u64>,
+    /// Whether it is in the hub's list of those that have something for the driver.
+    pub(crate) is_dirty: bool,
+    /// Its place among the hub's timers.
+    pub(crate) timer: Timer,
+}
+
+impl Connection {
+    pub(crate) fn new(peer: IpAddr, bounds: Bounds, now_ms: u64, gauge: &Gauge) -> Self {
+        Self {
+            peer,
+            bounds,
+            phase: Phase::Opening,
+            login: None,
+            client: Arc::default(),
+            output: Output::default(),
+            aliases: InboundAliases::default(),
+            keep_alive: ServerKeepAlive::new(0, now_ms),
+            limits: Limits::default(),
+            wants_reasons: true,
+            will: None,
+            unread: 0,
+            leaving: 0,
+            fanouts: 0,
+            charge: Charge::new(gauge, CONNECTION_BYTES),
+            ahead: Ahead::default(),
+            blocked_since_ms: None,
+            is_dirty: false,
+            timer: Timer::default(),
+        }
+    }
+
+    /// Where it comes from.
+    pub(crate) fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
+    /// Who is at the other end; empty before CONNECT was accepted.
+    pub(crate) fn client(&self) -> &Arc<str> {
+        &self.client
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The session that it has while it is open.
+    pub(crate) fn session(&self) -> Option<SessionId> {
+        match self.phase {
+            Phase::Open(session) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// A CONNECT says what the client allows. That counts for the answer, also if it is a refusal.
+    pub(crate) fn introduced(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// A CONNECT waits; nothing is read meanwhile.
+    pub(crate) fn wait_with(&mut self, connect: Box<Connect>) {
+        self.login = Some(connect);
+    }
+
+    /// The CONNECT that waits.
+    pub(crate) fn take_waiting(&mut self) -> Option<Box<Connect>> {
+        self.login.take()
+    }
+
+    /// CONNECT was accepted. Says when the keep-alive is to be [looked at](Self::is_silent).
+    pub(crate) fn open(
+        &mut self,
+        session: SessionId,
+        client: Arc<str>,
+        connect: Connect,
+        keep_alive_s: u16,
+        now_ms: u64,
+    ) -> Option<u64> {
+        self.phase = Phase::Open(session);
+        self.client = client;
+        self.aliases = InboundAliases::new(self.bounds.topic_alias_maximum);
+        self.keep_alive = ServerKeepAlive::new(keep_alive_s, now_ms);
+        self.wants_reasons = connect.request_problem_information;
+        self.will = connect.will;
+        self.keep_alive.wake_at_ms()
+    }
+
+    /// Nothing is read any more, and no packet of the session goes out. Gives back what it had of it, the first time.
+    pub(crate) fn end(&mut self, parting: Parting) -> Option<(SessionId, Option<Will>)> {
+        let session = self.session();
+        self.login = None;
+        self.phase = match parting {
+            Parting::WithLastWord => Phase::Closing,
+            Parting::Silent => Phase::Closed,
+        };
+        session.map(|session| (session, self.will.take()))
+    }
+
+    /// Its will, which is published before the connection ends, as all do.
+    pub(crate) fn take_will(&mut self) -> Option<Will> {
+        self.will.take()
+    }
+
+    /// Says why it ends. What would still have been told about writes that are not durable is forgotten.
+    pub(crate) fn say_goodbye(&mut self, reason: ReasonCode, why: &str) {
+        let packet = Disconnect {
+            reason_string: Some(why.into()),
+            ..Disconnect::new(reason)
+        };
+        self.output.drop_held();
+        let max_packet_bytes = self.max_packet_bytes();
+        let _ = self.output.append(0, |out| {
+            // Without the text it has four bytes. A client that does not even take these sees the end.
+            packet
+                .encode(max_packet_bytes, out)
+                .or_else(|_| Disconnect::new(reason).encode(max_packet_bytes, out))
+        });
+    }
+
+    /// Largest packet that the client takes.
+    pub(crate) fn max_packet_bytes(&self) -> u32 {
+        self.limits.max_packet_bytes
+    }
+
+    /// Appends a packet that tells of no write; `encode` gets the client's Maximum Packet Size.
+    pub(crate) fn append(
+        &mut self,
+        encode: impl FnOnce(&mut BytesMut, u32) -> Result<(), EncodeError>,
+    ) -> Result<(), EncodeError> {
+        let max_packet_bytes = self.max_packet_bytes();
+        self.output.append(0, |out| encode(out, max_packet_bytes))
+    }
+
+    /// Appends a PUBACK, which leaves after those before it and not before the commit `hold` is durable.
+    pub(crate) fn acknowledge(&mut self, hold: u64, puback: &PubAck) -> Result<(), EncodeError> {
+        let max_packet_bytes = self.max_packet_bytes();
+        self.output
+            .acknowledge(hold, |out| puback.encode(max_packet_bytes, out))
+    }
+
+    /// Whether the client wants texts in acknowledgements.
+    pub(crate) fn wants_reasons(&self) -> bool {
+        self.wants_reasons
+    }
+
+    /// Bytes of output that have not left yet.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.output.len() + self.leaving
+    }
+
+    /// Whether so much output is outstanding that nothing more is to be made.
+    pub(crate) fn is_full(&self) -> bool {
+        self.outstanding() >= self.bounds.max_output_bytes
+    }
+
+    /// Moves what may leave to the end of `to`, which holds what was taken before and has not left.
+    pub(crate) fn take_output(&mut self, to: &mut BytesMut) {
+        self.output.take(to);
+        self.leaving = to.len();
+        self.recharge();
+    }
+
+    /// Something that came over it is handed out to others: until the end of it, nothing is read.
+    pub(crate) fn hand_out_began(&mut self) {
+        self.fanouts += 1;
+    }
+
+    /// That has come to its end.
+    pub(crate) fn hand_out_ended(&mut self) {
+        self.fanouts -= 1;
+    }
+
+    /// Memory that it takes, as it was counted last.
+    pub(crate) fn charged_bytes(&self) -> usize {
+        self.charge.bytes()
+    }
+
+    /// Counts what it takes now.
+    pub(crate) fn recharge(&mut self) {
+        let bytes = CONNECTION_BYTES
+            + self.unread
+            + self.outstanding()
+            + self.aliases.bytes()
+            + self.will.as_ref().map_or(0, will_bytes)
+            + self.login.as_deref().map_or(0, connect_bytes);
+        self.charge.set_roughly(bytes, SLACK_BYTES);
+    }
+
+    /// Its input is not read any more, and its output not sent: it is to be closed. Says whether some output was on
+    /// its way, so that nothing more gets through to the client.
+    pub(crate) fn forget_buffers(&mut self) -> bool {
+        let is_stuck = self.leaving > 0;
+        self.output.clear();
+        self.aliases = InboundAliases::default();
+        self.unread = 0;
+        self.leaving = 0;
+        self.recharge();
+        is_stuck
+    }
+}

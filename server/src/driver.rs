@@ -1,0 +1,415 @@
+//! Sockets, clocks and the storage around a [`Hub`]: one thread, no locks.
+//!
+//! Each connection is a local task. It hands a whole read to the hub and writes all output of the batch at
+//! once. One more task, the [keeper](Driver::keep), watches the time and carries writes to the storage; while
+//! one commit is on its way to the disk, the next one gathers.
+use crate::clock::Clock;
+use crate::control::Command;
+use crate::hub::{Closing, ConnectionId, Hub};
+use crate::storage::{Committer, StorageError, SubmitError};
+use bytes::{Buf, BufMut, BytesMut};
+use slotmap::SecondaryMap;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::sync::Notify;
+use tokio::time::sleep_until;
+
+/// Bytes taken from one connection before the others get their turn.
+const TURN_BYTES: usize = 16 * 1024;
+
+/// What all tasks of the thread share. No borrow lives across an `await`.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    hub: RefCell<Hub>,
+    clock: Clock,
+    wakers: RefCell<SecondaryMap<ConnectionId, Waker>>,
+    /// Taken by the connection that reads; most reads end with whole packets, so that it comes back empty.
+    read_buffer: RefCell<BytesMut>,
+    /// There is a batch, or an earlier time to wake up at.
+    keeper: Notify,
+    /// When the keeper wakes up by itself.
+    wakes_at_ms: Cell<Option<u64>>,
+    /// Nothing is read: the server stops.
+    is_paused: Cell<bool>,
+    /// What the hub was last told of the storage.
+    is_full: Cell<bool>,
+    /// Something panicked in the midst of a change to what is shared: nothing happens any more.
+    is_broken: Cell<bool>,
+}
+
+/// Breaks the driver if a panic drops it.
+struct Fuse<'a>(&'a Driver);
+
+impl Drop for Fuse<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.is_broken.set(true);
+        }
+    }
+}
+
+impl Driver {
+    pub(crate) fn new(hub: Hub, clock: Clock) -> Self {
+        Self {
+            hub: RefCell::new(hub),
+            clock,
+            wakers: RefCell::default(),
+            read_buffer: RefCell::default(),
+            keeper: Notify::new(),
+            wakes_at_ms: Cell::new(None),
+            is_paused: Cell::new(false),
+            is_full: Cell::new(false),
+            is_broken: Cell::new(false),
+        }
+    }
+
+    /// Serves one connection until it ends. A panic in here breaks the driver: no connection sends anything more.
+    pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+        self: Rc<Self>,
+        stream: S,
+        peer: SocketAddr,
+    ) {
+        let _fuse = Fuse(&self);
+        let opened = self.hub.borrow_mut().opened(peer.ip(), self.clock.now());
+        let Some(id) = opened else {
+            tracing::debug!(%peer, "refusing a connection: there are too many");
+            return;
+        };
+        self.spread_word(None);
+        let mut connection = Socket {
+            driver: &self,
+            id,
+            stream,
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+            is_turn_over: false,
+            has_written: false,
+            is_lingering: false,
+        };
+        if let Err(error) = poll_fn(|context| connection.poll(context)).await {
+            tracing::debug!(%peer, %error, "a connection ended");
+        }
+        drop(connection);
+        if self.is_broken.get() {
+            return;
+        }
+        self.wakers.borrow_mut().remove(id);
+        self.hub.borrow_mut().closed(id, self.clock.now());
+        self.spread_word(None);
+    }
+
+    /// Wakes whoever the hub has something for, except the connection that is at work anyway.
+    fn spread_word(&self, at_work: Option<ConnectionId>) {
+        let mut hub = self.hub.borrow_mut();
+        let wakers = self.wakers.borrow();
+        while let Some(id) = hub.next_dirty() {
+            if Some(id) != at_work
+                && let Some(waker) = wakers.get(id)
+            {
+                waker.wake_by_ref();
+            }
+        }
+        let wakeup_ms = hub.next_wakeup();
+        let is_earlier =
+            wakeup_ms.is_some_and(|at| self.wakes_at_ms.get().is_none_or(|set| at < set));
+        if is_earlier || hub.has_batch() || hub.has_work() {
+            self.keeper.notify_one();
+        }
+    }
+
+    /// Watches the time and the storage until the storage fails.
+    pub(crate) async fn keep(&self, committer: &mut Committer) -> Result<(), Arc<StorageError>> {
+        loop {
+            self.hub.borrow_mut().storage_full(committer.is_full());
+            self.work();
+            self.submit(committer)?;
+            let wakeup_ms = self.hub.borrow().next_wakeup();
+            self.wakes_at_ms.set(wakeup_ms);
+            let wakeup = async {
+                match wakeup_ms {
+                    Some(at_ms) => sleep_until(self.clock.instant(at_ms).into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.keeper.notified() => {}
+                () = tokio::task::yield_now(), if self.hub.borrow().has_work() => {}
+                durable = committer.progressed() => {
+                    self.hub.borrow_mut().durable(durable?);
+                    self.spread_word(None);
+                }
+                () = wakeup => {
+                    self.hub.borrow_mut().tick(self.clock.now());
+                    self.spread_word(None);
+                }
+            }
+        }
+    }
+
+    /// Answers what somebody asks of the running server; not after a panic, when nothing is certain any more.
+    pub(crate) fn obey(&self, command: Command) {
+        if self.is_broken.get() {
+            return;
+        }
+        match command {
+            Command::Statistics(reply) => {
+                // Who asked may have given up.
+                let _ = reply.send(self.hub.borrow().statistics());
+            }
+        }
+    }
+
+    /// Hands out a part of what goes to many clients.
+    fn work(&self) {
+        if self.hub.borrow().has_work() {
+            self.hub.borrow_mut().work(self.clock.now());
+            self.spread_word(None);
+        }
+    }
+
+    /// Hands the writes so far to the storage, unless too much waits there: then no more are made until it has room.
+    fn submit(&self, committer: &mut Committer) -> Result<(), Arc<StorageError>> {
+        while !self.is_broken.get() && committer.has_room() {
+            let Some((sequence, batch)) = self.hub.borrow_mut().take_batch() else {
+                break;
+            };
+            let submitted = committer.submit(batch).map_err(|error| match error {
+                SubmitError::Failed(failure) => failure,
+                full => Arc::new(StorageError::Io {
+                    what: "cannot hand writes to the storage".into(),
+                    source: io::Error::other(full),
+                }),
+            })?;
+            debug_assert_eq!(submitted, sequence);
+        }
+        let is_full = !committer.has_room();
+        if self.is_full.replace(is_full) != is_full {
+            let now = self.clock.now();
+            self.hub.borrow_mut().set_storage_full(is_full, now);
+            self.spread_word(None);
+        }
+        Ok(())
+    }
+
+    /// Stops reading, makes everything durable and lets the answers go, then says good-bye to all clients.
+    pub(crate) fn stop(&self, mut committer: Committer) -> Result<(), Arc<StorageError>> {
+        self.is_paused.set(true);
+        let result = loop {
+            match self.hub.borrow_mut().take_batch() {
+                Some((_, batch)) => {
+                    if let Err(error) = committer.submit_last(batch) {
+                        tracing::error!(%error, "not everything was made durable");
+                    }
+                }
+                None => break committer.submitted(),
+            }
+        };
+        let flushed = committer.shutdown();
+        let mut hub = self.hub.borrow_mut();
+        let now = self.clock.now();
+        match &flushed {
+            Ok(()) => {
+                hub.durable(result);
+                hub.shut_down(now);
+            }
+            Err(_) => hub.storage_failed(now),
+        }
+        drop(hub);
+        self.spread_word(None);
+        flushed
+    }
+
+    /// The storage failed: nothing more is acknowledged.
+    pub(crate) fn storage_failed(&self) {
+        self.is_paused.set(true);
+        self.hub.borrow_mut().storage_failed(self.clock.now());
+        self.spread_word(None);
+    }
+
+    /// Lets time pass for the connections that have still something to send.
+    pub(crate) async fn linger(&self) {
+        loop {
+            let wakeup_ms = self.hub.borrow().next_wakeup();
+            let Some(at_ms) = wakeup_ms else {
+                return std::future::pending().await;
+            };
+            sleep_until(self.clock.instant(at_ms).into()).await;
+            self.hub.borrow_mut().tick(self.clock.now());
+            self.spread_word(None);
+        }
+    }
+}
+
+/// One connection's socket with what is on its way in and out.
+struct Socket<'a, S> {
+    driver: &'a Driver,
+    id: ConnectionId,
+    stream: S,
+    /// The begin of a packet, or packets that wait until output has left.
+    input: BytesMut,
+    /// Taken from the hub, not yet written.
+    output: BytesMut,
+    /// Some output has left since this was last asked for.
+    has_written: bool,
+    /// The hub keeps the rest of the input for the next turn.
+    is_turn_over: bool,
+    /// All is written and the sending direction closed; what still comes is thrown away, since closing with
+    /// unread input would take the last output away from the client.
+    is_lingering: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
+    /// Moves bytes for as long as something moves. Ready when the connection is to be dropped.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.driver.is_broken.get() {
+            return Poll::Pending;
+        }
+        self.remember_waker(context);
+        self.has_written = false;
+        let mut left = TURN_BYTES;
+        loop {
+            let is_written = self.poll_write(context)?.is_ready();
+            let closing = self.driver.hub.borrow().closing(self.id);
+            match closing {
+                Closing::Now => return Poll::Ready(Ok(())),
+                Closing::AfterOutput if is_written => return self.poll_linger(context),
+                Closing::AfterOutput => return Poll::Pending,
+                Closing::No => {}
+            }
+            if self.driver.is_paused.get() || !self.driver.hub.borrow().accepts_input(self.id) {
+                if std::mem::take(&mut self.has_written) {
+                    let now = self.driver.clock.now();
+                    self.driver.hub.borrow_mut().progressed(self.id, now);
+                }
+                return Poll::Pending;
+            }
+            if self.is_turn_over || left == 0 {
+                self.is_turn_over = false;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let taken = self.take_input();
+            if taken > 0 {
+                left = left.saturating_sub(taken);
+                continue;
+            }
+            if self.is_turn_over {
+                continue;
+            }
+            match self.poll_read(context, left)? {
+                Poll::Ready(0) => return Poll::Ready(Ok(())),
+                Poll::Ready(count) => left -= count,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn remember_waker(&self, context: &Context<'_>) {
+        let mut wakers = self.driver.wakers.borrow_mut();
+        match wakers.get_mut(self.id) {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => {
+                wakers.insert(self.id, context.waker().clone());
+            }
+        }
+    }
+
+    /// Ready when nothing is left to write now.
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            if self.output.is_empty() {
+                let driver = self.driver;
+                driver
+                    .hub
+                    .borrow_mut()
+                    .take_output(self.id, &mut self.output, driver.clock.now());
+                if self.output.is_empty() {
+                    return std::pin::Pin::new(&mut self.stream).poll_flush(context);
+                }
+            }
+            let stream = std::pin::Pin::new(&mut self.stream);
+            match stream.poll_write(context, &self.output)? {
+                Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(count) => {
+                    self.output.advance(count);
+                    self.has_written = true;
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Offers input that waited to the hub again; how many bytes it took.
+    fn take_input(&mut self) -> usize {
+        let before = self.input.len();
+        if before == 0 {
+            return 0;
+        }
+        let driver = self.driver;
+        let mut hub = driver.hub.borrow_mut();
+        self.is_turn_over = hub.received(self.id, &mut self.input, driver.clock.now());
+        drop(hub);
+        driver.spread_word(Some(self.id));
+        before - self.input.len()
+    }
+
+    /// Reads at most `most` bytes once and hands them to the hub; how many, 0 at the end of the stream.
+    fn poll_read(&mut self, context: &mut Context<'_>, most: usize) -> Poll<io::Result<usize>> {
+        let driver = self.driver;
+        let is_shared = self.input.is_empty();
+        let mut buffer = if is_shared {
+            driver.read_buffer.take()
+        } else {
+            std::mem::take(&mut self.input)
+        };
+        buffer.reserve(most);
+        let mut part = (&mut buffer).limit(most);
+        let result = pin!(self.stream.read_buf(&mut part)).poll(context);
+        if let Poll::Ready(Ok(1..)) = result {
+            let mut hub = driver.hub.borrow_mut();
+            self.is_turn_over = hub.received(self.id, &mut buffer, driver.clock.now());
+            drop(hub);
+            driver.spread_word(Some(self.id));
+        }
+        if is_shared {
+            if !buffer.is_empty() {
+                self.input = BytesMut::from(&buffer[..]);
+                buffer.clear();
+            }
+            driver.read_buffer.replace(buffer);
+        } else if !buffer.is_empty() {
+            self.input = buffer;
+        }
+        result
+    }
+
+    /// Closes the sending direction and throws away what comes, until the client closes or its time is over.
+    fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.is_lingering {
+            if std::pin::Pin::new(&mut self.stream)
+                .poll_shutdown(context)?
+                .is_pending()
+            {
+                return Poll::Pending;
+            }
+            self.is_lingering = true;
+            self.input = BytesMut::new();
+        }
+        loop {
+            self.input.clear();
+            self.input.reserve(TURN_BYTES);
+            match pin!(self.stream.read_buf(&mut self.input)).poll(context)? {
+                Poll::Ready(0) => return Poll::Ready(Ok(())),
+                Poll::Ready(_) => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What can go wrong with a whole server.
+use crate::storage::StorageError;
+use std::io;
+use std::sync::Arc;
+
+/// Why a server cannot start or had to stop.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// It cannot listen on an address.
+    #[error("cannot listen on {address}: {source}{}", hint(.source))]
+    Listen {
+        /// As configured.
+        address: String,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The storage cannot be used.
+    #[error("{0}")]
+    Storage(Arc<StorageError>),
+    /// The runtime or its thread cannot be made.
+    #[error("cannot start the server: {0}")]
+    Runtime(io::Error),
+    /// Something in it panicked, which is a bug. Nothing was acknowledged after that.
+    #[error("the server has a bug and ended, to do no harm; the log has more")]
+    Panicked,
+}
+
+fn hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; stop the other process, or choose another port with --listen"
+        }
+        io::ErrorKind::PermissionDenied => "; choose a port above 1023 with --listen",
+        io::ErrorKind::AddrNotAvailable => "; choose an address of this machine with --listen",
+        _ => "",
+    }
+}

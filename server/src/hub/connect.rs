@@ -1,0 +1,326 @@
+//! CONNECT and CONNACK (MQTT 5, sections 3.1 and 3.2).
+use super::ending::WillOutcome;
+use super::session::Session;
+use super::topic_filter;
+use super::{ConnectionId, Hub, SessionId, Timed};
+use crate::access::{Credentials, Principal, Turn};
+use crate::clock::Now;
+use crate::connection::{Connection, Parting};
+use statestore_protocol::mqtt::{
+    ConnAck, Connect, DecodeError, EncodeError, Limits, QoS, ReasonCode, Will,
+};
+use statestore_protocol::topic;
+use std::sync::Arc;
+
+/// The longest client id, in bytes. In hexadecimal it is a part of notification topics.
+const MAX_CLIENT_ID_BYTES: usize = 1024;
+
+/// How much of a user name the log shows.
+const MAX_LOGGED_CHARS: usize = 64;
+
+/// CONNACK of MQTT 3.1 and 3.1.1 with return code 1, "unacceptable protocol version".
+const CONNACK_3_UNACCEPTABLE_VERSION: [u8; 4] = [0x20, 2, 0, 1];
+
+/// Why a CONNECT is refused.
+type Refusal = (ReasonCode, &'static str);
+
+impl Hub {
+    pub(super) fn connect(&mut self, id: ConnectionId, connect: Box<Connect>, now: Now) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        // For the answer, also if it is a refusal.
+        connection.introduced(connect.limits);
+        let turn = match connect.user_name.as_deref() {
+            Some(user) if !self.authenticator.is_anonymous() => {
+                self.logins.turn(connection.peer(), user, now.mono_ms)
+            }
+            _ => Turn::Now,
+        };
+        match turn {
+            Turn::Now => self.connect_now(id, *connect, now),
+            Turn::At(at_ms) => {
+                connection.wait_with(connect);
+                self.set_connection_timer(id, Some(at_ms));
+            }
+            Turn::Never => {
+                let why = "too many logins were refused: try again later";
+                self.refuse_connect(id, ReasonCode::CONNECTION_RATE_EXCEEDED, why, now);
+            }
+        }
+    }
+
+    /// Answers a CONNECT.
+    pub(super) fn connect_now(&mut self, id: ConnectionId, connect: Connect, now: Now) {
+        let result = self.try_connect(id, connect, now);
+        if let Err((reason, why)) = result {
+            self.refuse_connect(id, reason, why, now);
+        }
+    }
+
+    /// In whose name the client acts.
+    fn log_in(
+        &mut self,
+        id: ConnectionId,
+        connect: &Connect,
+        now: Now,
+    ) -> Result<Principal, Refusal> {
+        let principal = self.authenticator.authenticate(Credentials {
+            user_name: connect.user_name.as_deref(),
+            password: connect.password.as_deref(),
+            method: connect
+                .authentication
+                .as_ref()
+                .map(|(method, _)| method.as_str()),
+        });
+        if let (Some(connection), Some(name)) = (self.connections.get(id), &connect.user_name) {
+            let peer = connection.peer();
+            if let Ok(principal) = &principal {
+                if principal.name().is_some() {
+                    self.logins.succeeded(peer, name);
+                }
+            } else if principal == Err(ReasonCode::BAD_USER_NAME_OR_PASSWORD)
+                && let Some(refused) = self.logins.refused(peer, name, now.mono_ms)
+            {
+                let user: String = name.chars().take(MAX_LOGGED_CHARS).collect();
+                tracing::warn!(%peer, ?user, refused, "wrong user name or password");
+            }
+        }
+        principal.map_err(|reason| (reason, "the credentials are not accepted"))
+    }
+
+    fn try_connect(
+        &mut self,
+        id: ConnectionId,
+        mut connect: Connect,
+        now: Now,
+    ) -> Result<(), Refusal> {
+        let principal = self.log_in(id, &connect, now)?;
+        if connect.client_id.len() > MAX_CLIENT_ID_BYTES {
+            let why = "the client identifier is longer than 1024 bytes";
+            return Err((ReasonCode::CLIENT_IDENTIFIER_NOT_VALID, why));
+        }
+        if let Some(will) = &connect.will {
+            check_will(will)?;
+        }
+        let assigned = connect.client_id.is_empty();
+        if assigned {
+            connect.client_id = self.assign_client_id();
+        }
+
+        if !self
+            .authenticator
+            .allows_client_id(&principal, &connect.client_id)
+        {
+            let why = "this client identifier begins with the name of another user";
+            return Err((ReasonCode::NOT_AUTHORIZED, why));
+        }
+        if let Some(old) = self.sessions.find(&connect.client_id)
+            && let Some(session) = self.sessions.get(old)
+            && session.principal != principal
+        {
+            if session.connection.is_some() {
+                let why = "another user is connected with this client identifier";
+                return Err((ReasonCode::NOT_AUTHORIZED, why));
+            }
+            self.end_session(old, now);
+        }
+        let existing = self.sessions.find(&connect.client_id);
+        if existing.is_none()
+            && self.sessions.len() >= self.limits.max_sessions
+            && !self.evict_session(now)
+        {
+            return Err((ReasonCode::QUOTA_EXCEEDED, "there are too many sessions"));
+        }
+        let existing = existing.and_then(|old| self.take_over(old, connect.clean_start, now));
+        let session_present = existing.is_some();
+        let receive_maximum = connect.limits.receive_maximum;
+        let session = if let Some(session) = existing {
+            self.resume(session, id, receive_maximum)
+        } else {
+            let client = connect.client_id.as_str().into();
+            self.sessions.insert(Session::new(
+                client,
+                principal,
+                id,
+                receive_maximum,
+                &self.gauge,
+            ))
+        };
+        let expiry_s = connect
+            .session_expiry_s
+            .min(self.limits.max_session_expiry_s);
+        let keep_alive_s = self.keep_alive_s(connect.keep_alive_s);
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.expiry_s = expiry_s;
+        }
+
+        let connack = ConnAck {
+            session_present,
+            limits: Limits {
+                receive_maximum: self.limits.receive_maximum,
+                max_packet_bytes: self.limits.max_packet_bytes,
+                topic_alias_maximum: self.limits.topic_alias_maximum,
+            },
+            session_expiry_s: (expiry_s != connect.session_expiry_s).then_some(expiry_s),
+            maximum_qos: QoS::AtLeastOnce,
+            retain_available: false,
+            shared_available: false,
+            assigned_client_id: assigned.then(|| connect.client_id.clone()),
+            server_keep_alive_s: (keep_alive_s != connect.keep_alive_s).then_some(keep_alive_s),
+            ..ConnAck::new(ReasonCode::SUCCESS)
+        };
+        self.open(id, session, connect, keep_alive_s, now);
+        if self.append_connack(id, &connack).is_err() {
+            // No packet may come before CONNACK, not even a DISCONNECT [MQTT-3.14.0-1].
+            self.end(id, Parting::Silent, WillOutcome::Dropped, now);
+            return Ok(());
+        }
+        self.send_waiting(session, now);
+        Ok(())
+    }
+
+    /// Ends the connection that an existing session may have, and the session too if it may not be continued.
+    fn take_over(&mut self, old: SessionId, clean_start: bool, now: Now) -> Option<SessionId> {
+        if let Some(connection) = self.sessions.get(old)?.connection {
+            let why = "another connection uses this client identifier";
+            self.fail(connection, ReasonCode::SESSION_TAKEN_OVER, why, now);
+            self.settle(now);
+        }
+        if clean_start {
+            self.end_session(old, now);
+        }
+        self.sessions.get(old).map(|_| old)
+    }
+
+    /// Continues a session. Its will is not published any more.
+    fn resume(
+        &mut self,
+        id: SessionId,
+        connection: ConnectionId,
+        receive_maximum: u16,
+    ) -> SessionId {
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.connection = Some(connection);
+            session.will = None;
+            session.ends_ms = None;
+            session.recharge();
+            session.window.reconnected(receive_maximum);
+            self.timers
+                .set(&mut session.timer, Timed::Session(id), None);
+        }
+        self.sessions.came_online(id);
+        id
+    }
+
+    fn open(
+        &mut self,
+        id: ConnectionId,
+        session: SessionId,
+        connect: Connect,
+        keep_alive_s: u16,
+        now: Now,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let Some(client) = self
+            .sessions
+            .get(session)
+            .map(|session| Arc::clone(&session.client))
+        else {
+            return;
+        };
+        let next_ms = connection.open(session, client, connect, keep_alive_s, now.mono_ms);
+        self.set_connection_timer(id, next_ms);
+    }
+
+    fn keep_alive_s(&self, asked_s: u16) -> u16 {
+        match (self.limits.max_keep_alive_s, asked_s) {
+            (0, asked_s) => asked_s,
+            (max_s, 0) => max_s,
+            (max_s, asked_s) => asked_s.min(max_s),
+        }
+    }
+
+    /// A client id that nobody has, and nobody guesses from another one.
+    fn assign_client_id(&mut self) -> String {
+        loop {
+            // SplitMix64: a bijection of the counter.
+            self.assigned_client_ids = self.assigned_client_ids.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut mixed = self.assigned_client_ids;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            let id = format!("auto-{:016x}", mixed ^ (mixed >> 31));
+            if self.sessions.find(&id).is_none() {
+                return id;
+            }
+        }
+    }
+
+    fn refuse_connect(&mut self, id: ConnectionId, reason: ReasonCode, why: &str, now: Now) {
+        let peer = self.connections.get(id).map(Connection::peer);
+        tracing::debug!(?peer, %reason, why, "refusing a client");
+        let connack = ConnAck {
+            reason_string: Some(why.into()),
+            ..ConnAck::new(reason)
+        };
+        if self.append_connack(id, &connack).is_err() {
+            // A client that does not even take the few bytes without the text sees the end [MQTT-3.1.2-24].
+            let _ = self.append_connack(id, &ConnAck::new(reason));
+        }
+        self.refuse(id, now);
+    }
+
+    fn append_connack(&mut self, id: ConnectionId, connack: &ConnAck) -> Result<(), EncodeError> {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return Ok(());
+        };
+        let result =
+            connection.append(|out, max_packet_bytes| connack.encode(max_packet_bytes, out));
+        self.appended(id);
+        result
+    }
+
+    /// Answers a CONNECT that cannot be read, as far as its sender can understand the answer.
+    pub(super) fn refuse_undecodable_connect(
+        &mut self,
+        id: ConnectionId,
+        error: &DecodeError,
+        now: Now,
+    ) {
+        if let DecodeError::Version(3 | 4) = error {
+            self.append(id, now, |out, _| {
+                out.extend_from_slice(&CONNACK_3_UNACCEPTABLE_VERSION);
+                Ok(())
+            });
+            self.refuse(id, now);
+        } else {
+            self.refuse_connect(id, error.reason(), &error.to_string(), now);
+        }
+    }
+
+    /// Ends a connection whose last word is a CONNACK.
+    fn refuse(&mut self, id: ConnectionId, now: Now) {
+        self.statistics.connects_refused += 1;
+        self.end(id, Parting::WithLastWord, WillOutcome::Dropped, now);
+    }
+}
+
+/// Whether a will may not go to this topic: it would be a request, or look as if the store had sent it.
+fn is_reserved(topic: &str) -> bool {
+    topic == topic::REQUEST || topic::is_from_store(topic)
+}
+
+fn check_will(will: &Will) -> Result<(), Refusal> {
+    if will.retain {
+        return Err((ReasonCode::RETAIN_NOT_SUPPORTED, "no retained messages"));
+    }
+    if will.qos == QoS::ExactlyOnce {
+        return Err((ReasonCode::QOS_NOT_SUPPORTED, "no QoS 2"));
+    }
+    if !topic_filter::is_valid_topic(&will.topic) || is_reserved(&will.topic) {
+        return Err((ReasonCode::TOPIC_NAME_INVALID, "no will to this topic"));
+    }
+    Ok(())
+}

@@ -1,0 +1,251 @@
+//! Output to clients: straight into the connection's buffer if nothing is in the way, else through the
+//! session's queue.
+use super::message::Delivery;
+use super::session::{Content, InFlight, Queued, Session};
+use super::statistics::Statistics;
+use super::{ConnectionId, Hub, SessionId};
+use crate::clock::Now;
+use crate::connection::Connection;
+use bytes::BytesMut;
+use statestore_protocol::mqtt::publish::set_dup;
+use statestore_protocol::mqtt::{EncodeError, ReasonCode};
+
+/// How many subscribers a message had, and how many got it or will.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Routed {
+    pub(super) matched: usize,
+    pub(super) taken: usize,
+}
+
+impl Routed {
+    /// To this many subscribers, of whom none has it yet.
+    pub(super) fn to(matched: usize) -> Self {
+        Self { matched, taken: 0 }
+    }
+}
+
+impl Hub {
+    /// Appends a packet that needs no flow control; `encode` gets the client's Maximum Packet Size.
+    pub(super) fn append(
+        &mut self,
+        id: ConnectionId,
+        now: Now,
+        encode: impl FnOnce(&mut BytesMut, u32) -> Result<(), EncodeError>,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let result = connection.append(encode);
+        self.appended(id);
+        if let Err(error) = result {
+            self.fail(id, ReasonCode::PACKET_TOO_LARGE, &error.to_string(), now);
+        }
+    }
+
+    /// Something was appended to the output of a connection.
+    pub(super) fn appended(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        connection.recharge();
+        connection
+            .output
+            .announce(|commit| self.service.wait(commit, Self::waiter(id)));
+        if connection.output.releasable() > 0 {
+            self.mark_dirty(id);
+        }
+    }
+
+    /// Hands a message to one client; whether it got it or will.
+    pub(super) fn deliver(
+        &mut self,
+        id: SessionId,
+        delivery: Delivery,
+        at_least_once: bool,
+        hold: u64,
+        now: Now,
+    ) -> bool {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return false;
+        };
+        let Some(connection_id) = session.connection else {
+            return at_least_once && self.enqueue(id, Queued::new(delivery, hold), now);
+        };
+        let Some(connection) = self.connections.get_mut(connection_id) else {
+            return false;
+        };
+        let is_full = connection.is_full();
+        if !at_least_once {
+            if is_full {
+                self.statistics.dropped_full += 1;
+                return false;
+            }
+            let max_packet_bytes = connection.max_packet_bytes();
+            let encode = |out: &mut BytesMut| {
+                delivery.encode(None, false, now.mono_ms, max_packet_bytes, out)
+            };
+            let sent = connection.output.append(hold, encode).is_ok();
+            self.statistics.dropped_too_large += u64::from(!sent);
+            self.appended(connection_id);
+            return sent;
+        }
+        let queued = Queued::new(delivery, hold);
+        if is_full || !session.has_room(&self.limits) || !session.may_send_now() {
+            return self.enqueue(id, queued, now);
+        }
+        let sent = send(session, connection, &mut self.statistics, queued, now);
+        self.appended(connection_id);
+        sent
+    }
+
+    /// Puts a message into the queue of a session. If that is full, the message is lost; a client that is
+    /// connected and does not keep up is disconnected.
+    pub(super) fn enqueue(&mut self, id: SessionId, queued: Queued, now: Now) -> bool {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return false;
+        };
+        if session.has_room(&self.limits) {
+            session.enqueue(queued);
+            self.sessions.classify(id);
+            return true;
+        }
+        self.statistics.dropped_full += 1;
+        if let Some(connection) = session.connection {
+            self.fail(
+                connection,
+                ReasonCode::QUOTA_EXCEEDED,
+                "the client reads too slowly",
+                now,
+            );
+        }
+        false
+    }
+
+    /// Sends what waits in a session, as far as Receive Maximum and output buffer allow: first what was in
+    /// flight when the former connection ended, then the queue.
+    pub(super) fn send_waiting(&mut self, id: SessionId, now: Now) {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        let Some(connection_id) = session.connection else {
+            return;
+        };
+        let Some(connection) = self.connections.get_mut(connection_id) else {
+            return;
+        };
+        let output_before = connection.output.len();
+        while !connection.is_full() {
+            let pending = |hold| self.service.pending(hold);
+            if resend(session, connection, &mut self.statistics, pending, now) {
+                continue;
+            }
+            if !session.may_send_waiting() {
+                break;
+            }
+            let Some(queued) = session.dequeue() else {
+                break;
+            };
+            if queued.delivery.is_expired(now.mono_ms) {
+                self.statistics.dropped_expired += 1;
+                continue;
+            }
+            let queued = Queued {
+                hold: pending(queued.hold),
+                ..queued
+            };
+            send(session, connection, &mut self.statistics, queued, now);
+        }
+        if connection.output.len() > output_before {
+            self.appended(connection_id);
+        }
+    }
+
+    /// Hands out the notifications of what was just changed, at the request of `origin` if there was one.
+    pub(super) fn tell_watchers(&mut self, origin: Option<ConnectionId>, now: Now) {
+        if self.service.has_notifications() {
+            let mut notifications = std::mem::take(&mut self.notifications);
+            let hold = self.service.take_notifications(&mut notifications);
+            for notify in notifications.drain(..) {
+                self.begin_notification(&notify, hold, origin, now);
+            }
+            self.notifications = notifications;
+        }
+    }
+}
+
+/// Sends one QoS 1 message for which there is room; whether the client takes one of this size.
+fn send(
+    session: &mut Session,
+    connection: &mut Connection,
+    statistics: &mut Statistics,
+    queued: Queued,
+    now: Now,
+) -> bool {
+    let Queued {
+        delivery,
+        hold,
+        answer,
+    } = queued;
+    let Some(id) = session.packet_id() else {
+        return false;
+    };
+    let max_packet_bytes = connection.max_packet_bytes();
+    let encode =
+        |out: &mut BytesMut| delivery.encode(Some(id), false, now.mono_ms, max_packet_bytes, out);
+    if connection.output.append(hold, encode).is_err() {
+        session.not_sent(id);
+        statistics.dropped_too_large += 1;
+        return false;
+    }
+    let content = if session.is_ephemeral() {
+        Content::Once
+    } else {
+        Content::Delivery(delivery)
+    };
+    let in_flight = InFlight {
+        content,
+        hold,
+        answer,
+    };
+    session.sent(id, in_flight);
+    true
+}
+
+/// Sends the next message again that a former connection had in flight; `false` if there is none, or no room.
+fn resend(
+    session: &mut Session,
+    connection: &mut Connection,
+    statistics: &mut Statistics,
+    pending: impl Fn(u64) -> u64,
+    now: Now,
+) -> bool {
+    let Some((id, in_flight)) = session.window.next_resend() else {
+        return false;
+    };
+    let max_packet_bytes = connection.max_packet_bytes();
+    let output = &mut connection.output;
+    let hold = pending(in_flight.hold);
+    let fits = match &mut in_flight.content {
+        Content::Once => false,
+        Content::Packet(packet) if packet.len() > max_packet_bytes as usize => false,
+        Content::Packet(packet) => {
+            set_dup(packet);
+            let copy = |out: &mut BytesMut| {
+                out.extend_from_slice(packet);
+                Ok::<_, EncodeError>(())
+            };
+            output.append(hold, copy).is_ok()
+        }
+        Content::Delivery(delivery) => {
+            let encode = |out: &mut BytesMut| {
+                delivery.encode(Some(id), true, now.mono_ms, max_packet_bytes, out)
+            };
+            output.append(hold, encode).is_ok()
+        }
+    };
+    if !fits {
+        statistics.dropped_too_large += 1;
+        session.finish(id);
+    }
+    true
+}

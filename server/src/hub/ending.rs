@@ -1,0 +1,283 @@
+//! How connections and sessions end: DISCONNECT, time-outs, wills (MQTT 5, sections 3.1.2.5, 3.14 and 4.1).
+//!
+//! ```text
+//!                                 opened
+//!                                   │
+//!                                   ▼          no CONNECT in time, or something else first
+//!                                Opening ───────────────────────────────────────────────┐
+//!                  CONNECT refused  │  │  CONNECT accepted                              │
+//!                ┌──────────────────┘  ▼                                                │
+//!                │                   Open ── DISCONNECT from the client ────────────────┤
+//!        CONNACK │                     │                                                │
+//!                │     keep-alive over, a broken rule, taken over,                      │
+//!                │     too slow, too much held, the server stops                        │
+//!                │                     │ DISCONNECT to the client                       │
+//!                ▼                     ▼                                                ▼
+//!             Closing ◀────────────────┘                                              Closed
+//!                │                                                                      │
+//!                └── the output has left, or lingered for long enough ──────────────────┤
+//!                                                                                       ▼
+//!        the socket is gone, in whatever phase ────────────────────────────▶ closed: forgotten
+//! ```
+//!
+//! All arrows to the right and down are [`Hub::end`]. Where it leaves `Open`, the session is taken off the connection
+//! before anything else can happen to either: its watches end, its will is published or waits, and it ends or waits for
+//! its client. A client that is told of the end is told so after all that it may know by then.
+use super::delivery::Routed;
+use super::fanout::Publication;
+use super::message::Message;
+use super::{ConnectionId, Hub, SessionId, Timed};
+use crate::clock::Now;
+use crate::connection::{Connection, Parting, Phase};
+use statestore_protocol::mqtt::{Disconnect, ReasonCode, Will};
+
+/// What happens to a will when a connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WillOutcome {
+    /// It is published, at once or after its delay.
+    Published,
+    /// The client ended the connection in order, or never had it.
+    Dropped,
+}
+
+/// A connection that has lost its session, which is still to be told.
+#[derive(Debug)]
+pub(super) struct Detached {
+    session: SessionId,
+    will: Option<Will>,
+}
+
+/// Whether the client or its network is at fault, for the statistics.
+fn is_failure(reason: ReasonCode) -> bool {
+    !matches!(
+        reason,
+        ReasonCode::SUCCESS | ReasonCode::SESSION_TAKEN_OVER | ReasonCode::SERVER_SHUTTING_DOWN
+    )
+}
+
+/// How many turns handing out gets at the end of the process: a second or so.
+const LAST_TURNS: usize = 10_000;
+
+/// A session with this expiry interval does not end by itself.
+const NEVER: u32 = u32::MAX;
+
+impl Hub {
+    /// A client's DISCONNECT.
+    pub(super) fn disconnect(
+        &mut self,
+        id: ConnectionId,
+        session: SessionId,
+        packet: &Disconnect,
+        now: Now,
+    ) {
+        let Some(session) = self.sessions.get_mut(session) else {
+            return;
+        };
+        if let Some(expiry_s) = packet.session_expiry_s {
+            if session.is_ephemeral() && expiry_s > 0 {
+                let why = "DISCONNECT cannot give a session an expiry that its CONNECT did not";
+                return self.fail(id, ReasonCode::PROTOCOL_ERROR, why, now);
+            }
+            session.expiry_s = expiry_s.min(self.limits.max_session_expiry_s);
+        }
+        let will = if packet.reason == ReasonCode::SUCCESS {
+            WillOutcome::Dropped
+        } else {
+            WillOutcome::Published
+        };
+        self.end(id, Parting::Silent, will, now);
+    }
+
+    /// Ends an open connection with a DISCONNECT. What it would still have been told about writes that are not
+    /// durable is forgotten.
+    pub(super) fn fail(&mut self, id: ConnectionId, reason: ReasonCode, why: &str, now: Now) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        if connection.session().is_none() {
+            return;
+        }
+        if is_failure(reason) {
+            self.statistics.connections_failed += 1;
+            tracing::debug!(client = ?connection.client(), peer = %connection.peer(), %reason, why, "disconnecting a client");
+        }
+        connection.say_goodbye(reason, why);
+        self.end(id, Parting::WithLastWord, WillOutcome::Published, now);
+    }
+
+    /// Ends a connection without a word.
+    pub(super) fn drop_connection(&mut self, id: ConnectionId, now: Now) {
+        self.end(id, Parting::Silent, WillOutcome::Published, now);
+    }
+
+    /// The one way on which a connection ends; it may be gone twice, first with some output that is to leave before, then
+    /// at once.
+    ///
+    /// The session is taken off here, and [`settle`](Self::settle) does the rest, so that a will that overflows another
+    /// client's queue does not end that client within this call.
+    pub(super) fn end(
+        &mut self,
+        id: ConnectionId,
+        parting: Parting,
+        outcome: WillOutcome,
+        now: Now,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        if let Some((session, will)) = connection.end(parting) {
+            let will = will.filter(|_| outcome == WillOutcome::Published);
+            if let Some(session) = self.sessions.get_mut(session) {
+                session.connection = None;
+            }
+            self.detached.push_back(Detached { session, will });
+        }
+        if parting == Parting::WithLastWord {
+            let until_ms = now.mono_ms.saturating_add(self.limits.linger_ms);
+            self.set_connection_timer(id, Some(until_ms));
+        }
+        self.mark_dirty(id);
+    }
+
+    /// Finishes what began in this call: lingering connections, sessions that lost theirs, and more held than may be.
+    pub(super) fn settle(&mut self, now: Now) {
+        self.settle_detached(now);
+        let held = self.held_bytes();
+        if held > self.tight_at_bytes {
+            self.make_room(now);
+        } else if held <= self.limits.max_session_bytes {
+            self.tight_at_bytes = self.limits.max_session_bytes;
+        }
+    }
+
+    pub(super) fn settle_detached(&mut self, now: Now) {
+        while let Some(Detached { session, will }) = self.detached.pop_front() {
+            self.disconnected(session, will, now);
+        }
+    }
+
+    fn disconnected(&mut self, id: SessionId, will: Option<Will>, now: Now) {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        self.service.disconnected(&session.client);
+        if session.is_ephemeral() {
+            session.will = will.map(|will| (now.mono_ms, will));
+            return self.end_session(id, now);
+        }
+        session.ends_ms = (session.expiry_s != NEVER).then(|| {
+            now.mono_ms
+                .saturating_add(u64::from(session.expiry_s) * 1000)
+        });
+        session.will = will.map(|will| {
+            let due_ms = now.mono_ms.saturating_add(u64::from(will.delay_s) * 1000);
+            (due_ms, will)
+        });
+        self.sessions.went_offline(id, now.mono_ms);
+        self.session_due(id, now);
+    }
+
+    /// Publishes the will and ends the session, each if its time has come.
+    pub(super) fn session_due(&mut self, id: SessionId, now: Now) {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        if session.ends_ms.is_some_and(|at_ms| at_ms <= now.mono_ms) {
+            return self.end_session(id, now);
+        }
+        let will = session.will.take_if(|(at_ms, _)| *at_ms <= now.mono_ms);
+        let will_ms = session.will.as_ref().map(|(at_ms, _)| *at_ms);
+        let next_ms = [session.ends_ms, will_ms].into_iter().flatten().min();
+        self.timers
+            .set(&mut session.timer, Timed::Session(id), next_ms);
+        if let Some((_, will)) = will {
+            self.sessions.classify(id);
+            self.publish_will(&will, now);
+        }
+    }
+
+    /// Ends a session that has no connection.
+    pub(super) fn end_session(&mut self, id: SessionId, now: Now) {
+        let Some(mut session) = self.sessions.remove(id) else {
+            return;
+        };
+        self.timers
+            .set(&mut session.timer, Timed::Session(id), None);
+        for filter in session.subscriptions.keys() {
+            self.subscriptions.remove(filter, id);
+        }
+        self.service.session_ended(&session.client);
+        if let Some((_, will)) = session.will.take() {
+            self.publish_will(&will, now);
+        }
+    }
+
+    fn publish_will(&mut self, will: &Will, now: Now) {
+        match Message::will(will, now.mono_ms, &self.gauge) {
+            Ok(message) => {
+                let targets = self.subscriptions.matches(message.topic(), None);
+                let publication = Publication {
+                    message,
+                    qos: will.qos,
+                    routed: Routed::to(targets.len()),
+                    targets: targets.into_iter(),
+                    packet_id: None,
+                };
+                self.begin_message(publication, None, now);
+            }
+            Err(error) => tracing::debug!(%error, "a will cannot be published"),
+        }
+    }
+
+    /// The timer of a connection has fired.
+    pub(super) fn connection_due(&mut self, id: ConnectionId, now: Now) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        if let Some(connect) = connection.take_waiting() {
+            self.connect_now(id, *connect, now);
+            // What came meanwhile.
+            return self.mark_dirty(id);
+        }
+        match connection.phase() {
+            Phase::Opening => {
+                self.statistics.connections_failed += 1;
+                self.drop_connection(id, now);
+            }
+            Phase::Open(_) if connection.is_silent(now.mono_ms) => {
+                let why = "nothing came for one and a half times the keep-alive";
+                self.fail(id, ReasonCode::KEEP_ALIVE_TIMEOUT, why, now);
+            }
+            Phase::Open(_) => {
+                let next_ms = connection.silent_at_ms();
+                self.set_connection_timer(id, next_ms);
+            }
+            Phase::Closing | Phase::Closed => self.drop_connection(id, now),
+        }
+    }
+
+    /// Ends all connections since the process ends, and with it all sessions: their wills are published before.
+    pub(super) fn end_all(&mut self, reason: ReasonCode, why: &str, now: Now) {
+        let connections = self.connections.values_mut();
+        let mut wills: Vec<Will> = connections.filter_map(Connection::take_will).collect();
+        let sessions = self.sessions.iter_mut();
+        wills.extend(sessions.filter_map(|it| Some(it.will.take()?.1)));
+        for will in &wills {
+            self.publish_will(will, now);
+        }
+        for _ in 0..LAST_TURNS {
+            self.work(now);
+        }
+        self.fanouts.clear();
+        let ids: Vec<ConnectionId> = self.connections.keys().collect();
+        for id in ids {
+            if let Some(connection) = self.connections.get(id)
+                && connection.phase() == Phase::Opening
+            {
+                self.drop_connection(id, now);
+            }
+            self.fail(id, reason, why, now);
+        }
+        self.settle(now);
+    }
+}

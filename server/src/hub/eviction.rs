@@ -1,0 +1,133 @@
+//! Who gives way when all sessions and connections together hold too much, or when there are too many sessions:
+//! whoever holds most, never somebody who holds no more than a fair share.
+use super::{ConnectionId, Hub, SessionId};
+use crate::clock::Now;
+use crate::connection::Connection;
+use statestore_protocol::mqtt::ReasonCode;
+use std::collections::BinaryHeap;
+
+/// Whose memory it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Holder {
+    /// A session, with the connection that it may have.
+    Session(SessionId),
+    /// A connection without a session: its CONNECT has not come, or it is about to close.
+    Connection(ConnectionId),
+}
+
+impl Hub {
+    /// Bytes that sessions and connections hold, with the watches and remembered answers that the service keeps
+    /// for them. What several share is counted once.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.gauge.bytes() + self.service.client_bytes()
+    }
+
+    /// Makes room if too much is held. Somewhat more than necessary is freed, so that looking for it is rare: much more
+    /// of what waits for somebody who is not there, a little more of what others hold.
+    pub(super) fn make_room(&mut self, now: Now) {
+        let most = self.limits.max_session_bytes;
+        // At least so much that whoever comes back next can be sent the largest message.
+        let message = self.limits.max_packet_bytes as usize + self.limits.max_output_bytes;
+        let enough = most - message.clamp(most / 8, most / 2);
+        let little = most - most / 64;
+        let mut holders = self.holders();
+        let fair = enough / holders.len().max(1);
+        while self.held_bytes() > enough
+            && let Some((bytes, holder)) = holders.pop()
+            && bytes > fair
+        {
+            if self.held_bytes() <= little && self.is_connected(holder) {
+                continue;
+            }
+            match holder {
+                Holder::Connection(id) => self.drop_hoarder(id, now),
+                Holder::Session(id) => {
+                    self.give_way(id, now);
+                    if self.sessions.get(id).is_some() {
+                        holders.push((self.holding(id), holder));
+                    }
+                }
+            }
+        }
+        // If it did not help, then looking again will not help either before there is more.
+        self.tight_at_bytes = most.max(self.held_bytes() + most / 64);
+    }
+
+    /// The largest on top.
+    fn holders(&self) -> BinaryHeap<(usize, Holder)> {
+        let sessions = self
+            .sessions
+            .iter()
+            .map(|(id, _)| (self.holding(id), Holder::Session(id)));
+        let connections = self.connections.iter().filter_map(|(id, connection)| {
+            let is_alone = connection.session().is_none();
+            is_alone.then(|| (connection.charged_bytes(), Holder::Connection(id)))
+        });
+        sessions.chain(connections).collect()
+    }
+
+    /// Bytes that a session holds, as if nothing of it was shared.
+    fn holding(&self, id: SessionId) -> usize {
+        let Some(session) = self.sessions.get(id) else {
+            return 0;
+        };
+        let connection = session.connection.and_then(|id| self.connections.get(id));
+        session.own_bytes()
+            + session.held_bytes()
+            + connection.map_or(0, Connection::charged_bytes)
+            + self.service.bytes_of(&session.client)
+    }
+
+    fn is_connected(&self, holder: Holder) -> bool {
+        match holder {
+            Holder::Session(id) => self
+                .sessions
+                .get(id)
+                .is_some_and(|session| session.connection.is_some()),
+            Holder::Connection(_) => true,
+        }
+    }
+
+    /// Ends the connection of a session that has one; otherwise drops the oldest message that waits in it, or, if none
+    /// does, ends it.
+    fn give_way(&mut self, id: SessionId, now: Now) {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        if let Some(connection_id) = session.connection {
+            let connection = self.connections.get_mut(connection_id);
+            let is_stuck = connection.is_some_and(Connection::forget_buffers);
+            let why = "the server needs the memory that this client holds";
+            self.fail(connection_id, ReasonCode::QUOTA_EXCEEDED, why, now);
+            if is_stuck {
+                self.drop_connection(connection_id, now);
+            }
+            self.settle_detached(now);
+        } else if session.dequeue().is_some() {
+            self.statistics.dropped_full += 1;
+            self.sessions.classify(id);
+        } else {
+            self.statistics.sessions_evicted += 1;
+            self.end_session(id, now);
+        }
+    }
+
+    /// Closes a connection that has no session.
+    fn drop_hoarder(&mut self, id: ConnectionId, now: Now) {
+        self.statistics.connections_failed += 1;
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.forget_buffers();
+        }
+        self.drop_connection(id, now);
+    }
+
+    /// Ends a session that has no connection so that there is room for another one; false if all have one.
+    pub(super) fn evict_session(&mut self, now: Now) -> bool {
+        let Some(id) = self.sessions.least_missed() else {
+            return false;
+        };
+        self.statistics.sessions_evicted += 1;
+        self.end_session(id, now);
+        true
+    }
+}

@@ -1,0 +1,267 @@
+//! Notifications and messages that go to many clients: a part of them at a time, so that others have their turn
+//! between.
+//!
+//! Who caused one waits until all have it: its further packets stay in its socket. So no more of these wait than
+//! there are connections.
+use super::delivery::Routed;
+use super::message::{Delivery, Message, Payload};
+use super::subscriptions::Match;
+use super::{ConnectionId, Hub, SessionId};
+use crate::clock::Now;
+use crate::service::Notify;
+use bytes::{Bytes, BytesMut};
+use statestore_protocol::mqtt::{PacketId, PublishHeader, QoS, ReasonCode};
+use statestore_protocol::{property, topic};
+use std::sync::Arc;
+
+/// Most deliveries of a turn.
+const TURN_DELIVERIES: usize = 64;
+
+/// Most bytes of payload that a turn copies; the last delivery may exceed it.
+const TURN_PAYLOAD: usize = 256 * 1024;
+
+/// One notification or message on its way.
+#[derive(Debug)]
+pub(super) struct Fanout {
+    what: What,
+    /// Who caused it and waits for its end.
+    origin: Option<ConnectionId>,
+}
+
+#[derive(Debug)]
+enum What {
+    Notification(Notification),
+    Message(Publication),
+}
+
+#[derive(Debug)]
+struct Notification {
+    clients: Arc<Vec<Arc<str>>>,
+    key: Bytes,
+    payload: Payload,
+    version: String,
+    /// The write that must be durable before it may leave; 0 for none.
+    hold: u64,
+    /// The client that is next.
+    next: usize,
+}
+
+/// A message that a client published, or a will.
+#[derive(Debug)]
+pub(super) struct Publication {
+    pub(super) message: Message,
+    pub(super) qos: QoS,
+    pub(super) targets: std::vec::IntoIter<Match<SessionId>>,
+    pub(super) routed: Routed,
+    /// Of the PUBLISH that is acknowledged when all have the message.
+    pub(super) packet_id: Option<PacketId>,
+}
+
+/// What is left of a turn.
+#[derive(Debug)]
+struct Turn {
+    deliveries: usize,
+    payload: usize,
+    /// It goes on where a former turn ended.
+    is_later: bool,
+}
+
+impl Turn {
+    fn new(is_later: bool) -> Self {
+        Self {
+            deliveries: TURN_DELIVERIES,
+            payload: TURN_PAYLOAD,
+            is_later,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.deliveries == 0 || self.payload == 0
+    }
+
+    fn delivered(&mut self, payload: usize) {
+        self.deliveries -= 1;
+        self.payload = self.payload.saturating_sub(payload);
+    }
+}
+
+impl Hub {
+    /// Whether something is to be handed out that waits for its turn.
+    pub fn has_work(&self) -> bool {
+        !self.fanouts.is_empty()
+    }
+
+    /// Hands out the next part of what waits for its turn.
+    pub fn work(&mut self, now: Now) {
+        if let Some(fanout) = self.fanouts.pop_front() {
+            if let Some(fanout) = self.hand_out(fanout, Turn::new(true), now) {
+                self.fanouts.push_front(fanout);
+            }
+            self.settle(now);
+        }
+    }
+
+    /// Begins to hand a message to its subscribers, and acknowledges it at the end.
+    pub(super) fn begin_message(
+        &mut self,
+        publication: Publication,
+        origin: Option<ConnectionId>,
+        now: Now,
+    ) {
+        let what = What::Message(publication);
+        self.begin(Fanout { what, origin }, now);
+    }
+
+    /// Begins to hand a notification to those who watch.
+    pub(super) fn begin_notification(
+        &mut self,
+        notify: &Notify,
+        hold: u64,
+        origin: Option<ConnectionId>,
+        now: Now,
+    ) {
+        let mut payload = BytesMut::with_capacity(notify.event.encoded_len());
+        notify.event.encode(&mut payload);
+        let notification = Notification {
+            clients: Arc::clone(&notify.clients),
+            key: Bytes::copy_from_slice(&notify.key),
+            payload: Payload::new(payload.freeze(), &self.gauge),
+            version: notify.version.to_string(),
+            hold,
+            next: 0,
+        };
+        let is_behind = self.fanouts.iter().any(|fanout| {
+            matches!(&fanout.what, What::Notification(other) if other.key == notification.key)
+        });
+        let what = What::Notification(notification);
+        let fanout = Fanout { what, origin };
+        if is_behind {
+            self.wait_for_turn(fanout);
+        } else {
+            self.begin(fanout, now);
+        }
+    }
+
+    fn begin(&mut self, fanout: Fanout, now: Now) {
+        if let Some(rest) = self.hand_out(fanout, Turn::new(false), now) {
+            self.wait_for_turn(rest);
+        }
+    }
+
+    fn wait_for_turn(&mut self, fanout: Fanout) {
+        if let Some(connection) = fanout.origin.and_then(|id| self.connections.get_mut(id)) {
+            connection.hand_out_began();
+        }
+        self.fanouts.push_back(fanout);
+    }
+
+    /// What is left at the end of the turn.
+    fn hand_out(&mut self, mut fanout: Fanout, mut turn: Turn, now: Now) -> Option<Fanout> {
+        let origin = fanout.origin;
+        let is_done = match &mut fanout.what {
+            What::Notification(notification) => self.notify(notification, &mut turn, now),
+            What::Message(publication) => self.route(publication, &mut turn, now),
+        };
+        if !is_done {
+            return Some(fanout);
+        }
+        if let What::Message(publication) = fanout.what
+            && let Some(origin) = origin
+        {
+            self.acknowledge_routed(origin, publication.packet_id, publication.routed, now);
+        }
+        if turn.is_later
+            && let Some(connection) = origin.and_then(|id| self.connections.get_mut(id))
+        {
+            connection.hand_out_ended();
+            if let Some(id) = origin {
+                self.mark_dirty(id);
+            }
+        }
+        None
+    }
+
+    /// Hands a message to some of its subscribers; whether all have it.
+    fn route(&mut self, publication: &mut Publication, turn: &mut Turn, now: Now) -> bool {
+        while !turn.is_over() {
+            let Some(target) = publication.targets.next() else {
+                return true;
+            };
+            let delivery = Delivery {
+                message: publication.message.clone(),
+                identifiers: target.identifiers.into_boxed_slice(),
+            };
+            turn.delivered(delivery.bytes());
+            let at_least_once = target.at_least_once && publication.qos != QoS::AtMostOnce;
+            let taken = self.deliver(target.subscriber, delivery, at_least_once, 0, now);
+            publication.routed.taken += usize::from(taken);
+        }
+        publication.targets.len() == 0
+    }
+
+    /// Notifies some of those who watch; whether all are.
+    fn notify(&mut self, notification: &mut Notification, turn: &mut Turn, now: Now) -> bool {
+        while !turn.is_over() {
+            let Some(client) = notification.clients.get(notification.next) else {
+                return true;
+            };
+            notification.next += 1;
+            turn.delivered(notification.payload.len());
+            let Some(session) = self.sessions.find(client) else {
+                self.statistics.dropped_no_session += 1;
+                continue;
+            };
+            // Since the change it may have come to an end.
+            if turn.is_later && !self.service.is_watching(client, &notification.key) {
+                continue;
+            }
+            let topic = topic::notification(client, &notification.key);
+            let header = PublishHeader {
+                topic: &topic,
+                content_type: Some(property::CONTENT_TYPE),
+                user_properties: &[
+                    (property::TIMESTAMP, &notification.version),
+                    (property::PROTOCOL_VERSION, property::PROTOCOL_VERSION_VALUE),
+                ],
+                ..PublishHeader::default()
+            };
+            match Message::new(&header, notification.payload.clone(), None) {
+                Ok(message) => {
+                    let identifiers = self.identifiers(session, &topic).into();
+                    let delivery = Delivery {
+                        message,
+                        identifiers,
+                    };
+                    self.statistics.notifications += 1;
+                    self.deliver(session, delivery, true, notification.hold, now);
+                }
+                Err(error) => {
+                    self.statistics.dropped_too_large += 1;
+                    tracing::debug!(%error, "a notification cannot be sent");
+                }
+            }
+        }
+        notification.next >= notification.clients.len()
+    }
+
+    /// Acknowledges a message that was handed to its subscribers.
+    fn acknowledge_routed(
+        &mut self,
+        id: ConnectionId,
+        packet_id: Option<PacketId>,
+        routed: Routed,
+        now: Now,
+    ) {
+        let (reason, why) = if routed.matched == 0 {
+            (ReasonCode::NO_MATCHING_SUBSCRIBERS, "")
+        } else if routed.taken == 0 {
+            (
+                ReasonCode::QUOTA_EXCEEDED,
+                "no subscriber can take the message now",
+            )
+        } else {
+            (ReasonCode::SUCCESS, "")
+        };
+        self.acknowledge(id, packet_id, reason, why, now);
+    }
+}

@@ -1,0 +1,182 @@
+//! A message on its way to subscribers.
+use super::session::Queued;
+use crate::budget::{Charge, Gauge};
+use bytes::{Bytes, BytesMut};
+use statestore_protocol::mqtt::{
+    EncodeError, EncodedProperties, PacketId, Publish, PublishHeader, Will,
+};
+use std::sync::Arc;
+
+/// What messages carry; cheap to clone, and counted once.
+#[derive(Debug, Clone)]
+pub(crate) struct Payload(Arc<(Bytes, Charge)>);
+
+impl Payload {
+    pub(crate) fn new(bytes: Bytes, gauge: &Gauge) -> Self {
+        let charge = Charge::new(gauge, bytes.len());
+        Self(Arc::new((bytes, charge)))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.0.len()
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.0.0
+    }
+
+    /// Counts something else where this is counted.
+    fn charge(&self, bytes: usize) -> Charge {
+        self.0.1.beside(bytes)
+    }
+}
+
+/// A message; cheap to clone, so that all subscribers share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Message(Arc<Content>);
+
+#[derive(Debug)]
+struct Content {
+    topic: Box<str>,
+    /// All but the message expiry and subscription identifiers.
+    properties: EncodedProperties,
+    payload: Payload,
+    /// When it expires, on the monotonic clock.
+    expires_ms: Option<u64>,
+    /// What it holds besides the payload.
+    charge: Charge,
+}
+
+/// One message for one subscriber.
+#[derive(Debug, Clone)]
+pub(crate) struct Delivery {
+    pub(crate) message: Message,
+    /// Of the subscriptions that match.
+    pub(crate) identifiers: Box<[u32]>,
+}
+
+fn expires_ms(seconds: Option<u32>, now_ms: u64) -> Option<u64> {
+    seconds.map(|seconds| now_ms.saturating_add(u64::from(seconds) * 1000))
+}
+
+impl Message {
+    /// A message with the properties of `header`; its other fields but the topic do not matter.
+    pub(crate) fn new(
+        header: &PublishHeader<'_>,
+        payload: Payload,
+        expires_ms: Option<u64>,
+    ) -> Result<Self, EncodeError> {
+        let properties = EncodedProperties::new(header)?;
+        let bytes = header.topic.len() + properties.len() + size_of::<Content>();
+        let charge = payload.charge(bytes);
+        let topic = header.topic.into();
+        Ok(Self(Arc::new(Content {
+            topic,
+            properties,
+            payload,
+            expires_ms,
+            charge,
+        })))
+    }
+
+    /// What a client published to `topic`. Nothing of the receive buffer is kept.
+    pub(crate) fn published(
+        publish: &Publish,
+        topic: &str,
+        now_ms: u64,
+        gauge: &Gauge,
+    ) -> Result<Self, EncodeError> {
+        let user_properties: Vec<_> = publish.user_properties().collect();
+        let header = PublishHeader {
+            topic,
+            payload_is_utf8: publish.payload_is_utf8(),
+            content_type: publish.content_type(),
+            response_topic: publish.response_topic(),
+            correlation_data: publish.correlation_data(),
+            user_properties: &user_properties,
+            ..PublishHeader::default()
+        };
+        let payload = Payload::new(Bytes::copy_from_slice(publish.payload_bytes()), gauge);
+        Self::new(
+            &header,
+            payload,
+            expires_ms(publish.message_expiry(), now_ms),
+        )
+    }
+
+    /// A will that is published now.
+    pub(crate) fn will(will: &Will, now_ms: u64, gauge: &Gauge) -> Result<Self, EncodeError> {
+        let user_properties: Vec<_> = will
+            .user_properties
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        let header = PublishHeader {
+            topic: &will.topic,
+            payload_is_utf8: will.payload_is_utf8,
+            content_type: will.content_type.as_deref(),
+            response_topic: will.response_topic.as_deref(),
+            correlation_data: will.correlation_data.as_deref(),
+            user_properties: &user_properties,
+            ..PublishHeader::default()
+        };
+        Self::new(
+            &header,
+            Payload::new(will.payload.clone(), gauge),
+            expires_ms(will.message_expiry, now_ms),
+        )
+    }
+
+    /// Its topic.
+    pub(crate) fn topic(&self) -> &str {
+        &self.0.topic
+    }
+}
+
+impl Delivery {
+    /// Whether its message expiry has passed.
+    pub(crate) fn is_expired(&self, now_ms: u64) -> bool {
+        self.message
+            .0
+            .expires_ms
+            .is_some_and(|expires_ms| expires_ms <= now_ms)
+    }
+
+    /// Bytes that it takes while it waits, as if its message was not shared.
+    pub(crate) fn bytes(&self) -> usize {
+        let content = &*self.message.0;
+        content.charge.bytes() + content.payload.len() + self.own_bytes()
+    }
+
+    /// Bytes that it takes besides its message. A queue may have room for twice as many.
+    pub(crate) fn own_bytes(&self) -> usize {
+        4 * self.identifiers.len() + 2 * size_of::<Queued>()
+    }
+
+    /// Appends the PUBLISH, with what is left of the message expiry.
+    pub(crate) fn encode(
+        &self,
+        packet_id: Option<PacketId>,
+        dup: bool,
+        now_ms: u64,
+        max_packet_bytes: u32,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        let content = &*self.message.0;
+        let left_s = content.expires_ms.map(|expires_ms| {
+            u32::try_from(expires_ms.saturating_sub(now_ms).div_ceil(1000)).unwrap_or(u32::MAX)
+        });
+        let header = PublishHeader {
+            topic: &content.topic,
+            packet_id,
+            dup,
+            message_expiry: left_s,
+            subscription_identifiers: &self.identifiers,
+            encoded: Some(&content.properties),
+            ..PublishHeader::default()
+        };
+        header.encode(max_packet_bytes, out, content.payload.len(), |out| {
+            out.extend_from_slice(content.payload.bytes());
+        })
+    }
+}

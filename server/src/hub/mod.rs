@@ -1,0 +1,441 @@
+//! Sessions, subscriptions and the routing of messages: the door through which MQTT 5 clients reach the service, as a state
+//! machine over bytes, without sockets, threads and clocks.
+//!
+//! ```text
+//!   driver ──bytes──▶ connection ──packet──▶ hub ──request in an envelope──▶ service
+//!                                             │  ◀──outcome, who is told──────┘
+//!                                             ├─ connect    who has which session (access says who may)
+//!                                             ├─ publish    a request, or a message to subscribers
+//!                                             ├─ delivery   to one client: at once, or through its queue
+//!                                             ├─ fanout     to many, a part at a time
+//!                                             ├─ ending     how connections and sessions end
+//!                                             └─ eviction   who gives way when too much is held
+//! ```
+//!
+//! [`Hub`] holds the connections, the sessions and the subscriptions, in front of the service. A driver tells it
+//! what happened ([`opened`](Hub::opened), [`received`](Hub::received), [`closed`](Hub::closed),
+//! [`tick`](Hub::tick), [`durable`](Hub::durable)) and then serves what it wants:
+//!
+//! - [`next_dirty`](Hub::next_dirty) names connections that have output ([`take_output`](Hub::take_output))
+//!   or are to be closed ([`closing`](Hub::closing));
+//! - [`take_batch`](Hub::take_batch) is what the storage has to keep next;
+//! - [`next_wakeup`](Hub::next_wakeup) is when to call [`tick`](Hub::tick).
+//!
+//! The same calls always give the same bytes.
+//!
+//! A driver that has too much for the storage to take says so ([`set_storage_full`](Hub::set_storage_full)).
+//!
+//! # What it is
+//! A state store with enough of a broker for its clients: QoS 0 and 1, exact and wildcard subscriptions,
+//! persistent sessions with offline queues, wills. CONNACK says what is missing: QoS 2, retained messages,
+//! shared subscriptions. Sessions live in memory; they end with the process.
+//!
+//! # Requests
+//! A PUBLISH to the [request topic](statestore_protocol::topic::REQUEST) never reaches a subscriber. It is
+//! executed as its publisher; the response goes to its publisher, and a notification to the watching client,
+//! whether or not they subscribed, and to nobody else. A client may not publish below the store's
+//! notification topics.
+//!
+//! | request | answer |
+//! |---|---|
+//! | response topic is the request topic or one of the store's own | DISCONNECT 0x90, topic name invalid |
+//! | without response topic, without or with empty correlation data | PUBACK 0x83 with a reason string; not executed |
+//! | QoS 0 | dropped and counted; not executed |
+//! | from a client that leaves so much unacknowledged that its session is full | PUBACK 0x97, quota exceeded; not executed |
+//! | waited here for longer than its message expiry | PUBACK 0x83 with a reason string; not executed |
+//! | response larger than the client's Maximum Packet Size | PUBACK 0x83 with a reason string; executed |
+//!
+//! # Durability
+//! With a durable storage, nobody sees a state that a crash could undo, and nothing else waits for the disk:
+//!
+//! | packet | leaves once this is durable |
+//! |---|---|
+//! | response to a GET, SET, DEL, VDEL or KEYNOTIFY | the last write of its key; nothing if the request is refused for what it says itself |
+//! | response to a SCAN, "the quota has been exceeded" | all writes before it |
+//! | notification | its change |
+//! | PUBACK of a request | what the response waits for, and not before the PUBACKs of PUBLISHes that came before [MQTT-4.6.0-2] |
+//! | everything else, PINGRESP too | nothing; but PUBACKs keep their order |
+//!
+//! So a response overtakes those that wait for the disk, and can leave before its PUBACK. Requests are matched by
+//! correlation data. What waits counts against the client's Receive Maximum.
+mod connect;
+mod delivery;
+mod ending;
+mod eviction;
+mod fanout;
+mod limits;
+mod message;
+mod packet;
+mod publish;
+mod request;
+mod room;
+mod session;
+mod statistics;
+mod subscribe;
+mod subscriptions;
+mod topic_filter;
+
+pub use crate::connection::ConnectionId;
+pub use limits::HubLimits;
+pub use statistics::Statistics;
+
+use crate::access::{Authenticator, Logins};
+use crate::budget::Gauge;
+use crate::clock::Now;
+use crate::connection::{Bounds, Connection, Next, Parting, Phase, SessionId, Turn};
+use crate::service::{Engine, Notify, Service, Waiter};
+use crate::storage::Batch;
+use crate::timers::Timers;
+use bytes::BytesMut;
+use ending::{Detached, WillOutcome};
+use fanout::Fanout;
+use session::Sessions;
+use slotmap::{Key, KeyData, SlotMap};
+use statestore_protocol::mqtt::{EncodedProperties, ReasonCode};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use subscriptions::SubscriptionTree;
+
+/// How much [work](Service::work) the packets of one connection may make before others get their turn; the last
+/// packet may exceed it.
+const TURN_WORK: usize = 400_000;
+
+/// What a [`Hub`] is made with.
+#[derive(Debug, Clone, Default)]
+pub struct HubConfig {
+    /// Limits of connections and sessions.
+    pub limits: HubLimits,
+    /// Who may connect.
+    pub authenticator: Authenticator,
+    /// Whether output waits for [`Hub::durable`]. Without it there are no batches.
+    pub is_durable: bool,
+    /// Makes client ids given by the server differ from those of other runs.
+    pub client_id_seed: u64,
+}
+
+/// Whether a driver has to close a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// Keep it open.
+    No,
+    /// Send what [`Hub::take_output`] still gives, then close.
+    AfterOutput,
+    /// Close at once.
+    Now,
+}
+
+/// Whose time has come. Each has one timer at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timed {
+    /// Connect time-out, keep-alive, or the end of lingering.
+    Connection(ConnectionId),
+    /// Will or end of a session without a connection.
+    Session(SessionId),
+}
+
+/// All connections and sessions, with the service behind them.
+#[derive(Debug)]
+pub struct Hub {
+    limits: HubLimits,
+    authenticator: Authenticator,
+    logins: Logins,
+    service: Service,
+    /// Room for notifications on their way from the service.
+    notifications: Vec<Notify>,
+    connections: SlotMap<ConnectionId, Connection>,
+    sessions: Sessions,
+    subscriptions: SubscriptionTree<SessionId>,
+    timers: Timers<Timed>,
+    dirty: VecDeque<ConnectionId>,
+    /// Too much waits for the storage.
+    is_storage_full: bool,
+    /// Connections with a request that waits until there is room.
+    waiting_for_room: Vec<ConnectionId>,
+    /// Sessions whose connection ended in the current call.
+    detached: VecDeque<Detached>,
+    /// What goes to many clients and has not reached all of them.
+    fanouts: VecDeque<Fanout>,
+    /// What sessions and connections hold.
+    gauge: Gauge,
+    /// When more than this is held, somebody gives way.
+    tight_at_bytes: usize,
+    assigned_client_ids: u64,
+    /// What all responses say alike.
+    response_properties: EncodedProperties,
+    /// The text of a timestamp.
+    scratch: BytesMut,
+    statistics: Statistics,
+}
+
+impl Hub {
+    /// Without connections, in front of `engine`.
+    pub fn new(config: HubConfig, engine: Engine) -> Self {
+        Self {
+            tight_at_bytes: config.limits.max_session_bytes,
+            limits: config.limits,
+            authenticator: config.authenticator,
+            logins: Logins::default(),
+            service: Service::new(engine, config.is_durable),
+            notifications: Vec::new(),
+            connections: SlotMap::with_key(),
+            sessions: Sessions::default(),
+            subscriptions: SubscriptionTree::default(),
+            timers: Timers::default(),
+            dirty: VecDeque::new(),
+            is_storage_full: false,
+            waiting_for_room: Vec::new(),
+            detached: VecDeque::new(),
+            fanouts: VecDeque::new(),
+            gauge: Gauge::default(),
+            assigned_client_ids: config.client_id_seed,
+            response_properties: request::response_properties(),
+            scratch: BytesMut::new(),
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// A connection from this address was opened; `None` if there are too many, so that it has to be closed.
+    pub fn opened(&mut self, peer: IpAddr, now: Now) -> Option<ConnectionId> {
+        if self.connections.len() >= self.limits.max_connections
+            || self.held_bytes() > self.limits.max_session_bytes
+        {
+            self.statistics.connects_refused += 1;
+            return None;
+        }
+        self.statistics.connections_opened += 1;
+        let bounds = Bounds {
+            max_packet_bytes: self.limits.max_packet_bytes,
+            max_output_bytes: self.limits.max_output_bytes,
+            receive_maximum: self.limits.receive_maximum,
+            topic_alias_maximum: self.limits.topic_alias_maximum,
+        };
+        let id = self
+            .connections
+            .insert(Connection::new(peer, bounds, now.mono_ms, &self.gauge));
+        let due_ms = now.mono_ms.saturating_add(self.limits.connect_timeout_ms);
+        self.set_connection_timer(id, Some(due_ms));
+        Some(id)
+    }
+
+    /// Bytes came. Whole packets are taken out of `input`; what stays in it is the begin of a packet, or
+    /// waits for output to leave, or for room in the storage: then the call is to be made again once
+    /// [`accepts_input`](Self::accepts_input) says so.
+    ///
+    /// True if packets stay in `input` since others are to have their turn first: then the call is to be made
+    /// again after theirs.
+    pub fn received(&mut self, id: ConnectionId, input: &mut BytesMut, now: Now) -> bool {
+        self.service.begin_turn();
+        let mut turn = Turn::default();
+        let mut is_over = false;
+        let offered = input.len();
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.offered(offered, now.mono_ms);
+        }
+        loop {
+            if self.is_storage_full && self.waits_for_room(id, input, now) {
+                break;
+            }
+            let Some(connection) = self.connections.get_mut(id) else {
+                input.clear();
+                break;
+            };
+            turn.is_over = self.service.work() >= TURN_WORK;
+            match connection.next(input, turn, now.mono_ms) {
+                Next::Packet(packet) => {
+                    turn.has_packets = true;
+                    self.packet(id, packet, now);
+                }
+                Next::Undecodable(first, error) => self.undecodable(id, first, &error, now),
+                Next::Later => {
+                    is_over = true;
+                    break;
+                }
+                Next::Nothing => break,
+            }
+        }
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.turn_ended(offered, input);
+        }
+        self.settle(now);
+        is_over
+    }
+
+    /// Whether [`received`](Self::received) would take packets. If not, a driver should not read either.
+    pub fn accepts_input(&self, id: ConnectionId) -> bool {
+        self.connections
+            .get(id)
+            .is_none_or(Connection::accepts_input)
+    }
+
+    /// Bytes of output have left on a connection that does not [accept input](Self::accepts_input): its client is alive,
+    /// although nothing can come from it.
+    pub fn progressed(&mut self, id: ConnectionId, now: Now) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.progressed(now.mono_ms);
+        }
+    }
+
+    /// The connection is gone, whoever closed it. Its id is not to be used any more.
+    pub fn closed(&mut self, id: ConnectionId, now: Now) {
+        self.end(id, Parting::Silent, WillOutcome::Published, now);
+        self.settle(now);
+        self.set_connection_timer(id, None);
+        self.connections.remove(id);
+    }
+
+    /// Time has passed: keep-alive, wills, ends of sessions, expiry of keys.
+    pub fn tick(&mut self, now: Now) {
+        while let Some(timed) = self.timers.pop(now.mono_ms) {
+            match timed {
+                Timed::Connection(id) => self.connection_due(id, now),
+                Timed::Session(id) => self.session_due(id, now),
+            }
+        }
+        self.service.expire(now);
+        self.tell_watchers(None, now);
+        self.work(now);
+        self.settle(now);
+    }
+
+    /// When [`tick`](Self::tick) has something to do next, in milliseconds of the monotonic clock.
+    pub fn next_wakeup(&self) -> Option<u64> {
+        let work_ms = self.has_work().then_some(0);
+        [
+            self.timers.next_ms(),
+            self.service.next_expiry_ms(),
+            work_ms,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// A connection that has output to take or is to be closed; each is named once, until something new comes up.
+    pub fn next_dirty(&mut self) -> Option<ConnectionId> {
+        loop {
+            let id = self.dirty.pop_front()?;
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.is_dirty = false;
+                return Some(id);
+            }
+        }
+    }
+
+    /// Moves the output of a connection that may leave now to the end of `to`, which holds what was taken before and
+    /// has not left yet.
+    pub fn take_output(&mut self, id: ConnectionId, to: &mut BytesMut, now: Now) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        connection.take_output(to);
+        if let Some(session) = connection.session() {
+            self.send_waiting(session, now);
+        }
+        // What waited for the last output to leave.
+        if to.is_empty()
+            && let Some(connection) = self.connections.get_mut(id)
+        {
+            connection.take_output(to);
+        }
+    }
+
+    /// Whether the connection is to be closed.
+    pub fn closing(&self, id: ConnectionId) -> Closing {
+        match self.connections.get(id).map(Connection::phase) {
+            Some(Phase::Opening | Phase::Open(_)) => Closing::No,
+            Some(Phase::Closing) => Closing::AfterOutput,
+            Some(Phase::Closed) | None => Closing::Now,
+        }
+    }
+
+    /// Writes to be made durable, with their sequence number; numbers rise by one.
+    pub fn take_batch(&mut self) -> Option<(u64, Batch)> {
+        self.service.take_batch()
+    }
+
+    /// Whether [`take_batch`](Self::take_batch) has one.
+    pub fn has_batch(&self) -> bool {
+        self.service.has_batch()
+    }
+
+    /// The writes of all batches up to `sequence` are durable: what waited for them may leave.
+    pub fn durable(&mut self, sequence: u64) {
+        for Waiter(waiter) in self.service.durable(sequence) {
+            let id = ConnectionId::from(KeyData::from_ffi(waiter));
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.output.release(sequence);
+                self.mark_dirty(id);
+            }
+        }
+    }
+
+    /// Whether the storage has no room for more. Then SET, DEL and VDEL are refused with an error that says so; everything
+    /// else goes on, and what was executed before is answered once it is durable.
+    pub fn storage_full(&mut self, is_full: bool) {
+        self.service.set_read_only(is_full);
+    }
+
+    /// The storage cannot keep writes any more. Nothing that waits for it leaves; wills are published and all clients
+    /// disconnected with "implementation specific error".
+    pub fn storage_failed(&mut self, now: Now) {
+        self.end_all(
+            ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
+            "the storage failed",
+            now,
+        );
+    }
+
+    /// The server stops: all clients are disconnected with "server shutting down".
+    ///
+    /// All sessions end with the process, therefore all wills are published first [MQTT-3.1.2-8], without their delay; to
+    /// those who are connected, since nothing is kept for others.
+    pub fn shut_down(&mut self, now: Now) {
+        self.end_all(
+            ReasonCode::SERVER_SHUTTING_DOWN,
+            "the server is shutting down",
+            now,
+        );
+    }
+
+    /// Counters and gauges.
+    pub fn statistics(&self) -> Statistics {
+        let asked = self.service.statistics();
+        Statistics {
+            requests: asked.executed,
+            requests_refused: self.statistics.requests_refused + asked.refused,
+            requests_expired: asked.expired,
+            keys: self.service.engine().len(),
+            entry_bytes: self.service.engine().bytes(),
+            connections: self.connections.len() as u64,
+            sessions: self.sessions.len() as u64,
+            held_bytes: self.held_bytes() as u64,
+            ..self.statistics
+        }
+    }
+
+    /// The store behind it.
+    pub fn engine(&self) -> &Engine {
+        self.service.engine()
+    }
+
+    /// The name under which a connection waits for a commit.
+    fn waiter(id: ConnectionId) -> Waiter {
+        Waiter(id.data().as_ffi())
+    }
+
+    fn mark_dirty(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id)
+            && !connection.is_dirty
+        {
+            connection.is_dirty = true;
+            self.dirty.push_back(id);
+        }
+    }
+
+    fn set_connection_timer(&mut self, id: ConnectionId, at_ms: Option<u64>) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            self.timers
+                .set(&mut connection.timer, Timed::Connection(id), at_ms);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Packets as they come, to those who serve them.
+use super::{ConnectionId, Hub};
+use crate::clock::Now;
+use crate::connection::Connection;
+use statestore_protocol::mqtt::{DecodeError, Packet, ReasonCode};
+
+impl Hub {
+    /// A packet came.
+    pub(super) fn packet(&mut self, id: ConnectionId, packet: Packet, now: Now) {
+        let Some(connection) = self.connections.get(id) else {
+            return;
+        };
+        let Some(session) = connection.session() else {
+            return match packet {
+                Packet::Connect(connect) => self.connect(id, connect, now),
+                _ => self.drop_connection(id, now),
+            };
+        };
+        match packet {
+            Packet::Publish(publish) => self.publish(id, session, &publish, now),
+            Packet::PubAck(puback) => {
+                if let Some(session) = self.sessions.get_mut(session)
+                    && let Some(answer) = session.finish(puback.packet_id)
+                    // On a later connection, the client may not have seen the request acknowledged.
+                    && answer.connection == id
+                {
+                    self.service.answer_received(&session.client, answer.number);
+                }
+                self.send_waiting(session, now);
+            }
+            Packet::Subscribe(subscribe) => self.subscribe(id, session, subscribe, now),
+            Packet::Unsubscribe(unsubscribe) => self.unsubscribe(id, session, &unsubscribe, now),
+            Packet::PingReq => {
+                if self
+                    .connections
+                    .get_mut(id)
+                    .is_some_and(Connection::is_unanswered_ping)
+                {
+                    self.answer_ping(id, now);
+                }
+            }
+            Packet::Disconnect(disconnect) => self.disconnect(id, session, &disconnect, now),
+            Packet::Auth(_) => {
+                self.fail(
+                    id,
+                    ReasonCode::PROTOCOL_ERROR,
+                    "no enhanced authentication is going on",
+                    now,
+                );
+            }
+            _ => self.fail(
+                id,
+                ReasonCode::PROTOCOL_ERROR,
+                "a client does not send this packet",
+                now,
+            ),
+        }
+    }
+
+    /// Something came that is no packet.
+    pub(super) fn undecodable(
+        &mut self,
+        id: ConnectionId,
+        first: Option<u8>,
+        error: &DecodeError,
+        now: Now,
+    ) {
+        const CONNECT: u8 = 0x10;
+        let is_open = self
+            .connections
+            .get(id)
+            .is_some_and(|c| c.session().is_some());
+        if is_open {
+            self.fail(id, error.reason(), &error.to_string(), now);
+        } else if first == Some(CONNECT) {
+            self.refuse_undecodable_connect(id, error, now);
+        } else {
+            self.drop_connection(id, now);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! PUBLISH from clients (MQTT 5, section 3.3).
+use super::delivery::Routed;
+use super::fanout::Publication;
+use super::message::Message;
+use super::{ConnectionId, Hub, SessionId};
+use crate::clock::Now;
+use statestore_protocol::mqtt::{PacketId, PubAck, Publish, ReasonCode};
+use statestore_protocol::topic;
+
+impl Hub {
+    pub(super) fn publish(
+        &mut self,
+        id: ConnectionId,
+        session: SessionId,
+        publish: &Publish,
+        now: Now,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let aliased = match connection.admit(publish) {
+            Ok(aliased) => aliased,
+            Err((reason, why)) => return self.fail(id, reason, &why, now),
+        };
+        let topic = aliased.as_deref().unwrap_or_else(|| publish.topic());
+        if topic == topic::REQUEST {
+            self.request(id, session, publish, now);
+        } else if topic::is_from_store(topic) {
+            self.statistics.messages_refused += 1;
+            let why = "only the store publishes notifications and responses";
+            self.acknowledge(
+                id,
+                publish.packet_id(),
+                ReasonCode::NOT_AUTHORIZED,
+                why,
+                now,
+            );
+        } else {
+            self.forward(id, session, publish, topic, now);
+        }
+    }
+
+    /// Routes a message between clients.
+    fn forward(
+        &mut self,
+        id: ConnectionId,
+        session: SessionId,
+        publish: &Publish,
+        topic: &str,
+        now: Now,
+    ) {
+        self.statistics.messages += 1;
+        let message = match Message::published(publish, topic, now.mono_ms, &self.gauge) {
+            Ok(message) => message,
+            Err(error) => {
+                return self.fail(id, ReasonCode::MALFORMED_PACKET, &error.to_string(), now);
+            }
+        };
+        let targets = self.subscriptions.matches(topic, Some(session));
+        let publication = Publication {
+            message,
+            qos: publish.qos(),
+            routed: Routed::to(targets.len()),
+            targets: targets.into_iter(),
+            packet_id: publish.packet_id(),
+        };
+        self.begin_message(publication, Some(id), now);
+    }
+
+    /// Acknowledges a PUBLISH, if it has QoS 1, with a text unless `why` is empty or the client wants none.
+    pub(super) fn acknowledge(
+        &mut self,
+        id: ConnectionId,
+        packet_id: Option<PacketId>,
+        reason: ReasonCode,
+        why: &str,
+        now: Now,
+    ) {
+        let Some(packet_id) = packet_id else { return };
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        if connection.session().is_none() {
+            return;
+        }
+        let reason_string = (connection.wants_reasons() && !why.is_empty()).then(|| why.into());
+        let puback = PubAck {
+            packet_id,
+            reason,
+            reason_string,
+        };
+        let result = connection.acknowledge(0, &puback);
+        self.appended(id);
+        if let Err(error) = result {
+            self.fail(id, ReasonCode::PACKET_TOO_LARGE, &error.to_string(), now);
+        }
+    }
+}

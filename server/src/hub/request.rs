@@ -1,0 +1,266 @@
+//! Requests to the store ("State store system topic, QoS, and required MQTT5 properties").
+use super::message::{Delivery, Message, Payload};
+use super::session::{Answer, Content, InFlight, Queued, Session};
+use super::{ConnectionId, Hub, SessionId};
+use crate::clock::Now;
+use crate::connection::Connection;
+use crate::service::{Envelope, Outcome, Refusal, Request};
+use bytes::BytesMut;
+use statestore_protocol::mqtt::{
+    EncodeError, EncodedProperties, PacketId, PubAck, Publish, PublishHeader, ReasonCode,
+};
+use statestore_protocol::property::{self, RequestProperties};
+use statestore_protocol::{Reply, topic};
+
+/// The status of every response of a store; errors of the store are in the payload.
+const STATUS_OK: &str = "200";
+
+/// What all responses say alike.
+pub(super) fn response_properties() -> EncodedProperties {
+    let header = PublishHeader {
+        content_type: Some(property::CONTENT_TYPE),
+        user_properties: &[
+            (property::STATUS, STATUS_OK),
+            (property::PROTOCOL_VERSION, property::PROTOCOL_VERSION_VALUE),
+        ],
+        ..PublishHeader::default()
+    };
+    EncodedProperties::new(&header).expect("constants of a few bytes")
+}
+
+/// What a request needs to be answered over MQTT.
+#[derive(Clone, Copy)]
+struct ReturnAddress<'a> {
+    packet_id: PacketId,
+    response_topic: &'a str,
+    correlation_data: &'a [u8],
+}
+
+impl Hub {
+    /// Executes a PUBLISH to the request topic and sends PUBACK, response and notifications.
+    pub(super) fn request(
+        &mut self,
+        id: ConnectionId,
+        session: SessionId,
+        publish: &Publish,
+        now: Now,
+    ) {
+        let response_topic = publish.response_topic();
+        if response_topic.is_some_and(topic::is_forbidden_response) {
+            let why = "this response topic is not permitted";
+            return self.fail(id, ReasonCode::TOPIC_NAME_INVALID, why, now);
+        }
+        let Some(packet_id) = publish.packet_id() else {
+            self.statistics.requests_refused += 1;
+            return;
+        };
+        let correlation_data = publish.correlation_data().filter(|data| !data.is_empty());
+        let (Some(response_topic), Some(correlation_data)) = (response_topic, correlation_data)
+        else {
+            self.statistics.requests_refused += 1;
+            let why = "a request needs a response topic and correlation data";
+            let reason = ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR;
+            return self.acknowledge(id, Some(packet_id), reason, why, now);
+        };
+        let (Some(connection), Some(requester)) =
+            (self.connections.get(id), self.sessions.get(session))
+        else {
+            return;
+        };
+        let since_ms = connection.blocked_since_ms().unwrap_or(now.mono_ms);
+        let envelope = Envelope {
+            request: Request {
+                client: &requester.client,
+                principal: &requester.principal,
+                correlation: correlation_data,
+                payload: &publish.payload(),
+                properties: RequestProperties::parse(publish.user_property_bytes()),
+                may_return: !requester.is_ephemeral(),
+            },
+            deadline_ms: publish
+                .message_expiry()
+                .map(|seconds| since_ms.saturating_add(u64::from(seconds) * 1000)),
+            has_room: requester.has_room(&self.limits),
+        };
+        match self.service.ask(&envelope, now) {
+            Ok(outcome) => {
+                let to = ReturnAddress {
+                    packet_id,
+                    response_topic,
+                    correlation_data,
+                };
+                self.respond(id, session, to, &outcome, now);
+                self.tell_watchers(Some(id), now);
+            }
+            Err(refusal) => {
+                let (reason, why) = match refusal {
+                    Refusal::Expired => (
+                        ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
+                        "the request expired before it was executed",
+                    ),
+                    Refusal::NoRoom => (
+                        ReasonCode::QUOTA_EXCEEDED,
+                        "too many responses are not acknowledged; the request was not executed",
+                    ),
+                };
+                self.acknowledge(id, Some(packet_id), reason, why, now);
+            }
+        }
+    }
+
+    fn respond(
+        &mut self,
+        id: ConnectionId,
+        session_id: SessionId,
+        to: ReturnAddress<'_>,
+        outcome: &Outcome,
+        now: Now,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let Some(session) = self.sessions.get_mut(session_id) else {
+            return;
+        };
+        let Outcome { response, commit } = outcome;
+        let hold = *commit;
+        let identifiers = session.identifiers(to.response_topic);
+        let mut header = PublishHeader {
+            topic: to.response_topic,
+            correlation_data: Some(to.correlation_data),
+            subscription_identifiers: &identifiers,
+            encoded: Some(&self.response_properties),
+            ..PublishHeader::default()
+        };
+        let version;
+        if let Some(hlc) = &response.version {
+            self.scratch.clear();
+            hlc.write_text(&mut self.scratch);
+            version = [(
+                property::TIMESTAMP,
+                std::str::from_utf8(&self.scratch).unwrap_or_default(),
+            )];
+            header.user_properties = &version;
+        }
+        self.statistics.responses += 1;
+        let is_full = connection.is_full();
+        // Who has received a response has seen its request acknowledged, if that leaves first.
+        let is_acknowledged_first = connection.output.acknowledgement_hold(hold) == hold;
+        let answer = response.answer.filter(|_| is_acknowledged_first);
+        let answer = answer.map(|number| Answer {
+            number,
+            connection: id,
+        });
+        if !is_full && session.may_send_now() {
+            let reply = &response.reply;
+            let sent = send_response(connection, session, to, header, reply, hold, answer);
+            if let Err(error) = sent {
+                self.statistics.dropped_too_large += 1;
+                acknowledge_unanswerable(connection, to.packet_id, &error, hold);
+            }
+            return self.appended(id);
+        }
+
+        let mut payload = BytesMut::with_capacity(response.reply.encoded_len());
+        response.reply.encode(&mut payload);
+        header.subscription_identifiers = &[];
+        let payload = Payload::new(payload.freeze(), &self.gauge);
+        let message = Message::new(&header, payload, None);
+        // Four bytes, which the smallest Maximum Packet Size of any use allows.
+        let _ = connection.acknowledge(hold, &PubAck::success(to.packet_id));
+        self.appended(id);
+        if let Ok(message) = message {
+            let delivery = Delivery {
+                message,
+                identifiers: identifiers.into(),
+            };
+            let queued = Queued {
+                delivery,
+                hold,
+                answer,
+            };
+            self.enqueue(session_id, queued, now);
+        }
+    }
+
+    /// The identifiers of a client's subscriptions that match a topic.
+    pub(super) fn identifiers(&mut self, session: SessionId, topic: &str) -> Vec<u32> {
+        self.sessions
+            .get_mut(session)
+            .map(|session| session.identifiers(topic))
+            .unwrap_or_default()
+    }
+}
+
+/// Appends PUBACK and response, which may leave before the PUBACK. Nothing is appended if the client does not take a
+/// response of this size.
+fn send_response(
+    connection: &mut Connection,
+    session: &mut Session,
+    to: ReturnAddress<'_>,
+    mut header: PublishHeader<'_>,
+    reply: &Reply,
+    hold: u64,
+    answer: Option<Answer>,
+) -> Result<(), EncodeError> {
+    let Some(id) = session.packet_id() else {
+        return Ok(());
+    };
+    header.packet_id = Some(id);
+    let max_packet_bytes = connection.max_packet_bytes();
+    let output = &mut connection.output;
+    let puback = PubAck::success(to.packet_id);
+    let puback_hold = output.acknowledgement_hold(hold);
+    let is_ephemeral = session.is_ephemeral();
+    let result = output.append(hold, |out| {
+        if puback_hold == hold {
+            puback.encode(max_packet_bytes, out)?;
+        }
+        let start = out.len();
+        header.encode(max_packet_bytes, out, reply.encoded_len(), |out| {
+            reply.encode(out);
+        })?;
+        Ok(if is_ephemeral {
+            Content::Once
+        } else {
+            Content::Packet(out[start..].into())
+        })
+    });
+    match result {
+        Ok(content) => {
+            let in_flight = InFlight {
+                content,
+                hold,
+                answer,
+            };
+            session.sent(id, in_flight);
+        }
+        Err(error) => {
+            session.not_sent(id);
+            return Err(error);
+        }
+    }
+    if puback_hold == hold {
+        output.count_acknowledgement(hold);
+        Ok(())
+    } else {
+        output.acknowledge(hold, |out| puback.encode(max_packet_bytes, out))
+    }
+}
+
+/// Tells a client with a PUBACK that its request has an answer which it does not take.
+fn acknowledge_unanswerable(
+    connection: &mut Connection,
+    packet_id: PacketId,
+    error: &EncodeError,
+    hold: u64,
+) {
+    let puback = PubAck {
+        packet_id,
+        reason: ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
+        reason_string: connection.wants_reasons().then(|| {
+            format!("the request was executed, but its response cannot be sent: {error}").into()
+        }),
+    };
+    let _ = connection.acknowledge(hold, &puback);
+}

@@ -1,0 +1,50 @@
+//! What happens while too much waits for the disk: who waits for room, and when they go on.
+use super::{ConnectionId, Hub};
+use crate::clock::Now;
+use statestore_protocol::mqtt;
+
+impl Hub {
+    /// Says whether too much waits for the storage. While it does, requests that may write wait in the input of their
+    /// connections; everything else is served.
+    pub fn set_storage_full(&mut self, is_full: bool, now: Now) {
+        self.is_storage_full = is_full;
+        if is_full {
+            return;
+        }
+        for id in std::mem::take(&mut self.waiting_for_room) {
+            if let Some(connection) = self.connections.get_mut(id)
+                && connection.resume(now.mono_ms)
+            {
+                let next_ms = connection.silent_at_ms();
+                self.set_connection_timer(id, next_ms);
+                self.mark_dirty(id);
+            }
+        }
+    }
+
+    /// Whether the first packet of the input of a connection has to wait. PINGREQs behind it are answered.
+    pub(super) fn waits_for_room(&mut self, id: ConnectionId, input: &[u8], now: Now) -> bool {
+        let connection = self.connections.get_mut(id);
+        let Some(waiting) = connection.and_then(|it| it.wait_for_room(input, now.mono_ms)) else {
+            return false;
+        };
+        if waiting.is_new {
+            self.waiting_for_room.push(id);
+        }
+        if waiting.is_paused {
+            self.set_connection_timer(id, None);
+        }
+        for _ in 0..waiting.pings {
+            self.answer_ping(id, now);
+        }
+        true
+    }
+
+    /// Answers a PINGREQ.
+    pub(super) fn answer_ping(&mut self, id: ConnectionId, now: Now) {
+        self.append(id, now, |out, _| {
+            mqtt::encode_pingresp(out);
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,407 @@
+//! What is kept for a client beyond its connection (MQTT 5, section 4.1). Sessions live in memory.
+use super::limits::HubLimits;
+use super::message::Delivery;
+use super::subscriptions::{Subscription, SubscriptionTree};
+use super::{ConnectionId, SessionId};
+use crate::access::Principal;
+use crate::budget::{Charge, Gauge};
+use crate::connection::will_bytes;
+use crate::timers::Timer;
+use slotmap::SlotMap;
+use statestore_protocol::mqtt::{PacketId, PacketIds, Will, Window};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Memory of a session without what it holds: itself, its places in the maps and timers, and what changes too often
+/// to be counted at every step.
+const SESSION_BYTES: usize = 2048;
+/// How much a session may hold more or less than is counted.
+const SLACK_BYTES: usize = 1024;
+/// Memory of a place in the window, used or not.
+const PLACE_BYTES: usize = 96;
+/// The window of a session that has nothing in flight keeps room for this many.
+const KEPT_PLACES: u16 = 32;
+
+/// Which remembered answer a response carries, and the connection on which its request was acknowledged before it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer {
+    pub(crate) number: u64,
+    pub(crate) connection: ConnectionId,
+}
+
+/// A PUBLISH in flight, as far as it is needed to send it again.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    pub(crate) content: Content,
+    /// The write that must be durable before it may leave; 0 for none.
+    pub(crate) hold: u64,
+    pub(crate) answer: Option<Answer>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// The session ends with the connection, so that it is never sent again.
+    Once,
+    /// The whole packet.
+    Packet(Box<[u8]>),
+    /// A message, encoded anew each time since its message expiry goes down.
+    Delivery(Delivery),
+}
+
+impl Content {
+    /// Bytes that it takes until it is acknowledged, as if nothing was shared.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Once => 0,
+            Self::Packet(packet) => packet.len() + size_of::<Self>(),
+            Self::Delivery(delivery) => delivery.bytes(),
+        }
+    }
+
+    /// Bytes that it takes besides a shared message.
+    fn own_bytes(&self) -> usize {
+        match self {
+            Self::Once => 0,
+            Self::Packet(packet) => packet.len(),
+            Self::Delivery(delivery) => delivery.own_bytes(),
+        }
+    }
+}
+
+/// A message that waits for the connection, the Receive Maximum or the output buffer.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    pub(crate) delivery: Delivery,
+    /// The write that must be durable before this may leave; 0 for none.
+    pub(crate) hold: u64,
+    pub(crate) answer: Option<Answer>,
+}
+
+impl Queued {
+    /// A message that carries no answer.
+    pub(crate) fn new(delivery: Delivery, hold: u64) -> Self {
+        Self {
+            delivery,
+            hold,
+            answer: None,
+        }
+    }
+}
+
+/// One client's session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) client: Arc<str>,
+    /// Whose it is. Nobody else may continue it; whether somebody else may end it, see
+    /// [`Authenticator`](crate::access::Authenticator).
+    pub(crate) principal: Principal,
+    pub(crate) connection: Option<ConnectionId>,
+    /// Seconds that it outlives its connection; `u32::MAX` is for ever.
+    pub(crate) expiry_s: u32,
+    pub(crate) subscriptions: BTreeMap<Box<str>, Subscription>,
+    /// Those of the subscriptions that have an identifier, to be found by topic.
+    pub(crate) identified: SubscriptionTree<()>,
+    pub(crate) window: Window<InFlight>,
+    packet_ids: PacketIds,
+    queue: VecDeque<Queued>,
+    /// Bytes that wait in the queue, or are in flight and may have to be sent again, as if no message was shared.
+    held_bytes: usize,
+    /// The same besides shared messages.
+    own_held_bytes: usize,
+    /// Bytes of its topic filters.
+    pub(crate) filter_text_bytes: usize,
+    /// Memory of its subscriptions.
+    pub(crate) filter_bytes: usize,
+    /// The highest packet identifier since nothing was in flight.
+    widest: u16,
+    charge: Charge,
+    /// Waits for its delay since the connection was lost, until this time.
+    pub(crate) will: Option<(u64, Will)>,
+    /// When it ends, while it has no connection.
+    pub(crate) ends_ms: Option<u64>,
+    pub(crate) timer: Timer,
+    /// Since when it has no connection, and how much it would be missed.
+    offline: Option<(Missed, u64)>,
+}
+
+/// How much is lost with a session that has no connection, least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Missed {
+    /// Nothing.
+    Nothing,
+    /// Its subscriptions, or a will that is not due yet.
+    Subscriptions,
+    /// Messages.
+    Messages,
+}
+
+impl Session {
+    /// A new session with a connection.
+    pub(crate) fn new(
+        client: Arc<str>,
+        principal: Principal,
+        connection: ConnectionId,
+        receive_maximum: u16,
+        gauge: &Gauge,
+    ) -> Self {
+        let charge = Charge::new(gauge, SESSION_BYTES + client.len());
+        Self {
+            client,
+            principal,
+            connection: Some(connection),
+            expiry_s: 0,
+            subscriptions: BTreeMap::new(),
+            identified: SubscriptionTree::default(),
+            window: Window::new(receive_maximum),
+            packet_ids: PacketIds::new(),
+            queue: VecDeque::new(),
+            held_bytes: 0,
+            own_held_bytes: 0,
+            filter_text_bytes: 0,
+            filter_bytes: 0,
+            widest: 0,
+            charge,
+            will: None,
+            ends_ms: None,
+            timer: Timer::default(),
+            offline: None,
+        }
+    }
+
+    /// Bytes that it takes besides shared messages.
+    pub(crate) fn own_bytes(&self) -> usize {
+        let will = self.will.as_ref().map_or(0, |(_, will)| will_bytes(will));
+        SESSION_BYTES
+            + self.client.len()
+            + self.own_held_bytes
+            + self.filter_bytes
+            + usize::from(self.widest) * PLACE_BYTES
+            + will
+    }
+
+    /// Counts what it takes now.
+    pub(crate) fn recharge(&mut self) {
+        let bytes = self.own_bytes();
+        self.charge.set_roughly(bytes, SLACK_BYTES);
+    }
+
+    /// Whether a QoS 1 message may go out at once without overtaking another one.
+    pub(crate) fn may_send_now(&self) -> bool {
+        self.queue.is_empty() && self.window.has_room()
+    }
+
+    /// Whether something waits to be sent and the Receive Maximum lets it.
+    pub(crate) fn may_send_waiting(&self) -> bool {
+        !self.queue.is_empty() && self.window.has_room()
+    }
+
+    /// Bytes that it holds for messages, as if nothing of them was shared.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Whether it may take one more message. A message that goes out at once and is never sent again takes no room.
+    pub(crate) fn has_room(&self, limits: &HubLimits) -> bool {
+        (self.is_ephemeral() && self.queue.is_empty())
+            || (self.queue.len() < limits.max_queued_messages
+                && self.held_bytes < limits.max_queued_bytes)
+    }
+
+    /// Puts a message at the end of the queue.
+    pub(crate) fn enqueue(&mut self, queued: Queued) {
+        self.held_bytes += queued.delivery.bytes();
+        self.own_held_bytes += queued.delivery.own_bytes();
+        self.queue.push_back(queued);
+        self.recharge();
+    }
+
+    /// Takes the message at the head of the queue.
+    pub(crate) fn dequeue(&mut self) -> Option<Queued> {
+        let queued = self.queue.pop_front()?;
+        self.held_bytes -= queued.delivery.bytes();
+        self.own_held_bytes -= queued.delivery.own_bytes();
+        if self.queue.is_empty() {
+            self.queue = VecDeque::new();
+        }
+        self.recharge();
+        Some(queued)
+    }
+
+    /// A packet identifier for a message that is about to be sent, to be [entered](Self::sent) or
+    /// [given back](Self::not_sent).
+    pub(crate) fn packet_id(&mut self) -> Option<PacketId> {
+        self.packet_ids.allocate()
+    }
+
+    /// A message was sent, for which the window had room.
+    pub(crate) fn sent(&mut self, id: PacketId, in_flight: InFlight) {
+        let (bytes, own_bytes) = (in_flight.content.bytes(), in_flight.content.own_bytes());
+        match self.window.push(id, in_flight) {
+            Ok(()) => {
+                self.held_bytes += bytes;
+                self.own_held_bytes += own_bytes;
+                self.widest = self.widest.max(id.get());
+                self.recharge();
+            }
+            Err(_) => self.not_sent(id),
+        }
+    }
+
+    /// The message was not sent after all.
+    pub(crate) fn not_sent(&mut self, id: PacketId) {
+        self.packet_ids.release(id);
+    }
+
+    /// A message was acknowledged, or will never be; the answer that it carried.
+    pub(crate) fn finish(&mut self, id: PacketId) -> Option<Answer> {
+        let in_flight = self.window.acknowledge(id)?;
+        self.held_bytes -= in_flight.content.bytes();
+        self.own_held_bytes -= in_flight.content.own_bytes();
+        self.packet_ids.release(id);
+        if self.window.is_empty() && self.widest > KEPT_PLACES {
+            self.window = Window::new(self.window.limit());
+            self.packet_ids = PacketIds::new();
+            self.widest = 0;
+        }
+        self.recharge();
+        in_flight.answer
+    }
+
+    fn missed(&self) -> Missed {
+        if !self.queue.is_empty() || !self.window.is_empty() {
+            Missed::Messages
+        } else if !self.subscriptions.is_empty() || self.will.is_some() {
+            Missed::Subscriptions
+        } else {
+            Missed::Nothing
+        }
+    }
+
+    /// Whether the session ends with its connection.
+    pub(crate) fn is_ephemeral(&self) -> bool {
+        self.expiry_s == 0
+    }
+}
+
+/// All sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    all: SlotMap<SessionId, Session>,
+    by_client: HashMap<Arc<str>, SessionId>,
+    /// By whose they are.
+    by_principal: HashMap<Principal, Owned>,
+}
+
+/// The sessions of one principal.
+#[derive(Debug, Default)]
+struct Owned {
+    count: usize,
+    /// Those without a connection: the least missed first, and of these the one that is alone for longest.
+    offline: BTreeSet<(Missed, u64, SessionId)>,
+}
+
+impl Sessions {
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(crate) fn find(&self, client: &str) -> Option<SessionId> {
+        self.by_client.get(client).copied()
+    }
+
+    pub(crate) fn get(&self, id: SessionId) -> Option<&Session> {
+        self.all.get(id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
+        self.all.get_mut(id)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
+        self.all.values_mut()
+    }
+
+    /// Adds a session of a client that has none.
+    pub(crate) fn insert(&mut self, session: Session) -> SessionId {
+        let client = Arc::clone(&session.client);
+        self.by_principal
+            .entry(session.principal.clone())
+            .or_default()
+            .count += 1;
+        let id = self.all.insert(session);
+        self.by_client.insert(client, id);
+        id
+    }
+
+    pub(crate) fn remove(&mut self, id: SessionId) -> Option<Session> {
+        let session = self.all.remove(id)?;
+        self.by_client.remove(&session.client);
+        if let Some(owned) = self.by_principal.get_mut(&session.principal) {
+            if let Some((missed, since_ms)) = session.offline {
+                owned.offline.remove(&(missed, since_ms, id));
+            }
+            owned.count -= 1;
+            if owned.count == 0 {
+                self.by_principal.remove(&session.principal);
+            }
+        }
+        Some(session)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SessionId, &Session)> {
+        self.all.iter()
+    }
+
+    /// The session has no connection any more.
+    pub(crate) fn went_offline(&mut self, id: SessionId, now_ms: u64) {
+        if let Some(session) = self.all.get_mut(id) {
+            session.recharge();
+            self.set_offline(id, Some(now_ms));
+        }
+    }
+
+    /// The session has a connection again.
+    pub(crate) fn came_online(&mut self, id: SessionId) {
+        self.set_offline(id, None);
+    }
+
+    /// What a session without a connection holds has changed.
+    pub(crate) fn classify(&mut self, id: SessionId) {
+        let offline = self.all.get(id).and_then(|session| session.offline);
+        if let Some((_, since_ms)) = offline {
+            self.set_offline(id, Some(since_ms));
+        }
+    }
+
+    fn set_offline(&mut self, id: SessionId, since_ms: Option<u64>) {
+        let Some(session) = self.all.get_mut(id) else {
+            return;
+        };
+        let offline = since_ms.map(|since_ms| (session.missed(), since_ms));
+        if session.offline == offline {
+            return;
+        }
+        let owned = self
+            .by_principal
+            .entry(session.principal.clone())
+            .or_default();
+        if let Some((missed, since_ms)) = session.offline {
+            owned.offline.remove(&(missed, since_ms, id));
+        }
+        if let Some((missed, since_ms)) = offline {
+            owned.offline.insert((missed, since_ms, id));
+        }
+        session.offline = offline;
+    }
+
+    /// The session to end when there are too many: of the principal who has most, one without a connection, and of
+    /// these the one that is missed least.
+    pub(crate) fn least_missed(&self) -> Option<SessionId> {
+        let (_, first) = self
+            .by_principal
+            .values()
+            .filter_map(|owned| Some((owned.count, owned.offline.first()?)))
+            .max_by_key(|(count, _)| *count)?;
+        Some(first.2)
+    }
+}

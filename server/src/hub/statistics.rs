@@ -1,0 +1,48 @@
+//! What the hub counts.
+
+/// Counters since the start and gauges of now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Keys that exist now, those included that expired but have not been removed yet.
+    pub keys: u64,
+    /// Bytes of memory that the entries take now.
+    pub entry_bytes: u64,
+    /// Connections that are open now.
+    pub connections: u64,
+    /// Sessions that exist now, with a connection or without.
+    pub sessions: u64,
+    /// Bytes that sessions and connections hold now, roughly; what several share counts once.
+    pub held_bytes: u64,
+    /// Sessions ended since others needed their room.
+    pub sessions_evicted: u64,
+    /// Connections accepted since the start.
+    pub connections_opened: u64,
+    /// CONNECT packets refused, for any reason.
+    pub connects_refused: u64,
+    /// Connections closed with an error of the client: malformed packets, broken rules, time-outs, overflows.
+    pub connections_failed: u64,
+    /// Requests that the store executed.
+    pub requests: u64,
+    /// Requests refused before execution: no response topic, no correlation data, QoS 0, no room
+    /// for the response.
+    pub requests_refused: u64,
+    /// Requests not executed since their message expiry had passed.
+    pub requests_expired: u64,
+    /// Responses handed to a connection or a session.
+    pub responses: u64,
+    /// Notifications handed to a connection or a session.
+    pub notifications: u64,
+    /// Messages that clients published to ordinary topics.
+    pub messages: u64,
+    /// Deliveries dropped since a queue or an output buffer was full.
+    pub dropped_full: u64,
+    /// Deliveries dropped since they are larger than the receiver's Maximum Packet Size.
+    pub dropped_too_large: u64,
+    /// Deliveries dropped since their message expiry passed in a queue.
+    pub dropped_expired: u64,
+    /// Deliveries dropped since nobody has the session any more.
+    pub dropped_no_session: u64,
+    /// Messages refused since the client may not publish to that topic.
+    pub messages_refused: u64,
+}

@@ -1,0 +1,151 @@
+//! SUBSCRIBE and UNSUBSCRIBE (MQTT 5, sections 3.8 to 3.11).
+use super::session::Session;
+use super::subscriptions::Subscription;
+use super::topic_filter;
+use super::{ConnectionId, Hub, SessionId};
+use crate::clock::Now;
+use statestore_protocol::mqtt::{self, QoS, ReasonCode, SubAck, Subscribe, UnsubAck, Unsubscribe};
+use statestore_protocol::topic;
+
+/// Memory of a level of a topic filter in the trees of subscriptions, at most.
+const LEVEL_BYTES: usize = 640;
+
+/// Memory of a subscription: its text here and there, and its levels, as if nobody else had one like it.
+fn filter_bytes(filter: &str) -> usize {
+    let levels = filter.bytes().filter(|&byte| byte == b'/').count() + 1;
+    3 * filter.len() + levels * LEVEL_BYTES
+}
+
+impl Hub {
+    pub(super) fn subscribe(
+        &mut self,
+        id: ConnectionId,
+        session: SessionId,
+        packet: Subscribe,
+        now: Now,
+    ) {
+        let mut reasons = Vec::with_capacity(packet.subscriptions.len());
+        for wanted in packet.subscriptions {
+            if topic_filter::is_shared(&wanted.filter) && wanted.no_local {
+                let why = "a shared subscription cannot be no-local";
+                return self.fail(id, ReasonCode::PROTOCOL_ERROR, why, now);
+            }
+            reasons.push(self.grant(session, &wanted, packet.subscription_id));
+        }
+        let suback = SubAck {
+            packet_id: packet.packet_id,
+            reasons,
+            reason_string: None,
+        };
+        self.append(id, now, |out, max_packet_bytes| {
+            suback.encode(max_packet_bytes, out)
+        });
+    }
+
+    /// Adds or replaces one subscription. QoS 2 is granted as QoS 1. Nothing is retained, so that the retain
+    /// options have no effect.
+    fn grant(
+        &mut self,
+        id: SessionId,
+        wanted: &mqtt::Subscription,
+        identifier: Option<u32>,
+    ) -> ReasonCode {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return ReasonCode::UNSPECIFIED_ERROR;
+        };
+        let filter = wanted.filter.as_str();
+        if topic_filter::is_shared(filter) {
+            return ReasonCode::SHARED_SUBSCRIPTIONS_NOT_SUPPORTED;
+        }
+        if !topic_filter::is_valid_filter(filter) {
+            return ReasonCode::TOPIC_FILTER_INVALID;
+        }
+        if filter == topic::REQUEST {
+            return ReasonCode::NOT_AUTHORIZED;
+        }
+        let is_new = !session.subscriptions.contains_key(filter);
+        if is_new {
+            if session.subscriptions.len() >= self.limits.max_subscriptions
+                || session.filter_text_bytes + filter.len() > self.limits.max_filter_bytes
+            {
+                return ReasonCode::QUOTA_EXCEEDED;
+            }
+            session.filter_text_bytes += filter.len();
+            session.filter_bytes += filter_bytes(filter);
+            session.recharge();
+        }
+        let at_least_once = wanted.qos != QoS::AtMostOnce;
+        let subscription = Subscription {
+            at_least_once,
+            no_local: wanted.no_local,
+            identifier,
+        };
+        self.subscriptions.insert(filter, id, subscription);
+        let former = session
+            .subscriptions
+            .insert(filter.into(), subscription)
+            .and_then(|former| former.identifier);
+        if identifier.is_some() {
+            session.identified.insert(filter, (), subscription);
+        } else if former.is_some() {
+            session.identified.remove(filter, ());
+        }
+        if at_least_once {
+            ReasonCode::GRANTED_QOS_1
+        } else {
+            ReasonCode::SUCCESS
+        }
+    }
+
+    pub(super) fn unsubscribe(
+        &mut self,
+        id: ConnectionId,
+        session_id: SessionId,
+        packet: &Unsubscribe,
+        now: Now,
+    ) {
+        let Some(session) = self.sessions.get_mut(session_id) else {
+            return;
+        };
+        let mut reasons = Vec::with_capacity(packet.filters.len());
+        for filter in &packet.filters {
+            reasons.push(
+                if let Some(former) = session.subscriptions.remove(filter.as_str()) {
+                    session.filter_text_bytes -= filter.len();
+                    session.filter_bytes -= filter_bytes(filter);
+                    session.recharge();
+                    self.subscriptions.remove(filter, session_id);
+                    if former.identifier.is_some() {
+                        session.identified.remove(filter, ());
+                    }
+                    ReasonCode::SUCCESS
+                } else if topic_filter::is_valid_filter(filter) {
+                    ReasonCode::NO_SUBSCRIPTION_EXISTED
+                } else {
+                    ReasonCode::TOPIC_FILTER_INVALID
+                },
+            );
+        }
+        let unsuback = UnsubAck {
+            packet_id: packet.packet_id,
+            reasons,
+            reason_string: None,
+        };
+        self.append(id, now, |out, max_packet_bytes| {
+            unsuback.encode(max_packet_bytes, out)
+        });
+    }
+}
+
+impl Session {
+    /// The identifiers of the subscriptions that match a topic, for messages that do not come by subscription.
+    pub(super) fn identifiers(&mut self, topic: &str) -> Vec<u32> {
+        if self.identified.is_empty() {
+            return Vec::new();
+        }
+        let matching = self.identified.matches(topic, None).pop();
+        matching
+            .map(|matching| matching.identifiers)
+            .unwrap_or_default()
+    }
+}

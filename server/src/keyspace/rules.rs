@@ -1,0 +1,319 @@
+//! What one command does to one entry, as a pure function.
+//!
+//! [`check`] looks at the request alone, [`Operation::apply`] at the request and the entry it is about. Neither
+//! knows where entries are kept: the local store folds `apply` over its table; a distributed store can read an
+//! entry, call `apply`, and commit the [`Change`] by compare-and-swap on what it read, calling `apply` again on a
+//! conflict. The order of the checks is written down in `service/engine.rs`.
+use bytes::Bytes;
+use statestore_protocol::hlc::{self, MAX_SKEW_MS};
+use statestore_protocol::property::RequestProperties;
+use statestore_protocol::{Command, Condition, Hlc, Reply, ServiceError, SetOptions};
+use std::num::NonZeroU64;
+
+/// Wall clock and counter of a version; its node id is always `StateStore`.
+pub type Version = (u64, u64);
+
+/// A fencing token, borrowed; ordered as an HLC is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Token<'a> {
+    /// Milliseconds since the Unix epoch.
+    pub wall_ms: u64,
+    /// The logical counter.
+    pub counter: u64,
+    /// Who made it.
+    pub node_id: &'a [u8],
+}
+
+impl<'a> From<&'a Hlc> for Token<'a> {
+    fn from(hlc: &'a Hlc) -> Self {
+        Self {
+            wall_ms: hlc.wall_ms(),
+            counter: hlc.counter(),
+            node_id: hlc.node_id().as_bytes(),
+        }
+    }
+}
+
+/// A stored entry that has not expired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Its value.
+    pub value: &'a [u8],
+    /// Its version.
+    pub version: Version,
+    /// The fencing token that protects it.
+    pub token: Option<Token<'a>>,
+}
+
+/// A request whose payload and timestamps are good.
+#[derive(Debug, Clone, Copy)]
+pub enum Step<'a> {
+    /// An operation on the entry of one key.
+    Entry(&'a Bytes, Operation<'a>),
+    /// Watch this key.
+    Watch(&'a Bytes),
+    /// Stop watching this key.
+    Unwatch(&'a Bytes),
+    /// Give a page of the keys that match a pattern.
+    Scan {
+        /// The pattern.
+        pattern: &'a Bytes,
+        /// Where to go on.
+        token: Option<&'a Bytes>,
+    },
+}
+
+/// An operation on one entry.
+#[derive(Debug, Clone, Copy)]
+pub enum Operation<'a> {
+    /// Read it.
+    Get,
+    /// Make or replace it.
+    Set {
+        /// The value.
+        value: &'a Bytes,
+        /// Condition and expiry.
+        options: SetOptions,
+        /// `__ts`.
+        timestamp: &'a Hlc,
+        /// `__ft`.
+        token: Option<&'a Hlc>,
+    },
+    /// Delete it.
+    Del {
+        /// `__ft`.
+        token: Option<&'a Hlc>,
+    },
+    /// Delete it if it has this value.
+    Vdel {
+        /// The value.
+        value: &'a Bytes,
+        /// `__ft`.
+        token: Option<&'a Hlc>,
+    },
+}
+
+/// What an operation needs to know besides the entry.
+#[derive(Debug, Clone, Copy)]
+pub struct Context {
+    /// The wall clock, milliseconds since the Unix epoch.
+    pub wall_ms: u64,
+    /// The highest version that a deletion was given; an entry made anew gets a higher one.
+    pub floor: Version,
+    /// Whether the quota allows what a SET would make of the entry.
+    pub has_room: bool,
+}
+
+/// What an operation answers and does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome<'a> {
+    /// The payload of the response.
+    pub reply: Reply,
+    /// `__ts` of the response.
+    pub version: Option<Version>,
+    /// What becomes of the entry. Watching clients are told of everything but `Keep`.
+    pub change: Change<'a>,
+}
+
+/// What becomes of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// It stays as it is, or absent.
+    Keep,
+    /// It is made or replaced, whole: what is `None` here, a former entry loses.
+    Put {
+        /// The value.
+        value: &'a Bytes,
+        /// Its version.
+        version: Version,
+        /// The fencing token that protects it from now on.
+        token: Option<&'a Hlc>,
+        /// In how many milliseconds it expires.
+        ttl_ms: Option<NonZeroU64>,
+    },
+    /// It is removed.
+    Remove {
+        /// The version of the deletion.
+        version: Version,
+    },
+}
+
+/// Checks all that does not depend on an entry: that `__ts` and `__ft` are well formed on whatever command carries
+/// them, that a SET has a `__ts` at most a minute ahead of `wall_ms`, and that no `__ft` is more than a minute ahead
+/// of both `wall_ms` and `highest`, the highest version that the store ever gave.
+pub fn check<'a>(
+    command: &'a Command,
+    properties: &'a RequestProperties,
+    wall_ms: u64,
+    highest: Version,
+) -> Result<Step<'a>, ServiceError> {
+    let timestamp = well_formed(properties.timestamp.as_ref())?;
+    let token = well_formed(properties.fencing_token.as_ref())?;
+    let is_ahead_of = |wall_ms, hlc: &Hlc| hlc.wall_ms().saturating_sub(wall_ms) > MAX_SKEW_MS;
+    let step = match command {
+        Command::Set {
+            key,
+            value,
+            options,
+        } => {
+            let timestamp = timestamp.ok_or(ServiceError::MissingTimestamp)?;
+            if is_ahead_of(wall_ms, timestamp) {
+                return Err(ServiceError::TimestampSkew);
+            }
+            let operation = Operation::Set {
+                value,
+                options: *options,
+                timestamp,
+                token,
+            };
+            Step::Entry(key, operation)
+        }
+        Command::Get { key } => Step::Entry(key, Operation::Get),
+        Command::Del { key } => Step::Entry(key, Operation::Del { token }),
+        Command::Vdel { key, value } => Step::Entry(key, Operation::Vdel { value, token }),
+        Command::Watch { key } => Step::Watch(key),
+        Command::Unwatch { key } => Step::Unwatch(key),
+        Command::Scan { pattern, token } => Step::Scan {
+            pattern,
+            token: token.as_ref(),
+        },
+        _ => return Err(ServiceError::UnknownCommand),
+    };
+    if token.is_some_and(|token| is_ahead_of(wall_ms.max(highest.0), token)) {
+        return Err(ServiceError::FencingTokenSkew);
+    }
+    Ok(step)
+}
+
+fn well_formed<E>(property: Option<&Result<Hlc, E>>) -> Result<Option<&Hlc>, ServiceError> {
+    match property {
+        None => Ok(None),
+        Some(Ok(hlc)) => Ok(Some(hlc)),
+        Some(Err(_)) => Err(ServiceError::MalformedTimestamp),
+    }
+}
+
+impl<'a> Operation<'a> {
+    /// What this operation answers, and what it makes of `entry`.
+    pub fn apply(&self, entry: Option<&Entry<'_>>, context: &Context) -> Outcome<'a> {
+        match *self {
+            Operation::Get => get(entry),
+            Operation::Set {
+                value,
+                options,
+                timestamp,
+                token,
+            } => {
+                if let Err(error) = check_fence(entry, token) {
+                    return Outcome::refused(error);
+                }
+                set(entry, value, options, timestamp, token, context)
+            }
+            Operation::Del { token } => delete(entry, None, token, context),
+            Operation::Vdel { value, token } => delete(entry, Some(value), token, context),
+        }
+    }
+}
+
+fn get(entry: Option<&Entry<'_>>) -> Outcome<'static> {
+    match entry {
+        Some(entry) => Outcome::unchanged(
+            Reply::Value(Bytes::copy_from_slice(entry.value)),
+            Some(entry.version),
+        ),
+        None => Outcome::unchanged(Reply::Nil, None),
+    }
+}
+
+fn set<'a>(
+    entry: Option<&Entry<'_>>,
+    value: &'a Bytes,
+    options: SetOptions,
+    timestamp: &Hlc,
+    token: Option<&'a Hlc>,
+    context: &Context,
+) -> Outcome<'a> {
+    let previous = match entry {
+        Some(entry) => {
+            let applies = match options.condition {
+                Condition::Always => true,
+                Condition::IfAbsentOrEqual => entry.value == &value[..],
+                // NX, and whatever is not known here: an entry that exists is not overwritten
+                _ => false,
+            };
+            if !applies {
+                return Outcome::unchanged(Reply::NotApplied, Some(entry.version));
+            }
+            entry.version
+        }
+        None => context.floor,
+    };
+    if !context.has_room {
+        return Outcome::refused(ServiceError::QuotaExceeded);
+    }
+    let version = hlc::next_version(context.wall_ms, timestamp, Some(previous));
+    Outcome {
+        reply: Reply::Ok,
+        version: Some(version),
+        change: Change::Put {
+            value,
+            version,
+            token,
+            ttl_ms: options.expires_in_ms,
+        },
+    }
+}
+
+fn delete(
+    entry: Option<&Entry<'_>>,
+    value: Option<&Bytes>,
+    token: Option<&Hlc>,
+    context: &Context,
+) -> Outcome<'static> {
+    let Some(entry) = entry else {
+        return Outcome::unchanged(Reply::Count(0), None);
+    };
+    if let Err(error) = check_fence(Some(entry), token) {
+        return Outcome::refused(error);
+    }
+    if value.is_some_and(|value| entry.value != &value[..]) {
+        return Outcome::unchanged(Reply::NotApplied, None);
+    }
+    let version = deletion_version(entry.version, context.wall_ms);
+    Outcome {
+        reply: Reply::Count(1),
+        version: Some(version),
+        change: Change::Remove { version },
+    }
+}
+
+fn check_fence(entry: Option<&Entry<'_>>, token: Option<&Hlc>) -> Result<(), ServiceError> {
+    let Some(stored) = entry.and_then(|entry| entry.token) else {
+        return Ok(());
+    };
+    match token.map(Token::from) {
+        None => Err(ServiceError::FencingTokenRequired),
+        Some(token) if token < stored => Err(ServiceError::FencingTokenLower),
+        Some(_) => Ok(()),
+    }
+}
+
+/// The version of a deletion, whatever its cause: greater than that of the deleted entry. A `__ts` plays no part in
+/// it, since it is not checked on the commands that delete.
+pub fn deletion_version(deleted: Version, wall_ms: u64) -> Version {
+    hlc::next_version(wall_ms, &Hlc::store_version((0, 0)), Some(deleted))
+}
+
+impl Outcome<'_> {
+    fn refused(error: ServiceError) -> Self {
+        Self::unchanged(Reply::Error(error), None)
+    }
+
+    fn unchanged(reply: Reply, version: Option<Version>) -> Self {
+        Self {
+            reply,
+            version,
+            change: Change::Keep,
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Answers again, instead of executing again, what a client redelivers.
+//!
+//! After a reconnect a client sends every publish again whose acknowledgement it has not seen, and the first
+//! delivery may have been executed. So the answers to SET, DEL and VDEL are remembered, for each client id until
+//! the client has acknowledged the response or its session ends, and no more of them than it may have
+//! unacknowledged requests. None is forgotten for the sake of other clients. The DUP flag plays no part, since not
+//! every sender of duplicates sets it.
+//!
+//! - **Whose requests**: those of clients whose session outlives the connection. Nobody else delivers anything again.
+//! - **What counts as the same request**: the client id, the principal, the correlation data, and the content (payload,
+//!   `__ts`, `__ft`) are the same. Correlation data that a careless client uses for a second, different request is
+//!   executed; a redelivery is the same to the last byte, `__ts` included.
+//! - **Reads** are executed again: they change nothing, and a newer value is as true an answer as an older one to a
+//!   request that has not been answered yet.
+//! - **KEYNOTIFY** is executed again as well, and must be: a redelivery comes on a new connection, and the watch
+//!   ended with the former one. To answer `+OK` without watching would be a lie.
+//! - **Refusals** (`-ERR`) are remembered like every other answer, so that a SET that was refused for a full store
+//!   does not happen after all when its sender no longer expects it.
+//!
+//! What is remembered is lost with the process.
+use super::EngineConfig;
+use super::request::{Request, Response};
+use crate::keyspace::rules::Version;
+use foldhash::quality::RandomState;
+use hashbrown::HashTable;
+use siphasher::sip128::SipHasher13;
+use statestore_protocol::{Hlc, Reply, ServiceError};
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+/// Memory of an answer, and of a client that has any.
+const ANSWER_BYTES: usize = 128;
+const CLIENT_BYTES: usize = 256;
+
+/// A client that has none left keeps room for this many.
+const KEPT_ROOM: usize = 8;
+
+/// The remembered answers of all clients.
+pub(super) struct Replay {
+    clients: HashMap<Arc<str>, Ring>,
+    /// How many answers all rings hold.
+    held: usize,
+    max_per_client: usize,
+    correlation_hash: SipHasher13,
+    content_hash: RandomState,
+}
+
+/// What identifies a request of one client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RequestId {
+    /// The hash, keyed with a secret and so without collisions, of the correlation data, whatever its length.
+    correlation: [u64; 2],
+    content: u64,
+}
+
+/// The remembered answers of one client, oldest first.
+#[derive(Default)]
+struct Ring {
+    /// Those that were received are gone.
+    answers: VecDeque<Option<Answer>>,
+    /// The number of the first of `answers`; they are numbered in the order of their arrival.
+    first: u64,
+    /// Numbers of answers by correlation.
+    numbers: HashTable<u64>,
+}
+
+struct Answer {
+    id: RequestId,
+    reply: WriteReply,
+    version: Option<Version>,
+}
+
+/// The replies that a state-changing request can get, small.
+enum WriteReply {
+    Ok,
+    NotApplied,
+    Count(u64),
+    Error(Box<ServiceError>),
+}
+
+impl Replay {
+    pub(super) fn new(config: &EngineConfig) -> Self {
+        let [a, b] = config.hash_key;
+        Self {
+            clients: HashMap::new(),
+            held: 0,
+            max_per_client: config.replay_per_client,
+            // another key than that of the table
+            correlation_hash: SipHasher13::new_with_keys(!a, !b),
+            content_hash: RandomState::default(),
+        }
+    }
+
+    pub(super) fn identify(&self, request: &Request<'_>) -> RequestId {
+        let properties = &request.properties;
+        let content = self.content_hash.hash_one((
+            request.principal,
+            &request.payload[..],
+            well_formed(properties.timestamp.as_ref()),
+            well_formed(properties.fencing_token.as_ref()),
+        ));
+        RequestId {
+            correlation: self
+                .correlation_hash
+                .hash(request.correlation)
+                .as_u64()
+                .into(),
+            content,
+        }
+    }
+
+    /// Bytes of memory that all answers take.
+    pub(super) fn bytes(&self) -> usize {
+        self.held * ANSWER_BYTES + self.clients.len() * CLIENT_BYTES
+    }
+
+    /// Bytes of memory that the answers of one client take.
+    pub(super) fn bytes_of(&self, client: &str) -> usize {
+        self.clients
+            .get(client)
+            .map_or(0, |ring| ring.numbers.len() * ANSWER_BYTES + CLIENT_BYTES)
+    }
+
+    /// The answer that the client got to this request before.
+    pub(super) fn answer(&self, client: &str, id: &RequestId) -> Option<Response> {
+        let ring = self.clients.get(client)?;
+        let number = ring.find(id.correlation)?;
+        let answer = ring.answer(number).filter(|answer| answer.id == *id)?;
+        Some(Response {
+            version: answer.version.map(Hlc::store_version),
+            answer: Some(number),
+            ..answer.reply.to_reply().into()
+        })
+    }
+
+    /// Remembers an answer and gives it a number. A former one to the same correlation data is forgotten.
+    pub(super) fn remember(
+        &mut self,
+        client: &Arc<str>,
+        id: RequestId,
+        response: &Response,
+    ) -> Option<u64> {
+        if self.max_per_client == 0 {
+            return None;
+        }
+        let reply = WriteReply::of(&response.reply)?;
+        let version = response.version.as_ref();
+        let answer = Answer {
+            id,
+            reply,
+            version: version.map(|hlc| (hlc.wall_ms(), hlc.counter())),
+        };
+        let ring = match self.clients.get_mut(&**client) {
+            Some(ring) => ring,
+            None => self.clients.entry(client.clone()).or_default(),
+        };
+        let before = ring.numbers.len();
+        let number = ring.put(answer, self.max_per_client);
+        self.held = self.held + ring.numbers.len() - before;
+        Some(number)
+    }
+
+    /// Forgets the answer with this number.
+    pub(super) fn forget(&mut self, client: &str, number: u64) {
+        if let Some(ring) = self.clients.get_mut(client)
+            && ring.forget(number)
+        {
+            self.held -= 1;
+        }
+    }
+
+    pub(super) fn session_ended(&mut self, client: &str) {
+        if let Some(ring) = self.clients.remove(client) {
+            self.held -= ring.numbers.len();
+        }
+    }
+}
+
+fn well_formed<E>(property: Option<&Result<Hlc, E>>) -> Option<&Hlc> {
+    property.and_then(|hlc| hlc.as_ref().ok())
+}
+
+impl Ring {
+    /// The number of the answer to this correlation data.
+    fn find(&self, correlation: [u64; 2]) -> Option<u64> {
+        let is_it = |&number: &u64| {
+            let answer = self.answer(number);
+            answer.is_some_and(|answer| answer.id.correlation == correlation)
+        };
+        self.numbers.find(correlation[0], is_it).copied()
+    }
+
+    /// Gives the answer a number. Those before the last `max` go.
+    fn put(&mut self, answer: Answer, max: usize) -> u64 {
+        if let Some(former) = self.find(answer.id.correlation) {
+            self.forget(former);
+        }
+        if self.answers.len() >= max {
+            self.forget(self.first);
+        }
+        let number = self.first + self.answers.len() as u64;
+        let correlation = answer.id.correlation;
+        self.answers.push_back(Some(answer));
+        let (answers, first) = (&self.answers, self.first);
+        self.numbers
+            .insert_unique(correlation[0], number, |&number| {
+                let answer = answers[offset(number, first)].as_ref();
+                answer.map_or(0, |answer| answer.id.correlation[0])
+            });
+        number
+    }
+
+    /// Says whether there was one with this number.
+    fn forget(&mut self, number: u64) -> bool {
+        if number < self.first || offset(number, self.first) >= self.answers.len() {
+            return false;
+        }
+        let Some(answer) = self.answers[offset(number, self.first)].take() else {
+            return false;
+        };
+        let hash = answer.id.correlation[0];
+        if let Ok(found) = self.numbers.find_entry(hash, |&other| other == number) {
+            found.remove();
+        }
+        while let Some(None) = self.answers.front() {
+            self.answers.pop_front();
+            self.first += 1;
+        }
+        if self.answers.is_empty() && self.answers.capacity() > KEPT_ROOM {
+            self.answers = VecDeque::new();
+            self.numbers = HashTable::new();
+        }
+        true
+    }
+
+    fn answer(&self, number: u64) -> Option<&Answer> {
+        self.answers[offset(number, self.first)].as_ref()
+    }
+}
+
+/// Where in a ring that begins with `first` the answer with this number is.
+// a ring is no longer than memory
+#[allow(clippy::cast_possible_truncation)]
+fn offset(number: u64, first: u64) -> usize {
+    (number - first) as usize
+}
+
+impl WriteReply {
+    /// `None` for the replies that only reads get.
+    fn of(reply: &Reply) -> Option<Self> {
+        match reply {
+            Reply::Ok => Some(Self::Ok),
+            Reply::NotApplied => Some(Self::NotApplied),
+            Reply::Count(count) => Some(Self::Count(*count)),
+            Reply::Error(error) => Some(Self::Error(Box::new(error.clone()))),
+            _ => None,
+        }
+    }
+
+    fn to_reply(&self) -> Reply {
+        match self {
+            Self::Ok => Reply::Ok,
+            Self::NotApplied => Reply::NotApplied,
+            Self::Count(count) => Reply::Count(*count),
+            Self::Error(error) => Reply::Error((**error).clone()),
+        }
+    }
+}

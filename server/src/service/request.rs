@@ -1,0 +1,159 @@
+//! What is asked of the store, and what comes of it.
+use crate::access::Principal;
+use crate::storage::Batch;
+use bytes::Bytes;
+use statestore_protocol::property::RequestProperties;
+use statestore_protocol::{Command, Event, Hlc, Reply, ServiceError};
+use std::sync::Arc;
+
+/// A request on its way to the service, whatever way it came.
+#[derive(Debug)]
+pub(crate) struct Envelope<'a> {
+    /// Who asks what.
+    pub(crate) request: Request<'a>,
+    /// After this millisecond on the monotonic clock it is not to be executed any more.
+    pub(crate) deadline_ms: Option<u64>,
+    /// Whether there is room for what is answered.
+    pub(crate) has_room: bool,
+}
+
+/// Why a request was not executed, as far as its payload has nothing to do with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Its deadline had passed.
+    Expired,
+    /// There is no room for its answer.
+    NoRoom,
+}
+
+/// A commit by its number; numbers rise by one. What tells of the writes in it does not leave before it is durable.
+/// 0 stands for "durable".
+pub(crate) type Commit = u64;
+
+/// The answer to a request that was executed.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// What it says.
+    pub(crate) response: Response,
+    /// What it waits for.
+    pub(crate) commit: Commit,
+}
+
+/// One request, as it is executed.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// Who asks. Watches and remembered answers are for whoever has this name.
+    pub client: &'a Arc<str>,
+    /// In whose name the client asks.
+    pub principal: &'a Principal,
+    /// What the client knows the request by; not empty, of any length.
+    pub correlation: &'a [u8],
+    /// The RESP3 payload.
+    pub payload: &'a Bytes,
+    /// User properties.
+    pub properties: RequestProperties,
+    /// Whether the client can deliver it again: its session outlives its connection.
+    pub may_return: bool,
+}
+
+/// The answer to one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// The payload.
+    pub reply: Reply,
+    /// `__ts`, on the replies that carry one.
+    pub version: Option<Hlc>,
+    /// What it tells of the state of the store.
+    pub shown: Shown,
+    /// The number under which it is remembered for a redelivery, until
+    /// [`answer_received`](super::Engine::answer_received).
+    pub answer: Option<u64>,
+}
+
+/// What of the store's state an answer tells, and with it of writes that a crash could still undo. That a key is absent
+/// tells of the write that deleted it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// Nothing that a write has changed: the answer is about the request alone.
+    Nothing,
+    /// What the last write of this key has made of it.
+    Key(Bytes),
+    /// What all writes together have made: a page of a scan, or that the store is full.
+    Everything,
+}
+
+impl Shown {
+    pub(super) fn by(reply: &Reply, command: &Command) -> Self {
+        match (reply, command) {
+            (Reply::Error(ServiceError::QuotaExceeded), _) => Self::Everything,
+            (Reply::Error(error), _) if !is_about_token(error) => Self::Nothing,
+            (_, Command::Scan { .. }) => Self::Everything,
+            // That a watch has begun does not come before what an earlier one has seen.
+            (
+                _,
+                Command::Set { key, .. }
+                | Command::Get { key }
+                | Command::Del { key }
+                | Command::Vdel { key, .. }
+                | Command::Watch { key }
+                | Command::Unwatch { key },
+            ) => Self::Key(key.clone()),
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// A change that watching clients are told about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notify {
+    /// Who watches, in the order of their client ids. A client that changes a key it watches is among them.
+    pub clients: Arc<Vec<Arc<str>>>,
+    /// The key.
+    pub key: Bytes,
+    /// The change.
+    pub event: Event,
+    /// Its version.
+    pub version: Hlc,
+}
+
+/// What executing requests and passing time brought about, besides responses.
+///
+/// A response can tell of the writes of an earlier call: a GET reads them, a redelivery repeats their answer. So no
+/// response leaves before the writes are durable of which it tells ([`Response::shown`]), and no notification before its
+/// own change is.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// In the order of the changes.
+    pub notifications: Vec<Notify>,
+    /// In the order of the changes.
+    pub writes: Batch,
+    /// Steps that took longer than a request usually does, roughly in nanoseconds: those of SCAN.
+    pub work: usize,
+}
+
+impl From<Reply> for Response {
+    /// A reply without a version that tells of nothing.
+    fn from(reply: Reply) -> Self {
+        Self {
+            reply,
+            version: None,
+            shown: Shown::Nothing,
+            answer: None,
+        }
+    }
+}
+
+impl From<ServiceError> for Response {
+    /// A refusal.
+    fn from(error: ServiceError) -> Self {
+        Reply::Error(error).into()
+    }
+}
+
+/// Whether an error tells of the token that protects a key.
+fn is_about_token(error: &ServiceError) -> bool {
+    matches!(
+        error,
+        ServiceError::FencingTokenRequired | ServiceError::FencingTokenLower
+    )
+}

@@ -1,0 +1,46 @@
+//! What is to happen when.
+use std::collections::BTreeSet;
+
+/// The time for which something is set; kept by its owner, so that it can be removed.
+#[derive(Debug, Default)]
+pub(crate) struct Timer(Option<u64>);
+
+/// The timers of all owners `O`, one each, by their time in milliseconds of the monotonic clock.
+#[derive(Debug)]
+pub(crate) struct Timers<O> {
+    due: BTreeSet<(u64, O)>,
+}
+
+impl<O> Default for Timers<O> {
+    fn default() -> Self {
+        Self {
+            due: BTreeSet::new(),
+        }
+    }
+}
+
+impl<O: Ord + Copy> Timers<O> {
+    /// Sets, moves or, with `None`, removes the timer of `owner`.
+    pub(crate) fn set(&mut self, timer: &mut Timer, owner: O, at_ms: Option<u64>) {
+        if let Some(old) = timer.0.take() {
+            self.due.remove(&(old, owner));
+        }
+        if let Some(at_ms) = at_ms {
+            self.due.insert((at_ms, owner));
+        }
+        timer.0 = at_ms;
+    }
+
+    /// The next time.
+    pub(crate) fn next_ms(&self) -> Option<u64> {
+        self.due.first().map(|(at_ms, _)| *at_ms)
+    }
+
+    /// Takes one whose time has come out. Its owner's [`Timer`] may be set again.
+    pub(crate) fn pop(&mut self, now_ms: u64) -> Option<O> {
+        if self.next_ms()? > now_ms {
+            return None;
+        }
+        self.due.pop_first().map(|(_, owner)| owner)
+    }
+}

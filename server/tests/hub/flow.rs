@@ -1,0 +1,249 @@
+//! Slow readers: memory stays bounded, and others are not held up.
+use crate::world::{World, command, connect, id, message, request, resume, set};
+use bytes::BytesMut;
+use statestore_protocol::mqtt::{Packet, PublishHeader, QoS, ReasonCode, Subscription};
+use statestored::hub::{Closing, HubLimits};
+
+fn limits() -> HubLimits {
+    HubLimits {
+        max_output_bytes: 10_000,
+        max_queued_messages: 5,
+        ..HubLimits::default()
+    }
+}
+
+#[test]
+fn requests_wait_until_their_client_reads() {
+    let mut world = World::limited(limits());
+    let mut client = world.client("me");
+    world.request(&mut client, &set("k", &"v".repeat(1000)));
+    for number in 1..=100 {
+        let correlation = [u8::try_from(number).unwrap()];
+        let header = PublishHeader {
+            correlation_data: Some(&correlation),
+            ..request(id(number))
+        };
+        world.publish(&mut client, &header, &command(&["GET", "k"]));
+    }
+    assert!(!world.hub.accepts_input(client.connection));
+    let executed = world.hub.statistics().requests;
+    assert!((5..=15).contains(&executed), "{executed}");
+    assert!(!client.unread.is_empty());
+
+    let mut answered = Vec::new();
+    while answered.len() < 100 {
+        let packets = world.packets(&client);
+        assert!(!packets.is_empty(), "nothing more came after {answered:?}");
+        for packet in packets {
+            if let Packet::Publish(response) = packet {
+                answered.extend_from_slice(response.correlation_data().unwrap());
+            }
+        }
+        assert!(world.hub.accepts_input(client.connection));
+        world.bytes(&mut client, b"");
+    }
+    assert_eq!(answered, (1..=100).collect::<Vec<u8>>());
+    assert!(client.unread.is_empty());
+}
+
+#[test]
+fn a_request_that_waited_longer_than_its_expiry_is_not_executed() {
+    let mut world = World::limited(limits());
+    let mut client = world.client("me");
+    world.request(&mut client, &set("k", &"v".repeat(20_000)));
+    let first = PublishHeader {
+        correlation_data: Some(b"1"),
+        ..request(id(1))
+    };
+    world.publish(&mut client, &first, &command(&["GET", "k"]));
+    for (number, seconds) in [(2, 3), (3, 5)] {
+        let correlation = [u8::try_from(number).unwrap()];
+        let header = PublishHeader {
+            correlation_data: Some(&correlation),
+            message_expiry: Some(seconds),
+            ..request(id(number))
+        };
+        world.publish(&mut client, &header, &command(&["GET", "absent"]));
+    }
+    world.pass(4_000);
+    assert_eq!(world.packets(&client).len(), 2);
+    world.bytes(&mut client, b"");
+    let packets = world.packets(&client);
+    let [
+        Packet::PubAck(expired),
+        Packet::PubAck(executed),
+        Packet::Publish(_),
+    ] = packets.as_slice()
+    else {
+        panic!("{packets:?}")
+    };
+    assert_eq!(expired.packet_id, id(2));
+    assert_eq!(expired.reason, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+    assert_eq!(
+        (executed.packet_id, executed.reason),
+        (id(3), ReasonCode::SUCCESS)
+    );
+    assert_eq!(world.hub.statistics().requests_expired, 1);
+}
+
+#[test]
+fn a_subscriber_that_does_not_read_is_disconnected_and_its_queue_stays() {
+    let mut world = World::limited(limits());
+    let (mut slow, _) = world.join(&resume("slow"));
+    world.subscribe(&mut slow, "a");
+    let mut publisher = world.client("publisher");
+    let mut sent = 0;
+    while world.hub.closing(slow.connection) == Closing::No {
+        sent += 1;
+        world.publish(&mut publisher, &message("a", 1), &[0; 1000]);
+        assert_eq!(world.packets(&publisher).len(), 1);
+        assert!(sent < 100, "it is never disconnected");
+    }
+    assert!(sent > 10, "{sent}");
+    assert_eq!(world.disconnected(&slow), ReasonCode::QUOTA_EXCEEDED);
+    world.lose(&slow);
+    let mut back = world.open();
+    world.send(&mut back, |out| resume("slow").encode(u32::MAX, out));
+    let mut count = 0;
+    loop {
+        let packets = world.packets(&back);
+        if packets.is_empty() {
+            break;
+        }
+        for packet in packets {
+            if let Packet::Publish(publish) = packet {
+                count += 1;
+                world.acknowledge(&mut back, publish.packet_id().unwrap());
+            }
+        }
+    }
+    assert_eq!(count, sent - 1, "all but the one that did not fit");
+}
+
+#[test]
+fn qos_0_messages_to_a_slow_reader_are_dropped() {
+    let mut world = World::limited(limits());
+    let mut slow = world.client("slow");
+    let zero = Subscription {
+        qos: QoS::AtMostOnce,
+        ..Subscription::at_least_once("a")
+    };
+    world.subscribe_all(&mut slow, None, vec![zero]);
+    let mut publisher = world.client("publisher");
+    for _ in 0..50 {
+        let header = PublishHeader {
+            packet_id: None,
+            ..message("a", 1)
+        };
+        world.publish(&mut publisher, &header, &[0; 1000]);
+    }
+    let got = world.published(&slow).len();
+    assert!((9..=12).contains(&got), "{got}");
+    assert_eq!(world.hub.statistics().dropped_full, 50 - got as u64);
+    world.assert_alive(&mut slow);
+}
+
+#[test]
+fn requests_of_a_client_that_does_not_acknowledge_are_refused_before_they_are_executed() {
+    let by_bytes = HubLimits {
+        max_queued_bytes: 2_000,
+        ..HubLimits::default()
+    };
+    {
+        let mut world = World::limited(by_bytes);
+        let (mut client, _) = world.join(&resume("me"));
+        let mut unacknowledged = Vec::new();
+        let refused = loop {
+            let number = u16::try_from(unacknowledged.len()).unwrap() + 1;
+            let correlation = number.to_be_bytes();
+            let header = PublishHeader {
+                correlation_data: Some(&correlation),
+                ..request(id(number))
+            };
+            world.publish(&mut client, &header, &set("k", &number.to_string()));
+            match world.packets(&client).as_slice() {
+                [Packet::PubAck(_), Packet::Publish(response)] => {
+                    unacknowledged.push(response.packet_id().unwrap());
+                }
+                [Packet::PubAck(puback)] => break puback.reason,
+                other => panic!("{other:?}"),
+            }
+            assert!(number < 100, "there is no limit");
+        };
+        assert_eq!(refused, ReasonCode::QUOTA_EXCEEDED);
+        assert!(unacknowledged.len() > 3, "{unacknowledged:?}");
+        let executed = unacknowledged.len() as u64;
+        assert_eq!(world.hub.statistics().requests, executed);
+        // A client whose session ends with its connection leaves nothing behind, and is not affected.
+        let mut other = world.client("other");
+        world.request(&mut other, &command(&["GET", "k"]));
+        for packet_id in unacknowledged {
+            world.acknowledge(&mut client, packet_id);
+        }
+        let (puback, response) = world.request(&mut client, &command(&["GET", "k"]));
+        assert_eq!(puback.reason, ReasonCode::SUCCESS);
+        let last = format!("${}\r\n{executed}\r\n", executed.to_string().len());
+        assert_eq!(response.payload_bytes(), last.as_bytes());
+    }
+}
+
+#[test]
+fn others_have_their_turn_between_scans_that_take_long() {
+    let mut world = World::new();
+    let mut client = world.client("me");
+    let long = "a".repeat(16_000);
+    for key in 0..20 {
+        world.request(&mut client, &set(&format!("{long}{key}"), "v"));
+    }
+    let pattern = format!("*{}b*", "a".repeat(8_000));
+    let mut input = BytesMut::new();
+    for number in 1..=5 {
+        let correlation = [u8::try_from(number).unwrap()];
+        let header = PublishHeader {
+            correlation_data: Some(&correlation),
+            ..request(id(number))
+        };
+        let payload = command(&["SCAN", &pattern]);
+        let write = |out: &mut BytesMut| out.extend_from_slice(&payload);
+        header
+            .encode(u32::MAX, &mut input, payload.len(), write)
+            .unwrap();
+    }
+    let mut turns = 1;
+    let before = world.hub.statistics().requests;
+    while world.hub.received(client.connection, &mut input, world.now) {
+        assert_eq!(world.hub.statistics().requests, before + turns);
+        assert!(world.hub.accepts_input(client.connection));
+        turns += 1;
+    }
+    assert_eq!(turns, 5, "one of these makes a turn");
+    assert!(input.is_empty());
+    assert_eq!(world.packets(&client).len(), 10);
+}
+
+#[test]
+fn a_closing_connection_gets_only_so_much_time() {
+    let mut world = World::new();
+    let mut client = world.client("me");
+    world.bytes(&mut client, &[0]);
+    assert_eq!(world.hub.closing(client.connection), Closing::AfterOutput);
+    world.pass(999);
+    assert_eq!(world.hub.closing(client.connection), Closing::AfterOutput);
+    world.pass(1);
+    assert_eq!(world.hub.closing(client.connection), Closing::Now);
+}
+
+#[test]
+fn output_is_announced_once() {
+    let mut world = World::new();
+    let mut client = world.open();
+    world.send(&mut client, |out| connect("me").encode(u32::MAX, out));
+    assert_eq!(world.hub.next_dirty(), Some(client.connection));
+    assert_eq!(world.hub.next_dirty(), None);
+    let mut output = BytesMut::new();
+    world
+        .hub
+        .take_output(client.connection, &mut output, world.now);
+    assert!(!output.is_empty());
+    assert_eq!(world.hub.next_dirty(), None);
+}

@@ -1,0 +1,15 @@
+//! The hub without sockets: scripted bytes in, bytes out, under a simulated clock.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod connect;
+mod durability;
+mod fairness;
+mod flow;
+mod keep_alive;
+mod misuse;
+mod noise;
+mod requests;
+mod room;
+mod routing;
+mod sessions;
+mod wills;
+mod world;
