@@ -11,5 +11,6 @@ mod requests;
 mod room;
 mod routing;
 mod sessions;
+mod slices;
 mod wills;
 mod world;

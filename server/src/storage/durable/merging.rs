@@ -1,0 +1,91 @@
+//! When logs are merged, what becomes of a merge, and how commits wait for one that is behind.
+use super::manifest::Base;
+use super::merge::Merge;
+use super::{DurableStorage, StorageError};
+use std::time::Duration;
+
+/// Commits are slowed down when the logs sealed since a merge began are this many times what starts one.
+const MOST_UNMERGED: u64 = 2;
+
+/// How long a commit waits then for each byte, at first: as if the disk wrote 64 MiB a second.
+const PACE_NS_PER_BYTE: u64 = 15;
+
+/// The longest such wait.
+const MOST_PACE: Duration = Duration::from_millis(40);
+
+impl DurableStorage {
+    /// Slows commits down while a merge is far behind, the more the further, so that the space on disk is bounded
+    /// however fast the commits are; but never for long.
+    pub(super) fn pace(&self, written: usize) {
+        let Some(merge) = &self.merge else { return };
+        let unmerged = self.sealed_bytes(merge.through());
+        let times = unmerged / self.merge_bytes().max(1);
+        if times >= MOST_UNMERGED && !merge.is_finished() {
+            let doublings = u32::try_from(times - MOST_UNMERGED)
+                .unwrap_or(u32::MAX)
+                .min(10);
+            let nanoseconds = (written as u64 * PACE_NS_PER_BYTE) << doublings;
+            std::thread::sleep(Duration::from_nanos(nanoseconds).min(MOST_PACE));
+        }
+    }
+
+    /// Begins to merge, if it is time. If that is not possible now, the next sealed log tries again.
+    pub(super) fn start_merge(&mut self) {
+        let id = self.manifest.active + 1;
+        // A file with this name is being removed, or cannot be.
+        let is_free = || self.directory.base(id).symlink_metadata().is_err();
+        if self.merge.is_none() && self.sealed_bytes(0) >= self.merge_bytes() && is_free() {
+            match Merge::start(&self.directory, self.files(), id) {
+                Ok(merge) => self.merge = Some(merge),
+                Err(error) => tracing::warn!("the data files are not merged now: {error}"),
+            }
+        }
+    }
+
+    /// Length of the sealed logs behind the commit `through`.
+    fn sealed_bytes(&self, through: u64) -> u64 {
+        let logs = self.manifest.sealed.iter();
+        logs.filter(|log| log.first > through)
+            .map(|log| log.length)
+            .sum()
+    }
+
+    /// How much sealed log is worth a merge.
+    fn merge_bytes(&self) -> u64 {
+        let base = self.manifest.base.map_or(0, |base| base.length);
+        self.options.log_bytes.max(base)
+    }
+
+    /// Puts a finished merge in the place of what it merged.
+    pub(super) fn install_merge(&mut self) -> Result<(), StorageError> {
+        let Some(merge) = self.merge.take_if(|merge| merge.is_finished()) else {
+            return Ok(());
+        };
+        let spare = self.spare.as_ref().map(|spare| spare.id);
+        let base: Base = match merge.finish() {
+            Ok(Some(base)) => base,
+            Ok(None) => return Ok(()),
+            Err(error @ (StorageError::Io { .. } | StorageError::Full { .. })) => {
+                // The logs still hold everything; the next sealed log tries again.
+                tracing::warn!("the data files were not merged: {error}");
+                self.tidy
+                    .remove(self.directory.leftovers(&self.manifest, spare));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let mut manifest = self.manifest.clone();
+        manifest.sealed.retain(|log| log.first > base.through);
+        manifest.base = Some(base);
+        match self.directory.write_manifest(&manifest) {
+            Ok(()) => self.manifest = manifest,
+            Err(error @ StorageError::Full { .. }) => {
+                tracing::warn!("the merged data files are not used: {error}");
+            }
+            Err(error) => return Err(error),
+        }
+        self.tidy
+            .remove(self.directory.leftovers(&self.manifest, spare));
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! What goes to many is handed out a part at a time, so that others have their turn between.
+use crate::world::{World, command, id, message, request, set};
+use bytes::BytesMut;
+use statestore_protocol::mqtt::ReasonCode;
+
+#[test]
+fn a_change_reaches_thousands_of_watchers_in_slices() {
+    const WATCHERS: usize = 3_000;
+    let mut world = World::new();
+    let mut writer = world.client("writer");
+    let mut other = world.client("other");
+    let watchers: Vec<_> = (0..WATCHERS)
+        .map(|number| {
+            let mut client = world.client(&format!("watcher-{number:05}"));
+            world.request(&mut client, &command(&["KEYNOTIFY", "k"]));
+            client
+        })
+        .collect();
+    let notified = |world: &World| usize::try_from(world.hub.statistics().notifications).unwrap();
+    let header = request(id(1));
+    let payload = set("k", "1");
+    let mut input = BytesMut::new();
+    for _ in 0..2 {
+        let write = |out: &mut BytesMut| out.extend_from_slice(&payload);
+        header
+            .encode(u32::MAX, &mut input, payload.len(), write)
+            .unwrap();
+    }
+    world.hub.received(writer.connection, &mut input, world.now);
+    assert!(notified(&world) < 200, "{}", notified(&world));
+    assert!(!input.is_empty() && !world.hub.accepts_input(writer.connection));
+    assert_eq!(world.packets(&writer).len(), 2, "it has its answer");
+    // Others are served between, and their small notifications do not wait.
+    world.request(&mut other, &command(&["KEYNOTIFY", "l"]));
+    world.publish(&mut other, &request(id(2)), &set("l", "v"));
+    assert_eq!(world.packets(&other).len(), 3);
+    world.publish(&mut other, &request(id(3)), &set("k", "2"));
+    assert_eq!(world.packets(&other).len(), 2);
+    assert!(
+        !world.hub.accepts_input(other.connection),
+        "it is behind the first"
+    );
+    // One that stops meanwhile is told no more.
+    let gone = &watchers[WATCHERS - 1];
+    world.lose(gone);
+    let mut slices = 0;
+    while world.hub.has_work() {
+        let before = notified(&world);
+        world.hub.work(world.now);
+        assert!(notified(&world) - before <= 64);
+        slices += 1;
+    }
+    assert!(slices >= 2 * WATCHERS / 64, "{slices}");
+    assert!(
+        world.hub.accepts_input(writer.connection) && world.hub.accepts_input(other.connection)
+    );
+    for watcher in &watchers[..WATCHERS - 1] {
+        let payloads: Vec<_> = world
+            .published(watcher)
+            .iter()
+            .map(|publish| publish.payload_bytes().to_vec())
+            .collect();
+        assert_eq!(payloads.len(), 2);
+        assert!(payloads[0].ends_with(b"1\r\n") && payloads[1].ends_with(b"2\r\n"));
+    }
+    world.bytes(&mut writer, &input);
+    assert_eq!(world.packets(&writer).len(), 2, "its second request");
+}
+
+#[test]
+fn a_message_reaches_many_subscribers_in_slices_and_is_acknowledged_at_the_end() {
+    let mut world = World::new();
+    let mut subscribers: Vec<_> = (0..200)
+        .map(|number| world.client(&format!("s-{number}")))
+        .collect();
+    for client in &mut subscribers {
+        world.subscribe(client, "a");
+    }
+    let mut publisher = world.client("publisher");
+    let mut input = BytesMut::new();
+    message("a", 1)
+        .encode(u32::MAX, &mut input, 0, |_| ())
+        .unwrap();
+    message("b", 2)
+        .encode(u32::MAX, &mut input, 0, |_| ())
+        .unwrap();
+    world
+        .hub
+        .received(publisher.connection, &mut input, world.now);
+    assert!(world.packets(&publisher).is_empty());
+    while world.hub.has_work() {
+        world.hub.work(world.now);
+    }
+    assert_eq!(world.puback(&publisher, id(1)), ReasonCode::SUCCESS);
+    world.bytes(&mut publisher, &input);
+    assert_eq!(
+        world.puback(&publisher, id(2)),
+        ReasonCode::NO_MATCHING_SUBSCRIBERS
+    );
+    for client in &subscribers {
+        assert_eq!(world.published(client).len(), 1);
+    }
+}
+
+#[test]
+fn a_large_value_goes_to_few_watchers_at_a_time() {
+    let mut world = World::new();
+    for number in 0..10 {
+        let mut client = world.client(&format!("watcher-{number}"));
+        world.request(&mut client, &command(&["KEYNOTIFY", "k"]));
+    }
+    let mut writer = world.client("writer");
+    world.publish(
+        &mut writer,
+        &request(id(1)),
+        &set("k", &"v".repeat(200_000)),
+    );
+    let first = world.hub.statistics().notifications;
+    assert!((1..=2).contains(&first), "{first}");
+    world.pass(0);
+    assert!(!world.hub.has_work());
+    assert_eq!(world.hub.statistics().notifications, 10);
+}
