@@ -39,8 +39,9 @@ pub use client::{
 };
 pub use error::{Error, ErrorKind, Outcome};
 pub use lock::{
-    Acquisition, Election, Guard, Holder, HolderObserver, Holding, Leader, LeaderObserver,
-    Leadership, Lease, LeaseOptions, LockOptions, Release, Renewal, UpdateOptions, UpdateOutcome,
+    Acquisition, Election, Followed, Guard, Holder, HolderObserver, Holding, Leader,
+    LeaderObserver, Leadership, Lease, LeaseOptions, LockOptions, Release, Renewal, UpdateOptions,
+    UpdateOutcome,
 };
 pub use lost_reason::LostReason;
 pub use settings::Settings;

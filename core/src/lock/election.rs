@@ -5,7 +5,7 @@ use super::lease::{self, Holding};
 use super::lock;
 use super::options::LockOptions;
 use crate::error::{Error, ErrorKind};
-use crate::{Client, LostReason, Observation, Observer, SetOutcome};
+use crate::{Client, SetOutcome};
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// What follows the name of an election in the key of its leader's record.
@@ -18,9 +18,9 @@ const RECORD: &[u8] = b"/leader";
 /// reads it compares the holder's name with the one in the lock, so that the record of a former leader counts for nothing.
 #[derive(Debug, Clone)]
 pub struct Election {
-    client: Client,
-    name: Bytes,
-    record: Bytes,
+    pub(super) client: Client,
+    pub(super) name: Bytes,
+    pub(super) record: Bytes,
     options: LockOptions,
 }
 
@@ -70,19 +70,6 @@ impl Election {
         let record = self.client.get(&self.record).await?;
         let value = record.and_then(|entry| proclaimed(&entry.value, &holder));
         Ok(Some(Leader { holder, value }))
-    }
-
-    /// Follows who leads, from now on.
-    pub async fn observe(&self) -> Result<LeaderObserver, Error> {
-        Ok(LeaderObserver {
-            lock: self.client.observe(&self.name).await?,
-            record: self.client.observe(&self.record).await?,
-            election: self.clone(),
-            known: None,
-            is_due: true,
-            is_new: true,
-            told: None,
-        })
     }
 }
 
@@ -155,97 +142,5 @@ impl Leadership {
                 tracing::debug!(kind = ?error.kind(), "the record of an election stays");
             }
         }
-    }
-}
-
-/// Follows who leads.
-#[derive(Debug)]
-pub struct LeaderObserver {
-    election: Election,
-    lock: Observer,
-    record: Observer,
-    /// What was told last.
-    known: Option<Leader>,
-    /// One of the keys may have changed since they were read.
-    is_due: bool,
-    /// Nothing was told yet, or an error.
-    is_new: bool,
-    /// What is to be told next.
-    told: Option<Result<Option<Leader>, Error>>,
-}
-
-impl LeaderObserver {
-    /// Who leads: at first who does now, then each time when somebody else does, or nobody, or when the leader proclaims
-    /// another value. `None` when it is over: [`lost_reason`](Self::lost_reason) says why.
-    ///
-    /// A new leader is often told twice, before and after it proclaims its value. Dropping the future loses nothing: what it
-    /// did not return is still to come.
-    ///
-    /// # Errors
-    /// The store could not be asked; the next call asks again. Or the key holds something else than a lease.
-    pub async fn next(&mut self) -> Option<Result<Option<Leader>, Error>> {
-        self.ready().await;
-        self.try_next()
-    }
-
-    /// The next leader, if it is known already. `None` is the end if [`lost_reason`](Self::lost_reason) says so.
-    pub fn try_next(&mut self) -> Option<Result<Option<Leader>, Error>> {
-        self.told.take()
-    }
-
-    /// Waits until [`try_next`](Self::try_next) has something to give, or nothing will come any more; see
-    /// [`Observer::ready`].
-    pub async fn ready(&mut self) {
-        while self.told.is_none() {
-            if !self.is_due {
-                let is_of_lock = tokio::select! {
-                    biased;
-                    () = self.lock.ready() => true,
-                    () = self.record.ready() => false,
-                };
-                let changes = if is_of_lock {
-                    &mut self.lock
-                } else {
-                    &mut self.record
-                };
-                self.is_due = match changes.try_next() {
-                    Some(Observation::Set { value, .. }) => !(is_of_lock && self.is_leader(&value)),
-                    Some(_) => true,
-                    None => return,
-                };
-                continue;
-            }
-            // Until there is an answer, it stays due.
-            match self.election.leader().await {
-                Ok(leader) => {
-                    self.is_due = false;
-                    if std::mem::take(&mut self.is_new) || self.known != leader {
-                        self.known.clone_from(&leader);
-                        self.told = Some(Ok(leader));
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::Closed => {
-                    return lease::ended(&mut self.lock).await;
-                }
-                Err(error) => {
-                    self.is_new = true;
-                    self.told = Some(Err(error));
-                }
-            }
-        }
-    }
-
-    /// Why there will be no further leader, as [`Observer::lost_reason`].
-    pub fn lost_reason(&self) -> Option<LostReason> {
-        self.lock.lost_reason().or(self.record.lost_reason())
-    }
-
-    /// What ended it, in detail, as [`Observer::error`].
-    pub fn error(&self) -> Option<Error> {
-        self.lock.error().or(self.record.error())
-    }
-
-    fn is_leader(&self, holder: &Bytes) -> bool {
-        matches!(&self.known, Some(leader) if leader.holder.name() == holder)
     }
 }

@@ -5,16 +5,16 @@ use super::keeper;
 use super::options::LeaseOptions;
 use super::{invalid, not_a_lock};
 use crate::client::Client;
-use crate::error::{Error, ErrorKind};
-use crate::{Entry, Hlc, LostReason, Observation, Observer};
+use crate::error::Error;
+use crate::{Entry, Hlc};
 use bytes::Bytes;
 use std::time::Duration;
 
 /// A lease by its name, which is a key of the store.
 #[derive(Debug, Clone)]
 pub struct Lease {
-    client: Client,
-    name: Bytes,
+    pub(super) client: Client,
+    pub(super) name: Bytes,
     options: LeaseOptions,
 }
 
@@ -66,7 +66,7 @@ impl Lease {
     /// Dropping the future, or an unknown outcome, gives back in the background what may have been taken.
     ///
     /// # Errors
-    /// The request failed; or the key holds something else than a lease ([`ErrorKind::NotALock`]), which is left alone.
+    /// The request failed; or the key holds something else than a lease ([`NotALock`](crate::ErrorKind::NotALock)), which is left alone.
     pub async fn acquire(&self) -> Result<Acquisition, Error> {
         match keeper::acquire(&self.client, &self.name, &self.options).await? {
             Some(guard) => Ok(Acquisition::Acquired(guard)),
@@ -93,32 +93,9 @@ impl Lease {
     /// Who holds the lease (GET).
     ///
     /// # Errors
-    /// The request failed; or the key holds something else than a lease ([`ErrorKind::NotALock`]).
+    /// The request failed; or the key holds something else than a lease ([`NotALock`](crate::ErrorKind::NotALock)).
     pub async fn holder(&self) -> Result<Option<Holding>, Error> {
         holding(&self.client, &self.name, &self.options).await
-    }
-
-    /// Follows who holds the lease, from now on.
-    pub async fn observe(&self) -> Result<HolderObserver, Error> {
-        let changes = self.client.observe(&self.name).await?;
-        Ok(HolderObserver {
-            lease: self.clone(),
-            changes,
-            known: None,
-            is_due: true,
-            is_new: true,
-            told: None,
-        })
-    }
-}
-
-/// Ready when an observer of a client that is closed has ended.
-pub(super) async fn ended(changes: &mut Observer) {
-    loop {
-        changes.ready().await;
-        if changes.try_next().is_none() {
-            return;
-        }
     }
 }
 
@@ -168,91 +145,4 @@ pub(super) fn understand(
         ));
     }
     Ok(Holding { holder, version })
-}
-
-/// Follows who holds a lease.
-#[derive(Debug)]
-pub struct HolderObserver {
-    lease: Lease,
-    changes: Observer,
-    /// What was told last.
-    known: Option<Holding>,
-    /// The key may have changed since it was read.
-    is_due: bool,
-    /// Nothing was told yet, or an error.
-    is_new: bool,
-    /// What is to be told next.
-    told: Option<Result<Option<Holding>, Error>>,
-}
-
-impl HolderObserver {
-    /// Who holds the lease: at first who does now, then each time when it is somebody else, or nobody. `None` when it
-    /// is over: [`lost_reason`](Self::lost_reason) says why.
-    ///
-    /// A holder that has the lease for a very short time may not be seen. Renewals are not told. Dropping the future loses
-    /// nothing: what it did not return is still to come.
-    ///
-    /// # Errors
-    /// The store could not be asked; the next call asks again. Or the key holds something else than a lease.
-    pub async fn next(&mut self) -> Option<Result<Option<Holding>, Error>> {
-        self.ready().await;
-        self.try_next()
-    }
-
-    /// The next holder, if it is known already. `None` is the end if [`lost_reason`](Self::lost_reason) says so.
-    pub fn try_next(&mut self) -> Option<Result<Option<Holding>, Error>> {
-        self.told.take()
-    }
-
-    /// Waits until [`try_next`](Self::try_next) has something to give, or nothing will come any more; see
-    /// [`Observer::ready`].
-    pub async fn ready(&mut self) {
-        while self.told.is_none() {
-            if !self.is_due {
-                self.changes.ready().await;
-                self.is_due = match self.changes.try_next() {
-                    Some(Observation::Set { value, .. }) => !self.is_known(&value),
-                    Some(Observation::Deleted { .. }) => self.known.is_some(),
-                    Some(_) => true,
-                    None => return,
-                };
-                continue;
-            }
-            // Until there is an answer, it stays due.
-            match self.lease.holder().await {
-                Ok(holding) => {
-                    let is_known = match (&self.known, &holding) {
-                        (Some(known), Some(holding)) => known.holder == holding.holder,
-                        (known, holding) => known.is_some() == holding.is_some(),
-                    };
-                    self.is_due = false;
-                    self.known.clone_from(&holding);
-                    if std::mem::take(&mut self.is_new) || !is_known {
-                        self.told = Some(Ok(holding));
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::Closed => {
-                    return ended(&mut self.changes).await;
-                }
-                Err(error) => {
-                    self.is_new = true;
-                    self.told = Some(Err(error));
-                }
-            }
-        }
-    }
-
-    /// Why there will be no further holder, as [`Observer::lost_reason`].
-    pub fn lost_reason(&self) -> Option<LostReason> {
-        self.changes.lost_reason()
-    }
-
-    /// What ended it, in detail, as [`Observer::error`].
-    pub fn error(&self) -> Option<Error> {
-        self.changes.error()
-    }
-
-    fn is_known(&self, value: &Bytes) -> bool {
-        matches!(&self.known, Some(holding) if holding.holder.name() == value)
-    }
 }

@@ -38,6 +38,7 @@ mod keeper;
 mod lease;
 #[allow(clippy::module_inception, reason = "the file holds what its name says")]
 mod lock;
+mod observer;
 mod options;
 mod roster;
 mod turns;
@@ -45,10 +46,11 @@ mod update;
 mod validity;
 
 pub use cas::{Answer, CompareAndSet, Progress, Step};
-pub use election::{Election, Leader, LeaderObserver, Leadership};
+pub use election::{Election, Leader, Leadership};
 pub use guard::{Guard, Release};
 pub use holder::Holder;
-pub use lease::{Acquisition, HolderObserver, Holding, Lease};
+pub use lease::{Acquisition, Holding, Lease};
+pub use observer::{Followed, HolderObserver, LeaderObserver};
 pub use options::{LeaseOptions, LockOptions, Renewal};
 pub(crate) use roster::Roster;
 pub(crate) use turns::Turns;
