@@ -51,7 +51,10 @@ pub struct sst_settings {
     pub server_name: *const c_char,
     /// Whether the connection is TLS, an sst_choice (default: as the URL or the environment says).
     pub tls: u32,
-    /// Whether the first connection ends a session that the broker still has for this client id, an sst_choice.
+    /// Whether the first connection asks at once for a new session, and closing the client ends it, an sst_choice (default:
+    /// yes; as the environment says if the settings come from there, which is no unless told). With SST_NO, a session that
+    /// the broker still has for this client id is ended all the same, by a second connection, [MQTT-3.2.2-4], and closing
+    /// leaves the session to the broker. Without a client id it counts as SST_YES.
     pub clean_start: u32,
     /// How long the broker keeps the session while the client is away, in seconds (default: 3600).
     pub session_expiry_s: u32,
