@@ -1692,12 +1692,12 @@ enum sst_status sst_guard_release_async(const struct sst_guard *guard,
                                         struct sst_operation **operation,
                                         struct sst_error **error);
 
-// Gives a lock back at the end of work that succeeded. That the store could not be asked is no error: the log is told,
-// and the lease ends by itself.
+// Gives a lock back at the end of work that succeeded, or resigns from the lead of an election. That the store could not
+// be asked is no error: the log is told, and the lease ends by itself.
 //
 // Owner: `guard` is borrowed and still to be freed. Thread: any. Blocks: as sst_guard_release(). NULL: `error`.
-// Errors: SST_LOCK_LOST with SST_UNKNOWN if the lock was lost or given back before, so that the work, or a part of it,
-// was done without its protection; SST_INVALID_ARGUMENT for the lead of an election.
+// Errors: SST_LOCK_LOST with SST_UNKNOWN if it was lost or given back before, so that the work, or a part of it, was
+// done without its protection.
 enum sst_status sst_guard_finish(const struct sst_guard *guard,
                                  struct sst_error **error);
 

@@ -11,7 +11,7 @@ use crate::operation::{begin, sst_operation, wait, wait_for_event};
 use crate::output::{self, Out};
 use crate::release::{self, sst_on_release, sst_release};
 use crate::status::sst_status;
-use statestore_embed::{Client, Error, Guard};
+use statestore_embed::{Client, Error, Guard, Work};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -327,12 +327,12 @@ pub extern "C" fn sst_guard_release_async(
     )
 }
 
-/// Gives a lock back at the end of work that succeeded. That the store could not be asked is no error: the log is told,
-/// and the lease ends by itself.
+/// Gives a lock back at the end of work that succeeded, or resigns from the lead of an election. That the store could not
+/// be asked is no error: the log is told, and the lease ends by itself.
 ///
 /// Owner: `guard` is borrowed and still to be freed. Thread: any. Blocks: as sst_guard_release(). NULL: `error`.
-/// Errors: SST_LOCK_LOST with SST_UNKNOWN if the lock was lost or given back before, so that the work, or a part of it,
-/// was done without its protection; SST_INVALID_ARGUMENT for the lead of an election.
+/// Errors: SST_LOCK_LOST with SST_UNKNOWN if it was lost or given back before, so that the work, or a part of it, was
+/// done without its protection.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_finish(
     guard: *const sst_guard,
@@ -341,7 +341,7 @@ pub extern "C" fn sst_guard_finish(
     boundary::with_client(
         error,
         || client_of(guard),
-        |client| wait(client, "giving a lock back", get(guard)?.finish()),
+        |client| wait(client, "giving a lock back", get(guard)?.finish(Work::Whole)),
     )
 }
 
@@ -363,7 +363,7 @@ pub extern "C" fn sst_guard_finish_async(
         error,
         || client_of(guard),
         |client| {
-            let finish = get(guard)?.finish();
+            let finish = get(guard)?.finish(Work::Whole);
             begin(
                 client,
                 "giving a lock back",

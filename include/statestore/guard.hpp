@@ -84,14 +84,15 @@ class [[nodiscard]] guard {
     });
   }
 
-  /// Gives a lock back at the end of work that succeeded; `client::with_lock` does. That the store could not be asked is no error.
+  /// Gives a lock back at the end of work that succeeded, as `client::with_lock` does, or resigns. That the store could not be asked is
+  /// no error.
   ///
-  /// Blocks: until the answer. Errors: SST_LOCK_LOST with an unknown outcome if the lock was lost or given back before.
+  /// Blocks: until the answer. Errors: SST_LOCK_LOST with an unknown outcome if it was lost or given back before.
   result<void> finish() const {
     return detail::give([&](sst_error** failure) { return sst_guard_finish(raw_.get(), failure); });
   }
 
-  /// Begins to give a lock back at the end of work that succeeded. Blocks: no.
+  /// Begins to do that. Blocks: no.
   result<operation> finish_async(completion<void> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_guard_finish_async(raw_.get(), detail::on_done(std::move(done)), operation, failure);

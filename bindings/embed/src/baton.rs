@@ -3,15 +3,14 @@
 //! A thread that waits and drives the runtime meanwhile sends its request and reads the response itself. So a single
 //! blocking call needs no way to another thread and back, which would be most of its cost. While several threads wait, the
 //! runtime's own thread serves them all.
-use crate::executor::{Executor, Leave};
-use crate::runtime;
-use std::future::poll_fn;
-use std::pin::pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+//!
+//! This file knows of the runtime only that it can be [driven](Drive), so that `tests/baton` can try every order in which
+//! threads hand it to each other.
+use crate::executor::{Executor, Leave, Poller};
+use crate::sync::{self, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, PoisonError};
+use std::task::{Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-use tokio::runtime::Runtime;
-use tokio::task::unconstrained;
 
 /// How long the runtime rests after a caller, who may come back at once, before its own thread goes on. What comes from the
 /// network meanwhile waits for so long.
@@ -19,17 +18,25 @@ const REST: Duration = Duration::from_millis(1);
 /// How long callers leave the runtime to its own thread after several of them have waited at a time.
 const CROWDED: Duration = Duration::from_millis(20);
 
+/// A runtime, as far as handing it over is concerned.
+pub(crate) trait Drive: Send + 'static {
+    /// Runs a future and everything else that the runtime has to do on this thread, until the future is ready; `None` if that
+    /// takes until `until`.
+    fn drive<T>(&self, future: impl Future<Output = T>, until: Option<Instant>) -> Option<T>;
+}
+
 /// The runtime, which belongs to whoever drives it.
 #[derive(Debug)]
-pub(crate) struct Baton {
-    state: Mutex<State>,
+pub(crate) struct Baton<R> {
+    hands: Mutex<Hands<R>>,
     changed: Condvar,
     executor: Arc<Executor>,
 }
 
+/// Who has the runtime, and who wants it.
 #[derive(Debug)]
-struct State {
-    place: Place,
+struct Hands<R> {
+    place: Place<R>,
     /// A caller waits for the runtime's own thread to lay it down.
     is_wanted: bool,
     /// The runtime's own thread is to take it as soon as it can.
@@ -45,9 +52,9 @@ struct State {
 
 /// Where the runtime is.
 #[derive(Debug)]
-enum Place {
+enum Place<R> {
     /// Nobody drives it.
-    Free(Runtime),
+    Free(R),
     /// Its own thread does.
     Thread,
     /// A caller does.
@@ -56,10 +63,10 @@ enum Place {
     Gone,
 }
 
-impl Baton {
-    pub(crate) fn new(runtime: Runtime, executor: Arc<Executor>) -> Self {
+impl<R: Drive> Baton<R> {
+    pub(crate) fn new(runtime: R, executor: Arc<Executor>) -> Self {
         Self {
-            state: Mutex::new(State {
+            hands: Mutex::new(Hands {
                 place: Place::Free(runtime),
                 is_wanted: false,
                 is_due: true,
@@ -74,125 +81,122 @@ impl Baton {
     }
 
     /// What the runtime's own thread does; the runtime, once it is to end.
-    pub(crate) fn keep(&self) -> Runtime {
+    pub(crate) fn keep(&self) -> R {
         loop {
             let runtime = self.take_back();
-            // Each operation counts for itself: tokio's limit for one task does not fit.
-            let leave = runtime.block_on(unconstrained(self.executor.run()));
-            if let Leave::Stopped = leave {
+            let leave = runtime.drive(self.executor.run(), None);
+            if leave == Some(Leave::Stopped) {
                 // Who asked for it a moment before waits no longer.
-                self.state().place = Place::Gone;
+                self.hands().place = Place::Gone;
                 self.changed.notify_all();
                 return runtime;
             }
-            self.state().place = Place::Free(runtime);
+            self.hands().place = Place::Free(runtime);
             self.changed.notify_all();
         }
     }
 
     /// Waits until no caller wants to drive, or did not come for the time of a rest: it may have too low a priority to do so.
-    fn take_back(&self) -> Runtime {
-        let patience = Instant::now() + REST;
-        let mut state = self.state();
+    fn take_back(&self) -> R {
+        let patience = sync::now() + REST;
+        let mut hands = self.hands();
         loop {
-            if state.is_due
-                && (!state.is_wanted || Instant::now() >= patience)
-                && let Some(runtime) = state.take(Place::Thread)
+            if hands.is_due
+                && (!hands.is_wanted || sync::now() >= patience)
+                && let Some(runtime) = hands.take(Place::Thread)
             {
-                state.is_due = false;
-                state.is_wanted = false;
+                hands.is_due = false;
+                hands.is_wanted = false;
                 return runtime;
             }
-            let before = state.moves;
+            let before = hands.moves;
             let (guard, timeout) = self
                 .changed
-                .wait_timeout(state, REST)
+                .wait_timeout(hands, REST)
                 .unwrap_or_else(PoisonError::into_inner);
-            state = guard;
-            if !timeout.timed_out() || state.moves != before {
+            hands = guard;
+            if !timeout.timed_out() || hands.moves != before {
                 continue;
             }
-            if let Place::Caller = state.place {
-                state.is_asleep = true;
-                state = self
+            if let Place::Caller = hands.place {
+                hands.is_asleep = true;
+                hands = self
                     .changed
-                    .wait_while(state, |state| state.is_asleep)
+                    .wait_while(hands, |hands| hands.is_asleep)
                     .unwrap_or_else(PoisonError::into_inner);
             } else {
-                state.is_due = true;
+                hands.is_due = true;
             }
         }
     }
 
     /// Has the runtime's own thread take over if nobody drives.
     pub(crate) fn call(&self) {
-        self.call_with(self.state());
+        self.call_with(self.hands());
     }
 
-    fn call_with(&self, mut state: MutexGuard<'_, State>) {
-        if let Place::Free(_) = state.place {
-            state.is_due = true;
-            drop(state);
+    fn call_with(&self, mut hands: MutexGuard<'_, Hands<R>>) {
+        if let Place::Free(_) = hands.place {
+            hands.is_due = true;
+            drop(hands);
             self.changed.notify_all();
         }
     }
 
     /// Takes the runtime if nobody drives it and nobody else waits.
-    pub(crate) fn take(self: &Arc<Self>) -> Option<Turn<'_>> {
-        let mut state = self.state();
-        if !self.is_for_callers(&state) {
-            self.call_with(state);
+    pub(crate) fn take(self: &Arc<Self>) -> Option<Turn<'_, R>> {
+        let mut hands = self.hands();
+        if !self.is_for_callers(&hands) {
+            self.call_with(hands);
             return None;
         }
-        self.begin(&mut state)
+        self.begin(&mut hands)
     }
 
     /// Takes the runtime from its own thread, unless somebody else waits, or that takes until `until`.
-    pub(crate) fn ask(self: &Arc<Self>, until: Option<Instant>) -> Option<Turn<'_>> {
-        let mut state = self.state();
-        if !self.is_for_callers(&state) || state.is_wanted {
+    pub(crate) fn ask(self: &Arc<Self>, until: Option<Instant>) -> Option<Turn<'_, R>> {
+        let mut hands = self.hands();
+        if !self.is_for_callers(&hands) || hands.is_wanted {
             return None;
         }
-        if let Place::Thread = state.place {
-            state.is_wanted = true;
-            drop(state);
+        if let Place::Thread = hands.place {
+            hands.is_wanted = true;
+            drop(hands);
             // Not under the lock, which what this wakes may need.
             self.executor.ask();
-            state = self.laid_down(until);
-            state.is_wanted = false;
+            hands = self.laid_down(until);
+            hands.is_wanted = false;
         }
-        self.begin(&mut state)
+        self.begin(&mut hands)
     }
 
     /// Waits until the runtime's own thread has laid it down, at most until `until`, or until it has taken it again.
-    fn laid_down(&self, until: Option<Instant>) -> MutexGuard<'_, State> {
-        let mut state = self.state();
-        while state.is_wanted && matches!(state.place, Place::Thread) {
+    fn laid_down(&self, until: Option<Instant>) -> MutexGuard<'_, Hands<R>> {
+        let mut hands = self.hands();
+        while hands.is_wanted && matches!(hands.place, Place::Thread) {
             let Some(until) = until else {
-                let changed = self.changed.wait(state);
-                state = changed.unwrap_or_else(PoisonError::into_inner);
+                let changed = self.changed.wait(hands);
+                hands = changed.unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let time = until.saturating_duration_since(Instant::now());
+            let time = until.saturating_duration_since(sync::now());
             if time.is_zero() {
                 break;
             }
-            let changed = self.changed.wait_timeout(state, time);
-            state = changed.unwrap_or_else(PoisonError::into_inner).0;
+            let changed = self.changed.wait_timeout(hands, time);
+            hands = changed.unwrap_or_else(PoisonError::into_inner).0;
         }
-        state
+        hands
     }
 
-    fn is_for_callers(&self, state: &State) -> bool {
-        let is_crowded = state
-            .crowded_until
-            .is_some_and(|until| Instant::now() < until);
-        state.waiting == 0 && !is_crowded && !self.executor.is_stopping()
+    fn is_for_callers(&self, hands: &Hands<R>) -> bool {
+        let is_crowded = hands.crowded_until.is_some_and(|until| sync::now() < until);
+        hands.waiting == 0 && !is_crowded && !self.executor.is_stopping()
     }
 
-    fn begin(self: &Arc<Self>, state: &mut State) -> Option<Turn<'_>> {
-        let runtime = state.take(Place::Caller)?;
-        state.moves += 1;
+    fn begin(self: &Arc<Self>, hands: &mut Hands<R>) -> Option<Turn<'_, R>> {
+        let runtime = hands.take(Place::Caller)?;
+        hands.moves += 1;
         Some(Turn {
             baton: self,
             runtime: Some(runtime),
@@ -200,21 +204,21 @@ impl Baton {
     }
 
     /// Tells that a caller waits who does not drive, for as long as what this gives.
-    pub(crate) fn wait_beside(&self) -> Beside<'_> {
-        let mut state = self.state();
-        state.waiting += 1;
-        self.call_with(state);
+    pub(crate) fn wait_beside(&self) -> Beside<'_, R> {
+        let mut hands = self.hands();
+        hands.waiting += 1;
+        self.call_with(hands);
         Beside(self)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn hands(&self) -> MutexGuard<'_, Hands<R>> {
+        self.hands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl<R> Hands<R> {
     /// The runtime if nobody drives it.
-    fn take(&mut self, place: Place) -> Option<Runtime> {
+    fn take(&mut self, place: Place<R>) -> Option<R> {
         match std::mem::replace(&mut self.place, place) {
             Place::Free(runtime) => Some(runtime),
             other => {
@@ -226,68 +230,48 @@ impl State {
 }
 
 /// Work for a runtime that nobody drives.
-impl Wake for Baton {
+impl<R: Drive> Wake for Baton<R> {
     fn wake(self: Arc<Self>) {
         self.call();
     }
 }
 
 /// The time during which a caller drives the runtime.
-pub(crate) struct Turn<'a> {
-    baton: &'a Arc<Baton>,
+pub(crate) struct Turn<'a, R: Drive> {
+    baton: &'a Arc<Baton<R>>,
     /// Present until it is over.
-    runtime: Option<Runtime>,
+    runtime: Option<R>,
 }
 
-impl Turn<'_> {
+impl<R: Drive> Turn<'_, R> {
     /// Drives the runtime until `poll` says that it is ready, which this gives then, or until `until`, or until the runtime is
     /// to end.
-    pub(crate) fn drive(
-        &self,
-        poll: &mut dyn FnMut(&mut Context<'_>) -> Poll<()>,
-        until: Option<Instant>,
-    ) -> Poll<()> {
+    pub(crate) fn drive(&self, poll: &mut Poller<'_>, until: Option<Instant>) -> Poll<()> {
         let Some(runtime) = &self.runtime else {
             return Poll::Pending;
         };
-        let _ours = runtime::Ours::enter();
-        runtime.block_on(unconstrained(async {
-            let mut leave = pin!(self.baton.executor.run());
-            let mut time = pin!(until.map(|until| tokio::time::sleep_until(until.into())));
-            poll_fn(|context| {
-                if poll(context).is_ready() {
-                    return Poll::Ready(Poll::Ready(()));
-                }
-                let time = time.as_mut().as_pin_mut();
-                let is_over = leave.as_mut().poll(context).is_ready()
-                    || time.is_some_and(|time| time.poll(context).is_ready());
-                if is_over {
-                    Poll::Ready(Poll::Pending)
-                } else {
-                    Poll::Pending
-                }
-            })
-            .await
-        }))
+        let driven = runtime.drive(self.baton.executor.run_until(poll), until);
+        driven.unwrap_or(Poll::Pending)
     }
 }
 
-impl Drop for Turn<'_> {
+impl<R: Drive> Drop for Turn<'_, R> {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else {
             return;
         };
         let baton = self.baton;
-        let is_busy = baton.executor.rest(Waker::from(Arc::clone(baton)));
         let is_noticed = {
-            let mut state = baton.state();
-            state.place = Place::Free(runtime);
-            state.moves += 1;
-            if state.waiting > 0 {
-                state.crowded_until = Some(Instant::now() + CROWDED);
+            let mut hands = baton.hands();
+            // Under the lock, so that what wakes the baton from here on finds it free.
+            let is_busy = baton.executor.rest(Waker::from(Arc::clone(baton)));
+            hands.place = Place::Free(runtime);
+            hands.moves += 1;
+            if hands.waiting > 0 {
+                hands.crowded_until = Some(sync::now() + CROWDED);
             }
-            state.is_due |= is_busy || state.waiting > 0;
-            std::mem::take(&mut state.is_asleep) || state.is_due
+            hands.is_due |= is_busy || hands.waiting > 0;
+            std::mem::take(&mut hands.is_asleep) || hands.is_due
         };
         if is_noticed {
             baton.changed.notify_all();
@@ -296,10 +280,10 @@ impl Drop for Turn<'_> {
 }
 
 /// A caller who waits and does not drive.
-pub(crate) struct Beside<'a>(&'a Baton);
+pub(crate) struct Beside<'a, R: Drive>(&'a Baton<R>);
 
-impl Drop for Beside<'_> {
+impl<R: Drive> Drop for Beside<'_, R> {
     fn drop(&mut self) {
-        self.0.state().waiting -= 1;
+        self.0.hands().waiting -= 1;
     }
 }

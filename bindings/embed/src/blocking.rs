@@ -1,10 +1,12 @@
 //! Waiting on a thread of the foreign side.
 use crate::error::{Error, ErrorKind};
+use crate::executor::Poller;
 use crate::home::Home;
+use crate::waiter::Waiter;
 use statestore::Outcome;
 use std::pin::pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 /// The longest time between two calls of an interruption hook.
@@ -72,63 +74,6 @@ impl Stopped {
     }
 }
 
-/// Wakes the thread that waits. The handle that the standard library has for each thread would do as well, but one of a foreign
-/// thread is never freed if the thread is the first one, and cannot be had any more when the thread ends.
-#[derive(Default)]
-struct Parked {
-    is_woken: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Wake for Parked {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-    fn wake_by_ref(self: &Arc<Self>) {
-        if !std::mem::replace(&mut *self.is_woken(), true) {
-            self.changed.notify_one();
-        }
-    }
-}
-
-impl Parked {
-    /// Polls, and sleeps until it is woken for that again or until `until`.
-    fn sleep(self: &Arc<Self>, poll: &mut Poller<'_>, until: Option<Instant>) -> Poll<()> {
-        loop {
-            if self.poll(poll).is_ready() {
-                return Poll::Ready(());
-            }
-            let mut is_woken = self.is_woken();
-            while !*is_woken {
-                let Some(until) = until else {
-                    let waited = self.changed.wait(is_woken);
-                    is_woken = waited.unwrap_or_else(PoisonError::into_inner);
-                    continue;
-                };
-                let time = until.saturating_duration_since(Instant::now());
-                if time.is_zero() {
-                    return Poll::Pending;
-                }
-                let waited = self.changed.wait_timeout(is_woken, time);
-                is_woken = waited.unwrap_or_else(PoisonError::into_inner).0;
-            }
-        }
-    }
-
-    fn poll(self: &Arc<Self>, poll: &mut Poller<'_>) -> Poll<()> {
-        *self.is_woken() = false;
-        let waker = Waker::from(Arc::clone(self));
-        poll(&mut Context::from_waker(&waker))
-    }
-
-    fn is_woken(&self) -> MutexGuard<'_, bool> {
-        self.is_woken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A future whose output goes elsewhere, so that the code that waits is there once for all of them.
-type Poller<'a> = dyn FnMut(&mut Context<'_>) -> Poll<()> + 'a;
-
 /// Polls the future on this thread until it is ready, and drives the runtime meanwhile if nobody else has to.
 pub(crate) fn wait<F: Future>(
     home: &Home,
@@ -147,10 +92,10 @@ pub(crate) fn wait<F: Future>(
 
 /// Waits until `poll` is ready.
 fn wait_until(home: &Home, mut wait: Wait<'_>, poll: &mut Poller<'_>) -> Result<(), Stopped> {
-    let parked = Arc::<Parked>::default();
+    let waiter = Arc::<Waiter>::default();
     // A look must not cost others anything: it takes the runtime from nobody.
     if wait.deadline.is_some_and(|at| Instant::now() >= at) {
-        return match parked.poll(poll) {
+        return match waiter.poll(poll) {
             Poll::Ready(()) => Ok(()),
             Poll::Pending => Err(Stopped::TimedOut),
         };
@@ -162,11 +107,9 @@ fn wait_until(home: &Home, mut wait: Wait<'_>, poll: &mut Poller<'_>) -> Result<
     loop {
         let until = interrupt_at.into_iter().chain(wait.deadline).min();
         let polled = if wait.for_event {
-            parked.sleep(poll, until)
-        } else if let Some(turn) = home.baton.take() {
-            turn.drive(poll, until)
+            waiter.sleep(poll, until)
         } else {
-            beside(home, &parked, poll, until)
+            waiter.wait(&home.baton, poll, until)
         };
         if polled.is_ready() {
             return Ok(());
@@ -187,21 +130,4 @@ fn wait_until(home: &Home, mut wait: Wait<'_>, poll: &mut Poller<'_>) -> Result<
             return Err(Stopped::TimedOut);
         }
     }
-}
-
-/// Waits while somebody else drives the runtime; takes its place if that is its own thread and nobody else waits.
-fn beside(
-    home: &Home,
-    parked: &Arc<Parked>,
-    poll: &mut Poller<'_>,
-    until: Option<Instant>,
-) -> Poll<()> {
-    if parked.poll(poll).is_ready() {
-        return Poll::Ready(());
-    }
-    if let Some(turn) = home.baton.ask(until) {
-        return turn.drive(poll, until);
-    }
-    let _beside = home.baton.wait_beside();
-    parked.sleep(poll, until)
 }

@@ -1,17 +1,16 @@
 //! One client, as a foreign language has it.
+use crate::admission::Permit;
 use crate::batch;
 use crate::blocking::{self, Stopped, Wait};
+use crate::cause::{self, Cause, closed, wrong_thread};
 use crate::dispatcher::{Dispatcher, Job};
 use crate::error::{Error, ErrorKind};
-use crate::feed::Feed;
-use crate::held::Held;
 use crate::home::Home;
 use crate::mailbox::Mailbox;
 use crate::operation::{self, Operation};
-use crate::registry::Permit;
-use crate::runtime::{Lease, Runtime};
-use crate::subscription::Subscription;
-use crate::task::{Cause, Task};
+use crate::process::OfProcess;
+use crate::runtime::{Runtime, Share};
+use crate::task::Task;
 use crate::thread;
 use statestore::{ConnectionState, LostReason, Outcome, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,12 +26,12 @@ const CLOSING: &str = "closing the client";
 /// and with it everything that was made from it.
 #[derive(Debug, Clone)]
 pub struct Client {
-    handle: Arc<Handle>,
+    open: Arc<Open>,
 }
 
 /// A client for operations that need it in their end, which does not keep it open.
 #[derive(Debug, Clone)]
-pub struct WeakClient(Weak<Handle>);
+pub struct WeakClient(Weak<Open>);
 
 impl WeakClient {
     /// The client, if somebody has it still.
@@ -40,15 +39,15 @@ impl WeakClient {
     /// # Errors
     /// [`ErrorKind::Closed`].
     pub fn upgrade(&self) -> Result<Client, Error> {
-        let handle = self.0.upgrade().ok_or_else(closed)?;
-        Ok(Client { handle })
+        let open = self.0.upgrade().ok_or_else(closed)?;
+        Ok(Client { open })
     }
 }
 
-/// Closes the client when the last of its users is gone.
+/// Keeps the client open: it is closed when the last of its users is gone.
 #[derive(Debug)]
-struct Handle {
-    inner: Held<Arc<Inner>>,
+struct Open {
+    inner: OfProcess<Arc<Inner>>,
 }
 
 #[derive(Debug)]
@@ -58,7 +57,7 @@ struct Inner {
     core: OnceLock<statestore::Client>,
     home: Arc<Home>,
     /// Present until it is closed.
-    lease: Mutex<Option<Lease>>,
+    share: Mutex<Option<Share>>,
     /// The runtime that ends because this was its last client, until somebody waits for that.
     ending: Mutex<Option<Arc<Runtime>>>,
     /// Whether it was closed completely. Who closes it has the lock, so that another one waits for that, or goes on if the
@@ -70,7 +69,7 @@ struct Inner {
     starting: Mutex<()>,
 }
 
-impl Drop for Handle {
+impl Drop for Open {
     fn drop(&mut self) {
         let Ok(inner) = self.inner.get() else { return };
         let is_ended = inner.is_ended.try_lock();
@@ -91,15 +90,15 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Internal`]: the system gives no thread or no event queue.
     pub fn new(settings: Settings) -> Result<Self, Error> {
-        let lease = Lease::take()?;
-        let home = Arc::new(Home::new(&lease.runtime));
+        let share = Share::take()?;
+        let home = Arc::new(Home::new(&share.runtime));
         Ok(Self {
-            handle: Arc::new(Handle {
-                inner: Held::new(Arc::new(Inner {
+            open: Arc::new(Open {
+                inner: OfProcess::new(Arc::new(Inner {
                     settings: Mutex::new(Some(settings)),
                     core: OnceLock::new(),
                     home,
-                    lease: Mutex::new(Some(lease)),
+                    share: Mutex::new(Some(share)),
                     ending: Mutex::new(None),
                     is_ended: AsyncMutex::new(false),
                     dispatcher: OnceLock::new(),
@@ -159,7 +158,7 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Forked`]; [`ErrorKind::Closed`] if it was never connected.
     pub fn known(&self) -> Result<&statestore::Client, Error> {
-        self.handle.inner.get()?.core.get().ok_or_else(|| {
+        self.open.inner.get()?.core.get().ok_or_else(|| {
             let reason = "it is not connected";
             Error::new(ErrorKind::Closed, Outcome::NotDone, "the client", reason)
         })
@@ -170,7 +169,7 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn lost_reason(&self) -> Result<Option<LostReason>, Error> {
-        let inner = self.handle.inner.get()?;
+        let inner = self.open.inner.get()?;
         let state = inner.core.get().map(statestore::Client::state);
         let closed = inner.home.is_closed().then_some(LostReason::Closed);
         Ok(
@@ -182,7 +181,7 @@ impl Client {
     }
 
     fn usable(&self) -> Result<&Arc<Inner>, Error> {
-        let inner = self.handle.inner.get()?;
+        let inner = self.open.inner.get()?;
         inner.check()?;
         if inner.home.is_closed() {
             return Err(closed());
@@ -196,17 +195,17 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn is_closed(&self) -> Result<bool, Error> {
-        Ok(self.handle.inner.get()?.home.is_closed())
+        Ok(self.open.inner.get()?.home.is_closed())
     }
 
     /// The same client, without keeping it open.
     pub fn downgrade(&self) -> WeakClient {
-        WeakClient(Arc::downgrade(&self.handle))
+        WeakClient(Arc::downgrade(&self.open))
     }
 
     /// Makes the client unusable after a panic that was caught outside of this crate.
     pub fn poison(&self) {
-        if let Ok(inner) = self.handle.inner.get() {
+        if let Ok(inner) = self.open.inner.get() {
             inner.home.panicked();
         }
     }
@@ -237,13 +236,13 @@ impl Client {
         M: Send + 'static,
     {
         let home = &self.usable()?.home;
-        let permit = Permit::take(home, action)?;
+        let permit = home.admission.permit(action)?;
         let mailbox = Arc::clone(mailbox);
-        let work = |reason| operation::work(action, future, mailbox, complete, permit, reason);
+        let body = |reason| operation::body(action, future, mailbox, complete, permit, reason);
         let task = home
             .registry
-            .enter(|place| Task::new(Arc::clone(home), place, work));
-        home.executor.schedule(Arc::clone(&task));
+            .enter(|place| Task::new(Arc::clone(home), place, body));
+        home.executor.schedule(Arc::clone(&task) as _);
         if home.registry.has_ended() {
             task.end(Cause::Closed);
         }
@@ -261,7 +260,7 @@ impl Client {
         future: impl Future<Output = Result<T, Error>> + Send,
         wait: Wait<'_>,
     ) -> Result<T, Stopped> {
-        self.handle.inner.get()?.check()?;
+        self.open.inner.get()?.check()?;
         self.wait_for_end(action, future, wait)
     }
 
@@ -272,8 +271,8 @@ impl Client {
         future: impl Future<Output = Result<T, Error>> + Send,
         wait: Wait<'_>,
     ) -> Result<T, Stopped> {
-        let inner = self.handle.inner.get()?;
-        if Runtime::is_current() {
+        let inner = self.open.inner.get()?;
+        if thread::is_ours() {
             let reason = "this thread runs all connections and must not wait";
             return Err(wrong_thread(action, reason).into());
         }
@@ -289,7 +288,7 @@ impl Client {
             });
             return waited.unwrap_or_else(|error| {
                 let reason = format!("a thread that can wait is needed: {error}");
-                Err(Error::new(ErrorKind::Internal, Outcome::NotDone, action, reason).into())
+                Err(cause::lacking(action, reason).into())
             });
         }
         // Timers and tasks are those of the runtime, also when the future is dropped.
@@ -300,25 +299,13 @@ impl Client {
         match waited {
             Ok(result) => Ok(result??),
             Err(_) if inner.home.panicked() == Cause::Closed => Err(closed().into()),
-            Err(_) => {
-                let reason = "a bug in the library; the client cannot be used any more";
-                Err(Error::new(ErrorKind::Internal, Outcome::Unknown, action, reason).into())
-            }
+            Err(_) => Err(cause::panicked(action, Outcome::Unknown).into()),
         }
     }
 
-    /// Has a callback told what a feed brings, on the thread of the callbacks.
-    ///
-    /// # Errors
-    /// As [`submit`](Self::submit); the callback is dropped on this thread then.
-    pub fn subscribe<T: Send + 'static>(
-        &self,
-        feed: &Feed<T>,
-        callback: impl FnMut(Option<T>) + Send + 'static,
-    ) -> Result<Subscription, Error> {
-        let mailbox = self.callbacks()?;
-        let permit = Permit::take(&self.usable()?.home, "subscribing")?;
-        Subscription::begin(feed, Box::new(callback), mailbox, permit)
+    /// The right to one more thing that brings items to a mailbox.
+    pub(crate) fn permit(&self, action: &str) -> Result<Permit, Error> {
+        self.usable()?.home.admission.permit(action)
     }
 
     /// The mailbox of the thread that runs the callbacks of this client, one after the other. The thread begins with the
@@ -336,12 +323,7 @@ impl Client {
         let starting = lock(&inner.starting);
         if inner.dispatcher.get().is_none() {
             let started = Dispatcher::start(Arc::clone(&inner.home)).map_err(|error| {
-                Error::new(
-                    ErrorKind::Internal,
-                    Outcome::NotDone,
-                    "starting the thread for callbacks",
-                    error.to_string(),
-                )
+                cause::lacking("starting the thread for callbacks", error.to_string())
             })?;
             // Nobody else sets it meanwhile.
             let _ = inner.dispatcher.set(started);
@@ -357,7 +339,7 @@ impl Client {
 
     /// Whether this thread is the one that runs the callbacks of this client.
     pub fn is_in_callback(&self) -> bool {
-        let Ok(inner) = self.handle.inner.get() else {
+        let Ok(inner) = self.open.inner.get() else {
             return false;
         };
         inner.dispatcher.get().is_some_and(Dispatcher::is_current)
@@ -371,7 +353,7 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn close_async(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
-        let inner = self.handle.inner.get().cloned();
+        let inner = self.open.inner.get().cloned();
         async move {
             inner?.close().await;
             Ok(())
@@ -401,7 +383,7 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Forked`]; [`ErrorKind::WrongThread`] in a callback of this client, where nothing happens then.
     pub fn close(&self, wait: Wait<'_>) -> Result<(), Stopped> {
-        let inner = Arc::clone(self.handle.inner.get()?);
+        let inner = Arc::clone(self.open.inner.get()?);
         if self.is_in_callback() {
             let reason = "a callback of the client cannot wait for the callbacks; close it from another thread";
             return Err(wrong_thread(CLOSING, reason).into());
@@ -443,21 +425,15 @@ impl Client {
 impl Inner {
     /// Refuses with [`ErrorKind::Internal`] after a panic.
     fn check(&self) -> Result<(), Error> {
-        if !self.home.is_poisoned() {
-            return Ok(());
+        if self.home.is_poisoned() {
+            return Err(cause::poisoned());
         }
-        let reason = "a bug in the library was met; close this client and make a new one";
-        Err(Error::new(
-            ErrorKind::Internal,
-            Outcome::NotDone,
-            "the client",
-            reason,
-        ))
+        Ok(())
     }
 
     /// Closes it, without waiting for callbacks and threads.
     async fn close(&self) {
-        self.home.close();
+        self.home.admission.close();
         let mut is_ended = self.is_ended.lock().await;
         if *is_ended {
             // Its runtime may be gone.
@@ -473,8 +449,8 @@ impl Inner {
         }
         self.stop_dispatcher();
         *is_ended = true;
-        let lease = lock(&self.lease).take();
-        *lock(&self.ending) = lease.and_then(Lease::end);
+        let share = lock(&self.share).take();
+        *lock(&self.ending) = share.and_then(Share::end);
     }
 
     fn stop_dispatcher(&self) {
@@ -482,15 +458,6 @@ impl Inner {
             dispatcher.stop();
         }
     }
-}
-
-pub(crate) fn closed() -> Error {
-    let reason = "it was closed";
-    Error::new(ErrorKind::Closed, Outcome::NotDone, "the client", reason)
-}
-
-fn wrong_thread(action: &str, reason: &str) -> Error {
-    Error::new(ErrorKind::WrongThread, Outcome::NotDone, action, reason)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,8 +1,8 @@
 //! The thread that runs the callbacks of a client.
+use crate::admission::Idle;
 use crate::home::Home;
 use crate::mailbox::Mailbox;
 use crate::process::{self, Process};
-use crate::registry::Idle;
 use crate::thread;
 use std::cell::Cell;
 use std::fmt;
@@ -67,7 +67,7 @@ impl Dispatcher {
         // Nobody has the mailbox yet, so nothing rings before the bell has its thread.
         let _ = shared.bell.0.set(thread.thread().clone());
         let idle: Arc<dyn Idle> = Arc::clone(&shared) as _;
-        shared.home.registry.on_idle(Some(idle));
+        shared.home.admission.on_idle(Some(idle));
         Ok(Self {
             shared,
             thread: Mutex::new(Some(thread)),
@@ -132,10 +132,10 @@ impl Shared {
                 continue;
             }
             if self.is_stopping.load(Ordering::SeqCst)
-                && self.home.registry.is_idle()
+                && self.home.admission.is_idle()
                 && self.mailbox.close_if_empty()
             {
-                self.home.registry.on_idle(None);
+                self.home.admission.on_idle(None);
                 self.has_ended.send_replace(true);
                 return;
             }

@@ -1,9 +1,23 @@
 //! Runs operations on the thread that drives the runtime, many at a time.
 use crate::batch;
-use crate::task::{Cause, Task};
+use crate::sync::{Mutex, MutexGuard};
+use std::fmt;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::pin::pin;
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// What can go on. Each time it can, it is [scheduled](Executor::schedule) anew.
+pub(crate) trait Resume: fmt::Debug + Send + Sync {
+    /// Goes on, on the thread that drives the runtime.
+    fn resume(self: Arc<Self>);
+
+    /// Never goes on, because the runtime has ended.
+    fn abandon(self: Arc<Self>);
+}
+
+/// A future whose output goes elsewhere, so that the code that waits is there once for all of them.
+pub(crate) type Poller<'a> = dyn FnMut(&mut Context<'_>) -> Poll<()> + 'a;
 
 /// The operations that can go on. One task of the runtime takes them all in one go, which is cheaper than a task for each.
 #[derive(Debug, Default)]
@@ -13,7 +27,7 @@ pub(crate) struct Executor {
 
 #[derive(Debug, Default)]
 struct Ready {
-    tasks: Vec<Arc<Task>>,
+    tasks: Vec<Arc<dyn Resume>>,
     /// Present while the executor sleeps.
     waker: Option<Waker>,
     /// Who runs it is to leave the runtime to another one.
@@ -32,13 +46,13 @@ pub(crate) enum Leave {
 }
 
 impl Executor {
-    /// Lets a task go on. After the end of the runtime it is ended instead.
-    pub(crate) fn schedule(&self, task: Arc<Task>) {
+    /// Lets a task go on. After the end of the runtime it is abandoned instead.
+    pub(crate) fn schedule(&self, task: Arc<dyn Resume>) {
         let waker = {
             let mut ready = self.ready();
             if ready.has_ended {
                 drop(ready);
-                task.end(Cause::Closed);
+                task.abandon();
                 return;
             }
             ready.tasks.push(task);
@@ -109,7 +123,7 @@ impl Executor {
                 }
                 std::mem::swap(&mut ready.tasks, &mut tasks);
             }
-            batch::run(|| tasks.drain(..).for_each(Task::run));
+            batch::run(|| tasks.drain(..).for_each(Resume::resume));
             // Others first: what came meanwhile is the next batch.
             context.waker().wake_by_ref();
             Poll::Pending
@@ -117,16 +131,26 @@ impl Executor {
         .await
     }
 
-    /// Ends what is left, after the runtime has ended.
+    /// Runs tasks until `poll` is ready, which this gives then, or until another thread is to go on.
+    pub(crate) async fn run_until(&self, poll: &mut Poller<'_>) -> Poll<()> {
+        let mut leave = pin!(self.run());
+        poll_fn(|context| {
+            if poll(context).is_ready() {
+                return Poll::Ready(Poll::Ready(()));
+            }
+            leave.as_mut().poll(context).map(|_| Poll::Pending)
+        })
+        .await
+    }
+
+    /// Abandons what is left, after the runtime has ended.
     pub(crate) fn end(&self) {
         let tasks = {
             let mut ready = self.ready();
             ready.has_ended = true;
             std::mem::take(&mut ready.tasks)
         };
-        for task in tasks {
-            task.end(Cause::Closed);
-        }
+        tasks.into_iter().for_each(Resume::abandon);
     }
 
     fn ready(&self) -> MutexGuard<'_, Ready> {

@@ -1,9 +1,9 @@
 //! Things that happen one after the other, to be waited for, looked for, or told.
 use crate::client::Client;
 use crate::error::{Error, ErrorKind};
-use crate::held::Held;
 use crate::mailbox::Mailbox;
 use crate::operation::Operation;
+use crate::process::OfProcess;
 use statestore::{LostReason, Outcome};
 use std::fmt;
 use std::pin::Pin;
@@ -53,7 +53,7 @@ impl<T: Send> Source<T> for Peeking<T> {
 ///
 /// Clones share it, and each item goes to one of them. Dropping the last ends it at its origin.
 pub struct Feed<T> {
-    inner: Held<Arc<Inner<T>>>,
+    inner: OfProcess<Arc<Inner<T>>>,
     client: Client,
 }
 
@@ -230,7 +230,7 @@ impl<T: Send + 'static> Feed<T> {
     /// A feed whose source says how it ends before it does, unless the client was closed.
     pub(crate) fn new(client: Client, source: Box<dyn Source<T>>, end: End) -> Self {
         Self {
-            inner: Held::new(Arc::new(Inner {
+            inner: OfProcess::new(Arc::new(Inner {
                 source: Mutex::new(Some(source)),
                 alarm: Arc::default(),
                 end,

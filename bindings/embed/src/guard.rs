@@ -1,6 +1,6 @@
 //! What is held: a lock, or the lead of an election.
 use crate::error::{Error, ErrorKind};
-use crate::held::Held;
+use crate::process::OfProcess;
 use bytes::Bytes;
 use statestore::{
     DelOptions, DelOutcome, Guard as CoreGuard, Hlc, Holder, Leadership as CoreLeadership,
@@ -9,12 +9,30 @@ use statestore::{
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{RwLock, RwLockReadGuard};
 
+/// How work under a lease ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// It succeeded, and was to be under the lease as a whole.
+    Whole,
+    /// It succeeded, and may have given the lease back when it needed it no longer.
+    Done,
+    /// It failed. That is what counts: a loss is only logged.
+    Failed,
+}
+
+impl Work {
+    /// That of a block of the foreign language, which gives back what it did not give back before.
+    pub fn of_block(has_failed: bool) -> Self {
+        if has_failed { Self::Failed } else { Self::Done }
+    }
+}
+
 /// Holds a lease, and knows when it does not hold it any more; see [`statestore::Guard`]. Clones share it.
 ///
 /// Dropping the last one gives the lease back in the background.
 #[derive(Debug)]
 pub struct Guard {
-    inner: Held<Arc<Inner>>,
+    inner: OfProcess<Arc<Inner>>,
 }
 
 #[derive(Debug)]
@@ -116,7 +134,7 @@ impl Guard {
     fn new(holds: Holds) -> Self {
         let guard = holds.guard();
         Self {
-            inner: Held::new(Arc::new(Inner {
+            inner: OfProcess::new(Arc::new(Inner {
                 name: Bytes::copy_from_slice(guard.name()),
                 holder: guard.holder().clone(),
                 token: guard.token().clone(),
@@ -297,31 +315,6 @@ impl Guard {
         }
     }
 
-    /// Gives the lease back at the end of work that succeeded, as [`statestore::Guard::finish`] does: that it was lost before
-    /// is an error, that it could not be given back is none.
-    ///
-    /// # Errors
-    /// [`ErrorKind::LockLost`], also if it was given back before; [`ErrorKind::InvalidArgument`] if this is the guard of an
-    /// election, which is resigned from.
-    pub fn finish(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
-        let inner = self.inner.get().cloned();
-        async move {
-            let (kind, outcome, reason) = match inner?.take().await {
-                Some(Holds::Lock(guard)) => return Ok(guard.finish().await?),
-                Some(Holds::Lead(leadership)) => {
-                    leadership.resign().await?;
-                    let reason = "this is the guard of an election, not of a lock";
-                    (ErrorKind::InvalidArgument, Outcome::NotDone, reason)
-                }
-                None => {
-                    let reason = "it was given back before the work was done";
-                    (ErrorKind::LockLost, Outcome::Unknown, reason)
-                }
-            };
-            Err(Error::new(kind, outcome, WORKING, reason))
-        }
-    }
-
     /// As [`statestore::Guard::loss`]; none if it was given back before it was lost.
     ///
     /// # Errors
@@ -334,30 +327,39 @@ impl Guard {
         })
     }
 
-    /// Gives the lease back at the end of a block of work, as [`statestore::Guard::finish`] or
-    /// [`statestore::Leadership::finish`] does. If the work failed, that is what counts, and a loss is only logged. If it
-    /// was given back in the block, and not lost before, there is nothing to do.
+    /// Gives the lease back at the end of work under it, as [`statestore::Guard::finish`] or
+    /// [`statestore::Leadership::finish`] does: that it was lost before is an error, that it could not be given back is none.
     ///
     /// # Errors
-    /// [`ErrorKind::LockLost`] with an unknown outcome if it was lost and the work did not fail.
-    pub fn end_block(
+    /// [`ErrorKind::LockLost`] with an unknown outcome if it was lost, or given back before although the work was to be under
+    /// it as a whole. None if the work failed.
+    pub fn finish(
         &self,
-        has_failed: bool,
+        work: Work,
     ) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let inner = self.inner.get().cloned();
         async move {
             let inner = inner?;
-            let ended = match inner.take().await {
+            let finished = match inner.take().await {
                 Some(Holds::Lock(guard)) => guard.finish().await.map_err(Error::from),
                 Some(Holds::Lead(leadership)) => leadership.finish().await.map_err(Error::from),
-                None => inner.loss_before().map_or(Ok(()), Err),
+                None => match inner.loss_before() {
+                    Some(loss) => Err(loss),
+                    None if work == Work::Whole => Err(Error::new(
+                        ErrorKind::LockLost,
+                        Outcome::Unknown,
+                        WORKING,
+                        "it was given back before the work was done",
+                    )),
+                    None => Ok(()),
+                },
             };
-            match ended {
-                Err(error) if has_failed => {
+            match finished {
+                Err(error) if work == Work::Failed => {
                     tracing::warn!(kind = ?error.kind(), "the work under a lock failed, and its lock was lost");
                     Ok(())
                 }
-                ended => ended,
+                finished => finished,
             }
         }
     }

@@ -1,9 +1,9 @@
 //! What the operations of one client share.
-use crate::baton::Baton;
+use crate::admission::Admission;
+use crate::cause::Cause;
 use crate::executor::Executor;
 use crate::registry::Registry;
-use crate::runtime::Runtime;
-use crate::task::Cause;
+use crate::runtime::{Baton, Runtime};
 use crate::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +14,8 @@ pub(crate) struct Home {
     pub(crate) executor: Arc<Executor>,
     pub(crate) baton: Arc<Baton>,
     pub(crate) runtime: Handle,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) registry: Registry,
-    is_closed: AtomicBool,
     is_poisoned: AtomicBool,
 }
 
@@ -25,24 +25,19 @@ impl Home {
             executor: Arc::clone(&runtime.executor),
             baton: Arc::clone(&runtime.baton),
             runtime: runtime.handle.clone(),
+            admission: Arc::default(),
             registry: Registry::default(),
-            is_closed: AtomicBool::new(false),
             is_poisoned: AtomicBool::new(false),
         }
     }
 
     /// Makes timers and tasks those of the runtime, unless this thread is within it anyway, or about to end.
     pub(crate) fn enter(&self) -> Option<EnterGuard<'_>> {
-        (!Runtime::is_current() && !thread::is_ending()).then(|| self.runtime.enter())
+        (!thread::is_ours() && !thread::is_ending()).then(|| self.runtime.enter())
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::SeqCst)
-    }
-
-    /// Refuses what comes from now on; whether that is new.
-    pub(crate) fn close(&self) -> bool {
-        !self.is_closed.swap(true, Ordering::SeqCst)
+        self.admission.is_closed()
     }
 
     pub(crate) fn is_poisoned(&self) -> bool {

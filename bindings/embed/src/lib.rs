@@ -57,10 +57,14 @@
 //! ([`Client::subscribe`]).
 //!
 //! # The runtime
-//! All clients of a process share one tokio runtime with one thread, which also runs the operations. A thread that waits for
-//! a result takes its place meanwhile, unless several wait, or it waits for an [event](Wait::for_event), which may never come. The runtime begins with the first client and ends with the last one: [`Client::close`] waits for its end, everything else leaves it to end by itself.
+//! All clients of a process share one tokio runtime with one thread, which also runs the operations. The runtime begins with the
+//! first client and ends with the last one: [`Client::close`] waits for its end, everything else leaves it to end by itself.
 //! Nothing happens when the library is loaded. No disposition of a signal is changed, and the threads of the library
 //! block all signals, so that those go to the threads of the program.
+//!
+//! # Who drives the runtime
+//! Its own thread, or a thread that waits for a result and takes its place meanwhile, unless several wait, or it waits for an
+//! [event](Wait::for_event), which may never come. `tests/baton` tries every order in which threads hand it to each other.
 //!
 //! # Forks
 //! In a forked child, everything that was inherited answers with [`Forked`], and dropping it does nothing: it waits for no
@@ -79,45 +83,92 @@
 //! [`Closed`]: ErrorKind::Closed
 //! [`Internal`]: ErrorKind::Internal
 //! [`WrongThread`]: ErrorKind::WrongThread
+//!
+//! # Inside
+//! Each file uses only those below it.
+//!
+//! ```text
+//!  verbs · lock                       what is asked of a client
+//!  guard · scan · subscription        what it gives: what is held, keys, a callback that is told
+//!  feed                               what happens again and again
+//!  client                             one client: connect, submit, wait, close
+//!  operation · blocking · dispatcher  three ways to run a future: by itself, on a thread that waits, in a callback
+//!  task                               what an operation is to who runs it
+//!  home                               what the operations of one client share
+//!  runtime                            who owns the runtime: all clients of the process, each with a share
+//!  waiter                             who drives it: a thread that waits,
+//!  baton                              or its own, and how they hand it to each other
+//!  executor                           what can go on, on the thread that drives
+//!  log                                what is logged, for the foreign side
+//!  mailbox                            what the runtime hands to the foreign side
+//!  admission · registry · batch       who may begin · what is under way · one wake-up for many results
+//!  process                            forks
+//!  cause · thread · sync · signal     why something comes to nothing · threads · locks and the time · descriptors
+//!  error                              what can go wrong
+//! ```
+//!
+//! Words that have one meaning here: a `Share` is that of a client in the runtime, a [`Lease`] is one of the store; a value that
+//! belongs to the process that made it is `OfProcess`, what is [held](Acquisition::Held) is a lease; a state is that of a
+//! [connection](statestore::ConnectionState), a task makes progress; a handle is that of tokio.
 #![deny(unsafe_code)]
 
-mod batch;
-mod baton;
-mod blocking;
-mod client;
-mod dispatcher;
-mod error;
-mod executor;
-mod feed;
-mod guard;
-mod held;
-mod home;
+// From the top down, as in the picture; `tests/layers.rs` holds the files to it.
 mod lock;
-pub mod log;
-mod mailbox;
+mod verbs;
+
+mod guard;
+mod scan;
+mod subscription;
+
+mod feed;
+
+mod client;
+
+mod blocking;
+mod dispatcher;
 mod operation;
+
+mod task;
+
+mod home;
+
+mod runtime;
+
+mod waiter;
+
+mod baton;
+
+mod executor;
+
+pub mod log;
+
+mod mailbox;
+
+mod admission;
+mod batch;
+mod registry;
+
 #[allow(
     unsafe_code,
     reason = "learning of forks and ending a forked child need foreign functions"
 )]
 mod process;
-mod registry;
-mod runtime;
-mod scan;
+
+mod cause;
 #[cfg_attr(not(unix), path = "no_signal.rs")]
 mod signal;
-mod subscription;
-mod task;
+mod sync;
 mod thread;
-mod verbs;
+
+mod error;
 
 pub use blocking::{Stopped, Wait};
 pub use client::{Client, WeakClient};
 pub use dispatcher::Job;
 pub use error::{Error, ErrorKind};
 pub use feed::{End, Feed};
-pub use guard::Guard;
-pub use lock::{Acquisition, Election, Lease};
+pub use guard::{Guard, Work};
+pub use lock::{Acquisition, Election, Found, Lease};
 pub use mailbox::Mailbox;
 pub use operation::Operation;
 pub use process::{PerProcess, forks};

@@ -3,11 +3,11 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::guard::Guard;
-use crate::held::Held;
+use crate::process::OfProcess;
 use bytes::Bytes;
 use statestore::{
-    Acquisition as CoreAcquisition, Election as CoreElection, Holding, Leader, Lease as CoreLease,
-    LeaseOptions, LockOptions, Release,
+    Acquisition as CoreAcquisition, Election as CoreElection, Followed, HolderObserver, Holding,
+    Leader, Lease as CoreLease, LeaseOptions, LockOptions, Release,
 };
 use std::sync::Arc;
 
@@ -20,17 +20,20 @@ pub enum Acquisition {
     Held(Option<Holding>),
 }
 
+/// Who holds a lease or leads, if anybody does, or why that could not be asked.
+pub type Found<T> = Result<Option<T>, Error>;
+
 /// A lease by its name; see [`statestore::Lease`]. Clones share it.
 #[derive(Debug)]
 pub struct Lease {
-    core: Held<Arc<CoreLease>>,
+    core: OfProcess<Arc<CoreLease>>,
     client: Client,
 }
 
 /// An election by its name; see [`statestore::Election`]. Clones share it.
 #[derive(Debug)]
 pub struct Election {
-    core: Held<Arc<CoreElection>>,
+    core: OfProcess<Arc<CoreElection>>,
     client: Client,
 }
 
@@ -42,7 +45,7 @@ impl Client {
     pub fn lease(&self, name: &[u8], options: &LeaseOptions) -> Result<Lease, Error> {
         let core = self.core()?.lease_with(name, options)?;
         Ok(Lease {
-            core: Held::new(Arc::new(core)),
+            core: OfProcess::new(Arc::new(core)),
             client: self.clone(),
         })
     }
@@ -64,7 +67,7 @@ impl Client {
     pub fn election(&self, name: &[u8], options: &LockOptions) -> Result<Election, Error> {
         let core = self.core()?.election_with(name, options)?;
         Ok(Election {
-            core: Held::new(Arc::new(core)),
+            core: OfProcess::new(Arc::new(core)),
             client: self.clone(),
         })
     }
@@ -101,23 +104,11 @@ impl Lease {
     /// As [`statestore::Lease::observe`]; the feed gives what [`statestore::HolderObserver::next`] gives.
     pub fn observe(
         &self,
-    ) -> impl Future<Output = Result<Feed<Result<Option<Holding>, Error>>, Error>> + Send + 'static + use<>
-    {
+    ) -> impl Future<Output = Result<Feed<Found<Holding>>, Error>> + Send + 'static + use<> {
         let (core, client) = (self.core(), self.client.downgrade());
         async move {
-            let mut holders = core?.observe().await?;
-            Feed::pumped(
-                &client.upgrade()?,
-                "following a lease",
-                async move |sender, end| {
-                    while let Some(holder) = holders.next().await {
-                        if sender.send(holder.map_err(Error::from)).await.is_err() {
-                            return;
-                        }
-                    }
-                    end.set(holders.lost_reason(), holders.error().map(Error::from));
-                },
-            )
+            let holders = core?.observe().await?;
+            follow(&client.upgrade()?, "following a lease", holders)
         }
     }
 
@@ -148,23 +139,11 @@ impl Election {
     /// As [`statestore::Election::observe`]; the feed gives what [`statestore::LeaderObserver::next`] gives.
     pub fn observe(
         &self,
-    ) -> impl Future<Output = Result<Feed<Result<Option<Leader>, Error>>, Error>> + Send + 'static + use<>
-    {
+    ) -> impl Future<Output = Result<Feed<Found<Leader>>, Error>> + Send + 'static + use<> {
         let (core, client) = (self.core(), self.client.downgrade());
         async move {
-            let mut leaders = core?.observe().await?;
-            Feed::pumped(
-                &client.upgrade()?,
-                "following an election",
-                async move |sender, end| {
-                    while let Some(leader) = leaders.next().await {
-                        if sender.send(leader.map_err(Error::from)).await.is_err() {
-                            return;
-                        }
-                    }
-                    end.set(leaders.lost_reason(), leaders.error().map(Error::from));
-                },
-            )
+            let leaders = core?.observe().await?;
+            follow(&client.upgrade()?, "following an election", leaders)
         }
     }
 
@@ -172,6 +151,22 @@ impl Election {
         self.client.core()?;
         self.core.get().cloned()
     }
+}
+
+/// A feed of what an observer tells.
+fn follow<S: Followed>(
+    client: &Client,
+    action: &'static str,
+    mut observer: HolderObserver<S>,
+) -> Result<Feed<Found<S::Holding>>, Error> {
+    Feed::pumped(client, action, async move |sender, end| {
+        while let Some(found) = observer.next().await {
+            if sender.send(found.map_err(Error::from)).await.is_err() {
+                return;
+            }
+        }
+        end.set(observer.lost_reason(), observer.error().map(Error::from));
+    })
 }
 
 impl Clone for Lease {

@@ -1,6 +1,6 @@
 //! What the runtime hands to a thread of the foreign side.
+use crate::admission::Permit;
 use crate::batch::{self, Hook};
-use crate::registry::Permit;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

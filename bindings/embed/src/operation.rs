@@ -1,31 +1,32 @@
 //! Operations under way.
-use crate::error::{Error, ErrorKind};
-use crate::held::Held;
+use crate::admission::Permit;
+use crate::cause::Cause;
+use crate::error::Error;
 use crate::mailbox::Mailbox;
-use crate::registry::Permit;
-use crate::task::{Cause, Reason, Task, Work};
+use crate::process::OfProcess;
+use crate::task::{Body, Reason, Task};
 use statestore::{Abandoned, Outcome};
 use std::sync::Arc;
 
 /// An operation that was [submitted](crate::Client::submit). Dropping this does not end it.
 #[derive(Debug)]
 pub struct Operation {
-    task: Held<Arc<Task>>,
+    task: OfProcess<Arc<Task>>,
 }
 
 impl Operation {
     pub(crate) fn new(task: Arc<Task>) -> Self {
         Self {
-            task: Held::new(task),
+            task: OfProcess::new(task),
         }
     }
 
-    /// Gives the operation up; whether it was still under way. It then ends with [`ErrorKind::Cancelled`], or, if its
+    /// Gives the operation up; whether it was still under way. It then ends with [`crate::ErrorKind::Cancelled`], or, if its
     /// result comes at this very moment, with that. What was sent is not taken back; the outcome in the error says whether it
     /// may be carried out.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`].
+    /// [`crate::ErrorKind::Forked`].
     pub fn cancel(&self) -> Result<bool, Error> {
         Ok(self.task.get()?.end(Cause::Cancelled))
     }
@@ -33,22 +34,22 @@ impl Operation {
     /// Whether it has ended, and its result is or was in its mailbox.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`].
+    /// [`crate::ErrorKind::Forked`].
     pub fn has_ended(&self) -> Result<bool, Error> {
         Ok(self.task.get()?.has_ended())
     }
 }
 
-/// The work of an operation: what `future` brings is made into an item and posted, exactly once, even if it is dropped
+/// The body of an operation: what `future` brings is made into an item and posted, exactly once, even if it is dropped
 /// before it is done.
-pub(crate) fn work<T, M>(
+pub(crate) fn body<T, M>(
     action: &'static str,
     future: impl Future<Output = Result<T, Error>> + Send + 'static,
     mailbox: Arc<Mailbox<M>>,
     complete: impl FnOnce(Result<T, Error>) -> M + Send + 'static,
     permit: Permit,
     reason: Reason,
-) -> Work
+) -> Body
 where
     T: Send + 'static,
     M: Send + 'static,
@@ -102,20 +103,8 @@ impl<T, M, C: FnOnce(Result<T, Error>) -> M> Drop for End<T, M, C> {
                 None if self.has_begun => Outcome::Unknown,
                 None => Outcome::NotDone,
             };
-            let error = ended(self.action, cause, outcome);
+            let error = cause.error(self.action, outcome);
             self.complete(Err(error));
         }
     }
-}
-
-fn ended(action: &str, cause: Cause, outcome: Outcome) -> Error {
-    let (kind, reason) = match cause {
-        Cause::Cancelled => (ErrorKind::Cancelled, "it was cancelled"),
-        Cause::Closed => (ErrorKind::Closed, "the client was closed"),
-        Cause::Panicked => (
-            ErrorKind::Internal,
-            "a bug in the library; the client cannot be used any more",
-        ),
-    };
-    Error::new(kind, outcome, action, reason)
 }

@@ -1,10 +1,11 @@
 //! Which process this is: a fork makes another one that has the memory of the first, but not its threads.
+use crate::cause;
 use crate::error::{Error, ErrorKind};
 use statestore::Outcome;
 #[cfg(unix)]
 use std::sync::Once;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// How often the memory of this process was forked on its way from the first one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -98,6 +99,47 @@ impl<T> PerProcess<T> {
                 .get_or_init(|| Box::new(Self::new((value.make)(), value.make)));
         }
         &value.mine
+    }
+}
+
+/// A value that a forked child neither uses nor drops: dropping it could wait for a lock that a thread of the parent held.
+#[derive(Debug)]
+pub(crate) struct OfProcess<T> {
+    /// Present until it is dropped.
+    value: Option<T>,
+    process: Process,
+}
+
+impl<T> OfProcess<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            value: Some(value),
+            process: Process::current(),
+        }
+    }
+
+    /// The value, unless this process is a forked child.
+    pub(crate) fn get(&self) -> Result<&T, Error> {
+        self.process.check()?;
+        self.value.as_ref().ok_or_else(cause::closed)
+    }
+}
+
+impl<T> OfProcess<Arc<T>> {
+    /// The same value once more.
+    pub(crate) fn share(&self) -> Self {
+        Self {
+            value: self.value.clone(),
+            process: self.process,
+        }
+    }
+}
+
+impl<T> Drop for OfProcess<T> {
+    fn drop(&mut self) {
+        if !self.process.is_here() {
+            std::mem::forget(self.value.take());
+        }
     }
 }
 

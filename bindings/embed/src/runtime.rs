@@ -1,16 +1,17 @@
 //! The one runtime that all clients of a process share.
-use crate::baton::Baton;
-use crate::error::{Error, ErrorKind};
+use crate::baton::{self, Drive};
+use crate::cause;
+use crate::error::Error;
 use crate::executor::Executor;
 use crate::process::{PerProcess, Process};
 use crate::thread;
-use statestore::Outcome;
-use std::cell::Cell;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle};
+use tokio::task::unconstrained;
+use tokio::time::timeout_at;
 
 /// Most threads for what blocks: name lookups and reading files of credentials.
 const BLOCKING_THREADS: usize = 4;
@@ -19,10 +20,8 @@ const BLOCKING_KEPT: Duration = Duration::from_secs(1);
 /// How long the end waits for a name lookup.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-thread_local! {
-    /// Whether this thread belongs to the runtime, or drives it.
-    static IS_OURS: Cell<bool> = const { Cell::new(false) };
-}
+/// Who drives it.
+pub(crate) type Baton = baton::Baton<tokio::runtime::Runtime>;
 
 /// Runs all connections and operations on one thread: its own, or one that waits for a result.
 #[derive(Debug)]
@@ -33,9 +32,9 @@ pub(crate) struct Runtime {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The right of one client to the runtime, which ends with the last one.
+/// The share of one client in the runtime, which ends with the last one.
 #[derive(Debug)]
-pub(crate) struct Lease {
+pub(crate) struct Share {
     pub(crate) runtime: Arc<Runtime>,
     process: Process,
     is_over: bool,
@@ -64,21 +63,17 @@ impl Running {
     }
 }
 
-impl Lease {
+impl Share {
     /// Joins the runtime, which begins with the first client.
     pub(crate) fn take() -> Result<Self, Error> {
         let process = Process::current();
         let mut running = Running::of(process);
         let runtime = match &running.runtime {
             Some(runtime) => Arc::clone(runtime),
-            None => Arc::new(Runtime::start().map_err(|error| {
-                Error::new(
-                    ErrorKind::Internal,
-                    Outcome::NotDone,
-                    "starting the runtime",
-                    error.to_string(),
-                )
-            })?),
+            None => Arc::new(
+                Runtime::start()
+                    .map_err(|error| cause::lacking("starting the runtime", error.to_string()))?,
+            ),
         };
         running.runtime = Some(Arc::clone(&runtime));
         running.clients += 1;
@@ -88,10 +83,8 @@ impl Lease {
             is_over: false,
         })
     }
-}
 
-impl Lease {
-    /// Gives the right back. Stops the runtime if it was the last one, which is returned then, to be
+    /// Gives it back. Stops the runtime if it was the last one, which is returned then, to be
     /// [joined](Runtime::join).
     pub(crate) fn end(mut self) -> Option<Arc<Runtime>> {
         self.give_back()
@@ -114,7 +107,7 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for Share {
     fn drop(&mut self) {
         self.give_back();
     }
@@ -128,17 +121,14 @@ impl Runtime {
             .enable_time()
             .max_blocking_threads(BLOCKING_THREADS)
             .thread_keep_alive(BLOCKING_KEPT)
-            .on_thread_start(|| {
-                IS_OURS.set(true);
-                thread::leave_signals();
-            })
+            .on_thread_start(thread::become_ours)
             .build()?;
         let handle = tokio.handle().clone();
         let executor = Arc::new(Executor::default());
         let baton = Arc::new(Baton::new(tokio, Arc::clone(&executor)));
         let (mine, keeper) = (Arc::clone(&executor), Arc::clone(&baton));
         let thread = thread::spawn("statestore", move || {
-            IS_OURS.set(true);
+            thread::become_ours();
             keeper.keep().shutdown_timeout(PATIENCE);
             mine.end();
         })?;
@@ -159,26 +149,17 @@ impl Runtime {
             tracing::error!("the thread of the runtime panicked");
         }
     }
-
-    /// Whether this thread belongs to a runtime or drives it, so that waiting on it would stop what is waited for.
-    pub(crate) fn is_current() -> bool {
-        IS_OURS.get()
-    }
 }
 
-/// The time during which a thread of the foreign side drives the runtime.
-pub(crate) struct Ours(());
-
-impl Ours {
-    pub(crate) fn enter() -> Self {
-        thread::keep_handle();
-        IS_OURS.set(true);
-        Self(())
-    }
-}
-
-impl Drop for Ours {
-    fn drop(&mut self) {
-        IS_OURS.set(false);
+impl Drive for tokio::runtime::Runtime {
+    fn drive<T>(&self, future: impl Future<Output = T>, until: Option<Instant>) -> Option<T> {
+        let _ours = thread::Ours::enter();
+        // Each operation counts for itself: tokio's limit for one task does not fit.
+        self.block_on(unconstrained(async {
+            match until {
+                Some(until) => timeout_at(until.into(), future).await.ok(),
+                None => Some(future.await),
+            }
+        }))
     }
 }

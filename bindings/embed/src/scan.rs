@@ -1,6 +1,6 @@
 //! Scans.
 use crate::error::Error;
-use crate::held::Held;
+use crate::process::OfProcess;
 use bytes::Bytes;
 use std::sync::Arc;
 use tokio::sync::Mutex;
@@ -8,13 +8,13 @@ use tokio::sync::Mutex;
 /// The keys that match a pattern, page by page; see [`statestore::Scan`]. Clones share it.
 #[derive(Debug)]
 pub struct Scan {
-    core: Held<Arc<Mutex<statestore::Scan>>>,
+    core: OfProcess<Arc<Mutex<statestore::Scan>>>,
 }
 
 impl Scan {
     pub(crate) fn new(core: statestore::Scan) -> Self {
         Self {
-            core: Held::new(Arc::new(Mutex::new(core))),
+            core: OfProcess::new(Arc::new(Mutex::new(core))),
         }
     }
 

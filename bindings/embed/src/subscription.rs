@@ -1,9 +1,10 @@
 //! Telling a callback what happens.
+use crate::admission::Permit;
+use crate::client::Client;
 use crate::dispatcher::Job;
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::mailbox::Mailbox;
-use crate::registry::Permit;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +14,7 @@ use std::task::Poll;
 const ROW: usize = 64;
 
 /// What a callback gets: each item, and `None` when there will be none any more.
-pub(crate) type Callback<T> = Box<dyn FnMut(Option<T>) + Send>;
+type Callback<T> = Box<dyn FnMut(Option<T>) + Send>;
 
 /// A callback that is told the items of a [`Feed`], on the dispatcher's thread of the client. Dropping this does not end it.
 ///
@@ -23,8 +24,24 @@ pub struct Subscription {
     teller: Arc<dyn Cancel>,
 }
 
+impl Client {
+    /// Has a callback told what a feed brings, on the thread of the callbacks.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit); the callback is dropped on this thread then.
+    pub fn subscribe<T: Send + 'static>(
+        &self,
+        feed: &Feed<T>,
+        callback: impl FnMut(Option<T>) + Send + 'static,
+    ) -> Result<Subscription, Error> {
+        let mailbox = self.callbacks()?;
+        let permit = self.permit("subscribing")?;
+        Subscription::begin(feed, Box::new(callback), mailbox, permit)
+    }
+}
+
 impl Subscription {
-    pub(crate) fn begin<T: Send + 'static>(
+    fn begin<T: Send + 'static>(
         feed: &Feed<T>,
         callback: Callback<T>,
         mailbox: Arc<Mailbox<Job>>,

@@ -1,5 +1,8 @@
 //! One operation as the executor sees it.
+use crate::cause::Cause;
+use crate::executor::Resume;
 use crate::home::Home;
+use crate::registry::Underway;
 use crate::thread;
 use statestore::Abandoned;
 use std::fmt;
@@ -9,29 +12,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Why an operation ended before its future did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
-    Cancelled,
-    Closed,
-    Panicked,
-}
-
-/// A future with nothing to give: what it brings, it hands over itself, even when it is dropped too early.
-pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// The future of a task, with nothing to give: what it brings, it hands over itself, even when it is dropped too early.
+pub(crate) type Body = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A future that the executor polls.
 pub(crate) struct Task {
-    state: Mutex<State>,
+    progress: Mutex<Progress>,
     /// Its result is on its way, or was taken already, while the executor may not have put it away yet.
     is_told: AtomicBool,
     home: Arc<Home>,
     place: usize,
 }
 
-struct State {
+/// How far it has come.
+struct Progress {
     stage: Stage,
-    work: Option<Work>,
+    body: Option<Body>,
     cause: Option<Cause>,
 }
 
@@ -50,16 +46,16 @@ enum Stage {
 }
 
 impl Task {
-    /// A task that is to be [scheduled](crate::executor::Executor::schedule). `work` gets the task, to learn why it ended.
+    /// A task that is to be [scheduled](crate::executor::Executor::schedule). `body` gets the task, to learn why it ended.
     pub(crate) fn new(
         home: Arc<Home>,
         place: usize,
-        work: impl FnOnce(Reason) -> Work,
+        body: impl FnOnce(Reason) -> Body,
     ) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
-            state: Mutex::new(State {
+            progress: Mutex::new(Progress {
                 stage: Stage::Scheduled,
-                work: Some(work(Reason(this.clone()))),
+                body: Some(body(Reason(this.clone()))),
                 cause: None,
             }),
             is_told: AtomicBool::new(false),
@@ -68,18 +64,73 @@ impl Task {
         })
     }
 
+    fn begin(&self) -> Option<Body> {
+        let mut progress = self.progress();
+        if progress.stage != Stage::Scheduled {
+            return None;
+        }
+        progress.stage = Stage::Running;
+        progress.body.take()
+    }
+
+    /// Ends it before its future does. Whether it was still under way; if it is being polled right now, it may end with
+    /// its result nevertheless.
+    pub(crate) fn end(self: &Arc<Self>, cause: Cause) -> bool {
+        let mut progress = self.progress();
+        if progress.stage == Stage::Ended {
+            return false;
+        }
+        progress.cause.get_or_insert(cause);
+        if thread::is_ending() && !self.home.executor.has_ended() {
+            // What the future has to do in its end needs a thread that is whole.
+            drop(progress);
+            Arc::clone(self).wake();
+            return true;
+        }
+        let Some(body) = progress.body.take() else {
+            // Who polls it drops it.
+            return true;
+        };
+        progress.stage = Stage::Ended;
+        drop(progress);
+        self.drop_body(body);
+        true
+    }
+
+    /// Whether its future is gone.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.is_told.load(Ordering::Acquire) || self.progress().stage == Stage::Ended
+    }
+
+    fn drop_body(&self, body: Body) {
+        // The work tells what becomes of its requests.
+        let _abandoned = Abandoned::begin();
+        let guard = self.home.enter();
+        if catch_unwind(AssertUnwindSafe(|| drop(body))).is_err() {
+            self.home.panicked();
+        }
+        drop(guard);
+        self.home.registry.remove(self.place);
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Resume for Task {
     /// Polls it, if it is its turn.
-    pub(crate) fn run(self: Arc<Self>) {
-        let Some(mut work) = self.begin() else { return };
-        if self.state().cause == Some(Cause::Cancelled) {
-            self.state().stage = Stage::Ended;
-            self.drop_work(work);
+    fn resume(self: Arc<Self>) {
+        let Some(mut body) = self.begin() else { return };
+        if self.progress().cause == Some(Cause::Cancelled) {
+            self.progress().stage = Stage::Ended;
+            self.drop_body(body);
             return;
         }
         let waker = Waker::from(Arc::clone(&self));
         let guard = self.home.enter();
         let polled = catch_unwind(AssertUnwindSafe(|| {
-            work.as_mut().poll(&mut Context::from_waker(&waker))
+            body.as_mut().poll(&mut Context::from_waker(&waker))
         }));
         drop(guard);
         let is_over = match polled {
@@ -87,102 +138,55 @@ impl Task {
             Ok(Poll::Pending) => false,
             Err(_) => {
                 let cause = self.home.panicked();
-                self.state().cause = Some(cause);
+                self.progress().cause = Some(cause);
                 true
             }
         };
-        let mut state = self.state();
-        if is_over || state.cause.is_some() {
-            state.stage = Stage::Ended;
-            drop(state);
-            self.drop_work(work);
+        let mut progress = self.progress();
+        if is_over || progress.cause.is_some() {
+            progress.stage = Stage::Ended;
+            drop(progress);
+            self.drop_body(body);
             return;
         }
-        state.work = Some(work);
-        let is_woken = state.stage == Stage::Woken;
-        state.stage = if is_woken {
+        progress.body = Some(body);
+        let is_woken = progress.stage == Stage::Woken;
+        progress.stage = if is_woken {
             Stage::Scheduled
         } else {
             Stage::Idle
         };
-        drop(state);
+        drop(progress);
         if is_woken {
             let home = Arc::clone(&self.home);
             home.executor.schedule(self);
         }
     }
 
-    fn begin(&self) -> Option<Work> {
-        let mut state = self.state();
-        if state.stage != Stage::Scheduled {
-            return None;
-        }
-        state.stage = Stage::Running;
-        state.work.take()
+    fn abandon(self: Arc<Self>) {
+        self.end(Cause::Closed);
     }
+}
 
-    /// Ends it before its future does. Whether it was still under way; if it is being polled right now, it may end with
-    /// its result nevertheless.
-    pub(crate) fn end(self: &Arc<Self>, cause: Cause) -> bool {
-        let mut state = self.state();
-        if state.stage == Stage::Ended {
-            return false;
-        }
-        state.cause.get_or_insert(cause);
-        if thread::is_ending() && !self.home.executor.has_ended() {
-            // What the future has to do in its end needs a thread that is whole.
-            drop(state);
-            Arc::clone(self).wake();
-            return true;
-        }
-        let Some(work) = state.work.take() else {
-            // Who polls it drops it.
-            return true;
-        };
-        state.stage = Stage::Ended;
-        drop(state);
-        self.drop_work(work);
-        true
-    }
-
-    /// Ends it because its client was closed. It is polled once more before, since it knows best what became of what it sent.
-    pub(crate) fn close(self: &Arc<Self>) {
-        self.state().cause.get_or_insert(Cause::Closed);
-        Arc::clone(self).wake();
-    }
-
-    /// Whether its future is gone.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.is_told.load(Ordering::Acquire) || self.state().stage == Stage::Ended
-    }
-
-    fn drop_work(&self, work: Work) {
-        // The work tells what becomes of its requests.
-        let _abandoned = Abandoned::begin();
-        let guard = self.home.enter();
-        if catch_unwind(AssertUnwindSafe(|| drop(work))).is_err() {
-            self.home.panicked();
-        }
-        drop(guard);
-        self.home.registry.remove(self.place);
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl Underway for Task {
+    /// It is polled once more before it ends, since it knows best what became of what it sent.
+    fn close(self: Arc<Self>) {
+        self.progress().cause.get_or_insert(Cause::Closed);
+        self.wake();
     }
 }
 
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
         let is_due = {
-            let mut state = self.state();
-            match state.stage {
+            let mut progress = self.progress();
+            match progress.stage {
                 Stage::Idle => {
-                    state.stage = Stage::Scheduled;
+                    progress.stage = Stage::Scheduled;
                     true
                 }
                 Stage::Running => {
-                    state.stage = Stage::Woken;
+                    progress.stage = Stage::Woken;
                     false
                 }
                 Stage::Scheduled | Stage::Woken | Stage::Ended => false,
@@ -197,10 +201,10 @@ impl Wake for Task {
 
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.state();
+        let progress = self.progress();
         f.debug_struct("Task")
-            .field("stage", &state.stage)
-            .field("cause", &state.cause)
+            .field("stage", &progress.stage)
+            .field("cause", &progress.cause)
             .finish_non_exhaustive()
     }
 }
@@ -220,7 +224,7 @@ impl Reason {
     /// A task that nobody holds any more can never go on, as when its client is closed.
     pub(crate) fn cause(&self) -> Cause {
         let task = self.0.upgrade();
-        let cause = task.and_then(|task| task.state().cause);
+        let cause = task.and_then(|task| task.progress().cause);
         cause.unwrap_or(Cause::Closed)
     }
 }

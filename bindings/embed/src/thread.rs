@@ -1,7 +1,44 @@
-//! Threads: those that the library makes, and those of the foreign side that are about to end.
+//! Threads: those that the library makes, those that drive the runtime, and those of the foreign side that are about to end.
+use std::cell::Cell;
 use std::io;
 use std::thread::{Builder, JoinHandle};
 use tokio::runtime::Handle;
+
+thread_local! {
+    /// Whether this thread belongs to the runtime, or drives it.
+    static IS_OURS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread belongs to a runtime or drives it, so that waiting on it would stop what is waited for.
+pub(crate) fn is_ours() -> bool {
+    IS_OURS.get()
+}
+
+/// This thread belongs to the runtime from now on.
+pub(crate) fn become_ours() {
+    IS_OURS.set(true);
+    leave_signals();
+}
+
+/// The time during which a thread drives the runtime.
+pub(crate) struct Ours {
+    was_ours: bool,
+}
+
+impl Ours {
+    pub(crate) fn enter() -> Self {
+        keep_handle();
+        Self {
+            was_ours: IS_OURS.replace(true),
+        }
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        IS_OURS.set(self.was_ours);
+    }
+}
 
 /// Begins a thread that leaves all signals to the threads of the program.
 pub(crate) fn spawn(
@@ -15,7 +52,7 @@ pub(crate) fn spawn(
 }
 
 /// Leaves the signals that come from now on to other threads.
-pub(crate) fn leave_signals() {
+fn leave_signals() {
     #[cfg(unix)]
     std::mem::forget(signals::Blocked::begin());
 }

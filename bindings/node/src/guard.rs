@@ -8,7 +8,7 @@ use napi::bindgen_prelude::{Array, Either};
 use napi::{Env, Result};
 use napi_derive::napi;
 use statestore::LostReason;
-use statestore_embed::Guard;
+use statestore_embed::{Guard, Work};
 use std::rc::Rc;
 
 /// A guard.
@@ -70,7 +70,7 @@ impl NativeGuard {
     /// Gives it back at the end of work under it.
     #[napi]
     pub fn finish(&self, has_failed: bool) -> Begun {
-        let finish = self.guard.end_block(has_failed);
+        let finish = self.guard.finish(Work::of_block(has_failed));
         self.desk.submit("giving a lease back", finish, Reply::Done)
     }
 

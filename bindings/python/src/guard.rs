@@ -6,6 +6,7 @@ use crate::options;
 use crate::outcome;
 use crate::shared::Shared;
 use pyo3::prelude::*;
+use statestore_embed::Work;
 use std::sync::Arc;
 
 /// Holds a lock, renews it, and knows when it is lost.
@@ -136,7 +137,7 @@ impl Guard {
             // Also if nothing can be asked any more, because the client was closed.
             Some(loss) if !has_failed => Err(error::to_python(py, &loss)),
             _ => {
-                let finish = self.inner.end_block(has_failed);
+                let finish = self.inner.finish(Work::of_block(has_failed));
                 self.shared
                     .run(py, "giving a lock back", finish, |py, _, ()| Ok(py.None()))
             }

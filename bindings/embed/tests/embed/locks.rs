@@ -4,7 +4,7 @@ use statestore::{
     DelOptions, LeaseOptions, LockOptions, LostReason, Outcome, Release, Renewal, SetOptions,
     UpdateOptions,
 };
-use statestore_embed::{Acquisition, ErrorKind, Mailbox, Wait};
+use statestore_embed::{Acquisition, ErrorKind, Mailbox, Wait, Work};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
@@ -196,24 +196,36 @@ fn the_end_of_work_tells_of_a_lost_lease() {
     let lost = lock("lost", 200);
     assert_eq!(wait(&client, lost.lost()).unwrap(), LostReason::Expired);
     assert_eq!(lost.loss().unwrap().unwrap().outcome(), Outcome::Unknown);
-    let error = wait(&client, lost.end_block(false)).unwrap_err();
+    let error = wait(&client, lost.finish(Work::Done)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockLost);
     assert_eq!(error.outcome(), Outcome::Unknown);
     // That stays so.
     assert_eq!(lost.lost_reason().unwrap(), Some(LostReason::Expired));
-    assert!(wait(&client, lost.end_block(false)).is_err());
-    wait(&client, lost.end_block(true)).unwrap();
+    assert!(wait(&client, lost.finish(Work::Done)).is_err());
+    wait(&client, lost.finish(Work::Failed)).unwrap();
 
     let taken = lock("taken", 10_000);
     wait(&client, client.del("taken".into(), DelOptions::default())).unwrap();
     assert!(taken.loss().unwrap().is_none(), "nobody can know yet");
-    let error = wait(&client, taken.end_block(false)).unwrap_err();
+    let error = wait(&client, taken.finish(Work::Done)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockLost);
 
     let held = lock("held", 10_000);
     assert_eq!(held.lost_reason().unwrap(), None);
-    wait(&client, held.end_block(false)).unwrap();
+    wait(&client, held.finish(Work::Done)).unwrap();
     assert_eq!(held.lost_reason().unwrap(), Some(LostReason::Released));
-    wait(&client, held.end_block(false)).unwrap();
+    wait(&client, held.finish(Work::Done)).unwrap();
+    // Whoever gives back before the end was not under it as a whole.
+    let error = wait(&client, held.finish(Work::Whole)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LockLost);
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    wait(&client, held.finish(Work::Failed)).unwrap();
+
+    let whole = lock("whole", 10_000);
+    wait(&client, whole.finish(Work::Whole)).unwrap();
+    let election = client.election(b"election", &LockOptions::default());
+    let lead = wait(&client, election.unwrap().campaign("value".into())).unwrap();
+    wait(&client, lead.finish(Work::Whole)).unwrap();
+    assert_eq!(lead.lost_reason().unwrap(), Some(LostReason::Released));
     close(&client);
 }

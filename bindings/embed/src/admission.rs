@@ -1,0 +1,88 @@
+//! Which operations of a client may begin.
+use crate::cause::closed;
+use crate::error::{Error, ErrorKind};
+use statestore::Outcome;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Most operations of one client that are under way or whose results nobody took yet. It is above what a client sends and
+/// queues by default, so that it is met only by who does not take results.
+const MOST: usize = 1 << 18;
+
+/// Gives out permits until the client is closed, and knows how many are out.
+#[derive(Debug, Default)]
+pub(crate) struct Admission {
+    is_closed: AtomicBool,
+    /// Permits given out.
+    permits: AtomicUsize,
+    /// Called when the last permit comes back.
+    on_idle: Mutex<Option<Arc<dyn Idle>>>,
+}
+
+/// Learns that nothing is under way.
+pub(crate) trait Idle: fmt::Debug + Send + Sync {
+    fn idle(&self);
+}
+
+/// Stands for an operation from its beginning until somebody has taken its result.
+#[derive(Debug)]
+pub(crate) struct Permit(Arc<Admission>);
+
+impl Admission {
+    /// # Errors
+    /// [`ErrorKind::QueueFull`]: too many are out. [`ErrorKind::Closed`]: nobody may be there any more to take a result.
+    pub(crate) fn permit(self: &Arc<Self>, action: &str) -> Result<Permit, Error> {
+        let permit = Permit(Arc::clone(self));
+        let out = self.permits.fetch_add(1, Ordering::SeqCst);
+        // In this order: the thread of the callbacks, which ends when the client is closed and no permit is out, either sees
+        // this one, or was told to end before, and then this sees that.
+        if self.is_closed() {
+            return Err(closed());
+        }
+        if out < MOST {
+            return Ok(permit);
+        }
+        Err(Error::new(
+            ErrorKind::QueueFull,
+            Outcome::NotDone,
+            action,
+            format!("{MOST} operations are under way or wait for their results to be taken"),
+        ))
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Refuses what comes from now on.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether every result was taken.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.permits.load(Ordering::SeqCst) == 0
+    }
+
+    /// Who is told when every result was taken.
+    pub(crate) fn on_idle(&self, idle: Option<Arc<dyn Idle>>) {
+        let before = std::mem::replace(&mut *self.idle(), idle);
+        drop(before);
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Option<Arc<dyn Idle>>> {
+        self.on_idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if self.0.permits.fetch_sub(1, Ordering::SeqCst) == 1 {
+            let idle = self.0.idle().clone();
+            if let Some(idle) = idle {
+                idle.idle();
+            }
+        }
+    }
+}

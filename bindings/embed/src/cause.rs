@@ -1,0 +1,51 @@
+//! Why something comes to nothing, and the errors that say so.
+use crate::error::{Error, ErrorKind};
+use statestore::Outcome;
+
+/// Why an operation ended before its future did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    Cancelled,
+    Closed,
+    Panicked,
+}
+
+impl Cause {
+    /// The error that an operation ends with.
+    pub(crate) fn error(self, action: &str, outcome: Outcome) -> Error {
+        match self {
+            Self::Cancelled => {
+                Error::new(ErrorKind::Cancelled, outcome, action, "it was cancelled")
+            }
+            Self::Closed => Error::new(ErrorKind::Closed, outcome, action, "the client was closed"),
+            Self::Panicked => panicked(action, outcome),
+        }
+    }
+}
+
+/// Something panicked.
+pub(crate) fn panicked(action: &str, outcome: Outcome) -> Error {
+    let reason = "a bug in the library; the client cannot be used any more";
+    Error::new(ErrorKind::Internal, outcome, action, reason)
+}
+
+/// Something panicked before.
+pub(crate) fn poisoned() -> Error {
+    let reason = "a bug in the library was met; close this client and make a new one";
+    Error::new(ErrorKind::Internal, Outcome::NotDone, "the client", reason)
+}
+
+/// The client was closed before.
+pub(crate) fn closed() -> Error {
+    let reason = "it was closed";
+    Error::new(ErrorKind::Closed, Outcome::NotDone, "the client", reason)
+}
+
+/// The system lacks something.
+pub(crate) fn lacking(action: &str, reason: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Internal, Outcome::NotDone, action, reason)
+}
+
+pub(crate) fn wrong_thread(action: &str, reason: &str) -> Error {
+    Error::new(ErrorKind::WrongThread, Outcome::NotDone, action, reason)
+}

@@ -1,0 +1,201 @@
+//! Who drives the runtime of the bindings: models of the hand-over, which [loom] runs in every order of the threads' steps.
+//!
+//! The files of `bindings/embed` are here as they are. Only what they wait with is another one ([`sync`]), and the runtime is one of
+//! a few lines ([`runtime`]). That somebody waits for ever is found by loom, which knows when no thread can go on. A crate of its
+//! own, because tokio has no sockets when it is compiled with `cfg(loom)`.
+#![allow(clippy::expect_used)]
+
+#[path = "../../bindings/embed/src/baton.rs"]
+mod baton;
+#[allow(dead_code, reason = "a model needs no end of the operations")]
+#[path = "../../bindings/embed/src/executor.rs"]
+mod executor;
+mod runtime;
+mod sync;
+#[path = "../../bindings/embed/src/waiter.rs"]
+mod waiter;
+
+/// Consumers, who would be woken at the end of a batch, are not part of the models.
+mod batch {
+    pub(crate) fn run(work: impl FnOnce()) {
+        work();
+    }
+}
+
+use baton::Baton;
+use executor::Executor;
+use loom::thread::{self, JoinHandle};
+use runtime::{Event, Network, Operation, Runtime};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use sync::Time;
+use waiter::Waiter;
+
+/// Tries every order with at most so many moments at which a thread is stopped that could go on.
+fn check(preemptions: usize, time: Time, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(preemptions);
+    builder.max_branches = 10_000;
+    builder.check(move || {
+        sync::begin(time);
+        model();
+    });
+}
+
+/// The runtime with its own thread.
+struct Process {
+    executor: Arc<Executor>,
+    baton: Arc<Baton<Runtime>>,
+    keeper: JoinHandle<()>,
+}
+
+impl Process {
+    fn begin(networks: &[Arc<Network>]) -> Self {
+        let executor = Arc::<Executor>::default();
+        let runtime = Runtime(networks.to_vec());
+        let baton = Arc::new(Baton::new(runtime, Arc::clone(&executor)));
+        let keeper = Arc::clone(&baton);
+        Self {
+            executor,
+            baton,
+            keeper: thread::spawn(move || drop(keeper.keep())),
+        }
+    }
+
+    /// A thread that waits until `poll` is ready.
+    fn caller(&self, poll: impl FnMut(&mut Context<'_>) -> Poll<()> + 'static) -> JoinHandle<()> {
+        let baton = Arc::clone(&self.baton);
+        thread::spawn(move || wait(&baton, poll))
+    }
+
+    /// A thread that makes a request and waits for its answer.
+    fn requester(&self, network: &Arc<Network>) -> JoinHandle<()> {
+        self.caller(self.request(network))
+    }
+
+    /// A request, to be waited for.
+    fn request(
+        &self,
+        network: &Arc<Network>,
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<()> + 'static {
+        let (executor, network) = (Arc::clone(&self.executor), Arc::clone(network));
+        let mut has_begun = false;
+        move |context| {
+            if !std::mem::replace(&mut has_begun, true) {
+                executor.schedule(Arc::new(Operation::Request(Arc::clone(&network))));
+            }
+            network.poll_received(context)
+        }
+    }
+
+    /// Begins work, which ends with the event.
+    fn begin_work(&self) -> Arc<Event> {
+        let done = Arc::<Event>::default();
+        let work = Operation::Work(Arc::clone(&done));
+        self.executor.schedule(Arc::new(work));
+        done
+    }
+
+    /// What the last client does.
+    fn end(self) {
+        self.executor.stop();
+        self.baton.call();
+        self.keeper.join().expect("it does not panic");
+    }
+}
+
+/// Waits until `poll` is ready.
+fn wait(baton: &Arc<Baton<Runtime>>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<()>) {
+    let waiter = Arc::<Waiter>::default();
+    while waiter.wait(baton, &mut poll, None).is_pending() {}
+}
+
+fn join(thread: JoinHandle<()>) {
+    thread.join().expect("it does not panic");
+}
+
+#[test]
+fn a_caller_takes_the_runtime_from_its_thread_and_lays_it_down() {
+    check(3, Time::Stands, || {
+        let network = Arc::default();
+        let process = Process::begin(&[Arc::clone(&network)]);
+        join(process.requester(&network));
+        process.end();
+    });
+}
+
+#[test]
+fn two_callers_and_the_thread_all_go_on() {
+    check(3, Time::Stands, || {
+        let networks = [Arc::<Network>::default(), Arc::default()];
+        let process = Process::begin(&networks);
+        let awaited = Arc::clone(&networks[1]);
+        let other = process.caller(move |context| awaited.poll_received(context));
+        wait(&process.baton, process.request(&networks[0]));
+        // Whoever drives at that time, if anybody.
+        networks[1].deliver();
+        join(other);
+        process.end();
+    });
+}
+
+#[test]
+fn work_that_comes_while_nobody_drives_is_done_without_waiting_for_the_end_of_a_rest() {
+    check(3, Time::Stands, || {
+        let network = Arc::default();
+        let process = Process::begin(&[Arc::clone(&network)]);
+        let caller = process.requester(&network);
+        // This comes before the caller drives, meanwhile, or afterwards.
+        process.begin_work().wait();
+        join(caller);
+        process.end();
+    });
+}
+
+#[test]
+fn what_the_network_brings_while_nobody_drives_is_noticed_after_a_rest() {
+    check(2, Time::Flies, || {
+        let networks = [Arc::default(), Arc::default()];
+        let process = Process::begin(&networks);
+        let caller = process.requester(&networks[0]);
+        networks[1].deliver();
+        networks[1].wait_received();
+        join(caller);
+        process.end();
+    });
+}
+
+#[test]
+fn the_runtime_stops_although_a_caller_drives_it() {
+    check(3, Time::Stands, || {
+        let event = Arc::<Event>::default();
+        let process = Process::begin(&[]);
+        let awaited = Arc::clone(&event);
+        let caller = process.caller(move |context| awaited.poll(context));
+        process.end();
+        // It waits on without a runtime.
+        event.happen();
+        join(caller);
+    });
+}
+
+#[test]
+fn who_gives_up_keeps_nobody_waiting() {
+    check(2, Time::Flies, || {
+        let network = Arc::<Network>::default();
+        let process = Process::begin(&[Arc::clone(&network)]);
+        let (baton, awaited) = (Arc::clone(&process.baton), network);
+        let impatient = thread::spawn(move || {
+            let until = sync::now() + Duration::from_millis(2);
+            let mut poll = |context: &mut Context<'_>| awaited.poll_received(context);
+            let waiter = Arc::<Waiter>::default();
+            while sync::now() < until {
+                assert!(waiter.wait(&baton, &mut poll, Some(until)).is_pending());
+            }
+        });
+        process.begin_work().wait();
+        join(impatient);
+        process.end();
+    });
+}

@@ -1,0 +1,120 @@
+//! The runtime of a model: a network, of which nobody learns anything who does not drive.
+use crate::baton::Drive;
+use crate::executor::Resume;
+use crate::sync::{Mutex, MutexGuard};
+use crate::waiter::Waiter;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+/// Something that happens once, and who waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct Event {
+    state: Mutex<(bool, Option<Waker>)>,
+}
+
+impl Event {
+    pub(crate) fn happen(&self) {
+        let waker = {
+            let mut state = self.state();
+            state.0 = true;
+            state.1.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state();
+        if state.0 {
+            return Poll::Ready(());
+        }
+        state.1 = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    pub(crate) fn has_happened(&self) -> bool {
+        self.state().0
+    }
+
+    /// Waits for it without driving anything.
+    pub(crate) fn wait(&self) {
+        let waited = Arc::<Waiter>::default().sleep(&mut |context| self.poll(context), None);
+        assert_eq!(waited, Poll::Ready(()));
+    }
+
+    fn state(&self) -> MutexGuard<'_, (bool, Option<Waker>)> {
+        self.state.lock().expect("nothing panics")
+    }
+}
+
+/// A message on its way, which whoever drives hands over to who waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct Network {
+    arrived: Event,
+    received: Event,
+}
+
+impl Network {
+    /// It comes, whether somebody drives or not.
+    pub(crate) fn deliver(&self) {
+        self.arrived.happen();
+    }
+
+    pub(crate) fn poll_received(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.received.poll(context)
+    }
+
+    pub(crate) fn wait_received(&self) {
+        self.received.wait();
+    }
+
+    /// What the runtime does in between.
+    fn turn(&self, context: &mut Context<'_>) {
+        if !self.received.has_happened() && self.arrived.poll(context).is_ready() {
+            self.received.happen();
+        }
+    }
+}
+
+/// Whoever has it drives.
+#[derive(Debug)]
+pub(crate) struct Runtime(pub(crate) Vec<Arc<Network>>);
+
+impl Drive for Runtime {
+    fn drive<T>(&self, future: impl Future<Output = T>, until: Option<Instant>) -> Option<T> {
+        let mut future = pin!(future);
+        let mut output = None;
+        let _ = Arc::<Waiter>::default().sleep(
+            &mut |context| {
+                for network in &self.0 {
+                    network.turn(context);
+                }
+                let polled = future.as_mut().poll(context);
+                polled.map(|ready| output = Some(ready))
+            },
+            until,
+        );
+        output
+    }
+}
+
+/// An operation: it sends a request, which is answered at once, or ends by itself.
+#[derive(Debug)]
+pub(crate) enum Operation {
+    Request(Arc<Network>),
+    Work(Arc<Event>),
+}
+
+impl Resume for Operation {
+    fn resume(self: Arc<Self>) {
+        match &*self {
+            Self::Request(network) => network.deliver(),
+            Self::Work(done) => done.happen(),
+        }
+    }
+
+    fn abandon(self: Arc<Self>) {
+        unreachable!("nothing begins after the end");
+    }
+}
