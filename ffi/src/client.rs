@@ -176,14 +176,10 @@ pub extern "C" fn sst_client_close(
     client: *const sst_client,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    boundary::with_client(
-        error,
-        || get(client),
-        |client| {
-            let closed = client.close(Wait::default());
-            closed.map_err(|stopped| stopped.into_error("closing the client"))
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        let closed = client.close(Wait::default());
+        closed.map_err(|stopped| stopped.into_error("closing the client"))
+    })
 }
 
 /// Begins to close a client. See sst_client_close(). This may be called in a callback, since nothing waits for
@@ -201,19 +197,15 @@ pub extern "C" fn sst_client_close_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || get(client),
-        |client| {
-            let to = Out::<Operation>::optional(operation);
-            let callbacks = client.callbacks()?;
-            output::begin(to, || {
-                client.submit_close(&callbacks, |result| -> Job {
-                    Box::new(move || done(&callback, result))
-                })
+    boundary::with_client(error, client, |client| {
+        let to = Out::<Operation>::optional(operation);
+        let callbacks = client.callbacks()?;
+        output::begin(to, || {
+            client.submit_close(&callbacks, |result| -> Job {
+                Box::new(move || done(&callback, result))
             })
-        },
-    )
+        })
+    })
 }
 
 /// Frees a client. Unless it was closed, it is closed in the background as soon as nothing that was made from it is
@@ -236,14 +228,10 @@ pub extern "C" fn sst_client_id(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let id = output::failed(id);
-    boundary::with_client(
-        error,
-        || get(client),
-        |client| {
-            let id = Out::<Owned>::new(id, "id")?;
-            id.give(Owned(client.core()?.client_id().into()))
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        let id = Out::<Owned>::new(id, "id")?;
+        id.give(Owned(client.core()?.client_id().into()))
+    })
 }
 
 /// Panics behind the boundary, to test that. Only in builds with the feature `test-panic`.
@@ -257,5 +245,5 @@ pub extern "C" fn sst_test_panic(
     client: *const sst_client,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    boundary::with_client(error, || get(client), |_| panic!("injected"))
+    boundary::with_client(error, client, |_| panic!("injected"))
 }

@@ -2,16 +2,17 @@
 use crate::boundary;
 use crate::bytes::sst_slice;
 use crate::callback::Callback;
-use crate::client::{self, sst_client};
+use crate::client::sst_client;
 use crate::error::sst_error;
 use crate::hlc::sst_hlc;
 use crate::input;
 use crate::operation::{begin, sst_operation, wait};
+use crate::outcome::{self, Results};
 use crate::output;
 use crate::status::sst_status;
-use crate::update::{self, Results, sst_on_update, sst_update_options, sst_update_result};
+use crate::update::{self, sst_on_update, sst_update_options, sst_update_result};
 use bytes::Bytes;
-use statestore_core::{Entry, UpdateOptions, UpdateOutcome};
+use statestore_core::{Entry, UpdateOutcome};
 use statestore_embed::{Client, Error};
 use std::ffi::c_void;
 use std::future::ready;
@@ -30,22 +31,27 @@ unsafe fn expected(expected: *const sst_slice) -> Result<Option<Bytes>, Error> {
     Ok(Some(Bytes::copy_from_slice(bytes)))
 }
 
-fn replace(
+/// The replacement, to be waited for or begun.
+///
+/// # Safety As [`input::key_value`], [`expected`] and [`update::options`] ask.
+unsafe fn replace(
     client: &Client,
-    key: &[u8],
-    expected: Option<Bytes>,
-    value: &[u8],
-    options: UpdateOptions,
-) -> impl Future<Output = Result<UpdateOutcome, Error>> + Send + 'static + use<> {
-    let value = Bytes::copy_from_slice(value);
-    client.update(
-        Bytes::copy_from_slice(key),
-        options,
-        move |old: Option<Entry>| {
-            let is_expected = old.map(|old| old.value) == expected;
-            ready(is_expected.then(|| value.clone()))
-        },
-    )
+    key: *const c_void,
+    key_len: usize,
+    expected: *const sst_slice,
+    value: *const c_void,
+    value_len: usize,
+    options: *const sst_update_options,
+) -> Result<impl Future<Output = Result<UpdateOutcome, Error>> + Send + 'static + use<>, Error> {
+    // SAFETY: by the contract.
+    let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
+    // SAFETY: by the contract.
+    let (expected, options) = unsafe { (self::expected(expected)?, update::options(options)?) };
+    let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+    Ok(client.update(key, options, move |old: Option<Entry>| {
+        let is_expected = old.map(|old| old.value) == expected;
+        ready(is_expected.then(|| value.clone()))
+    }))
 }
 
 /// Replaces the value of a key if it holds the expected one; NULL for `expected` means that the key must be absent.
@@ -68,20 +74,14 @@ pub unsafe extern "C" fn sst_compare_and_set(
     version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = Results::new(result, version);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
-            let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
-            // SAFETY: the header asks for NULL or a slice, and for a struct with its size.
-            let (expected, options) =
-                unsafe { (self::expected(expected)?, update::options(options)?) };
-            let replace = replace(client, key, expected, value, options);
-            results.give(&wait(client, "replacing", replace)?)
-        },
-    )
+    let results = Results::with_version(result, version);
+    boundary::with_client(error, client, |client| {
+        // SAFETY: the header asks for NULL or as many bytes as their lengths say, for NULL or a slice, and for a struct with its
+        // size.
+        let replace =
+            unsafe { replace(client, key, key_len, expected, value, value_len, options) }?;
+        results.give(&wait(client, "replacing", replace)?)
+    })
 }
 
 /// Begins to replace the value of a key. See sst_compare_and_set().
@@ -105,24 +105,18 @@ pub unsafe extern "C" fn sst_compare_and_set_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
-            let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
-            // SAFETY: the header asks for NULL or a slice, and for a struct with its size.
-            let (expected, options) =
-                unsafe { (self::expected(expected)?, update::options(options)?) };
-            let replace = replace(client, key, expected, value, options);
-            begin(
-                client,
-                "replacing",
-                replace,
-                callback,
-                operation,
-                update::tell,
-            )
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        // SAFETY: the header asks for NULL or as many bytes as their lengths say, for NULL or a slice, and for a struct with its
+        // size.
+        let replace =
+            unsafe { replace(client, key, key_len, expected, value, value_len, options) }?;
+        begin(
+            client,
+            "replacing",
+            replace,
+            callback,
+            operation,
+            outcome::tell_with_version,
+        )
+    })
 }

@@ -4,7 +4,7 @@ use crate::error::{self, sst_error};
 use crate::handle::{self, Object};
 use crate::lost_reason;
 use crate::status::sst_status;
-use statestore_embed::{End, Error};
+use statestore_embed::{End, Error, Found};
 use std::ffi::c_void;
 use std::ptr;
 
@@ -42,6 +42,31 @@ where
         // SAFETY: a function of that type, with its context.
         callback.call(|call, context| unsafe { call(context, status, error, ptr::null()) });
     });
+}
+
+/// Lends a callback what was found of a holder, if anybody holds anything.
+pub(crate) fn lend_found<T, C, H>(callback: &Callback<C>, found: Found<H>)
+where
+    T: Object + From<H>,
+    C: Closure<Call = Borrower<T>>,
+{
+    lend(callback, found.map(|found| found.map(T::from)));
+}
+
+/// Takes a callback over, which is told of holders, as they are observed.
+pub(crate) fn observed<T, C, H>(
+    callback: C,
+) -> impl FnMut(Result<Found<H>, &End>) + Send + 'static + use<T, C, H>
+where
+    T: Object + From<H>,
+    C: Closure<Call = Borrower<T>> + 'static,
+    H: 'static,
+{
+    let callback = Callback::new(callback);
+    move |found| match found {
+        Ok(found) => lend_found::<T, C, H>(&callback, found),
+        Err(end) => self::end::<T, C>(&callback, end),
+    }
 }
 
 /// Hands an object over to a callback, or tells it why there is none. Without a function to call, its handle is freed.

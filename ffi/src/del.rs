@@ -1,26 +1,26 @@
 //! DEL.
 use crate::boundary;
 use crate::callback::{Callback, closure};
-use crate::client::{self, sst_client};
-use crate::error::{self, sst_error};
+use crate::client::sst_client;
+use crate::error::sst_error;
 use crate::hlc::{self, sst_hlc};
 use crate::input::{self, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
-use crate::output;
+use crate::outcome::{self, Outcome, Results};
+use crate::output::{self, Failed};
 use crate::set;
 use crate::status::sst_status;
 use bytes::Bytes;
-use statestore_core::{DelOptions, DelOutcome, VdelOutcome};
+use statestore_core::{DelOptions, DelOutcome};
 use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 /// What a DEL or VDEL did.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_del_result {
     /// It failed: see the status.
-    #[default]
     SST_DEL_FAILED = 0,
     /// The key was there and is deleted.
     SST_DEL_DELETED = 1,
@@ -30,21 +30,17 @@ pub enum sst_del_result {
     SST_DEL_MISMATCH = 3,
 }
 
-impl From<DelOutcome> for sst_del_result {
-    fn from(outcome: DelOutcome) -> Self {
-        match outcome {
-            DelOutcome::Deleted { .. } => Self::SST_DEL_DELETED,
-            DelOutcome::Absent => Self::SST_DEL_ABSENT,
-        }
-    }
+impl Failed for sst_del_result {
+    const FAILED: Self = Self::SST_DEL_FAILED;
 }
 
-impl From<VdelOutcome> for sst_del_result {
-    fn from(outcome: VdelOutcome) -> Self {
-        match outcome {
-            VdelOutcome::Deleted { .. } => Self::SST_DEL_DELETED,
-            VdelOutcome::Absent => Self::SST_DEL_ABSENT,
-            VdelOutcome::Mismatch => Self::SST_DEL_MISMATCH,
+impl Outcome for DelOutcome {
+    type Word = sst_del_result;
+
+    fn word(&self) -> sst_del_result {
+        match self {
+            Self::Deleted { .. } => sst_del_result::SST_DEL_DELETED,
+            Self::Absent => sst_del_result::SST_DEL_ABSENT,
         }
     }
 }
@@ -79,6 +75,18 @@ pub(crate) unsafe fn options(given: *const sst_del_options) -> Result<DelOptions
     })
 }
 
+/// What to delete.
+///
+/// # Safety As [`input::bytes`] and [`options`] ask.
+pub(crate) unsafe fn read<'a>(
+    key: *const c_void,
+    key_len: usize,
+    options: *const sst_del_options,
+) -> Result<(&'a [u8], DelOptions), Error> {
+    // SAFETY: by the contract.
+    unsafe { Ok((input::bytes(key, key_len, "key")?, self::options(options)?)) }
+}
+
 /// Is called with what a DEL or VDEL did. For what a callback may do see "Callbacks" at the top.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -103,33 +111,6 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, sst_del_result)
 );
 
-/// Where a blocking DEL or VDEL writes its result.
-pub(crate) struct Results<'a>(Option<&'a mut sst_del_result>);
-
-impl<'a> Results<'a> {
-    pub(crate) fn new(result: Option<&'a mut MaybeUninit<sst_del_result>>) -> Self {
-        Self(result.map(|result| result.write(sst_del_result::SST_DEL_FAILED)))
-    }
-
-    pub(crate) fn give(self, outcome: impl Into<sst_del_result>) {
-        if let Some(result) = self.0 {
-            *result = outcome.into();
-        }
-    }
-}
-
-/// Tells a callback what a DEL or VDEL did.
-pub(crate) fn tell<T: Into<sst_del_result>>(
-    callback: &Callback<sst_on_del>,
-    result: Result<T, Error>,
-) {
-    let (result, failed) = error::split(result.map(Into::into));
-    error::lend(failed.as_ref(), |status, error| {
-        // SAFETY: a function of that type, with its context.
-        callback.call(|call, context| unsafe { call(context, status, error, result) });
-    });
-}
-
 /// Deletes a key.
 ///
 /// Owner: everything is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out. NULL:
@@ -145,21 +126,12 @@ pub unsafe extern "C" fn sst_del(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let results = Results::new(result);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
-            let (key, options) =
-                unsafe { (input::bytes(key, key_len, "key")?, self::options(options)?) };
-            results.give(wait(
-                client,
-                "deleting",
-                client.core()?.del_with(key, &options),
-            )?);
-            Ok(())
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+        let (key, options) = unsafe { read(key, key_len, options) }?;
+        let del = client.core()?.del_with(key, &options);
+        results.give(&wait(client, "deleting", del)?)
+    })
 }
 
 /// Begins to delete a key. See sst_del().
@@ -180,15 +152,10 @@ pub unsafe extern "C" fn sst_del_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
-            let (key, options) =
-                unsafe { (input::bytes(key, key_len, "key")?, self::options(options)?) };
-            let del = client.del(Bytes::copy_from_slice(key), options);
-            begin(client, "deleting", del, callback, operation, tell)
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+        let (key, options) = unsafe { read(key, key_len, options) }?;
+        let del = client.del(Bytes::copy_from_slice(key), options);
+        begin(client, "deleting", del, callback, operation, outcome::tell)
+    })
 }

@@ -1,23 +1,24 @@
 //! Elections: a lock whose holder proclaims a value.
 use crate::boundary;
 use crate::callback::Callback;
-use crate::client::{self, sst_client};
+use crate::client::sst_client;
 use crate::completion;
 use crate::error::sst_error;
 use crate::guard::{self, Guarded, sst_guard, sst_on_guard};
 use crate::handle::{self, object};
 use crate::hlc::sst_hlc;
 use crate::input;
-use crate::leader::{self, Leads, sst_leader, sst_on_leader};
+use crate::leader::{Leads, sst_leader, sst_on_leader};
 use crate::lock::{self, sst_lock_options};
+use crate::made::Made;
 use crate::operation::{begin, sst_operation, wait, wait_for_event};
+use crate::outcome::{self, Results};
 use crate::output::{self, Out};
-use crate::set::{self, sst_on_set, sst_set_result};
+use crate::set::{sst_on_set, sst_set_result};
 use crate::status::sst_status;
 use crate::subscription::{self, sst_on_subscription, sst_subscription};
 use bytes::Bytes;
-use statestore_core::Leader;
-use statestore_embed::{Client, Election, End, Error};
+use statestore_embed::{Election, Error};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -27,10 +28,7 @@ use std::mem::MaybeUninit;
 /// proclaims.
 pub struct sst_election;
 
-struct Named {
-    election: Election,
-    client: Client,
-}
+type Named = Made<Election>;
 
 object!(Named, sst_election, 17, "an election");
 
@@ -49,28 +47,21 @@ pub unsafe extern "C" fn sst_election_new(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let election = output::failed(election);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            let to = Out::<Named>::new(election, "election")?;
-            // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
-            let (name, options) = unsafe {
-                (
-                    input::bytes(name, name_len, "name")?,
-                    lock::options(options)?,
-                )
-            };
-            to.give(Named {
-                election: client.election(name, &options)?,
-                client: client.clone(),
-            })
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        let to = Out::<Named>::new(election, "election")?;
+        // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
+        let (name, options) = unsafe { lock::read(name, name_len, options) }?;
+        to.give(Named::new(client.election(name, &options)?, client))
+    })
 }
 
-fn client_of(election: *const sst_election) -> Result<Client, Error> {
-    Ok(handle::get::<Named>(election)?.client.clone())
+/// What is to be proclaimed.
+///
+/// # Safety As [`input::bytes`] asks.
+unsafe fn proposed(value: *const c_void, value_len: usize) -> Result<Bytes, Error> {
+    // SAFETY: by the contract.
+    let value = unsafe { input::bytes(value, value_len, "value") }?;
+    Ok(Bytes::copy_from_slice(value))
 }
 
 /// Waits until it is elected, and proclaims a value.
@@ -87,18 +78,13 @@ pub unsafe extern "C" fn sst_election_campaign(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let guard = output::failed(guard);
-    boundary::with_client(
-        error,
-        || client_of(election),
-        |client| {
-            let to = Out::<Guarded>::new(guard, "guard")?;
-            // SAFETY: the header asks for NULL or `value_len` bytes.
-            let value = Bytes::copy_from_slice(unsafe { input::bytes(value, value_len, "value") }?);
-            let campaign = handle::get::<Named>(election)?.election.campaign(value);
-            let guard = wait_for_event(client, "campaigning", campaign, -1)?;
-            to.give(Guarded::new(guard, client))
-        },
-    )
+    boundary::with_object::<Named>(error, election, |election, client| {
+        let to = Out::<Guarded>::new(guard, "guard")?;
+        // SAFETY: the header asks for NULL or `value_len` bytes.
+        let campaign = election.it.campaign(unsafe { proposed(value, value_len) }?);
+        let guard = wait_for_event(client, "campaigning", campaign, -1)?;
+        to.give(Guarded::new(guard, client))
+    })
 }
 
 /// Begins to campaign. See sst_election_campaign(). Cancelling the operation gives up.
@@ -118,23 +104,18 @@ pub unsafe extern "C" fn sst_election_campaign_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client_of(election),
-        |client| {
-            // SAFETY: the header asks for NULL or `value_len` bytes.
-            let value = Bytes::copy_from_slice(unsafe { input::bytes(value, value_len, "value") }?);
-            let campaign = handle::get::<Named>(election)?.election.campaign(value);
-            begin(
-                client,
-                "campaigning",
-                campaign,
-                callback,
-                operation,
-                guard::tell(client),
-            )
-        },
-    )
+    boundary::with_object::<Named>(error, election, |election, client| {
+        // SAFETY: the header asks for NULL or `value_len` bytes.
+        let campaign = election.it.campaign(unsafe { proposed(value, value_len) }?);
+        begin(
+            client,
+            "campaigning",
+            campaign,
+            callback,
+            operation,
+            guard::tell(client),
+        )
+    })
 }
 
 /// Replaces the value that the leader proclaims.
@@ -152,20 +133,12 @@ pub unsafe extern "C" fn sst_guard_proclaim(
     version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = set::Results::new(result, version);
-    boundary::with_client(
-        error,
-        || guard::client_of(guard),
-        |client| {
-            // SAFETY: the header asks for NULL or `value_len` bytes.
-            let value = Bytes::copy_from_slice(unsafe { input::bytes(value, value_len, "value") }?);
-            results.give(&wait(
-                client,
-                "proclaiming",
-                guard::get(guard)?.proclaim(value),
-            )?)
-        },
-    )
+    let results = Results::with_version(result, version);
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        // SAFETY: the header asks for NULL or `value_len` bytes.
+        let proclaim = guard.it.proclaim(unsafe { proposed(value, value_len) }?);
+        results.give(&wait(client, "proclaiming", proclaim)?)
+    })
 }
 
 /// Begins to replace the value that the leader proclaims. See sst_guard_proclaim().
@@ -185,23 +158,18 @@ pub unsafe extern "C" fn sst_guard_proclaim_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || guard::client_of(guard),
-        |client| {
-            // SAFETY: the header asks for NULL or `value_len` bytes.
-            let value = Bytes::copy_from_slice(unsafe { input::bytes(value, value_len, "value") }?);
-            let proclaim = guard::get(guard)?.proclaim(value);
-            begin(
-                client,
-                "proclaiming",
-                proclaim,
-                callback,
-                operation,
-                set::tell,
-            )
-        },
-    )
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        // SAFETY: the header asks for NULL or `value_len` bytes.
+        let proclaim = guard.it.proclaim(unsafe { proposed(value, value_len) }?);
+        begin(
+            client,
+            "proclaiming",
+            proclaim,
+            callback,
+            operation,
+            outcome::tell_with_version,
+        )
+    })
 }
 
 /// Who leads now; `*leader` is NULL if nobody does.
@@ -215,16 +183,12 @@ pub extern "C" fn sst_election_leader(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let leader = output::failed(leader);
-    boundary::with_client(
-        error,
-        || client_of(election),
-        |client| {
-            let to = Out::<Leads>::new(leader, "leader")?;
-            let leader = handle::get::<Named>(election)?.election.leader();
-            let leader = wait(client, "asking for a leader", leader)?;
-            output::give(Some(to), leader.map(Leads))
-        },
-    )
+    boundary::with_object::<Named>(error, election, |election, client| {
+        let to = Out::<Leads>::new(leader, "leader")?;
+        let leader = election.it.leader();
+        let leader = wait(client, "asking for a leader", leader)?;
+        output::give(Some(to), leader.map(Leads::from))
+    })
 }
 
 /// Begins to ask who leads. See sst_election_leader().
@@ -241,21 +205,17 @@ pub extern "C" fn sst_election_leader_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client_of(election),
-        |client| {
-            let leader = handle::get::<Named>(election)?.election.leader();
-            begin(
-                client,
-                "asking for a leader",
-                leader,
-                callback,
-                operation,
-                leader::tell,
-            )
-        },
-    )
+    boundary::with_object::<Named>(error, election, |election, client| {
+        let leader = election.it.leader();
+        begin(
+            client,
+            "asking for a leader",
+            leader,
+            callback,
+            operation,
+            completion::lend_found::<Leads, _, _>,
+        )
+    })
 }
 
 /// Has a callback told who leads: at first who does now, then each time when somebody else does, or nobody, or when the
@@ -273,16 +233,12 @@ pub extern "C" fn sst_election_observe(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let subscription = output::failed(subscription);
-    let tell = observed(callback);
-    boundary::with_client(
-        error,
-        || client_of(election),
-        |client| {
-            let observe = handle::get::<Named>(election)?.election.observe();
-            let leaders = wait(client, "observing an election", observe)?;
-            subscription::begin(client, &leaders, subscription, tell)
-        },
-    )
+    let tell = completion::observed::<Leads, _, _>(callback);
+    boundary::with_object::<Named>(error, election, |election, client| {
+        let observe = election.it.observe();
+        let leaders = wait(client, "observing an election", observe)?;
+        subscription::begin(client, &leaders, subscription, tell)
+    })
 }
 
 /// Begins to observe an election. See sst_election_observe(). `done` is called with the subscription, before
@@ -301,35 +257,20 @@ pub extern "C" fn sst_election_observe_async(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let operation = output::failed(operation);
-    let tell = observed(callback);
+    let tell = completion::observed::<Leads, _, _>(callback);
     let done = Callback::new(done);
-    boundary::with_client(
-        error,
-        || client_of(election),
-        |client| {
-            let observe = handle::get::<Named>(election)?.election.observe();
-            let begun = subscription::tell(client, tell);
-            begin(
-                client,
-                "observing an election",
-                observe,
-                done,
-                operation,
-                begun,
-            )
-        },
-    )
-}
-
-/// Takes a callback over, which is told what is observed.
-fn observed(
-    callback: sst_on_leader,
-) -> impl FnMut(Result<Result<Option<Leader>, Error>, &End>) + Send {
-    let callback = Callback::new(callback);
-    move |leader| match leader {
-        Ok(leader) => leader::tell(&callback, leader),
-        Err(end) => completion::end::<Leads, _>(&callback, end),
-    }
+    boundary::with_object::<Named>(error, election, |election, client| {
+        let observe = election.it.observe();
+        let begun = subscription::tell(client, tell);
+        begin(
+            client,
+            "observing an election",
+            observe,
+            done,
+            operation,
+            begun,
+        )
+    })
 }
 
 /// Frees an election. The lead is held on by its guard, if it was won.

@@ -1,7 +1,7 @@
 //! GET.
 use crate::boundary;
 use crate::callback::{Callback, closure};
-use crate::client::{self, sst_client};
+use crate::client::sst_client;
 use crate::completion;
 use crate::entry::{Stored, sst_entry};
 use crate::error::sst_error;
@@ -35,6 +35,18 @@ pub(crate) unsafe fn options(given: *const sst_get_options) -> Result<GetOptions
     Ok(GetOptions {
         timeout: milliseconds(given.timeout_ms),
     })
+}
+
+/// What to read.
+///
+/// # Safety As [`input::bytes`] and [`options`] ask.
+unsafe fn read<'a>(
+    key: *const c_void,
+    key_len: usize,
+    options: *const sst_get_options,
+) -> Result<(&'a [u8], GetOptions), Error> {
+    // SAFETY: by the contract.
+    unsafe { Ok((input::bytes(key, key_len, "key")?, self::options(options)?)) }
 }
 
 /// Is called with what a GET brought. For what a callback may do see "Callbacks" at the top.
@@ -78,20 +90,15 @@ pub unsafe extern "C" fn sst_get(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let entry = output::failed(entry);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            let to = Out::<Stored>::new(entry, "entry")?;
-            // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
-            let (key, options) =
-                unsafe { (input::bytes(key, key_len, "key")?, self::options(options)?) };
-            match wait(client, "getting", client.core()?.get_with(key, &options))? {
-                Some(entry) => to.give(Stored(entry)),
-                None => Ok(()),
-            }
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        let to = Out::<Stored>::new(entry, "entry")?;
+        // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+        let (key, options) = unsafe { read(key, key_len, options) }?;
+        match wait(client, "getting", client.core()?.get_with(key, &options))? {
+            Some(entry) => to.give(Stored(entry)),
+            None => Ok(()),
+        }
+    })
 }
 
 /// Begins to read a key. See sst_get().
@@ -112,24 +119,19 @@ pub unsafe extern "C" fn sst_get_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
-            let (key, options) =
-                unsafe { (input::bytes(key, key_len, "key")?, self::options(options)?) };
-            let get = client.get(Bytes::copy_from_slice(key), options);
-            begin(
-                client,
-                "getting",
-                get,
-                callback,
-                operation,
-                |callback, result| {
-                    completion::lend(callback, result.map(|entry| entry.map(Stored)));
-                },
-            )
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+        let (key, options) = unsafe { read(key, key_len, options) }?;
+        let get = client.get(Bytes::copy_from_slice(key), options);
+        begin(
+            client,
+            "getting",
+            get,
+            callback,
+            operation,
+            |callback, result| {
+                completion::lend(callback, result.map(|entry| entry.map(Stored)));
+            },
+        )
+    })
 }

@@ -2,7 +2,7 @@
 use crate::boundary;
 use crate::bytes::sst_slice;
 use crate::callback::{Callback, closure};
-use crate::client::{self, sst_client};
+use crate::client::sst_client;
 use crate::completion;
 use crate::entry::{Entries, sst_entries};
 use crate::error::sst_error;
@@ -65,17 +65,13 @@ pub unsafe extern "C" fn sst_get_many(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let entries = output::failed(entries);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            let to = Out::<Entries>::new(entries, "entries")?;
-            // SAFETY: the header asks for NULL or `count` slices of keys, and for a struct with its size.
-            let (keys, options) = unsafe { (self::keys(keys, count)?, get::options(options)?) };
-            let get_many = client.core()?.get_many_with(&keys, &options);
-            to.give(Entries(wait(client, "getting keys", get_many)?))
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        let to = Out::<Entries>::new(entries, "entries")?;
+        // SAFETY: the header asks for NULL or `count` slices of keys, and for a struct with its size.
+        let (keys, options) = unsafe { (self::keys(keys, count)?, get::options(options)?) };
+        let get_many = client.core()?.get_many_with(&keys, &options);
+        to.give(Entries(wait(client, "getting keys", get_many)?))
+    })
 }
 
 /// Begins to read several keys. See sst_get_many().
@@ -96,24 +92,20 @@ pub unsafe extern "C" fn sst_get_many_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            // SAFETY: the header asks for NULL or `count` slices of keys, and for a struct with its size.
-            let (keys, options) = unsafe { (self::keys(keys, count)?, get::options(options)?) };
-            let keys = keys.into_iter().map(Bytes::copy_from_slice).collect();
-            let get_many = client.get_many(keys, options);
-            begin(
-                client,
-                "getting keys",
-                get_many,
-                callback,
-                operation,
-                |callback, result| {
-                    completion::lend(callback, result.map(|entries| Some(Entries(entries))));
-                },
-            )
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        // SAFETY: the header asks for NULL or `count` slices of keys, and for a struct with its size.
+        let (keys, options) = unsafe { (self::keys(keys, count)?, get::options(options)?) };
+        let keys = keys.into_iter().map(Bytes::copy_from_slice).collect();
+        let get_many = client.get_many(keys, options);
+        begin(
+            client,
+            "getting keys",
+            get_many,
+            callback,
+            operation,
+            |callback, result| {
+                completion::lend(callback, result.map(|entries| Some(Entries(entries))));
+            },
+        )
+    })
 }

@@ -7,13 +7,16 @@ use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::{Timestamp, sst_hlc};
+use crate::made::Made;
 use crate::operation::{begin, sst_operation, wait, wait_for_event};
+use crate::outcome::{self, Results};
 use crate::output::{self, Out};
-use crate::release::{self, sst_on_release, sst_release};
+use crate::release::{sst_on_release, sst_release};
 use crate::status::sst_status;
 use statestore_embed::{Client, Error, Guard, Work};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 /// Holds a lease, and knows when it does not hold it any more. Opaque.
 ///
@@ -22,30 +25,13 @@ use std::mem::MaybeUninit;
 /// holder has written.
 pub struct sst_guard;
 
-pub(crate) struct Guarded {
-    pub(crate) guard: Guard,
-    client: Client,
-}
+pub(crate) type Guarded = Made<Guard>;
 
 object!(Guarded, sst_guard, 15, "a guard");
 
-impl Guarded {
-    pub(crate) fn new(guard: Guard, client: &Client) -> Self {
-        Self {
-            guard,
-            client: client.clone(),
-        }
-    }
-}
-
-/// The client and the guard of a handle.
-pub(crate) fn client_of(guard: *const sst_guard) -> Result<Client, Error> {
-    Ok(handle::get::<Guarded>(guard)?.client.clone())
-}
-
 /// The guard of a handle.
-pub(crate) fn get(guard: *const sst_guard) -> Result<Guard, Error> {
-    Ok(handle::get::<Guarded>(guard)?.guard.clone())
+pub(crate) fn get(guard: *const sst_guard) -> Result<Arc<Guarded>, Error> {
+    handle::get::<Guarded>(guard)
 }
 
 /// Is called with a new guard. For what a callback may do see "Callbacks" at the top.
@@ -123,7 +109,7 @@ pub extern "C" fn sst_guard_token(
 ) -> sst_status {
     boundary::status(error, || {
         let token = Out::<Timestamp>::new(token, "token")?;
-        token.give(Timestamp::new(get(guard)?.token()?))
+        token.give(Timestamp::new(get(guard)?.it.token()?))
     })
 }
 
@@ -134,9 +120,7 @@ pub extern "C" fn sst_guard_token(
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_holder(guard: *const sst_guard) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
-        Ok(sst_slice::of(
-            handle::get::<Guarded>(guard)?.guard.holder()?.name(),
-        ))
+        Ok(sst_slice::of(get(guard)?.it.holder()?.name()))
     })
 }
 
@@ -145,7 +129,7 @@ pub extern "C" fn sst_guard_holder(guard: *const sst_guard) -> sst_slice {
 /// Owner: `guard` is borrowed. Thread: any. Blocks: no. NULL, and what is no guard, gives false.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_is_valid(guard: *const sst_guard) -> bool {
-    boundary::value(false, || get(guard)?.is_valid())
+    boundary::value(false, || get(guard)?.it.is_valid())
 }
 
 /// Says why the lease is not certainly held any more.
@@ -157,7 +141,7 @@ pub extern "C" fn sst_guard_check(
     guard: *const sst_guard,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    boundary::status(error, || get(guard)?.check())
+    boundary::status(error, || get(guard)?.it.check())
 }
 
 /// Waits until the lease is not certainly held any more, for `timeout_ms` milliseconds: not at all for 0, without a
@@ -172,15 +156,12 @@ pub extern "C" fn sst_guard_lost(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     const ACTION: &str = "waiting for the loss of a lease";
-    boundary::with_client(
-        error,
-        || client_of(guard),
-        |client| {
-            // The guard is not kept meanwhile, so that freeing it gives the lease back.
-            let lost = get(guard)?.lost();
-            wait_for_event(client, ACTION, lost, timeout_ms).map(drop)
-        },
-    )
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        let lost = guard.it.lost();
+        // It is not kept meanwhile, so that freeing it gives the lease back.
+        drop(guard);
+        wait_for_event(client, ACTION, lost, timeout_ms).map(drop)
+    })
 }
 
 /// Has a callback called as soon as the lease is not certainly held any more. See sst_guard_lost().
@@ -197,22 +178,18 @@ pub extern "C" fn sst_guard_lost_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client_of(guard),
-        |client| {
-            let lost = get(guard)?.lost();
-            let action = "waiting for the loss of a lease";
-            begin(
-                client,
-                action,
-                lost,
-                callback,
-                operation,
-                |callback, lost| client::done(callback, lost.map(drop)),
-            )
-        },
-    )
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        let lost = guard.it.lost();
+        let action = "waiting for the loss of a lease";
+        begin(
+            client,
+            action,
+            lost,
+            callback,
+            operation,
+            |callback, lost| client::done(callback, lost.map(drop)),
+        )
+    })
 }
 
 /// Renews the lease now, besides what the guard does by itself. `*version` is the new version of the lease's key; the
@@ -228,14 +205,10 @@ pub extern "C" fn sst_guard_renew(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let to = Out::<Timestamp>::optional(version);
-    boundary::with_client(
-        error,
-        || client_of(guard),
-        |client| {
-            let version = wait(client, "renewing a lease", get(guard)?.renew())?;
-            output::give(to, Some(Timestamp::new(&version)))
-        },
-    )
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        let version = wait(client, "renewing a lease", guard.it.renew())?;
+        output::give(to, Some(Timestamp::new(&version)))
+    })
 }
 
 /// Begins to renew the lease. See sst_guard_renew().
@@ -252,24 +225,20 @@ pub extern "C" fn sst_guard_renew_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client_of(guard),
-        |client| {
-            let renew = get(guard)?.renew();
-            begin(
-                client,
-                "renewing a lease",
-                renew,
-                callback,
-                operation,
-                |callback, result| {
-                    let version = result.map(|version| Some(Timestamp::new(&version)));
-                    completion::lend(callback, version);
-                },
-            )
-        },
-    )
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        let renew = guard.it.renew();
+        begin(
+            client,
+            "renewing a lease",
+            renew,
+            callback,
+            operation,
+            |callback, result| {
+                let version = result.map(|version| Some(Timestamp::new(&version)));
+                completion::lend(callback, version);
+            },
+        )
+    })
 }
 
 /// Stops renewing and gives the lease back, or resigns from the lead of an election. Writes with the guard that are
@@ -284,16 +253,11 @@ pub extern "C" fn sst_guard_release(
     result: Option<&mut MaybeUninit<sst_release>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let result = release::place(result);
-    boundary::with_client(
-        error,
-        || client_of(guard),
-        |client| {
-            let release = get(guard)?.release();
-            release::give(result, wait(client, "giving a lease back", release)?);
-            Ok(())
-        },
-    )
+    let results = Results::new(result);
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        let release = guard.it.release();
+        results.give(&wait(client, "giving a lease back", release)?)
+    })
 }
 
 /// Begins to give the lease back. See sst_guard_release().
@@ -310,21 +274,17 @@ pub extern "C" fn sst_guard_release_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client_of(guard),
-        |client| {
-            let release = get(guard)?.release();
-            begin(
-                client,
-                "giving a lease back",
-                release,
-                callback,
-                operation,
-                release::tell,
-            )
-        },
-    )
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        let release = guard.it.release();
+        begin(
+            client,
+            "giving a lease back",
+            release,
+            callback,
+            operation,
+            outcome::tell,
+        )
+    })
 }
 
 /// Gives a lock back at the end of work that succeeded, or resigns from the lead of an election. That the store could not
@@ -338,11 +298,9 @@ pub extern "C" fn sst_guard_finish(
     guard: *const sst_guard,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    boundary::with_client(
-        error,
-        || client_of(guard),
-        |client| wait(client, "giving a lock back", get(guard)?.finish(Work::Whole)),
-    )
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        wait(client, "giving a lock back", guard.it.finish(Work::Whole))
+    })
 }
 
 /// Begins to give a lock back at the end of work that succeeded. See sst_guard_finish().
@@ -359,21 +317,17 @@ pub extern "C" fn sst_guard_finish_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client_of(guard),
-        |client| {
-            let finish = get(guard)?.finish(Work::Whole);
-            begin(
-                client,
-                "giving a lock back",
-                finish,
-                callback,
-                operation,
-                client::done,
-            )
-        },
-    )
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        let finish = guard.it.finish(Work::Whole);
+        begin(
+            client,
+            "giving a lock back",
+            finish,
+            callback,
+            operation,
+            client::done,
+        )
+    })
 }
 
 /// Stops renewing and leaves the lease to its time, or to somebody who knows the holder's name and renews it. The lead
@@ -386,11 +340,9 @@ pub extern "C" fn sst_guard_leave(
     guard: *const sst_guard,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    boundary::with_client(
-        error,
-        || client_of(guard),
-        |client| wait(client, "leaving a lease", get(guard)?.leave()),
-    )
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        wait(client, "leaving a lease", guard.it.leave())
+    })
 }
 
 /// Begins to leave the lease to its time. See sst_guard_leave().
@@ -407,21 +359,17 @@ pub extern "C" fn sst_guard_leave_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client_of(guard),
-        |client| {
-            let leave = get(guard)?.leave();
-            begin(
-                client,
-                "leaving a lease",
-                leave,
-                callback,
-                operation,
-                client::done,
-            )
-        },
-    )
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        let leave = guard.it.leave();
+        begin(
+            client,
+            "leaving a lease",
+            leave,
+            callback,
+            operation,
+            client::done,
+        )
+    })
 }
 
 /// Frees a guard, and gives its lease back in the background unless that was done or the lease was left.

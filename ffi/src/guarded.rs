@@ -3,13 +3,14 @@ use crate::boundary;
 use crate::callback::Callback;
 use crate::del::{self, sst_del_options, sst_del_result, sst_on_del};
 use crate::error::sst_error;
-use crate::guard::{self, sst_guard};
+use crate::guard::{Guarded, sst_guard};
 use crate::hlc::sst_hlc;
-use crate::input;
 use crate::operation::{begin, sst_operation, wait};
+use crate::outcome::{self, Results};
 use crate::output;
 use crate::set::{self, sst_on_set, sst_set_options, sst_set_result};
 use crate::status::sst_status;
+use crate::vdel;
 use bytes::Bytes;
 use statestore_core::{DelOutcome, SetOutcome, VdelOutcome};
 use statestore_embed::Error;
@@ -20,9 +21,9 @@ const ACTION: &str = "writing under the lease";
 
 /// The SET, to be waited for or begun.
 ///
-/// # Safety As [`input::key_value`] and [`set::options`] ask.
+/// # Safety As [`set::read`] asks.
 unsafe fn set(
-    guard: *const sst_guard,
+    guard: &Guarded,
     key: *const c_void,
     key_len: usize,
     value: *const c_void,
@@ -30,32 +31,30 @@ unsafe fn set(
     options: *const sst_set_options,
 ) -> Result<impl Future<Output = Result<SetOutcome, Error>> + Send + 'static + use<>, Error> {
     // SAFETY: by the contract.
-    let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
-    // SAFETY: by the contract.
-    let options = unsafe { set::options(options) }?;
+    let (key, value, options) = unsafe { set::read(key, key_len, value, value_len, options) }?;
     let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
-    Ok(guard::get(guard)?.set(key, value, options))
+    Ok(guard.it.set(key, value, options))
 }
 
 /// The DEL, to be waited for or begun.
 ///
-/// # Safety As [`input::bytes`] and [`del::options`] ask.
+/// # Safety As [`del::read`] asks.
 unsafe fn del(
-    guard: *const sst_guard,
+    guard: &Guarded,
     key: *const c_void,
     key_len: usize,
     options: *const sst_del_options,
 ) -> Result<impl Future<Output = Result<DelOutcome, Error>> + Send + 'static + use<>, Error> {
     // SAFETY: by the contract.
-    let (key, options) = unsafe { (input::bytes(key, key_len, "key")?, del::options(options)?) };
-    Ok(guard::get(guard)?.del(Bytes::copy_from_slice(key), options))
+    let (key, options) = unsafe { del::read(key, key_len, options) }?;
+    Ok(guard.it.del(Bytes::copy_from_slice(key), options))
 }
 
 /// The VDEL, to be waited for or begun.
 ///
-/// # Safety As [`input::key_value`] and [`del::options`] ask.
+/// # Safety As [`vdel::read`] asks.
 unsafe fn vdel(
-    guard: *const sst_guard,
+    guard: &Guarded,
     key: *const c_void,
     key_len: usize,
     value: *const c_void,
@@ -63,11 +62,9 @@ unsafe fn vdel(
     options: *const sst_del_options,
 ) -> Result<impl Future<Output = Result<VdelOutcome, Error>> + Send + 'static + use<>, Error> {
     // SAFETY: by the contract.
-    let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
-    // SAFETY: by the contract.
-    let options = unsafe { del::options(options) }?;
+    let (key, value, options) = unsafe { vdel::read(key, key_len, value, value_len, options) }?;
     let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
-    Ok(guard::get(guard)?.vdel(key, value, options))
+    Ok(guard.it.vdel(key, value, options))
 }
 
 /// Stores a value and protects the key: from now on it is written and deleted only with this guard's token or a higher
@@ -90,16 +87,12 @@ pub unsafe extern "C" fn sst_guard_set(
     version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = set::Results::new(result, version);
-    boundary::with_client(
-        error,
-        || guard::client_of(guard),
-        |client| {
-            // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
-            let write = unsafe { self::set(guard, key, key_len, value, value_len, options) }?;
-            results.give(&wait(client, ACTION, write)?)
-        },
-    )
+    let results = Results::with_version(result, version);
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
+        let write = unsafe { self::set(&guard, key, key_len, value, value_len, options) }?;
+        results.give(&wait(client, ACTION, write)?)
+    })
 }
 
 /// Begins the same. See sst_guard_set().
@@ -122,15 +115,18 @@ pub unsafe extern "C" fn sst_guard_set_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || guard::client_of(guard),
-        |client| {
-            // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
-            let write = unsafe { self::set(guard, key, key_len, value, value_len, options) }?;
-            begin(client, ACTION, write, callback, operation, set::tell)
-        },
-    )
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
+        let write = unsafe { self::set(&guard, key, key_len, value, value_len, options) }?;
+        begin(
+            client,
+            ACTION,
+            write,
+            callback,
+            operation,
+            outcome::tell_with_version,
+        )
+    })
 }
 
 /// Deletes a key, and with it its protection. The options must not have a fencing token.
@@ -147,17 +143,12 @@ pub unsafe extern "C" fn sst_guard_del(
     result: Option<&mut MaybeUninit<sst_del_result>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = del::Results::new(result);
-    boundary::with_client(
-        error,
-        || guard::client_of(guard),
-        |client| {
-            // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
-            let write = unsafe { self::del(guard, key, key_len, options) }?;
-            results.give(wait(client, ACTION, write)?);
-            Ok(())
-        },
-    )
+    let results = Results::new(result);
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+        let write = unsafe { self::del(&guard, key, key_len, options) }?;
+        results.give(&wait(client, ACTION, write)?)
+    })
 }
 
 /// Begins the same. See sst_guard_del().
@@ -178,15 +169,11 @@ pub unsafe extern "C" fn sst_guard_del_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || guard::client_of(guard),
-        |client| {
-            // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
-            let write = unsafe { self::del(guard, key, key_len, options) }?;
-            begin(client, ACTION, write, callback, operation, del::tell)
-        },
-    )
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+        let write = unsafe { self::del(&guard, key, key_len, options) }?;
+        begin(client, ACTION, write, callback, operation, outcome::tell)
+    })
 }
 
 /// Deletes a key if it holds this value, and with it its protection. The options must not have a fencing token.
@@ -205,17 +192,12 @@ pub unsafe extern "C" fn sst_guard_vdel(
     result: Option<&mut MaybeUninit<sst_del_result>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = del::Results::new(result);
-    boundary::with_client(
-        error,
-        || guard::client_of(guard),
-        |client| {
-            // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
-            let write = unsafe { self::vdel(guard, key, key_len, value, value_len, options) }?;
-            results.give(wait(client, ACTION, write)?);
-            Ok(())
-        },
-    )
+    let results = Results::new(result);
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
+        let write = unsafe { self::vdel(&guard, key, key_len, value, value_len, options) }?;
+        results.give(&wait(client, ACTION, write)?)
+    })
 }
 
 /// Begins the same. See sst_guard_vdel().
@@ -238,13 +220,9 @@ pub unsafe extern "C" fn sst_guard_vdel_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || guard::client_of(guard),
-        |client| {
-            // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
-            let write = unsafe { self::vdel(guard, key, key_len, value, value_len, options) }?;
-            begin(client, ACTION, write, callback, operation, del::tell)
-        },
-    )
+    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
+        let write = unsafe { self::vdel(&guard, key, key_len, value, value_len, options) }?;
+        begin(client, ACTION, write, callback, operation, outcome::tell)
+    })
 }

@@ -1,24 +1,28 @@
 //! Who holds a lease.
 use crate::boundary;
 use crate::bytes::sst_slice;
-use crate::callback::{Callback, closure};
-use crate::completion;
+use crate::callback::closure;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::{Timestamp, sst_hlc};
 use crate::output::Out;
 use crate::status::sst_status;
 use statestore_core::Holding;
-use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 /// Who holds a lease. Opaque.
 pub struct sst_holding;
 
-pub(crate) struct Held(pub(crate) Holding);
+pub(crate) struct Held(Holding);
 
 object!(Held, sst_holding, 13, "a holding");
+
+impl From<Holding> for Held {
+    fn from(holding: Holding) -> Self {
+        Self(holding)
+    }
+}
 
 /// The name of the holder: the value of the lease's key.
 ///
@@ -80,8 +84,3 @@ closure!(
     sst_on_holding,
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_holding)
 );
-
-/// Tells a callback who holds a lease.
-pub(crate) fn tell(callback: &Callback<sst_on_holding>, result: Result<Option<Holding>, Error>) {
-    completion::lend(callback, result.map(|holding| holding.map(Held)));
-}

@@ -1,21 +1,25 @@
 //! Who leads.
 use crate::boundary;
 use crate::bytes::sst_slice;
-use crate::callback::{Callback, closure};
-use crate::completion;
+use crate::callback::closure;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::status::sst_status;
 use statestore_core::Leader;
-use statestore_embed::Error;
 use std::ffi::c_void;
 
 /// Who leads. Opaque.
 pub struct sst_leader;
 
-pub(crate) struct Leads(pub(crate) Leader);
+pub(crate) struct Leads(Leader);
 
 object!(Leads, sst_leader, 16, "a leader");
+
+impl From<Leader> for Leads {
+    fn from(leader: Leader) -> Self {
+        Self(leader)
+    }
+}
 
 /// The name of the leader: the value of the lock's key.
 ///
@@ -87,8 +91,3 @@ closure!(
     sst_on_leader,
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_leader)
 );
-
-/// Tells a callback who leads.
-pub(crate) fn tell(callback: &Callback<sst_on_leader>, result: Result<Option<Leader>, Error>) {
-    completion::lend(callback, result.map(|leader| leader.map(Leads)));
-}

@@ -1,21 +1,23 @@
 //! Leases: one attempt to take, and who has it.
 use crate::boundary;
 use crate::callback::{Callback, closure};
-use crate::client::{self, sst_client};
+use crate::client::sst_client;
 use crate::completion;
 use crate::error::{self, sst_error};
 use crate::guard::{Guarded, sst_guard};
 use crate::handle::{self, object};
-use crate::holding::{self, Held, sst_holding, sst_on_holding};
+use crate::holding::{Held, sst_holding, sst_on_holding};
 use crate::input::{self, milliseconds, sized};
+use crate::made::Made;
 use crate::operation::{begin, sst_operation, wait};
+use crate::outcome::{self, Results};
 use crate::output::{self, Out};
-use crate::release::{self, sst_on_release, sst_release};
+use crate::release::{sst_on_release, sst_release};
 use crate::status::sst_status;
 use crate::subscription::{self, sst_on_subscription, sst_subscription};
 use bytes::Bytes;
-use statestore_core::{Holding, LeaseOptions, Renewal};
-use statestore_embed::{Acquisition, Client, End, Error, Lease};
+use statestore_core::{LeaseOptions, Renewal};
+use statestore_embed::{Acquisition, Error, Lease};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -24,10 +26,7 @@ use std::time::Duration;
 /// A lease by its name, which is a key of the store. Opaque.
 pub struct sst_lease;
 
-struct Named {
-    lease: Lease,
-    client: Client,
-}
+type Named = Made<Lease>;
 
 object!(Named, sst_lease, 14, "a lease");
 
@@ -128,28 +127,17 @@ pub unsafe extern "C" fn sst_lease_new(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let lease = output::failed(lease);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            let to = Out::<Named>::new(lease, "lease")?;
-            // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
-            let (name, options) = unsafe {
-                (
-                    input::bytes(name, name_len, "name")?,
-                    self::options(options)?,
-                )
-            };
-            to.give(Named {
-                lease: client.lease(name, &options)?,
-                client: client.clone(),
-            })
-        },
-    )
-}
-
-fn client_of(lease: *const sst_lease) -> Result<Client, Error> {
-    Ok(handle::get::<Named>(lease)?.client.clone())
+    boundary::with_client(error, client, |client| {
+        let to = Out::<Named>::new(lease, "lease")?;
+        // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
+        let (name, options) = unsafe {
+            (
+                input::bytes(name, name_len, "name")?,
+                self::options(options)?,
+            )
+        };
+        to.give(Named::new(client.lease(name, &options)?, client))
+    })
 }
 
 /// Makes one attempt to take a lease. `*guard` is NULL if somebody else has it, and `*holding` says who, if that is
@@ -167,19 +155,15 @@ pub extern "C" fn sst_lease_acquire(
 ) -> sst_status {
     let guard = output::failed(guard);
     let holding = output::failed(holding);
-    boundary::with_client(
-        error,
-        || client_of(lease),
-        |client| {
-            let holding = Out::<Held>::optional(holding);
-            let guard = Out::<Guarded>::new(guard, "guard")?;
-            let acquire = handle::get::<Named>(lease)?.lease.acquire();
-            match wait(client, "taking a lease", acquire)? {
-                Acquisition::Acquired(taken) => guard.give(Guarded::new(taken, client)),
-                Acquisition::Held(held) => output::give(holding, held.map(Held)),
-            }
-        },
-    )
+    boundary::with_object::<Named>(error, lease, |lease, client| {
+        let holding = Out::<Held>::optional(holding);
+        let guard = Out::<Guarded>::new(guard, "guard")?;
+        let acquire = lease.it.acquire();
+        match wait(client, "taking a lease", acquire)? {
+            Acquisition::Acquired(taken) => guard.give(Guarded::new(taken, client)),
+            Acquisition::Held(held) => output::give(holding, held.map(Held::from)),
+        }
+    })
 }
 
 /// Begins to make one attempt to take a lease. See sst_lease_acquire().
@@ -196,49 +180,45 @@ pub extern "C" fn sst_lease_acquire_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client_of(lease),
-        |client| {
-            let acquire = handle::get::<Named>(lease)?.lease.acquire();
-            let owner = client.downgrade();
-            begin(
-                client,
-                "taking a lease",
-                acquire,
-                callback,
-                operation,
-                move |callback, result| {
-                    let none = (ptr::null_mut(), ptr::null_mut());
-                    let told = result.and_then(|acquisition| {
-                        Ok(match acquisition {
-                            Acquisition::Acquired(guard) => {
-                                let guarded = Guarded::new(guard, &owner.upgrade()?);
-                                (handle::new(guarded)?, ptr::null_mut())
-                            }
-                            Acquisition::Held(Some(holding)) => {
-                                (ptr::null_mut(), handle::new(Held(holding))?)
-                            }
-                            Acquisition::Held(None) => none,
-                        })
-                    });
-                    error::lend(told.as_ref().err(), |status, error| {
-                        let (guard, holding) = *told.as_ref().unwrap_or(&none);
-                        let mut is_taken = false;
-                        callback.call(|call, context| {
-                            is_taken = true;
-                            // SAFETY: a function of that type, with its context.
-                            unsafe { call(context, status, error, guard, holding) }
-                        });
-                        if !is_taken {
-                            handle::free::<Guarded>(guard);
+    boundary::with_object::<Named>(error, lease, |lease, client| {
+        let acquire = lease.it.acquire();
+        let owner = client.downgrade();
+        begin(
+            client,
+            "taking a lease",
+            acquire,
+            callback,
+            operation,
+            move |callback, result| {
+                let none = (ptr::null_mut(), ptr::null_mut());
+                let told = result.and_then(|acquisition| {
+                    Ok(match acquisition {
+                        Acquisition::Acquired(guard) => {
+                            let guarded = Guarded::new(guard, &owner.upgrade()?);
+                            (handle::new(guarded)?, ptr::null_mut())
                         }
-                        handle::free::<Held>(holding);
+                        Acquisition::Held(Some(holding)) => {
+                            (ptr::null_mut(), handle::new(Held::from(holding))?)
+                        }
+                        Acquisition::Held(None) => none,
+                    })
+                });
+                error::lend(told.as_ref().err(), |status, error| {
+                    let (guard, holding) = *told.as_ref().unwrap_or(&none);
+                    let mut is_taken = false;
+                    callback.call(|call, context| {
+                        is_taken = true;
+                        // SAFETY: a function of that type, with its context.
+                        unsafe { call(context, status, error, guard, holding) }
                     });
-                },
-            )
-        },
-    )
+                    if !is_taken {
+                        handle::free::<Guarded>(guard);
+                    }
+                    handle::free::<Held>(holding);
+                });
+            },
+        )
+    })
 }
 
 /// Gives back what is held under the holder's name in the options, whoever took it. A guard gives its lease back by
@@ -253,16 +233,11 @@ pub extern "C" fn sst_lease_release(
     result: Option<&mut MaybeUninit<sst_release>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let result = release::place(result);
-    boundary::with_client(
-        error,
-        || client_of(lease),
-        |client| {
-            let release = handle::get::<Named>(lease)?.lease.release();
-            release::give(result, wait(client, "releasing a lease", release)?);
-            Ok(())
-        },
-    )
+    let results = Results::new(result);
+    boundary::with_object::<Named>(error, lease, |lease, client| {
+        let release = lease.it.release();
+        results.give(&wait(client, "releasing a lease", release)?)
+    })
 }
 
 /// Begins to give back what is held under the holder's name. See sst_lease_release().
@@ -279,21 +254,17 @@ pub extern "C" fn sst_lease_release_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client_of(lease),
-        |client| {
-            let release = handle::get::<Named>(lease)?.lease.release();
-            begin(
-                client,
-                "releasing a lease",
-                release,
-                callback,
-                operation,
-                release::tell,
-            )
-        },
-    )
+    boundary::with_object::<Named>(error, lease, |lease, client| {
+        let release = lease.it.release();
+        begin(
+            client,
+            "releasing a lease",
+            release,
+            callback,
+            operation,
+            outcome::tell,
+        )
+    })
 }
 
 /// Who holds a lease; `*holding` is NULL if nobody does.
@@ -308,16 +279,12 @@ pub extern "C" fn sst_lease_holder(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let holding = output::failed(holding);
-    boundary::with_client(
-        error,
-        || client_of(lease),
-        |client| {
-            let to = Out::<Held>::new(holding, "holding")?;
-            let holder = handle::get::<Named>(lease)?.lease.holder();
-            let holding = wait(client, "asking for a holder", holder)?;
-            output::give(Some(to), holding.map(Held))
-        },
-    )
+    boundary::with_object::<Named>(error, lease, |lease, client| {
+        let to = Out::<Held>::new(holding, "holding")?;
+        let holder = lease.it.holder();
+        let holding = wait(client, "asking for a holder", holder)?;
+        output::give(Some(to), holding.map(Held::from))
+    })
 }
 
 /// Begins to ask who holds a lease. See sst_lease_holder().
@@ -334,21 +301,17 @@ pub extern "C" fn sst_lease_holder_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client_of(lease),
-        |client| {
-            let holder = handle::get::<Named>(lease)?.lease.holder();
-            begin(
-                client,
-                "asking for a holder",
-                holder,
-                callback,
-                operation,
-                holding::tell,
-            )
-        },
-    )
+    boundary::with_object::<Named>(error, lease, |lease, client| {
+        let holder = lease.it.holder();
+        begin(
+            client,
+            "asking for a holder",
+            holder,
+            callback,
+            operation,
+            completion::lend_found::<Held, _, _>,
+        )
+    })
 }
 
 /// Has a callback told who holds a lease: at first who does now, then each time when it is somebody else, or nobody.
@@ -366,16 +329,12 @@ pub extern "C" fn sst_lease_observe(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let subscription = output::failed(subscription);
-    let tell = observed(callback);
-    boundary::with_client(
-        error,
-        || client_of(lease),
-        |client| {
-            let observe = handle::get::<Named>(lease)?.lease.observe();
-            let holders = wait(client, "observing a lease", observe)?;
-            subscription::begin(client, &holders, subscription, tell)
-        },
-    )
+    let tell = completion::observed::<Held, _, _>(callback);
+    boundary::with_object::<Named>(error, lease, |lease, client| {
+        let observe = lease.it.observe();
+        let holders = wait(client, "observing a lease", observe)?;
+        subscription::begin(client, &holders, subscription, tell)
+    })
 }
 
 /// Begins to observe a lease. See sst_lease_observe(). `done` is called with the subscription, before
@@ -394,28 +353,13 @@ pub extern "C" fn sst_lease_observe_async(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let operation = output::failed(operation);
-    let tell = observed(callback);
+    let tell = completion::observed::<Held, _, _>(callback);
     let done = Callback::new(done);
-    boundary::with_client(
-        error,
-        || client_of(lease),
-        |client| {
-            let observe = handle::get::<Named>(lease)?.lease.observe();
-            let begun = subscription::tell(client, tell);
-            begin(client, "observing a lease", observe, done, operation, begun)
-        },
-    )
-}
-
-/// Takes a callback over, which is told what is observed.
-fn observed(
-    callback: sst_on_holding,
-) -> impl FnMut(Result<Result<Option<Holding>, Error>, &End>) + Send {
-    let callback = Callback::new(callback);
-    move |holder| match holder {
-        Ok(holder) => holding::tell(&callback, holder),
-        Err(end) => completion::end::<Held, _>(&callback, end),
-    }
+    boundary::with_object::<Named>(error, lease, |lease, client| {
+        let observe = lease.it.observe();
+        let begun = subscription::tell(client, tell);
+        begin(client, "observing a lease", observe, done, operation, begun)
+    })
 }
 
 /// Frees a lease. It is held on by its guard, if it was taken.

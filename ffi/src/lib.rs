@@ -2,7 +2,10 @@
 //!
 //! - A [`handle`] is a number that looks like a pointer, so that using one after it was freed is an error and no crash.
 //! - Each export is a [`boundary`]: it turns errors and panics into a status and an error object.
-//! - What an export is given is read in [`input`], what it gives is written through [`output`].
+//! - What an export is given is read in [`input`], what it gives is written through [`output`], and [`outcome`] says in the words of
+//!   the header what an operation did.
+//! - What is [`made`] by a client keeps it. An export looks its object up once, and reads its arguments where its twin that waits,
+//!   or does not, reads them.
 //! - A [`callback`] is three words: a context, a function to call, and one to drop the context. A [`completion`] lends or
 //!   gives it an object.
 //!
@@ -35,6 +38,8 @@ mod cancellation;
 mod completion;
 mod handle;
 mod input;
+mod made;
+mod outcome;
 mod output;
 
 // The order is that of the header.

@@ -1,7 +1,7 @@
 //! Waiting for a lease.
 use crate::boundary;
 use crate::callback::Callback;
-use crate::client::{self, sst_client};
+use crate::client::sst_client;
 use crate::error::sst_error;
 use crate::guard::{self, Guarded, sst_guard, sst_on_guard};
 use crate::input::{self, sized};
@@ -31,8 +31,25 @@ pub struct sst_lock_options {
 
 sized!(sst_lock_options, wait_ms: u64);
 
+/// The name of a lock or an election, and its options.
+///
+/// # Safety As [`input::bytes`] and [`options`] ask.
+pub(crate) unsafe fn read<'a>(
+    name: *const c_void,
+    name_len: usize,
+    options: *const sst_lock_options,
+) -> Result<(&'a [u8], LockOptions), Error> {
+    // SAFETY: by the contract.
+    unsafe {
+        Ok((
+            input::bytes(name, name_len, "name")?,
+            self::options(options)?,
+        ))
+    }
+}
+
 /// # Safety As [`input::options`] asks, with a lease as [`lease::options`] asks.
-pub(crate) unsafe fn options(given: *const sst_lock_options) -> Result<LockOptions, Error> {
+unsafe fn options(given: *const sst_lock_options) -> Result<LockOptions, Error> {
     // SAFETY: by the contract.
     let given = unsafe { input::options(given) }?;
     Ok(LockOptions {
@@ -62,23 +79,14 @@ pub unsafe extern "C" fn sst_lock(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let guard = output::failed(guard);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            let to = Out::<Guarded>::new(guard, "guard")?;
-            // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
-            let (name, options) = unsafe {
-                (
-                    input::bytes(name, name_len, "name")?,
-                    self::options(options)?,
-                )
-            };
-            let lock = client.lock(Bytes::copy_from_slice(name), options);
-            let guard = wait_for_event(client, "locking", lock, -1)?;
-            to.give(Guarded::new(guard, client))
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        let to = Out::<Guarded>::new(guard, "guard")?;
+        // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
+        let (name, options) = unsafe { read(name, name_len, options) }?;
+        let lock = client.lock(Bytes::copy_from_slice(name), options);
+        let guard = wait_for_event(client, "locking", lock, -1)?;
+        to.give(Guarded::new(guard, client))
+    })
 }
 
 /// Begins to take a lock. See sst_lock(). Cancelling the operation gives up.
@@ -99,26 +107,17 @@ pub unsafe extern "C" fn sst_lock_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
-            let (name, options) = unsafe {
-                (
-                    input::bytes(name, name_len, "name")?,
-                    self::options(options)?,
-                )
-            };
-            let lock = client.lock(Bytes::copy_from_slice(name), options);
-            begin(
-                client,
-                "locking",
-                lock,
-                callback,
-                operation,
-                guard::tell(client),
-            )
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
+        let (name, options) = unsafe { read(name, name_len, options) }?;
+        let lock = client.lock(Bytes::copy_from_slice(name), options);
+        begin(
+            client,
+            "locking",
+            lock,
+            callback,
+            operation,
+            guard::tell(client),
+        )
+    })
 }

@@ -114,7 +114,7 @@ pub extern "C" fn sst_observer_lost_reason(observer: *const sst_observer) -> sst
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_lost_reason(guard: *const sst_guard) -> sst_lost_reason {
     boundary::value(sst_lost_reason::SST_NOT_LOST, || {
-        Ok(number(guard::get(guard)?.lost_reason()?))
+        Ok(number(guard::get(guard)?.it.lost_reason()?))
     })
 }
 

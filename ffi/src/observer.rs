@@ -1,12 +1,13 @@
 //! Observing keys.
 use crate::boundary;
 use crate::callback::{Callback, closure};
-use crate::client::{self, sst_client};
+use crate::client::sst_client;
 use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::input::{self, milliseconds, sized};
 use crate::lost_reason;
+use crate::made::OfClient;
 use crate::observation::{Observed, sst_observation};
 use crate::operation::{begin, sst_operation, wait, wait_for_event};
 use crate::output::{self, Out};
@@ -34,6 +35,12 @@ pub(crate) struct Observer {
 }
 
 object!(Observer, sst_observer, 12, "an observer");
+
+impl OfClient for Observer {
+    fn client(&self) -> &Client {
+        self.feed.client()
+    }
+}
 
 impl Observer {
     fn new(feed: Feed<Observation>) -> Self {
@@ -147,6 +154,21 @@ fn tell(callback: &Callback<sst_on_observation>, result: Result<Observation, Err
     );
 }
 
+/// The observer, to be waited for or begun.
+///
+/// # Safety As [`input::bytes`] and [`options`] ask.
+unsafe fn observe(
+    client: &Client,
+    key: *const c_void,
+    key_len: usize,
+    options: *const sst_observe_options,
+) -> Result<impl Future<Output = Result<Feed<Observation>, Error>> + Send + 'static + use<>, Error>
+{
+    // SAFETY: by the contract.
+    let (key, options) = unsafe { (input::bytes(key, key_len, "key")?, self::options(options)?) };
+    Ok(client.observe(Bytes::copy_from_slice(key), options))
+}
+
 /// Begins to follow a key. From when this returns, every change is observed; the state before is not, so read it
 /// afterwards if you need it. The watch goes on over reconnects: see SST_OBSERVED_RESYNC.
 ///
@@ -163,18 +185,12 @@ pub unsafe extern "C" fn sst_observe(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let observer = output::failed(observer);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            let to = Out::<Observer>::new(observer, "observer")?;
-            // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
-            let (key, options) =
-                unsafe { (input::bytes(key, key_len, "key")?, self::options(options)?) };
-            let feed = client.observe(Bytes::copy_from_slice(key), options);
-            to.give(Observer::new(wait(client, "observing", feed)?))
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        let to = Out::<Observer>::new(observer, "observer")?;
+        // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+        let feed = unsafe { observe(client, key, key_len, options) }?;
+        to.give(Observer::new(wait(client, "observing", feed)?))
+    })
 }
 
 /// Begins to begin to follow a key. See sst_observe().
@@ -195,28 +211,18 @@ pub unsafe extern "C" fn sst_observe_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
-            let (key, options) =
-                unsafe { (input::bytes(key, key_len, "key")?, self::options(options)?) };
-            let feed = client.observe(Bytes::copy_from_slice(key), options);
-            begin(
-                client,
-                "observing",
-                feed,
-                callback,
-                operation,
-                |callback, result| completion::give(callback, result.map(Observer::new)),
-            )
-        },
-    )
-}
-
-fn client_of(observer: *const sst_observer) -> Result<Client, Error> {
-    Ok(handle::get::<Observer>(observer)?.feed.client().clone())
+    boundary::with_client(error, client, |client| {
+        // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+        let feed = unsafe { observe(client, key, key_len, options) }?;
+        begin(
+            client,
+            "observing",
+            feed,
+            callback,
+            operation,
+            |callback, result| completion::give(callback, result.map(Observer::new)),
+        )
+    })
 }
 
 /// The next observation. Waits for it for `timeout_ms` milliseconds: not at all for 0, without a limit if it is
@@ -235,24 +241,19 @@ pub extern "C" fn sst_observer_next(
 ) -> sst_status {
     const ACTION: &str = "waiting for an observation";
     let observation = output::failed(observation);
-    boundary::with_client(
-        error,
-        || client_of(observer),
-        |client| {
-            let to = Out::<Observed>::new(observation, "observation")?;
-            let observer = handle::get::<Observer>(observer)?;
-            observer.clear();
-            let next = match observer.feed.try_next()? {
-                Poll::Ready(next) => next,
-                Poll::Pending => wait_for_event(client, ACTION, observer.feed.next(), timeout_ms)?,
-            };
-            observer.set();
-            let Some(next) = next else {
-                return Err(lost_reason::end(observer.feed.end()?));
-            };
-            to.give(Observed(next))
-        },
-    )
+    boundary::with_object::<Observer>(error, observer, |observer, client| {
+        let to = Out::<Observed>::new(observation, "observation")?;
+        observer.clear();
+        let next = match observer.feed.try_next()? {
+            Poll::Ready(next) => next,
+            Poll::Pending => wait_for_event(client, ACTION, observer.feed.next(), timeout_ms)?,
+        };
+        observer.set();
+        let Some(next) = next else {
+            return Err(lost_reason::end(observer.feed.end()?));
+        };
+        to.give(Observed(next))
+    })
 }
 
 /// Begins to wait for the next observation. See sst_observer_next().
@@ -269,28 +270,24 @@ pub extern "C" fn sst_observer_next_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client_of(observer),
-        |client| {
-            let feed = &handle::get::<Observer>(observer)?.feed;
-            // The feed itself would keep the client open.
-            let (next, end) = (feed.next(), feed.end()?.clone());
-            let next = async move { Ok(next.await?.ok_or(end)) };
-            begin(
-                client,
-                "waiting for an observation",
-                next,
-                callback,
-                operation,
-                |callback, result: Result<Result<_, End>, _>| match result {
-                    Ok(Ok(observation)) => tell(callback, Ok(observation)),
-                    Ok(Err(end)) => completion::end::<Observed, _>(callback, &end),
-                    Err(error) => tell(callback, Err(error)),
-                },
-            )
-        },
-    )
+    boundary::with_object::<Observer>(error, observer, |observer, client| {
+        let feed = &observer.feed;
+        // The feed itself would keep the client open.
+        let (next, end) = (feed.next(), feed.end()?.clone());
+        let next = async move { Ok(next.await?.ok_or(end)) };
+        begin(
+            client,
+            "waiting for an observation",
+            next,
+            callback,
+            operation,
+            |callback, result: Result<Result<_, End>, _>| match result {
+                Ok(Ok(observation)) => tell(callback, Ok(observation)),
+                Ok(Err(end)) => completion::end::<Observed, _>(callback, &end),
+                Err(error) => tell(callback, Err(error)),
+            },
+        )
+    })
 }
 
 /// Has a callback told every observation. The observer must not be asked for observations besides.
@@ -309,17 +306,13 @@ pub extern "C" fn sst_observer_subscribe(
 ) -> sst_status {
     let subscription = output::failed(subscription);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client_of(observer),
-        |client| {
-            let feed = &handle::get::<Observer>(observer)?.feed;
-            subscription::begin(client, feed, subscription, move |next| match next {
-                Ok(observation) => tell(&callback, Ok(observation)),
-                Err(end) => completion::end::<Observed, _>(&callback, end),
-            })
-        },
-    )
+    boundary::with_object::<Observer>(error, observer, |observer, client| {
+        let feed = &observer.feed;
+        subscription::begin(client, feed, subscription, move |next| match next {
+            Ok(observation) => tell(&callback, Ok(observation)),
+            Err(end) => completion::end::<Observed, _>(&callback, end),
+        })
+    })
 }
 
 /// A file descriptor for event loops that is readable while sst_observer_next() may have something. When it is, call

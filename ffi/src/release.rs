@@ -1,18 +1,17 @@
 //! What giving a lease back found.
-use crate::callback::{Callback, closure};
-use crate::error::{self, sst_error};
+use crate::callback::closure;
+use crate::error::sst_error;
+use crate::outcome::Outcome;
+use crate::output::Failed;
 use crate::status::sst_status;
 use statestore_core::Release;
-use statestore_embed::Error;
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 
 /// What giving a lease back found.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum sst_release {
     /// It failed: see the status. The lease ends when its time is over.
-    #[default]
     SST_RELEASE_FAILED = 0,
     /// The lease was held, and is free now.
     SST_RELEASED = 1,
@@ -20,11 +19,17 @@ pub enum sst_release {
     SST_NOT_HELD = 2,
 }
 
-impl From<Release> for sst_release {
-    fn from(release: Release) -> Self {
-        match release {
-            Release::Released => Self::SST_RELEASED,
-            Release::NotHeld => Self::SST_NOT_HELD,
+impl Failed for sst_release {
+    const FAILED: Self = Self::SST_RELEASE_FAILED;
+}
+
+impl Outcome for Release {
+    type Word = sst_release;
+
+    fn word(&self) -> sst_release {
+        match self {
+            Self::Released => sst_release::SST_RELEASED,
+            Self::NotHeld => sst_release::SST_NOT_HELD,
         }
     }
 }
@@ -52,23 +57,3 @@ closure!(
     sst_on_release,
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, sst_release)
 );
-
-/// Where a blocking release writes its result.
-pub(crate) fn place(result: Option<&mut MaybeUninit<sst_release>>) -> Option<&mut sst_release> {
-    result.map(|result| result.write(sst_release::SST_RELEASE_FAILED))
-}
-
-pub(crate) fn give(to: Option<&mut sst_release>, release: Release) {
-    if let Some(to) = to {
-        *to = release.into();
-    }
-}
-
-/// Tells a callback what giving a lease back found.
-pub(crate) fn tell(callback: &Callback<sst_on_release>, result: Result<Release, Error>) {
-    let (result, failed) = error::split(result.map(sst_release::from));
-    error::lend(failed.as_ref(), |status, error| {
-        // SAFETY: a function of that type, with its context.
-        callback.call(|call, context| unsafe { call(context, status, error, result) });
-    });
-}

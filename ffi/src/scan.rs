@@ -2,26 +2,24 @@
 use crate::boundary;
 use crate::bytes::{Keys, Owned, sst_bytes, sst_keys};
 use crate::callback::{Callback, closure};
-use crate::client::{self, sst_client};
+use crate::client::sst_client;
 use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::input::{self, milliseconds, sized};
+use crate::made::Made;
 use crate::operation::{begin, sst_operation, wait};
 use crate::output::{self, Out};
 use crate::status::sst_status;
 use statestore_core::ScanOptions;
-use statestore_embed::{Client, Error, Scan};
+use statestore_embed::Scan;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 /// The keys that match a pattern, page by page. Opaque.
 pub struct sst_scan;
 
-struct Scanning {
-    scan: Scan,
-    client: Client,
-}
+type Scanning = Made<Scan>;
 
 object!(Scanning, sst_scan, 9, "a scan");
 
@@ -104,31 +102,20 @@ pub unsafe extern "C" fn sst_scan_new(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let scan = output::failed(scan);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            let to = Out::<Scanning>::new(scan, "scan")?;
-            // SAFETY: the header asks for NULL or `pattern_len` bytes, and for a struct with its size.
-            let (pattern, options) = unsafe {
-                (
-                    input::bytes(pattern, pattern_len, "pattern")?,
-                    input::options(options)?,
-                )
-            };
-            let options = ScanOptions {
-                timeout: milliseconds(options.timeout_ms),
-            };
-            to.give(Scanning {
-                scan: client.scan(pattern, options)?,
-                client: client.clone(),
-            })
-        },
-    )
-}
-
-fn client_of(scan: *const sst_scan) -> Result<Client, Error> {
-    Ok(handle::get::<Scanning>(scan)?.client.clone())
+    boundary::with_client(error, client, |client| {
+        let to = Out::<Scanning>::new(scan, "scan")?;
+        // SAFETY: the header asks for NULL or `pattern_len` bytes, and for a struct with its size.
+        let (pattern, options) = unsafe {
+            (
+                input::bytes(pattern, pattern_len, "pattern")?,
+                input::options(options)?,
+            )
+        };
+        let options = ScanOptions {
+            timeout: milliseconds(options.timeout_ms),
+        };
+        to.give(Scanning::new(client.scan(pattern, options)?, client))
+    })
 }
 
 /// The next page. It may be empty although others follow; `*keys` is NULL after the last one. After an error the same
@@ -144,16 +131,12 @@ pub extern "C" fn sst_scan_next_page(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let keys = output::failed(keys);
-    boundary::with_client(
-        error,
-        || client_of(scan),
-        |client| {
-            let to = Out::<Keys>::new(keys, "keys")?;
-            client.core()?;
-            let next = handle::get::<Scanning>(scan)?.scan.next_page();
-            output::give(Some(to), wait(client, "scanning", next)?.map(Keys))
-        },
-    )
+    boundary::with_object::<Scanning>(error, scan, |scan, client| {
+        let to = Out::<Keys>::new(keys, "keys")?;
+        client.core()?;
+        let next = scan.it.next_page();
+        output::give(Some(to), wait(client, "scanning", next)?.map(Keys))
+    })
 }
 
 /// Begins to ask for the next page. See sst_scan_next_page().
@@ -170,21 +153,17 @@ pub extern "C" fn sst_scan_next_page_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client_of(scan),
-        |client| {
-            let page = handle::get::<Scanning>(scan)?.scan.next_page();
-            begin(
-                client,
-                "scanning",
-                page,
-                callback,
-                operation,
-                |callback, result| completion::lend(callback, result.map(|page| page.map(Keys))),
-            )
-        },
-    )
+    boundary::with_object::<Scanning>(error, scan, |scan, client| {
+        let page = scan.it.next_page();
+        begin(
+            client,
+            "scanning",
+            page,
+            callback,
+            operation,
+            |callback, result| completion::lend(callback, result.map(|page| page.map(Keys))),
+        )
+    })
 }
 
 /// The next key; `*key` is NULL after the last one.
@@ -199,16 +178,12 @@ pub extern "C" fn sst_scan_next(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let key = output::failed(key);
-    boundary::with_client(
-        error,
-        || client_of(scan),
-        |client| {
-            let to = Out::<Owned>::new(key, "key")?;
-            client.core()?;
-            let next = handle::get::<Scanning>(scan)?.scan.next();
-            output::give(Some(to), wait(client, "scanning", next)?.map(Owned))
-        },
-    )
+    boundary::with_object::<Scanning>(error, scan, |scan, client| {
+        let to = Out::<Owned>::new(key, "key")?;
+        client.core()?;
+        let next = scan.it.next();
+        output::give(Some(to), wait(client, "scanning", next)?.map(Owned))
+    })
 }
 
 /// Begins to ask for the next key. See sst_scan_next().
@@ -225,21 +200,17 @@ pub extern "C" fn sst_scan_next_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client_of(scan),
-        |client| {
-            let next = handle::get::<Scanning>(scan)?.scan.next();
-            begin(
-                client,
-                "scanning",
-                next,
-                callback,
-                operation,
-                |callback, result| completion::lend(callback, result.map(|key| key.map(Owned))),
-            )
-        },
-    )
+    boundary::with_object::<Scanning>(error, scan, |scan, client| {
+        let next = scan.it.next();
+        begin(
+            client,
+            "scanning",
+            next,
+            callback,
+            operation,
+            |callback, result| completion::lend(callback, result.map(|key| key.map(Owned))),
+        )
+    })
 }
 
 /// Frees a scan.

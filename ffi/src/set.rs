@@ -1,20 +1,19 @@
 //! SET.
 use crate::boundary;
 use crate::callback::{Callback, closure};
-use crate::client::{self, sst_client};
-use crate::error::{self, sst_error};
-use crate::handle;
-use crate::hlc::{self, Timestamp, sst_hlc};
+use crate::client::sst_client;
+use crate::error::sst_error;
+use crate::hlc::{self, sst_hlc};
 use crate::input::{self, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
-use crate::output::{self, Out};
+use crate::outcome::{self, Outcome, Results};
+use crate::output::{self, Failed};
 use crate::status::sst_status;
 use bytes::Bytes;
-use statestore_core::{Condition, Retry, SetOptions, SetOutcome};
+use statestore_core::{Condition, Hlc, Retry, SetOptions, SetOutcome};
 use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::ptr;
 
 /// When a SET applies.
 #[repr(C)]
@@ -50,6 +49,26 @@ pub enum sst_set_result {
     SST_SET_APPLIED = 1,
     /// The condition was not met, and nothing changed.
     SST_SET_NOT_APPLIED = 2,
+}
+
+impl Failed for sst_set_result {
+    const FAILED: Self = Self::SST_SET_FAILED;
+}
+
+impl Outcome for SetOutcome {
+    type Word = sst_set_result;
+
+    fn word(&self) -> sst_set_result {
+        if self.is_applied() {
+            sst_set_result::SST_SET_APPLIED
+        } else {
+            sst_set_result::SST_SET_NOT_APPLIED
+        }
+    }
+
+    fn version(&self) -> Option<&Hlc> {
+        Some(self.version())
+    }
 }
 
 /// Options of sst_set() and sst_guard_set(). Set `size` to sizeof(sst_set_options) and everything else to zero, which
@@ -140,53 +159,20 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, sst_set_result, *const sst_hlc)
 );
 
-fn kind(outcome: &SetOutcome) -> sst_set_result {
-    if outcome.is_applied() {
-        sst_set_result::SST_SET_APPLIED
-    } else {
-        sst_set_result::SST_SET_NOT_APPLIED
-    }
-}
-
-/// Where a blocking SET writes its result.
-pub(crate) struct Results<'a> {
-    result: Option<&'a mut sst_set_result>,
-    version: Option<Out<'a, Timestamp>>,
-}
-
-impl<'a> Results<'a> {
-    pub(crate) fn new(
-        result: Option<&'a mut MaybeUninit<sst_set_result>>,
-        version: Option<&'a mut MaybeUninit<*mut sst_hlc>>,
-    ) -> Self {
-        Self {
-            result: result.map(|result| result.write(sst_set_result::SST_SET_FAILED)),
-            version: Out::optional(version),
-        }
-    }
-
-    pub(crate) fn give(self, outcome: &SetOutcome) -> Result<(), Error> {
-        output::give(self.version, Some(Timestamp::new(outcome.version())))?;
-        if let Some(result) = self.result {
-            *result = kind(outcome);
-        }
-        Ok(())
-    }
-}
-
-/// Tells a callback what a SET did.
-pub(crate) fn tell(callback: &Callback<sst_on_set>, result: Result<SetOutcome, Error>) {
-    let told = result.and_then(|outcome| {
-        let version = handle::new(Timestamp::new(outcome.version()))?;
-        Ok((kind(&outcome), version))
-    });
-    error::lend(told.as_ref().err(), |status, error| {
-        let failed = (sst_set_result::SST_SET_FAILED, ptr::null_mut());
-        let (result, version) = *told.as_ref().unwrap_or(&failed);
-        // SAFETY: a function of that type, with its context.
-        callback.call(|call, context| unsafe { call(context, status, error, result, version) });
-        handle::free::<Timestamp>(version);
-    });
+/// What to store.
+///
+/// # Safety As [`input::key_value`] and [`options`] ask.
+pub(crate) unsafe fn read<'a>(
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+    options: *const sst_set_options,
+) -> Result<(&'a [u8], &'a [u8], SetOptions), Error> {
+    // SAFETY: by the contract.
+    let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
+    // SAFETY: by the contract.
+    Ok((key, value, unsafe { self::options(options) }?))
 }
 
 /// Stores a value.
@@ -208,19 +194,13 @@ pub unsafe extern "C" fn sst_set(
     version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = Results::new(result, version);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
-            let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
-            // SAFETY: the header asks for a struct with its size.
-            let options = unsafe { self::options(options) }?;
-            let set = client.core()?.set_with(key, value, &options);
-            results.give(&wait(client, "setting", set)?)
-        },
-    )
+    let results = Results::with_version(result, version);
+    boundary::with_client(error, client, |client| {
+        // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
+        let (key, value, options) = unsafe { read(key, key_len, value, value_len, options) }?;
+        let set = client.core()?.set_with(key, value, &options);
+        results.give(&wait(client, "setting", set)?)
+    })
 }
 
 /// Begins to store a value. See sst_set().
@@ -243,17 +223,18 @@ pub unsafe extern "C" fn sst_set_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
-            let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
-            // SAFETY: the header asks for a struct with its size.
-            let options = unsafe { self::options(options) }?;
-            let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
-            let set = client.set(key, value, options);
-            begin(client, "setting", set, callback, operation, tell)
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
+        let (key, value, options) = unsafe { read(key, key_len, value, value_len, options) }?;
+        let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+        let set = client.set(key, value, options);
+        begin(
+            client,
+            "setting",
+            set,
+            callback,
+            operation,
+            outcome::tell_with_version,
+        )
+    })
 }

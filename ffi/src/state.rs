@@ -1,7 +1,7 @@
 //! How the connection is.
 use crate::boundary;
 use crate::callback::{Callback, closure};
-use crate::client::{self, sst_client};
+use crate::client::sst_client;
 use crate::error::{self, sst_error};
 use crate::output;
 use crate::status::sst_status;
@@ -75,19 +75,15 @@ pub extern "C" fn sst_client_state(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let state = output::failed(state);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            let state = output::place(state, sst_state::SST_STATE_UNKNOWN, "state")?;
-            *state = if client.is_closed()? {
-                sst_state::SST_ENDED
-            } else {
-                parts(&client.core()?.state().borrow()).0
-            };
-            Ok(())
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        let state = output::place(state, sst_state::SST_STATE_UNKNOWN, "state")?;
+        *state = if client.is_closed()? {
+            sst_state::SST_ENDED
+        } else {
+            parts(&client.core()?.state().borrow()).0
+        };
+        Ok(())
+    })
 }
 
 /// Has a callback told the present state of the connection and each later one, as far as it lasts long enough to be
@@ -105,23 +101,19 @@ pub extern "C" fn sst_client_on_state(
 ) -> sst_status {
     let subscription = output::failed(subscription);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            subscription::begin(client, &client.states()?, subscription, move |state| {
-                // What it ended with was told as the last state.
-                let Ok(state) = state else { return };
-                let lost_reason = match state {
-                    ConnectionState::Closed { lost_reason, .. } => Some(lost_reason),
-                    _ => None,
-                };
-                let (state, reason) = parts(&state);
-                error::lend_at_end(reason.as_ref(), lost_reason, |status, reason| {
-                    // SAFETY: a function of that type, with its context.
-                    callback.call(|call, context| unsafe { call(context, status, reason, state) });
-                });
-            })
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        subscription::begin(client, &client.states()?, subscription, move |state| {
+            // What it ended with was told as the last state.
+            let Ok(state) = state else { return };
+            let lost_reason = match state {
+                ConnectionState::Closed { lost_reason, .. } => Some(lost_reason),
+                _ => None,
+            };
+            let (state, reason) = parts(&state);
+            error::lend_at_end(reason.as_ref(), lost_reason, |status, reason| {
+                // SAFETY: a function of that type, with its context.
+                callback.call(|call, context| unsafe { call(context, status, reason, state) });
+            });
+        })
+    })
 }

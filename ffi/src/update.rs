@@ -2,17 +2,18 @@
 use crate::boundary;
 use crate::bytes::{Owned, sst_bytes};
 use crate::callback::{Callback, closure};
-use crate::client::{self, sst_client};
+use crate::client::sst_client;
 use crate::entry::{Stored, sst_entry};
-use crate::error::{self, sst_error};
+use crate::error::sst_error;
 use crate::handle;
-use crate::hlc::{Timestamp, sst_hlc};
+use crate::hlc::sst_hlc;
 use crate::input::{self, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
-use crate::output::{self, Out};
+use crate::outcome::{self, Outcome, Results};
+use crate::output::{self, Failed};
 use crate::status::sst_status;
 use bytes::Bytes;
-use statestore_core::{Entry, Outcome, UpdateOptions, UpdateOutcome};
+use statestore_core::{Entry, Hlc, UpdateOptions, UpdateOutcome};
 use statestore_embed::{Client, Error, ErrorKind};
 use std::ffi::c_void;
 use std::future::{pending, poll_fn};
@@ -35,6 +36,28 @@ pub enum sst_update_result {
     SST_UPDATE_APPLIED = 1,
     /// The callback wanted no change, or the key does not hold what was expected. Nothing changed.
     SST_UPDATE_UNCHANGED = 2,
+}
+
+impl Failed for sst_update_result {
+    const FAILED: Self = Self::SST_UPDATE_FAILED;
+}
+
+impl Outcome for UpdateOutcome {
+    type Word = sst_update_result;
+
+    fn word(&self) -> sst_update_result {
+        match self {
+            Self::Applied { .. } => sst_update_result::SST_UPDATE_APPLIED,
+            Self::Unchanged => sst_update_result::SST_UPDATE_UNCHANGED,
+        }
+    }
+
+    fn version(&self) -> Option<&Hlc> {
+        match self {
+            Self::Applied { version } => Some(version),
+            Self::Unchanged => None,
+        }
+    }
 }
 
 /// What a callback of sst_update() wants.
@@ -78,6 +101,18 @@ pub(crate) unsafe fn options(given: *const sst_update_options) -> Result<UpdateO
         persist: given.persist != 0,
         timeout: milliseconds(given.timeout_ms),
     })
+}
+
+/// What to change.
+///
+/// # Safety As [`input::bytes`] and [`options`] ask.
+unsafe fn read<'a>(
+    key: *const c_void,
+    key_len: usize,
+    options: *const sst_update_options,
+) -> Result<(&'a [u8], UpdateOptions), Error> {
+    // SAFETY: by the contract.
+    unsafe { Ok((input::bytes(key, key_len, "key")?, self::options(options)?)) }
 }
 
 /// Computes the new value of a key. It may be called several times, when somebody else was faster, so it should do
@@ -186,7 +221,12 @@ fn update<P: FnMut(Question) + Send + 'static>(
 
 fn closed() -> Error {
     let reason = "the client was closed before the new value was known";
-    Error::new(ErrorKind::Closed, Outcome::NotDone, "updating", reason)
+    Error::new(
+        ErrorKind::Closed,
+        statestore_core::Outcome::NotDone,
+        UPDATING,
+        reason,
+    )
 }
 
 /// An update whose values are computed on the thread of the callbacks.
@@ -273,59 +313,6 @@ closure!(
     )
 );
 
-/// Where a blocking update writes its result.
-pub(crate) struct Results<'a> {
-    result: Option<&'a mut sst_update_result>,
-    version: Option<Out<'a, Timestamp>>,
-}
-
-impl<'a> Results<'a> {
-    pub(crate) fn new(
-        result: Option<&'a mut MaybeUninit<sst_update_result>>,
-        version: Option<&'a mut MaybeUninit<*mut sst_hlc>>,
-    ) -> Self {
-        Self {
-            result: result.map(|result| result.write(sst_update_result::SST_UPDATE_FAILED)),
-            version: Out::optional(version),
-        }
-    }
-
-    pub(crate) fn give(self, outcome: &UpdateOutcome) -> Result<(), Error> {
-        let (kind, version) = parts(outcome);
-        output::give(self.version, version)?;
-        if let Some(result) = self.result {
-            *result = kind;
-        }
-        Ok(())
-    }
-}
-
-fn parts(outcome: &UpdateOutcome) -> (sst_update_result, Option<Timestamp>) {
-    match outcome {
-        UpdateOutcome::Applied { version } => {
-            let version = Timestamp::new(version);
-            (sst_update_result::SST_UPDATE_APPLIED, Some(version))
-        }
-        UpdateOutcome::Unchanged => (sst_update_result::SST_UPDATE_UNCHANGED, None),
-    }
-}
-
-/// Tells a callback what an update did.
-pub(crate) fn tell(callback: &Callback<sst_on_update>, result: Result<UpdateOutcome, Error>) {
-    let told = result.and_then(|outcome| {
-        let (kind, version) = parts(&outcome);
-        let version = version.map_or(Ok(ptr::null_mut()), handle::new)?;
-        Ok((kind, version))
-    });
-    error::lend(told.as_ref().err(), |status, error| {
-        let failed = (sst_update_result::SST_UPDATE_FAILED, ptr::null_mut());
-        let (result, version) = *told.as_ref().unwrap_or(&failed);
-        // SAFETY: a function of that type, with its context.
-        callback.call(|call, context| unsafe { call(context, status, error, result, version) });
-        handle::free::<Timestamp>(version);
-    });
-}
-
 /// Changes a key by what it holds, without a lock: a fenced compare-and-set. `changer` is called on the thread of the
 /// callbacks, and not any more when this has returned.
 ///
@@ -348,31 +335,26 @@ pub unsafe extern "C" fn sst_update(
     version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = Results::new(result, version);
+    let results = Results::with_version(result, version);
     let is_missing = changer.call.is_none();
     let changer = Changer::new(Callback::new(changer));
-    let status = boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
-            let (key, options) =
-                unsafe { (input::bytes(key, key_len, "key")?, self::options(options)?) };
-            if is_missing {
-                return Err(input::null("changer.call"));
-            }
-            let outcome = if client.is_in_callback() {
-                update_here(client, key, options, &changer)?
-            } else {
-                wait(
-                    client,
-                    UPDATING,
-                    update_there(client, key, options, &changer)?,
-                )?
-            };
-            results.give(&outcome)
-        },
-    );
+    let status = boundary::with_client(error, client, |client| {
+        // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+        let (key, options) = unsafe { read(key, key_len, options) }?;
+        if is_missing {
+            return Err(input::null("changer.call"));
+        }
+        let outcome = if client.is_in_callback() {
+            update_here(client, key, options, &changer)?
+        } else {
+            wait(
+                client,
+                UPDATING,
+                update_there(client, key, options, &changer)?,
+            )?
+        };
+        results.give(&outcome)
+    });
     drop(changer.take());
     status
 }
@@ -398,31 +380,26 @@ pub unsafe extern "C" fn sst_update_async(
     let callback = Callback::new(callback);
     let is_missing = changer.call.is_none();
     let changer = Changer::new(Callback::new(changer));
-    let status = boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
-            let (key, options) =
-                unsafe { (input::bytes(key, key_len, "key")?, self::options(options)?) };
-            if is_missing {
-                return Err(input::null("changer.call"));
-            }
-            let update = update_there(client, key, options, &changer)?;
-            let ended = Arc::clone(&changer);
-            begin(
-                client,
-                UPDATING,
-                update,
-                callback,
-                operation,
-                move |callback, result| {
-                    drop(ended.take());
-                    tell(callback, result);
-                },
-            )
-        },
-    );
+    let status = boundary::with_client(error, client, |client| {
+        // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+        let (key, options) = unsafe { read(key, key_len, options) }?;
+        if is_missing {
+            return Err(input::null("changer.call"));
+        }
+        let update = update_there(client, key, options, &changer)?;
+        let ended = Arc::clone(&changer);
+        begin(
+            client,
+            UPDATING,
+            update,
+            callback,
+            operation,
+            move |callback, result| {
+                drop(ended.take());
+                outcome::tell_with_version(callback, result);
+            },
+        )
+    });
     if status != sst_status::SST_OK {
         drop(changer.take());
     }

@@ -1,16 +1,47 @@
 //! VDEL.
 use crate::boundary;
 use crate::callback::Callback;
-use crate::client::{self, sst_client};
-use crate::del::{self, Results, sst_del_options, sst_del_result, sst_on_del};
+use crate::client::sst_client;
+use crate::del::{self, sst_del_options, sst_del_result, sst_on_del};
 use crate::error::sst_error;
 use crate::input;
 use crate::operation::{begin, sst_operation, wait};
+use crate::outcome::{self, Outcome, Results};
 use crate::output;
 use crate::status::sst_status;
 use bytes::Bytes;
+use statestore_core::{DelOptions, VdelOutcome};
+use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
+
+impl Outcome for VdelOutcome {
+    type Word = sst_del_result;
+
+    fn word(&self) -> sst_del_result {
+        match self {
+            Self::Deleted { .. } => sst_del_result::SST_DEL_DELETED,
+            Self::Absent => sst_del_result::SST_DEL_ABSENT,
+            Self::Mismatch => sst_del_result::SST_DEL_MISMATCH,
+        }
+    }
+}
+
+/// What to delete.
+///
+/// # Safety As [`input::key_value`] and [`del::options`] ask.
+pub(crate) unsafe fn read<'a>(
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+    options: *const sst_del_options,
+) -> Result<(&'a [u8], &'a [u8], DelOptions), Error> {
+    // SAFETY: by the contract.
+    let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
+    // SAFETY: by the contract.
+    Ok((key, value, unsafe { del::options(options) }?))
+}
 
 /// Deletes a key if it holds this value.
 ///
@@ -29,19 +60,12 @@ pub unsafe extern "C" fn sst_vdel(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let results = Results::new(result);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
-            let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
-            // SAFETY: the header asks for a struct with its size.
-            let options = unsafe { del::options(options) }?;
-            let vdel = client.core()?.vdel_with(key, value, &options);
-            results.give(wait(client, "deleting", vdel)?);
-            Ok(())
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
+        let (key, value, options) = unsafe { read(key, key_len, value, value_len, options) }?;
+        let vdel = client.core()?.vdel_with(key, value, &options);
+        results.give(&wait(client, "deleting", vdel)?)
+    })
 }
 
 /// Begins to delete a key if it holds this value. See sst_vdel().
@@ -64,17 +88,11 @@ pub unsafe extern "C" fn sst_vdel_async(
 ) -> sst_status {
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_client(
-        error,
-        || client::get(client),
-        |client| {
-            // SAFETY: the header asks for NULL or as many bytes as their lengths say.
-            let (key, value) = unsafe { input::key_value(key, key_len, value, value_len) }?;
-            // SAFETY: the header asks for a struct with its size.
-            let options = unsafe { del::options(options) }?;
-            let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
-            let vdel = client.vdel(key, value, options);
-            begin(client, "deleting", vdel, callback, operation, del::tell)
-        },
-    )
+    boundary::with_client(error, client, |client| {
+        // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
+        let (key, value, options) = unsafe { read(key, key_len, value, value_len, options) }?;
+        let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+        let vdel = client.vdel(key, value, options);
+        begin(client, "deleting", vdel, callback, operation, outcome::tell)
+    })
 }
