@@ -1,6 +1,7 @@
 //! The addresses that a server listens on, and the connections that come in there.
 use crate::config::ListenAddress;
 use crate::error::ServerError;
+use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,6 +23,11 @@ const KEEP_ALIVE_PROBES: u32 = 4;
 
 /// How long sent bytes may stay unacknowledged, or the peer's receive window closed, before the connection is over.
 const USER_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How much the system takes of a connection before it has sent what it took before. A client counts as alive while bytes move; with
+/// buffers of megabytes none would seem to, for many seconds on a slow link. This is two seconds of a link of 1 Mbit/s.
+#[cfg(target_os = "linux")]
+const MOST_UNSENT_BYTES: u32 = 256 * 1024;
 
 /// A connection with its peer's address.
 pub(crate) type Accepted = (TcpStream, SocketAddr);
@@ -106,25 +112,25 @@ pub(crate) async fn accept(listener: TcpListener, accepted: mpsc::Sender<Accepte
 }
 
 fn prepare(stream: &TcpStream) -> io::Result<()> {
-    use rustix::net::sockopt;
     // Without it, small answers wait for the acknowledgement of the ones before.
     stream.set_nodelay(true)?;
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, KEEP_ALIVE_IDLE)?;
-    sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE_INTERVAL)?;
-    sockopt::set_tcp_keepcnt(stream, KEEP_ALIVE_PROBES)?;
+    let socket = SockRef::from(stream);
+    let keep_alive = TcpKeepalive::new()
+        .with_time(KEEP_ALIVE_IDLE)
+        .with_interval(KEEP_ALIVE_INTERVAL)
+        .with_retries(KEEP_ALIVE_PROBES);
+    socket.set_tcp_keepalive(&keep_alive)?;
     #[cfg(target_os = "linux")]
-    sockopt::set_tcp_user_timeout(
-        stream,
-        u32::try_from(USER_TIMEOUT.as_millis()).unwrap_or(u32::MAX),
-    )?;
+    {
+        socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
+        socket.set_tcp_notsent_lowat(MOST_UNSENT_BYTES)?;
+    }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::net::sockopt;
 
     fn bound() -> Bound {
         Bound::new(vec!["tcp://127.0.0.1:0".parse().unwrap()]).unwrap()
@@ -160,15 +166,19 @@ mod tests {
         let (stream, peer) = streams.recv().await.unwrap();
         assert_eq!(peer, client.local_addr().unwrap());
         assert!(stream.nodelay().unwrap());
-        assert!(sockopt::socket_keepalive(&stream).unwrap());
-        assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), KEEP_ALIVE_IDLE);
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), KEEP_ALIVE_IDLE);
         assert_eq!(
-            sockopt::tcp_keepintvl(&stream).unwrap(),
+            socket.tcp_keepalive_interval().unwrap(),
             KEEP_ALIVE_INTERVAL
         );
-        assert_eq!(sockopt::tcp_keepcnt(&stream).unwrap(), KEEP_ALIVE_PROBES);
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), KEEP_ALIVE_PROBES);
         #[cfg(target_os = "linux")]
-        assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 120_000);
+        {
+            assert_eq!(socket.tcp_user_timeout().unwrap(), Some(USER_TIMEOUT));
+            assert_eq!(socket.tcp_notsent_lowat().unwrap(), MOST_UNSENT_BYTES);
+        }
         acceptor.abort();
     }
 }
