@@ -2,10 +2,12 @@
 //!
 //! The engine holds every record; a storage is told of each change, and hands all records back at start.
 pub mod committer;
+pub mod disk;
 pub mod durable;
 pub mod memory;
 
 pub use committer::{Committer, CommitterOptions, SubmitError};
+pub use disk::{Disk, FileSystem};
 pub use durable::{DurableOptions, DurableStorage};
 pub use memory::MemoryStorage;
 

@@ -3,9 +3,9 @@
 //! Space is reserved behind the end of a file (its length stays what was written), so that a full disk is known
 //! before a byte of a commit is written. Where the file system cannot reserve, a write that finds no room is taken back.
 use super::log::{FILE_HEADER, FileHeader};
+use crate::storage::disk::{Access, Disk, DiskFile};
 use crate::storage::{StorageError, is_full};
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// How much is read and written at a time when a part of a log is written anew.
@@ -14,7 +14,7 @@ const REWRITE_BYTES: usize = 1 << 20;
 /// The log being written.
 #[derive(Debug)]
 pub(super) struct Active {
-    file: File,
+    file: Box<dyn DiskFile>,
     path: PathBuf,
     pub(super) length: u64,
     /// Up to where there certainly is room.
@@ -29,17 +29,18 @@ impl Active {
     /// If syncing it failed, or was never tried, it may be in memory only, and after a failure the system
     /// takes it for written: a sync alone would do nothing. So it is written anew before it is synced.
     pub(super) fn resume(
+        disk: &dyn Disk,
         path: &Path,
         acknowledged: u64,
         length: u64,
         next: u64,
     ) -> Result<Self, StorageError> {
         let open = || {
-            let mut file = File::options().read(true).write(true).open(path)?;
-            if file.metadata()?.len() != length {
-                file.set_len(length)?;
+            let mut file = disk.open(path, Access::Change)?;
+            if file.status()?.length != length {
+                file.set_length(length)?;
             }
-            rewrite(&mut file, acknowledged, length)?;
+            rewrite(&mut *file, acknowledged, length)?;
             file.sync_all()?;
             file.seek(SeekFrom::Start(length))?;
             Ok(file)
@@ -64,7 +65,8 @@ impl Active {
     /// Reserves space up to the length `to`.
     pub(super) fn reserve(&mut self, to: u64) -> Result<(), StorageError> {
         if to > self.reserved {
-            reserve(&self.file, self.reserved, to).map_err(StorageError::io_or_full(|| {
+            let reserved = self.file.reserve(self.reserved, to);
+            reserved.map_err(StorageError::io_or_full(|| {
                 format!("cannot reserve space for {}", self.path.display())
             }))?;
             self.reserved = to;
@@ -95,7 +97,7 @@ impl Active {
     fn take_back(&mut self) -> Result<(), StorageError> {
         self.reserved = self.length;
         self.file
-            .set_len(self.length)
+            .set_length(self.length)
             .and_then(|()| self.file.seek(SeekFrom::Start(self.length)))
             .map_err(StorageError::io(|| {
                 format!(
@@ -109,7 +111,7 @@ impl Active {
     /// Nothing more is written to it: gives back the space that was reserved and is not needed.
     pub(super) fn seal(self) {
         if self.reserved > self.length
-            && let Err(error) = self.file.set_len(self.length)
+            && let Err(error) = self.file.set_length(self.length)
         {
             let path = self.path.display();
             tracing::warn!("the space reserved for {path} was not given back: {error}");
@@ -125,23 +127,26 @@ impl Active {
 #[derive(Debug)]
 pub(super) struct Spare {
     pub(super) id: u64,
-    file: File,
+    file: Box<dyn DiskFile>,
     path: PathBuf,
     reserved: u64,
 }
 
 impl Spare {
     /// Makes one, except that its name is not durable yet. Leaves no file behind if there is no room.
-    pub(super) fn create(path: PathBuf, id: u64, bytes: u64) -> Result<Self, StorageError> {
-        let file = super::directory::private_file()
-            .create_new(true)
-            .open(&path)
-            .map_err(StorageError::io_or_full(|| {
-                format!("cannot create {}", path.display())
-            }))?;
-        if let Err(error) = reserve(&file, 0, bytes) {
+    pub(super) fn create(
+        disk: &dyn Disk,
+        path: PathBuf,
+        id: u64,
+        bytes: u64,
+    ) -> Result<Self, StorageError> {
+        let opened = disk.open(&path, Access::Create);
+        let file = opened.map_err(StorageError::io_or_full(|| {
+            format!("cannot create {}", path.display())
+        }))?;
+        if let Err(error) = file.reserve(0, bytes) {
             // If it stays it is a leftover like that of a crash.
-            let _ = std::fs::remove_file(&path);
+            let _ = disk.remove(&path);
             return Err(StorageError::io_or_full(|| {
                 format!("cannot reserve {bytes} bytes for {}", path.display())
             })(error));
@@ -181,7 +186,7 @@ impl Spare {
 }
 
 /// Writes the bytes from `begin` to `end` again, as they are.
-fn rewrite(file: &mut File, begin: u64, end: u64) -> io::Result<()> {
+fn rewrite(file: &mut dyn DiskFile, begin: u64, end: u64) -> io::Result<()> {
     let mut bytes = vec![0; REWRITE_BYTES];
     let mut at = begin;
     while at < end {
@@ -195,24 +200,5 @@ fn rewrite(file: &mut File, begin: u64, end: u64) -> io::Result<()> {
         file.write_all(part)?;
         at += count as u64;
     }
-    Ok(())
-}
-
-/// Reserves space behind the end of a file, without changing its length. Does nothing where that is not possible.
-#[cfg(target_os = "linux")]
-fn reserve(file: &File, from: u64, to: u64) -> io::Result<()> {
-    use rustix::fs::{FallocateFlags, fallocate};
-    use rustix::io::Errno;
-    loop {
-        return match fallocate(file, FallocateFlags::KEEP_SIZE, from, to - from) {
-            Err(Errno::INTR) => continue,
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
-            result => Ok(result?),
-        };
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn reserve(_file: &File, _from: u64, _to: u64) -> io::Result<()> {
     Ok(())
 }

@@ -4,10 +4,12 @@ use super::log::{self, FILE_HEADER, FileHeader, damaged};
 use super::manifest::{self, Manifest};
 use super::mark::{self, Mark};
 use crate::storage::StorageError;
-use std::fs::{self, File, TryLockError};
+use crate::storage::disk::{Access, Disk, DiskFile};
+use std::ffi::OsString;
+use std::fs::TryLockError;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const LOCK: &str = "lock";
 const NEW_MANIFEST: &str = "statestore.manifest.new";
@@ -17,20 +19,22 @@ const LOST_AND_FOUND: &str = "lost+found";
 /// A data directory that this process alone uses.
 #[derive(Debug)]
 pub(super) struct Directory {
+    disk: Arc<dyn Disk>,
     path: PathBuf,
     /// Locked as long as it is open.
-    _lock: File,
+    _lock: Box<dyn DiskFile>,
 }
 
 impl Directory {
     /// Opens a data directory; makes one in an empty or missing directory.
-    pub(super) fn open(path: &Path) -> Result<(Self, Manifest), StorageError> {
-        create(path)?;
-        if !path.join(manifest::NAME).exists() {
-            refuse_foreign(path)?;
+    pub(super) fn open(disk: Arc<dyn Disk>, path: &Path) -> Result<(Self, Manifest), StorageError> {
+        create(&*disk, path)?;
+        if disk.status(&path.join(manifest::NAME)).is_err() {
+            refuse_foreign(&*disk, path)?;
         }
-        let lock = lock(path)?;
+        let lock = lock(&*disk, path)?;
         let directory = Self {
+            disk,
             path: path.to_path_buf(),
             _lock: lock,
         };
@@ -47,6 +51,16 @@ impl Directory {
         &self.path
     }
 
+    /// What it is on.
+    pub(super) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// Whether nothing has this name.
+    pub(super) fn is_free(&self, path: &Path) -> bool {
+        self.disk.own_status(path).is_err()
+    }
+
     /// The file of a log.
     pub(super) fn log(&self, id: u64) -> PathBuf {
         self.path.join(format!("log-{id}"))
@@ -61,31 +75,32 @@ impl Directory {
     pub(super) fn create_spare(&self, active: u64, bytes: u64) -> Result<Spare, StorageError> {
         // The numbers between are for bases. A leftover that cannot be removed keeps its number.
         let mut id = active + 2;
-        while self.log(id).symlink_metadata().is_ok() {
+        while !self.is_free(&self.log(id)) {
             id += 2;
         }
-        let spare = Spare::create(self.log(id), id, bytes)?;
+        let spare = Spare::create(&*self.disk, self.log(id), id, bytes)?;
         self.sync()?;
         Ok(spare)
     }
 
     /// Makes the names of files durable.
     pub(super) fn sync(&self) -> Result<(), StorageError> {
-        sync_directory(&self.path)
+        sync_directory(&*self.disk, &self.path)
     }
 
     /// Replaces the manifest as one durable step. After [`StorageError::Full`] it is the old one.
     pub(super) fn write_manifest(&self, manifest: &Manifest) -> Result<(), StorageError> {
         let (new, path) = (self.path.join(NEW_MANIFEST), self.path.join(manifest::NAME));
         let write = || {
-            let mut file = private_file().create(true).truncate(true).open(&new)?;
+            let mut file = self.disk.open(&new, Access::Replace)?;
             file.write_all(manifest.to_text().as_bytes())?;
             file.sync_all()
         };
         write().map_err(StorageError::io_or_full(|| {
             format!("cannot write {}", new.display())
         }))?;
-        fs::rename(&new, &path).map_err(StorageError::io(|| {
+        let renamed = self.disk.rename(&new, &path);
+        renamed.map_err(StorageError::io(|| {
             format!("cannot replace {}", path.display())
         }))?;
         self.sync()
@@ -93,8 +108,8 @@ impl Directory {
 
     /// The files that an interrupted roll or merge left behind, or that a merge replaced.
     pub(super) fn leftovers(&self, manifest: &Manifest, spare: Option<u64>) -> Vec<PathBuf> {
-        let entries = match fs::read_dir(&self.path) {
-            Ok(entries) => entries,
+        let names = match self.disk.names(&self.path) {
+            Ok(names) => names,
             Err(error) => {
                 let path = self.path.display();
                 tracing::warn!("cannot look for files to remove in {path}: {error}");
@@ -106,44 +121,36 @@ impl Directory {
                 || Some(id) == spare
                 || manifest.sealed.iter().any(|log| log.id == id)
         };
-        let is_leftover = |path: &PathBuf| {
-            let name = path.file_name().and_then(|name| name.to_str());
-            let name = name.unwrap_or_default();
+        let is_leftover = |name: &OsString| {
+            let name = name.to_str().unwrap_or_default();
             match (id_of(name, "log-"), id_of(name, "base-")) {
                 (Some(id), _) => !is_log(id),
                 (_, Some(id)) => manifest.base.is_none_or(|base| base.id != id),
                 _ => name == NEW_MANIFEST,
             }
         };
-        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        paths.filter(is_leftover).collect()
+        let leftovers = names.into_iter().filter(is_leftover);
+        leftovers.map(|name| self.path.join(name)).collect()
     }
 
     /// Takes the files away from other users, to whom an older program may have shown them, and warns if the folder
     /// is open to them.
-    #[cfg(unix)]
     fn keep_private(&self) {
-        use std::os::unix::fs::{MetadataExt, PermissionsExt};
-        let is_open = |metadata: &fs::Metadata| metadata.mode() & 0o077 != 0;
         let folder = self.path.display();
-        if self
-            .path
-            .metadata()
-            .is_ok_and(|metadata| is_open(&metadata))
-        {
+        let status = self.disk.status(&self.path);
+        if status.is_ok_and(|status| status.is_open_to_others) {
             tracing::warn!(
                 "other users of this machine can enter the data folder {folder}; \
                  they cannot read its files: `chmod 700` closes it"
             );
         }
-        let entries = fs::read_dir(&self.path).into_iter().flatten();
-        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            let name = path.file_name().and_then(|name| name.to_str());
-            if name.is_some_and(is_ours)
-                && let Ok(metadata) = path.symlink_metadata()
-                && metadata.is_file()
-                && is_open(&metadata)
-                && let Err(error) = fs::set_permissions(&path, fs::Permissions::from_mode(0o600))
+        for name in self.disk.names(&self.path).unwrap_or_default() {
+            let path = self.path.join(&name);
+            if name.to_str().is_some_and(is_ours)
+                && let Ok(status) = self.disk.own_status(&path)
+                && status.is_file
+                && status.is_open_to_others
+                && let Err(error) = self.disk.make_private(&path)
             {
                 let path = path.display();
                 tracing::warn!("{path} stays readable for other users: {error}");
@@ -151,12 +158,9 @@ impl Directory {
         }
     }
 
-    #[cfg(not(unix))]
-    fn keep_private(&self) {}
-
     fn read_manifest(&self) -> Result<Option<Manifest>, StorageError> {
         let path = self.path.join(manifest::NAME);
-        match fs::read(&path) {
+        match self.disk.read(&path) {
             Ok(bytes) => Manifest::parse(&path, &bytes).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(StorageError::io(|| {
@@ -169,7 +173,7 @@ impl Directory {
     fn begin(&self) -> Result<Manifest, StorageError> {
         let manifest = Manifest::new(RandomState::new().build_hasher().finish());
         let log = self.log(manifest.active);
-        match fs::remove_file(&log) {
+        match self.disk.remove(&log) {
             // Left by an interrupted beginning.
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -179,8 +183,9 @@ impl Directory {
                 })(error));
             }
         }
-        Mark::create(&self.path, manifest.salt)?;
+        Mark::create(&*self.disk, &self.path, manifest.salt)?;
         log::create(
+            &*self.disk,
             &log,
             FileHeader::log(manifest.salt, manifest.active, manifest.first),
         )?;
@@ -191,42 +196,32 @@ impl Directory {
 }
 
 /// Makes the directory and those above it that are missing, for this user only, with durable names.
-fn create(path: &Path) -> Result<(), StorageError> {
+fn create(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     let mut missing = Vec::new();
     let mut above = Some(path);
-    while let Some(next) = above.filter(|next| !next.as_os_str().is_empty() && !next.exists()) {
+    let is_missing = |path: &Path| !path.as_os_str().is_empty() && disk.status(path).is_err();
+    while let Some(next) = above.filter(|next| is_missing(next)) {
         missing.push(next);
         above = next.parent();
     }
     for new in missing.into_iter().rev() {
-        let mut builder = fs::DirBuilder::new();
         // A path such as `a/../b` may have made it already.
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(new).map_err(StorageError::io(|| {
+        let created = disk.create_directory(new);
+        created.map_err(StorageError::io(|| {
             format!("cannot create the data directory {}", new.display())
         }))?;
-        sync_directory(match new.parent() {
+        let parent = match new.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
-        })?;
+        };
+        sync_directory(disk, parent)?;
     }
-    if path.is_dir() {
+    if disk.status(path).is_ok_and(|status| status.is_directory) {
         return Ok(());
     }
     Err(StorageError::io(|| {
         format!("cannot use the data directory {}", path.display())
     })(std::io::ErrorKind::NotADirectory.into()))
-}
-
-/// How files of a data directory are opened to be written: made for this user only.
-pub(super) fn private_file() -> fs::OpenOptions {
-    let mut options = File::options();
-    options.write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
 }
 
 /// Whether a file with this name belongs to a data directory.
@@ -241,14 +236,13 @@ fn id_of(name: &str, prefix: &str) -> Option<u64> {
 }
 
 /// Without a manifest, only what an interrupted beginning leaves may be in the directory.
-fn refuse_foreign(path: &Path) -> Result<(), StorageError> {
+fn refuse_foreign(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     let fail = || StorageError::io(|| format!("cannot read the data directory {}", path.display()));
-    for entry in fs::read_dir(path).map_err(fail())? {
-        let entry = entry.map_err(fail())?;
-        let name = entry.file_name();
+    for name in disk.names(path).map_err(fail())? {
+        let status = || disk.own_status(&path.join(&name));
         let is_expected = match name.to_str().unwrap_or_default() {
             LOCK | LOST_AND_FOUND | mark::NAME | NEW_MANIFEST => true,
-            "log-1" => entry.metadata().map_err(fail())?.len() <= FILE_HEADER as u64,
+            "log-1" => status().map_err(fail())?.length <= FILE_HEADER as u64,
             _ => false,
         };
         if !is_expected {
@@ -264,15 +258,12 @@ fn refuse_foreign(path: &Path) -> Result<(), StorageError> {
     Ok(())
 }
 
-fn lock(directory: &Path) -> Result<File, StorageError> {
+fn lock(disk: &dyn Disk, directory: &Path) -> Result<Box<dyn DiskFile>, StorageError> {
     let path = directory.join(LOCK);
-    let file = private_file()
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(StorageError::io(|| {
-            format!("cannot open {}", path.display())
-        }))?;
+    let opened = disk.open(&path, Access::Keep);
+    let file = opened.map_err(StorageError::io(|| {
+        format!("cannot open {}", path.display())
+    }))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StorageError::InUse(format!(
@@ -285,25 +276,21 @@ fn lock(directory: &Path) -> Result<File, StorageError> {
     }
 }
 
-/// Makes names durable. Where directories cannot be opened, the file system has to do it by itself.
-pub(super) fn sync_directory(path: &Path) -> Result<(), StorageError> {
-    if cfg!(not(unix)) {
-        return Ok(());
-    }
-    File::open(path)
-        .and_then(|directory| directory.sync_all())
-        .map_err(StorageError::io(|| {
-            format!("cannot sync the directory {}", path.display())
-        }))
+/// Makes names durable.
+pub(super) fn sync_directory(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
+    let synced = disk.sync_directory(path);
+    synced.map_err(StorageError::io(|| {
+        format!("cannot sync the directory {}", path.display())
+    }))
 }
 
 /// Checks that a sealed file has exactly the length that the manifest gives.
-pub(super) fn check_length(path: &Path, length: u64) -> Result<(), StorageError> {
-    match path.metadata() {
-        Ok(metadata) if metadata.len() == length => Ok(()),
-        Ok(metadata) => Err(damaged(
+pub(super) fn check_length(disk: &dyn Disk, path: &Path, length: u64) -> Result<(), StorageError> {
+    match disk.status(path) {
+        Ok(status) if status.length == length => Ok(()),
+        Ok(status) => Err(damaged(
             path,
-            format_args!("it is {} bytes long instead of {length}", metadata.len()),
+            format_args!("it is {} bytes long instead of {length}", status.length),
         )),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(damaged(path, "the file is missing"))

@@ -4,9 +4,11 @@ use super::log::{FileHeader, Reader, Step, damaged};
 use super::manifest::{Base, Sealed};
 use super::record::{Change, Changes, Put, Version};
 use crate::storage::StorageError;
+use crate::storage::disk::Disk;
 use siphasher::sip128::SipHasher13;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How many changes are announced at a time.
 const AHEAD: usize = 32;
@@ -32,6 +34,7 @@ impl<F: FnMut(Change<'_>) -> Result<(), StorageError>> Visit for F {
 /// Files that do not change any more, oldest first.
 #[derive(Debug, Clone)]
 pub(super) struct Files {
+    pub(super) disk: Arc<dyn Disk>,
     pub(super) salt: u64,
     pub(super) base: Option<(PathBuf, Base)>,
     pub(super) logs: Vec<(PathBuf, Sealed)>,
@@ -48,11 +51,11 @@ impl Files {
     pub(super) fn check(&self) -> Result<(), StorageError> {
         let mut next = 1;
         if let Some((path, base)) = &self.base {
-            check_length(path, base.length)?;
+            check_length(&*self.disk, path, base.length)?;
             next = base.through + 1;
         }
         for (path, log) in &self.logs {
-            check_length(path, log.length)?;
+            check_length(&*self.disk, path, log.length)?;
             check_first(path, log.first, next)?;
             next = log.last + 1;
         }
@@ -121,7 +124,7 @@ impl Files {
     fn log_changes(&self, visit: &mut dyn Visit) -> Result<(), StorageError> {
         for (path, sealed) in &self.logs {
             let header = FileHeader::log(self.salt, sealed.id, sealed.first);
-            let mut reader = Reader::open(path, header, Some(sealed.length))?;
+            let mut reader = Reader::open(&*self.disk, path, header, Some(sealed.length))?;
             if !each_change(&mut reader, visit)? {
                 return Err(reader.broken());
             }
@@ -137,7 +140,7 @@ impl Files {
             return Ok(());
         };
         let header = FileHeader::base(self.salt, base.id);
-        let mut reader = Reader::open(path, header, Some(base.length))?;
+        let mut reader = Reader::open(&*self.disk, path, header, Some(base.length))?;
         if each_change(&mut reader, visit)? {
             Ok(())
         } else {

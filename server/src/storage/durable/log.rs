@@ -13,11 +13,10 @@
 //!
 //! The salt is random per directory: a file of another directory is told apart, and bytes inside a
 //! client's value cannot pass for a frame.
-use super::directory::private_file;
 use super::manifest::FORMAT;
 use crate::storage::StorageError;
-use std::fs::File;
-use std::io::{BufReader, Read, Write};
+use crate::storage::disk::{Access, Disk, DiskFile};
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// Length of a file header.
@@ -86,10 +85,14 @@ impl FileHeader {
 }
 
 /// Makes a file that has a header and no frame yet, durable except for its name.
-pub(super) fn create(path: &Path, header: FileHeader) -> Result<File, StorageError> {
+pub(super) fn create(
+    disk: &dyn Disk,
+    path: &Path,
+    header: FileHeader,
+) -> Result<Box<dyn DiskFile>, StorageError> {
     let fail = StorageError::io(|| format!("cannot create {}", path.display()));
     let make = || {
-        let mut file = private_file().create_new(true).open(path)?;
+        let mut file = disk.open(path, Access::Create)?;
         file.write_all(&header.encode())?;
         file.sync_all()?;
         Ok(file)
@@ -149,7 +152,7 @@ pub(super) enum Step<'a> {
 #[derive(Debug)]
 pub(super) struct Reader {
     path: PathBuf,
-    input: BufReader<File>,
+    input: BufReader<Box<dyn DiskFile>>,
     salt: u64,
     /// Sequence number of the next frame.
     pub(super) next: u64,
@@ -162,11 +165,12 @@ pub(super) struct Reader {
 impl Reader {
     /// Opens the file and checks its header; `end` is where its frames end, by default its length.
     pub(super) fn open(
+        disk: &dyn Disk,
         path: &Path,
         header: FileHeader,
         end: Option<u64>,
     ) -> Result<Self, StorageError> {
-        let file = match File::open(path) {
+        let file = match disk.open(path, Access::Read) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(damaged(path, "the file is missing"));
             }
@@ -174,13 +178,13 @@ impl Reader {
                 format!("cannot open {}", path.display())
             }))?,
         };
-        let metadata = file.metadata().map_err(StorageError::io(|| {
+        let status = file.status().map_err(StorageError::io(|| {
             format!("cannot read {}", path.display())
         }))?;
-        if !metadata.is_file() {
+        if !status.is_file {
             return Err(damaged(path, "this is not a file"));
         }
-        let length = metadata.len();
+        let length = status.length;
         let mut reader = Self {
             path: path.to_path_buf(),
             input: BufReader::with_capacity(READ_AHEAD, file),
@@ -245,8 +249,8 @@ impl Reader {
     }
 
     /// Whether an intact frame header follows anywhere behind the place where the reader stopped.
-    pub(super) fn is_followed_by_frame(&self) -> Result<bool, StorageError> {
-        let rest = std::fs::read(&self.path).map_err(StorageError::io(|| {
+    pub(super) fn is_followed_by_frame(&self, disk: &dyn Disk) -> Result<bool, StorageError> {
+        let rest = disk.read(&self.path).map_err(StorageError::io(|| {
             format!("cannot read {}", self.path.display())
         }))?;
         let begin = usize::try_from(self.offset)

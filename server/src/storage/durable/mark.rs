@@ -5,11 +5,10 @@
 //! is exact however the process ends; after a power failure it may be some seconds old.
 //!
 //! Two slots of 512 bytes (one disk sector each), written in turn; the newest intact one counts.
-use super::directory::private_file;
 use super::log::damaged;
 use crate::storage::StorageError;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use crate::storage::disk::{Access, Disk, DiskFile};
+use std::io::{Read, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// The file name.
@@ -30,22 +29,19 @@ pub(super) struct Acknowledged {
 #[derive(Debug)]
 pub(super) struct Mark {
     path: PathBuf,
-    file: File,
+    file: Box<dyn DiskFile>,
     salt: u64,
     turn: u64,
 }
 
 impl Mark {
     /// Writes the mark of an empty store, durable except for its name.
-    pub(super) fn create(directory: &Path, salt: u64) -> Result<(), StorageError> {
+    pub(super) fn create(disk: &dyn Disk, directory: &Path, salt: u64) -> Result<(), StorageError> {
         let path = directory.join(NAME);
-        let file = private_file()
-            .create(true)
-            .truncate(true)
-            .open(&path)
-            .map_err(StorageError::io(|| {
-                format!("cannot create {}", path.display())
-            }))?;
+        let opened = disk.open(&path, Access::Replace);
+        let file = opened.map_err(StorageError::io(|| {
+            format!("cannot create {}", path.display())
+        }))?;
         let mut mark = Self {
             path,
             file,
@@ -62,9 +58,13 @@ impl Mark {
     }
 
     /// Opens and reads the mark.
-    pub(super) fn open(directory: &Path, salt: u64) -> Result<(Self, Acknowledged), StorageError> {
+    pub(super) fn open(
+        disk: &dyn Disk,
+        directory: &Path,
+        salt: u64,
+    ) -> Result<(Self, Acknowledged), StorageError> {
         let path = directory.join(NAME);
-        let file = match File::options().read(true).write(true).open(&path) {
+        let mut file = match disk.open(&path, Access::Change) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(damaged(&path, "the file is missing"));
             }
@@ -73,7 +73,7 @@ impl Mark {
             }))?,
         };
         let mut bytes = Vec::with_capacity(2 * SLOT);
-        (&file)
+        (&mut file)
             .take(2 * SLOT as u64)
             .read_to_end(&mut bytes)
             .map_err(StorageError::io(|| {

@@ -5,8 +5,7 @@ use super::log::{self, FRAME_HEADER, FileHeader, seal_frame};
 use super::manifest::Base;
 use super::record::encode_clock;
 use crate::storage::StorageError;
-use std::fs::File;
-use std::io::Write;
+use crate::storage::disk::DiskFile;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,7 +85,7 @@ fn write_base(
     };
     let header = FileHeader::base(files.salt, id);
     let mut base = BaseWriter {
-        file: log::create(&path, header)?,
+        file: log::create(&*files.disk, &path, header)?,
         path,
         salt: files.salt,
         frame: vec![0; FRAME_HEADER],
@@ -116,7 +115,7 @@ fn write_base(
     base.write_frame()?;
     base.sync()?;
     if let Some(directory) = base.path.parent() {
-        sync_directory(directory)?;
+        sync_directory(&*files.disk, directory)?;
     }
     Ok(Some(Base {
         id,
@@ -127,7 +126,7 @@ fn write_base(
 
 #[derive(Debug)]
 struct BaseWriter {
-    file: File,
+    file: Box<dyn DiskFile>,
     path: PathBuf,
     salt: u64,
     frame: Vec<u8>,

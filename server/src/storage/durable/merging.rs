@@ -33,7 +33,7 @@ impl DurableStorage {
     pub(super) fn start_merge(&mut self) {
         let id = self.manifest.active + 1;
         // A file with this name is being removed, or cannot be.
-        let is_free = || self.directory.base(id).symlink_metadata().is_err();
+        let is_free = || self.directory.is_free(&self.directory.base(id));
         if self.merge.is_none() && self.sealed_bytes(0) >= self.merge_bytes() && is_free() {
             match Merge::start(&self.directory, self.files(), id) {
                 Ok(merge) => self.merge = Some(merge),
@@ -68,8 +68,7 @@ impl DurableStorage {
             Err(error @ (StorageError::Io { .. } | StorageError::Full { .. })) => {
                 // The logs still hold everything; the next sealed log tries again.
                 tracing::warn!("the data files were not merged: {error}");
-                self.tidy
-                    .remove(self.directory.leftovers(&self.manifest, spare));
+                self.remove_leftovers(spare);
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -84,8 +83,13 @@ impl DurableStorage {
             }
             Err(error) => return Err(error),
         }
-        self.tidy
-            .remove(self.directory.leftovers(&self.manifest, spare));
+        self.remove_leftovers(spare);
         Ok(())
+    }
+
+    /// Begins to remove the files that do not count; `spare` is the next log.
+    pub(super) fn remove_leftovers(&mut self, spare: Option<u64>) {
+        let leftovers = self.directory.leftovers(&self.manifest, spare);
+        self.tidy.remove(self.directory.disk(), leftovers);
     }
 }

@@ -23,6 +23,7 @@ mod merging;
 mod record;
 mod tidy;
 
+use super::disk::{Disk, FileSystem};
 use super::{Batch, RecordView, Restore, Storage, StorageError};
 use active::{Active, Spare};
 use directory::Directory;
@@ -35,6 +36,7 @@ use merge::Merge;
 use record::{Version, encode_batches};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidy::Tidy;
 
@@ -98,8 +100,20 @@ impl DurableStorage {
     /// [`StorageError::InUse`] if another process has it open, [`StorageError::Damaged`] if it is
     /// something else or not as it was written.
     pub fn open(path: &Path, options: DurableOptions) -> Result<Self, StorageError> {
-        let (directory, manifest) = Directory::open(path)?;
-        let (mark, acknowledged) = Mark::open(directory.path(), manifest.salt)?;
+        Self::open_on(Arc::new(FileSystem), path, options)
+    }
+
+    /// The same on another disk than the file system of this machine.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub fn open_on(
+        disk: Arc<dyn Disk>,
+        path: &Path,
+        options: DurableOptions,
+    ) -> Result<Self, StorageError> {
+        let (directory, manifest) = Directory::open(disk, path)?;
+        let (mark, acknowledged) = Mark::open(&**directory.disk(), path, manifest.salt)?;
         Ok(Self {
             directory,
             options,
@@ -125,7 +139,8 @@ impl DurableStorage {
             ..
         } = self.manifest;
         let path = self.directory.log(active);
-        let mut reader = Reader::open(&path, FileHeader::log(salt, active, first), None)?;
+        let disk = &**self.directory.disk();
+        let mut reader = Reader::open(disk, &path, FileHeader::log(salt, active, first), None)?;
         let mut acknowledged = reader.offset;
         let is_torn = loop {
             match next_changes(&mut reader, visit)? {
@@ -151,7 +166,7 @@ impl DurableStorage {
         if is_closed && (is_torn || last > sequence) {
             return Err(damaged(&path, "it was changed after the store was closed"));
         }
-        if is_torn && reader.is_followed_by_frame()? {
+        if is_torn && reader.is_followed_by_frame(disk)? {
             return Err(reader.broken());
         }
         Ok(End {
@@ -168,6 +183,7 @@ impl DurableStorage {
         } = &self.manifest;
         let place = |log: &Sealed| (self.directory.log(log.id), *log);
         Files {
+            disk: Arc::clone(self.directory.disk()),
             salt: *salt,
             base: base.map(|base| (self.directory.base(base.id), base)),
             logs: sealed.iter().map(place).collect(),
@@ -186,15 +202,15 @@ impl DurableStorage {
     /// Opens the current log for appending, without what a torn commit left.
     fn resume(&mut self, end: End) -> Result<(), StorageError> {
         let path = self.directory.log(self.manifest.active);
-        let active = Active::resume(&path, end.acknowledged, end.length, end.last + 1)?;
+        let disk = &**self.directory.disk();
+        let active = Active::resume(disk, &path, end.acknowledged, end.length, end.last + 1)?;
         // The last process may have failed to sync the names that this one found.
         self.directory.sync()?;
         self.acknowledge(end.last, false)?;
         // On disk before the first commit: a mark that says "closed" forbids any.
         self.mark.sync()?;
         self.active = Some(active);
-        self.tidy
-            .remove(self.directory.leftovers(&self.manifest, None));
+        self.remove_leftovers(None);
         Ok(())
     }
 
@@ -390,7 +406,8 @@ impl Storage for DurableStorage {
         let files = self.files();
         self.check_files(&files)?;
         let log = self.directory.log(self.manifest.active);
-        let log_bytes = log.metadata().map_or(0, |metadata| metadata.len());
+        let log_status = self.directory.disk().status(&log);
+        let log_bytes = log_status.map_or(0, |status| status.length);
         let mut load = Load::new(into, files.bytes() + log_bytes);
         files.changes(&mut load)?;
         let end = self.read_log(&mut load)?;
@@ -432,8 +449,7 @@ impl Drop for DurableStorage {
         let last = active.next - 1;
         active.seal();
         self.spare = None;
-        self.tidy
-            .remove(self.directory.leftovers(&self.manifest, None));
+        self.remove_leftovers(None);
         self.tidy.finish();
         if !self.has_failed {
             let closed = self.acknowledge(last, true).and_then(|()| self.mark.sync());

@@ -1,5 +1,7 @@
 //! Removing files that do not count any more, on a thread: that of a large file takes long.
+use crate::storage::disk::Disk;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// Removals under way.
@@ -8,14 +10,15 @@ pub(super) struct Tidy(Option<JoinHandle<()>>);
 
 impl Tidy {
     /// Begins to remove these files. One that cannot be removed stays: it takes space and does no other harm.
-    pub(super) fn remove(&mut self, files: Vec<PathBuf>) {
+    pub(super) fn remove(&mut self, disk: &Arc<dyn Disk>, files: Vec<PathBuf>) {
         self.finish();
         if files.is_empty() {
             return;
         }
+        let disk = Arc::clone(disk);
         let remove = move || {
             for path in files {
-                if let Err(error) = std::fs::remove_file(&path) {
+                if let Err(error) = disk.remove(&path) {
                     tracing::warn!("{} is not needed but stays: {error}", path.display());
                 }
             }

@@ -1,0 +1,210 @@
+//! What the durable storage does with files: everything it asks of a disk goes through [`Disk`] and [`DiskFile`].
+//!
+//! The server has one disk, the [file system](FileSystem) of its machine. The simulation has another one, which forgets
+//! what was not synced.
+use std::ffi::OsString;
+use std::fmt::Debug;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+
+/// Files and directories, with the promises of a POSIX file system and no more: what was written is durable after
+/// [`DiskFile::sync_data`], and what changed in a directory after [`sync_directory`](Self::sync_directory).
+pub trait Disk: Debug + Send + Sync {
+    /// Opens a file.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>>;
+    /// All of a file.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+    /// What is there, behind links.
+    fn status(&self, path: &Path) -> io::Result<Status>;
+    /// What is there, be it a link.
+    fn own_status(&self, path: &Path) -> io::Result<Status>;
+    /// The names in a directory.
+    fn names(&self, directory: &Path) -> io::Result<Vec<OsString>>;
+    /// Makes a directory, and those above it that are missing, for this user only.
+    fn create_directory(&self, path: &Path) -> io::Result<()>;
+    /// Gives a file another name, in the place of the file that has it.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Takes a file away from other users.
+    fn make_private(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in a directory durable. Where directories cannot be opened, the file system has to do it by
+    /// itself.
+    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+}
+
+/// An open file, with a place in it that reading and writing move on.
+pub trait DiskFile: Debug + Read + Seek + Send + Write {
+    /// What it is.
+    fn status(&self) -> io::Result<Status>;
+    /// Cuts it off, or makes it longer with zeros.
+    fn set_length(&self, length: u64) -> io::Result<()>;
+    /// Reserves space for these bytes, without changing its length. Does nothing where that is not possible.
+    fn reserve(&self, from: u64, to: u64) -> io::Result<()>;
+    /// Makes its content durable, and its length as far as that takes.
+    fn sync_data(&self) -> io::Result<()>;
+    /// Makes it durable with all that belongs to it, but for its name.
+    fn sync_all(&self) -> io::Result<()>;
+    /// Locks it until it is closed.
+    fn try_lock(&self) -> Result<(), TryLockError>;
+}
+
+/// What a file is opened for. New files are for this user only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read a file that is there.
+    Read,
+    /// Read and write a file that is there.
+    Change,
+    /// Write a file that is made; it must not be there.
+    Create,
+    /// Write a file that is emptied, or made.
+    Replace,
+    /// Write a file as it is there, or make it.
+    Keep,
+}
+
+/// What there is under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Status {
+    /// A file that holds bytes.
+    pub is_file: bool,
+    /// A directory.
+    pub is_directory: bool,
+    /// How many bytes it holds.
+    pub length: u64,
+    /// Other users may do something with it.
+    pub is_open_to_others: bool,
+}
+
+/// The file system of this machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FileSystem;
+
+impl Disk for FileSystem {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        let file = match access {
+            Access::Read => File::open(path),
+            Access::Change => File::options().read(true).write(true).open(path),
+            Access::Create => private().create_new(true).open(path),
+            Access::Replace => private().create(true).truncate(true).open(path),
+            Access::Keep => private().create(true).truncate(false).open(path),
+        };
+        Ok(Box::new(file?))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        fs::read(path)
+    }
+
+    fn status(&self, path: &Path) -> io::Result<Status> {
+        path.metadata().map(|metadata| status_of(&metadata))
+    }
+
+    fn own_status(&self, path: &Path) -> io::Result<Status> {
+        path.symlink_metadata().map(|metadata| status_of(&metadata))
+    }
+
+    fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        fs::read_dir(directory)?
+            .map(|entry| Ok(entry?.file_name()))
+            .collect()
+    }
+
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    #[cfg(unix)]
+    fn make_private(&self, path: &Path) -> io::Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+    }
+
+    #[cfg(not(unix))]
+    fn make_private(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        if cfg!(not(unix)) {
+            return Ok(());
+        }
+        File::open(path)?.sync_all()
+    }
+}
+
+impl DiskFile for File {
+    fn status(&self) -> io::Result<Status> {
+        self.metadata().map(|metadata| status_of(&metadata))
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.set_len(length)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn reserve(&self, from: u64, to: u64) -> io::Result<()> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+        loop {
+            return match fallocate(self, FallocateFlags::KEEP_SIZE, from, to - from) {
+                Err(Errno::INTR) => continue,
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+                result => Ok(result?),
+            };
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn reserve(&self, _from: u64, _to: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        File::sync_data(self)
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        File::sync_all(self)
+    }
+
+    fn try_lock(&self) -> Result<(), TryLockError> {
+        File::try_lock(self)
+    }
+}
+
+/// How files are opened to be written: made for this user only.
+fn private() -> OpenOptions {
+    let mut options = File::options();
+    options.write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+fn status_of(metadata: &fs::Metadata) -> Status {
+    #[cfg(unix)]
+    let is_open_to_others = std::os::unix::fs::MetadataExt::mode(metadata) & 0o077 != 0;
+    #[cfg(not(unix))]
+    let is_open_to_others = false;
+    Status {
+        is_file: metadata.is_file(),
+        is_directory: metadata.is_dir(),
+        length: metadata.len(),
+        is_open_to_others,
+    }
+}
