@@ -2,7 +2,7 @@
 use std::fmt;
 
 /// Most digits that a `u64` has.
-const MAX_DIGITS: usize = 20;
+pub(super) const MAX_DIGITS: usize = 20;
 
 /// Reads digits and nothing else: no sign, no space, at least one digit, at most `u64::MAX`.
 ///
@@ -23,7 +23,8 @@ pub(super) fn parse(digits: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-fn digit(byte: u8) -> Option<u64> {
+/// What a digit stands for.
+pub(super) fn digit(byte: u8) -> Option<u64> {
     let digit = byte.wrapping_sub(b'0');
     (digit <= 9).then_some(u64::from(digit))
 }

@@ -141,9 +141,14 @@ impl<'a> Decoder<'a> {
         if first != marker {
             return Err(RespError::Type);
         }
-        let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let (digits, rest) = line.split_at(digits);
-        let Some(rest) = rest.strip_prefix(CRLF) else {
+        let mut value = 0_u64;
+        let mut len = 0;
+        while let Some(digit) = line.get(len).and_then(|byte| decimal::digit(*byte)) {
+            value = value.wrapping_mul(10).wrapping_add(digit);
+            len += 1;
+        }
+        let (digits, rest) = line.split_at(len);
+        let [b'\r', b'\n', rest @ ..] = rest else {
             // Which of the two is wrong: the digits themselves, or what ends them?
             return Err(match rest.first() {
                 None | Some(b'\r' | b'\n') if !digits.is_empty() => RespError::Terminator,
@@ -151,18 +156,19 @@ impl<'a> Decoder<'a> {
             });
         };
         self.rest = rest;
+        if (1..decimal::MAX_DIGITS).contains(&len) {
+            return Ok(value);
+        }
+        // None, or so many that `value` may have overflowed.
         decimal::parse(digits).ok_or(RespError::Number)
     }
 
     fn crlf(&mut self) -> Result<(), RespError> {
-        self.rest = self
-            .rest
-            .strip_prefix(CRLF)
-            .ok_or(if self.rest.is_empty() {
-                RespError::Truncated
-            } else {
-                RespError::Terminator
-            })?;
+        self.rest = match self.rest {
+            [b'\r', b'\n', rest @ ..] => rest,
+            [] => return Err(RespError::Truncated),
+            _ => return Err(RespError::Terminator),
+        };
         Ok(())
     }
 }

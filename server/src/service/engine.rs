@@ -139,7 +139,7 @@ impl Engine {
         } else {
             self.execute_new(&command, request, now, effects)
         };
-        response.shown = Shown::by(&response.reply, &command);
+        response.shown = Shown::by(&response.reply, command);
         response
     }
 

@@ -38,7 +38,7 @@ const KEPT_ROOM: usize = 8;
 
 /// The remembered answers of all clients.
 pub(super) struct Replay {
-    clients: HashMap<Arc<str>, Ring>,
+    clients: HashMap<Arc<str>, Ring, RandomState>,
     /// How many answers all rings hold.
     held: usize,
     max_per_client: usize,
@@ -83,7 +83,7 @@ impl Replay {
     pub(super) fn new(config: &EngineConfig) -> Self {
         let [a, b] = config.hash_key;
         Self {
-            clients: HashMap::new(),
+            clients: HashMap::default(),
             held: 0,
             max_per_client: config.replay_per_client,
             // another key than that of the table

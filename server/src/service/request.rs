@@ -83,7 +83,8 @@ pub enum Shown {
 }
 
 impl Shown {
-    pub(super) fn by(reply: &Reply, command: &Command) -> Self {
+    /// Takes the command, so that nobody else has to hold its key.
+    pub(super) fn by(reply: &Reply, command: Command) -> Self {
         match (reply, command) {
             (Reply::Error(ServiceError::QuotaExceeded), _) => Self::Everything,
             (Reply::Error(error), _) if !is_about_token(error) => Self::Nothing,
@@ -97,7 +98,7 @@ impl Shown {
                 | Command::Vdel { key, .. }
                 | Command::Watch { key }
                 | Command::Unwatch { key },
-            ) => Self::Key(key.clone()),
+            ) => Self::Key(key),
             _ => Self::Nothing,
         }
     }
