@@ -246,7 +246,8 @@ fn files_of_another_or_an_older_store() {
     write_files(&directory, &one.killed);
     let (mut storage, _) = open(&directory, SMALL_LOGS).expect("undamaged");
     let mut last = one.last;
-    while read_files(&directory)["statestore.manifest"] == one.killed["statestore.manifest"] {
+    // A merge alone would change the manifest as well, but the files of the older one may still be there.
+    while current_log(&read_files(&directory)) == current_log(&one.killed) {
         last += 1;
         storage.commit(&commit(last)).expect("commit");
     }
