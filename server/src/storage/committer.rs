@@ -1,14 +1,13 @@
-//! Group commit: a thread that makes batches durable, everything that waits in one commit.
+//! The thread of [group commit](super::group_commit): it makes batches durable, everything that waits in one commit.
 //!
 //! Whoever serves requests never waits for the disk: it [submits](Committer::submit) batches, keeps the
 //! responses, and lets them go once [`durable`](Committer::durable) has reached their number.
 //! [`progressed`](Committer::progressed) wakes it. While one commit is on its way to the disk the next
 //! one gathers, so the time of a commit is shared by all requests of that time.
-use super::{Batch, Storage, StorageError, Write};
-use std::collections::VecDeque;
+use super::group_commit::{GroupCommit, Waiting, Weighed};
+use super::{Batch, Storage, StorageError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 use tokio::sync::watch;
 
 /// How much may wait for the disk.
@@ -45,17 +44,6 @@ struct Progress {
     durable: u64,
     is_full: bool,
     failure: Option<Arc<StorageError>>,
-}
-
-/// How often it is looked for room while there is none.
-const LOOK_FOR_ROOM: Duration = Duration::from_secs(1);
-
-#[derive(Debug, Default)]
-struct Waiting {
-    batches: VecDeque<(Batch, usize)>,
-    /// Of the batches that wait and of those being committed.
-    bytes: usize,
-    is_closing: bool,
 }
 
 #[derive(Debug, Default)]
@@ -100,15 +88,12 @@ impl Committer {
             let queue = Arc::new(Queue::default());
             let (report, progress) = watch::channel(Progress::default());
             let mut worker = Worker {
-                storage,
+                commits: GroupCommit::new(storage),
                 queue: Arc::clone(&queue),
                 report,
-                batches: Vec::new(),
-                bytes: 0,
-                is_stuck: false,
             };
             // Whoever starts it knows at once whether there is room.
-            worker.prepare()?;
+            worker.advance()?;
             let thread = std::thread::Builder::new()
                 .name("committer".into())
                 .spawn(move || worker.run())
@@ -151,11 +136,10 @@ impl Committer {
                 if let Some(failure) = &progress.borrow().failure {
                     return Err(SubmitError::Failed(Arc::clone(failure)));
                 }
-                let bytes = weight(&batch);
+                let batch = Weighed::from(batch);
                 let mut waiting = queue.lock();
-                let is_first = waiting.batches.is_empty();
-                waiting.bytes += bytes;
-                waiting.batches.push_back((batch, bytes));
+                let is_first = waiting.is_empty();
+                waiting.push(batch);
                 drop(waiting);
                 if is_first {
                     queue.changed.notify_one();
@@ -175,7 +159,7 @@ impl Committer {
                 queue,
                 max_waiting_bytes,
                 ..
-            } => queue.lock().bytes < *max_waiting_bytes,
+            } => queue.lock().bytes() < *max_waiting_bytes,
         }
     }
 
@@ -235,7 +219,7 @@ impl Committer {
         else {
             return Ok(());
         };
-        queue.lock().is_closing = true;
+        queue.lock().close();
         queue.changed.notify_one();
         if let Some(thread) = thread.take()
             && thread.join().is_err()
@@ -264,27 +248,11 @@ fn stopped() -> StorageError {
     }
 }
 
-/// What a batch counts for in the queue: its bytes and the size of its parts.
-fn weight(batch: &Batch) -> usize {
-    let content = |write: &Write| match write {
-        Write::Put(record) => record.key.len() + record.value.len(),
-        Write::Delete(key) => key.len(),
-    };
-    let parts = size_of::<Batch>() + batch.writes.len() * size_of::<Write>();
-    parts + batch.writes.iter().map(content).sum::<usize>()
-}
-
 /// What the thread works with.
 struct Worker {
-    storage: Box<dyn Storage>,
+    commits: GroupCommit,
     queue: Arc<Queue>,
     report: watch::Sender<Progress>,
-    /// Taken from the queue, not yet committed.
-    batches: Vec<Batch>,
-    /// What they count for in the queue.
-    bytes: usize,
-    /// There was no room for them.
-    is_stuck: bool,
 }
 
 impl Worker {
@@ -297,86 +265,39 @@ impl Worker {
     }
 
     fn commit_all(&mut self) -> Result<(), StorageError> {
-        loop {
-            let is_closing = self.take();
-            if self.batches.is_empty() && is_closing {
-                return Ok(());
-            }
-            if !self.batches.is_empty() {
-                self.commit(is_closing)?;
-            }
-            self.prepare()?;
+        while self.take() {
+            self.advance()?;
         }
+        Ok(())
     }
 
-    /// Waits for something to do and takes all of it; says whether the queue is being closed.
+    /// Waits for something to do and takes all of it; `false` at the end.
     fn take(&mut self) -> bool {
-        let queue = Arc::clone(&self.queue);
-        let is_stuck = self.is_stuck;
-        let is_idle =
-            |waiting: &mut Waiting| !waiting.is_closing && (is_stuck || waiting.batches.is_empty());
-        let mut waiting = if self.report.borrow().is_full {
-            let (waiting, _) = queue
-                .changed
-                .wait_timeout_while(queue.lock(), LOOK_FOR_ROOM, is_idle)
-                .unwrap_or_else(PoisonError::into_inner);
-            waiting
+        let (changed, waiting) = (&self.queue.changed, self.queue.lock());
+        let rests = |waiting: &mut Waiting| self.commits.rests(waiting);
+        let mut waiting = if let Some(patience) = self.commits.patience() {
+            let result = changed.wait_timeout_while(waiting, patience, rests);
+            result.unwrap_or_else(PoisonError::into_inner).0
         } else {
-            queue
-                .changed
-                .wait_while(queue.lock(), is_idle)
-                .unwrap_or_else(PoisonError::into_inner)
+            let result = changed.wait_while(waiting, rests);
+            result.unwrap_or_else(PoisonError::into_inner)
         };
-        for (batch, bytes) in waiting.batches.drain(..) {
-            self.bytes += bytes;
-            self.batches.push(batch);
-        }
-        waiting.is_closing
+        self.commits.take(&mut waiting)
     }
 
-    /// Commits what was taken; keeps it if there is no room, unless this was the last attempt.
-    fn commit(&mut self, is_last: bool) -> Result<(), StorageError> {
-        match self.storage.commit(&self.batches) {
-            Err(error @ StorageError::Full { .. }) if !is_last => {
-                self.is_stuck = true;
-                self.set_full(Some(&error));
-                return Ok(());
+    /// Does and tells all that can be done without waiting for anybody.
+    fn advance(&mut self) -> Result<(), StorageError> {
+        while let Some(achieved) = self.commits.advance()? {
+            // Room first: whoever is woken by the progress may need it.
+            if achieved.freed > 0 {
+                self.queue.lock().free(achieved.freed);
             }
-            result => result?,
-        }
-        self.is_stuck = false;
-        // Room first: whoever is woken by the progress may need it.
-        self.queue.lock().bytes -= std::mem::take(&mut self.bytes);
-        let count = self.batches.len() as u64;
-        self.batches.clear();
-        self.report
-            .send_modify(|progress| progress.durable += count);
-        Ok(())
-    }
-
-    fn prepare(&mut self) -> Result<(), StorageError> {
-        match self.storage.prepare() {
-            Err(error @ StorageError::Full { .. }) => self.set_full(Some(&error)),
-            Err(error) => return Err(error),
-            Ok(()) if self.is_stuck => {}
-            Ok(()) => self.set_full(None),
+            self.report.send_if_modified(|progress| {
+                progress.durable += achieved.durable;
+                let was_full = std::mem::replace(&mut progress.is_full, achieved.is_full);
+                achieved.durable > 0 || was_full != achieved.is_full
+            });
         }
         Ok(())
-    }
-
-    /// Tells whether there is room, if that is news.
-    fn set_full(&self, error: Option<&StorageError>) {
-        let is_news = self.report.send_if_modified(|progress| {
-            std::mem::replace(&mut progress.is_full, error.is_some()) != error.is_some()
-        });
-        match error {
-            Some(error) if is_news => tracing::warn!(
-                "{error}. The store is read-only until there is room; then it takes writes again by itself"
-            ),
-            None if is_news => {
-                tracing::info!("there is room on the disk again: the store takes writes");
-            }
-            _ => {}
-        }
     }
 }

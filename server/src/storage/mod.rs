@@ -4,6 +4,8 @@
 pub mod committer;
 pub mod disk;
 pub mod durable;
+pub mod group_commit;
+pub mod machine;
 pub mod memory;
 
 pub use committer::{Committer, CommitterOptions, SubmitError};

@@ -7,7 +7,6 @@ use crate::storage::StorageError;
 use crate::storage::disk::{Access, Disk, DiskFile};
 use std::ffi::OsString;
 use std::fs::TryLockError;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,8 +25,12 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Opens a data directory; makes one in an empty or missing directory.
-    pub(super) fn open(disk: Arc<dyn Disk>, path: &Path) -> Result<(Self, Manifest), StorageError> {
+    /// Opens a data directory; makes one, with this salt, in an empty or missing directory.
+    pub(super) fn open(
+        disk: Arc<dyn Disk>,
+        path: &Path,
+        salt: impl FnOnce() -> u64,
+    ) -> Result<(Self, Manifest), StorageError> {
         create(&*disk, path)?;
         if disk.status(&path.join(manifest::NAME)).is_err() {
             refuse_foreign(&*disk, path)?;
@@ -41,7 +44,7 @@ impl Directory {
         directory.keep_private();
         let manifest = match directory.read_manifest()? {
             Some(manifest) => manifest,
-            None => directory.begin()?,
+            None => directory.begin(salt())?,
         };
         Ok((directory, manifest))
     }
@@ -170,8 +173,8 @@ impl Directory {
     }
 
     /// Makes the files of an empty store; the manifest comes last.
-    fn begin(&self) -> Result<Manifest, StorageError> {
-        let manifest = Manifest::new(RandomState::new().build_hasher().finish());
+    fn begin(&self, salt: u64) -> Result<Manifest, StorageError> {
+        let manifest = Manifest::new(salt);
         let log = self.log(manifest.active);
         match self.disk.remove(&log) {
             // Left by an interrupted beginning.

@@ -25,7 +25,8 @@ impl DurableStorage {
                 .unwrap_or(u32::MAX)
                 .min(10);
             let nanoseconds = (written as u64 * PACE_NS_PER_BYTE) << doublings;
-            std::thread::sleep(Duration::from_nanos(nanoseconds).min(MOST_PACE));
+            self.machine
+                .sleep(Duration::from_nanos(nanoseconds).min(MOST_PACE));
         }
     }
 
@@ -35,7 +36,7 @@ impl DurableStorage {
         // A file with this name is being removed, or cannot be.
         let is_free = || self.directory.is_free(&self.directory.base(id));
         if self.merge.is_none() && self.sealed_bytes(0) >= self.merge_bytes() && is_free() {
-            match Merge::start(&self.directory, self.files(), id) {
+            match Merge::start(&*self.machine, &self.directory, self.files(), id) {
                 Ok(merge) => self.merge = Some(merge),
                 Err(error) => tracing::warn!("the data files are not merged now: {error}"),
             }
@@ -90,6 +91,7 @@ impl DurableStorage {
     /// Begins to remove the files that do not count; `spare` is the next log.
     pub(super) fn remove_leftovers(&mut self, spare: Option<u64>) {
         let leftovers = self.directory.leftovers(&self.manifest, spare);
-        self.tidy.remove(self.directory.disk(), leftovers);
+        let (machine, disk) = (&*self.machine, self.directory.disk());
+        self.tidy.remove(machine, disk, leftovers);
     }
 }

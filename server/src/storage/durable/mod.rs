@@ -24,6 +24,7 @@ mod record;
 mod tidy;
 
 use super::disk::{Disk, FileSystem};
+use super::machine::{Machine, Threads};
 use super::{Batch, RecordView, Restore, Storage, StorageError};
 use active::{Active, Spare};
 use directory::Directory;
@@ -37,7 +38,7 @@ use record::{Version, encode_batches};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tidy::Tidy;
 
 /// What can be set.
@@ -58,6 +59,7 @@ impl Default for DurableOptions {
 /// The embedded durable storage; see the [module](self).
 #[derive(Debug)]
 pub struct DurableStorage {
+    machine: Arc<dyn Machine>,
     directory: Directory,
     options: DurableOptions,
     manifest: Manifest,
@@ -70,7 +72,7 @@ pub struct DurableStorage {
     /// The next log; without one, the current log goes on.
     spare: Option<Spare>,
     /// When there was no spare to be had, and whether because there is no room.
-    refused: Option<(Instant, bool)>,
+    refused: Option<(Duration, bool)>,
     merge: Option<Merge>,
     tidy: Tidy,
     /// A commit failed: what is on disk is not known, so nothing more is accepted.
@@ -100,21 +102,24 @@ impl DurableStorage {
     /// [`StorageError::InUse`] if another process has it open, [`StorageError::Damaged`] if it is
     /// something else or not as it was written.
     pub fn open(path: &Path, options: DurableOptions) -> Result<Self, StorageError> {
-        Self::open_on(Arc::new(FileSystem), path, options)
+        let machine = Arc::new(Threads::default());
+        Self::open_on(machine, Arc::new(FileSystem), path, options)
     }
 
-    /// The same on another disk than the file system of this machine.
+    /// The same on another machine and disk than those of this process.
     ///
     /// # Errors
     /// As of [`open`](Self::open).
     pub fn open_on(
+        machine: Arc<dyn Machine>,
         disk: Arc<dyn Disk>,
         path: &Path,
         options: DurableOptions,
     ) -> Result<Self, StorageError> {
-        let (directory, manifest) = Directory::open(disk, path)?;
+        let (directory, manifest) = Directory::open(disk, path, || machine.random())?;
         let (mark, acknowledged) = Mark::open(&**directory.disk(), path, manifest.salt)?;
         Ok(Self {
+            machine,
             directory,
             options,
             manifest,
@@ -337,7 +342,7 @@ impl DurableStorage {
         }
         if self
             .refused
-            .is_some_and(|(at, _)| at.elapsed() < RESERVE_AGAIN)
+            .is_some_and(|(at, _)| self.machine.now() < at + RESERVE_AGAIN)
         {
             return self.refusal();
         }
@@ -351,7 +356,7 @@ impl DurableStorage {
             }
             Err(error) => {
                 let is_full = matches!(error, StorageError::Full { .. });
-                self.refused = Some((Instant::now(), is_full));
+                self.refused = Some((self.machine.now(), is_full));
                 if is_full {
                     return Err(error);
                 }

@@ -1,0 +1,77 @@
+//! What the durable storage needs of its machine besides a disk: the time, chance, and work beside its own.
+use std::fmt::Debug;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The machine that a storage runs on.
+pub trait Machine: Debug + Send + Sync {
+    /// The time on a clock that nobody sets.
+    fn now(&self) -> Duration;
+    /// Waits.
+    fn sleep(&self, time: Duration);
+    /// A number that nobody else knows.
+    fn random(&self) -> u64;
+    /// Begins a job, which goes on by itself.
+    fn start(&self, name: &'static str, job: Box<dyn Job>) -> io::Result<Box<dyn Running>>;
+}
+
+/// Work that goes on while commits go on.
+pub trait Job: Send {
+    /// Does the next part of it, which may block; says whether there is another one.
+    fn step(&mut self) -> bool;
+}
+
+/// A job that was begun.
+pub trait Running: Debug + Send {
+    /// Whether [`finish`](Self::finish) would not wait.
+    fn is_finished(&self) -> bool;
+    /// Waits for its end, be it a panic.
+    fn finish(self: Box<Self>);
+}
+
+/// This machine: each job has a thread.
+#[derive(Debug, Clone, Copy)]
+pub struct Threads {
+    begun: Instant,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self {
+            begun: Instant::now(),
+        }
+    }
+}
+
+impl Machine for Threads {
+    fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn random(&self) -> u64 {
+        RandomState::new().build_hasher().finish()
+    }
+
+    fn start(&self, name: &'static str, mut job: Box<dyn Job>) -> io::Result<Box<dyn Running>> {
+        let run = move || while job.step() {};
+        let thread = std::thread::Builder::new().name(name.into()).spawn(run)?;
+        Ok(Box::new(thread))
+    }
+}
+
+impl Running for JoinHandle<()> {
+    fn is_finished(&self) -> bool {
+        JoinHandle::is_finished(self)
+    }
+
+    fn finish(self: Box<Self>) {
+        // Who waits for a result misses it then.
+        let _ = self.join();
+    }
+}
