@@ -5,8 +5,9 @@
 //! cargo bench -p statestore --bench client -- [throughput] [latency]
 //! ```
 //!
-//! A client runs on one thread, whose CPU time is what the last column tells; the broker has a thread of its own. Each
-//! row is the best of several runs, taken in turns, so that what else the machine does falls on all of them alike.
+//! A client runs on one thread, whose CPU time is what the last column tells; the broker has a thread of its own. All
+//! rows of a table take part in each round, in turns, so that what else the machine does falls on all of them alike. A
+//! cell is the median of the rounds, with the lowest and the highest; a ratio is that of two rows within a round.
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss, missing_docs)]
 
 mod broker;
@@ -15,10 +16,13 @@ mod own;
 mod peer;
 mod raw;
 mod request;
+mod spread;
+mod table;
 
 use figures::Figures;
+use table::{Column, Table};
 
-const RUNS: usize = 5;
+const ROUNDS: usize = 9;
 
 fn main() {
     let parts: Vec<_> = std::env::args()
@@ -34,64 +38,50 @@ fn main() {
     }
 }
 
-fn heading(title: &str) {
-    println!(
-        "\n### {title}\n\n| | pairs/s | p50 | p99 | CPU per pair |\n| --- | --- | --- | --- | --- |"
-    );
-}
+const COLUMNS: [Column; 4] = [
+    Column::new("pairs/s", "", 0),
+    Column::new("p50", " µs", 1),
+    Column::new("p99", " µs", 1),
+    Column::new("CPU per pair", " µs", 2),
+];
 
-fn row(name: &str, figures: &Figures) {
-    println!(
-        "| {name} | {:.0} | {:.1} µs | {:.1} µs | {:.2} µs |",
+fn columns(figures: &Figures) -> Vec<f64> {
+    vec![
         figures.pairs_per_second(),
         figures.percentile(50),
         figures.percentile(99),
         figures.cpu_per_pair(),
-    );
-}
-
-/// The best of all figures by one of them, least first.
-fn best(figures: Vec<Figures>, by: impl Fn(&Figures) -> f64) -> Figures {
-    let mut figures = figures;
-    figures.sort_by(|one, other| by(one).total_cmp(&by(other)));
-    figures.swap_remove(0)
+    ]
 }
 
 fn throughput() {
+    // Each for about as long.
+    const OWN_PAIRS: usize = 300_000;
+    const PEER_PAIRS: usize = 75_000;
     let broker = broker::start();
-    heading("Many requests in flight");
     for in_flight in [64, 256, 1024] {
-        let (mut own, mut peer) = (Vec::new(), Vec::new());
-        for _ in 0..RUNS {
-            own.push(own::run(broker, in_flight, 500_000));
-            peer.push(peer::run(broker, in_flight, 100_000));
-        }
-        let fastest = |figures| best(figures, |figures| -figures.pairs_per_second());
-        row(&format!("own client, {in_flight}"), &fastest(own));
-        row(&format!("rumqttc's loop, {in_flight}"), &fastest(peer));
+        let mut table = Table::new(&COLUMNS);
+        let own = table.row("own client", || {
+            columns(&own::run(broker, in_flight, OWN_PAIRS))
+        });
+        let peer = table.row("rumqttc's loop", || {
+            columns(&peer::run(broker, in_flight, PEER_PAIRS))
+        });
+        table.ratio("own client / rumqttc's loop", own, peer);
+        table.print(&format!("{in_flight} requests in flight"), ROUNDS);
     }
 }
 
 fn latency() {
-    const PAIRS: usize = 20_000;
+    const PAIRS: usize = 10_000;
     let broker = broker::start();
-    heading("One request in flight");
-    let mut runs = [const { Vec::new() }; 4];
-    for _ in 0..RUNS {
-        runs[0].push(raw::blocking(broker, PAIRS));
-        runs[1].push(raw::tokio(broker, PAIRS));
-        runs[2].push(own::run(broker, 1, PAIRS));
-        runs[3].push(peer::run(broker, 1, PAIRS));
-    }
-    let [blocking, tokio, own, peer] =
-        runs.map(|runs| best(runs, |figures| figures.percentile(50)));
-    row("blocking socket", &blocking);
-    row("tokio's socket", &tokio);
-    row("own client", &own);
-    row("rumqttc's loop", &peer);
-    println!(
-        "\np50 of our client: {:.2} of the blocking socket's, {:.2} of tokio's socket's",
-        own.percentile(50) / blocking.percentile(50),
-        own.percentile(50) / tokio.percentile(50),
-    );
+    let mut table = Table::new(&COLUMNS);
+    let blocking = table.row("blocking socket", || columns(&raw::blocking(broker, PAIRS)));
+    let tokio = table.row("tokio's socket", || columns(&raw::tokio(broker, PAIRS)));
+    let own = table.row("own client", || columns(&own::run(broker, 1, PAIRS)));
+    let peer = table.row("rumqttc's loop", || columns(&peer::run(broker, 1, PAIRS)));
+    table.ratio("own client / blocking socket", own, blocking);
+    table.ratio("own client / tokio's socket", own, tokio);
+    table.ratio("own client / rumqttc's loop", own, peer);
+    table.print("One request in flight", ROUNDS);
 }

@@ -1,0 +1,125 @@
+//! A Markdown table whose rows were measured in turns, so that what else the machine does falls on all of them alike.
+
+use crate::spread::Spread;
+
+/// What a column of a table tells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Column {
+    /// Its heading.
+    pub(crate) name: &'static str,
+    /// Stands behind each number.
+    pub(crate) unit: &'static str,
+    /// Decimals of each number.
+    pub(crate) decimals: usize,
+}
+
+impl Column {
+    /// Its parts in their order.
+    pub(crate) const fn new(name: &'static str, unit: &'static str, decimals: usize) -> Self {
+        Self {
+            name,
+            unit,
+            decimals,
+        }
+    }
+}
+
+/// One row: measured once per round, a number for each column.
+struct Subject<'a> {
+    name: String,
+    measure: Box<dyn FnMut() -> Vec<f64> + 'a>,
+    /// For each column, the number of each round.
+    measured: Vec<Vec<f64>>,
+}
+
+/// One row below the subjects: one of them divided by another, round by round.
+struct Ratio {
+    name: String,
+    one: usize,
+    other: usize,
+}
+
+/// A table to be.
+pub(crate) struct Table<'a> {
+    columns: &'a [Column],
+    subjects: Vec<Subject<'a>>,
+    ratios: Vec<Ratio>,
+}
+
+/// A row of a [`Table`], to name it in a ratio.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row(usize);
+
+impl<'a> Table<'a> {
+    /// Without rows.
+    pub(crate) fn new(columns: &'a [Column]) -> Self {
+        Self {
+            columns,
+            subjects: Vec::new(),
+            ratios: Vec::new(),
+        }
+    }
+
+    /// Adds a row; `measure` does a round of it and returns a number for each column.
+    pub(crate) fn row(
+        &mut self,
+        name: impl Into<String>,
+        measure: impl FnMut() -> Vec<f64> + 'a,
+    ) -> Row {
+        self.subjects.push(Subject {
+            name: name.into(),
+            measure: Box::new(measure),
+            measured: vec![Vec::new(); self.columns.len()],
+        });
+        Row(self.subjects.len() - 1)
+    }
+
+    /// Adds a row with one row divided by another.
+    pub(crate) fn ratio(&mut self, name: impl Into<String>, one: Row, other: Row) {
+        self.ratios.push(Ratio {
+            name: name.into(),
+            one: one.0,
+            other: other.0,
+        });
+    }
+
+    /// Measures all rows so many times, there and back in turns, and prints the table.
+    pub(crate) fn print(mut self, title: &str, rounds: usize) {
+        println!("\n### {title}\n");
+        let mut order: Vec<_> = (0..self.subjects.len()).collect();
+        for _ in 0..rounds {
+            for &at in &order {
+                let subject = &mut self.subjects[at];
+                let numbers = (subject.measure)();
+                for (column, number) in subject.measured.iter_mut().zip(numbers) {
+                    column.push(number);
+                }
+            }
+            // Each row has its neighbours as often before it as behind it.
+            order.reverse();
+        }
+        self.print_rows();
+    }
+
+    fn print_rows(&self) {
+        let names: Vec<_> = self.columns.iter().map(|column| column.name).collect();
+        println!("| | {} |", names.join(" | "));
+        println!("|{}", " --- |".repeat(names.len() + 1));
+        for subject in &self.subjects {
+            print!("| {} |", subject.name);
+            for (column, rounds) in self.columns.iter().zip(&subject.measured) {
+                let spread = Spread::of(rounds.iter().copied());
+                print!(" {spread:.*}{} |", column.decimals, column.unit);
+            }
+            println!();
+        }
+        for Ratio { name, one, other } in &self.ratios {
+            print!("| {name} |");
+            let (one, other) = (&self.subjects[*one], &self.subjects[*other]);
+            for (one, other) in one.measured.iter().zip(&other.measured) {
+                print!(" {:.2} |", Spread::of_ratios(one, other));
+            }
+            println!();
+        }
+    }
+}
