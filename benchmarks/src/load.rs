@@ -1,6 +1,6 @@
 //! A closed loop of N requests in flight, the same for each client under measurement.
 
-use hdrhistogram::Histogram;
+use crate::{process, process::Server, table::Column};
 use std::{
     future::Future,
     sync::{
@@ -10,18 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// One measured run.
-#[derive(Debug)]
-pub struct Figures {
-    /// Requests completed per second.
-    pub per_second: f64,
-    /// Median latency.
-    pub p50: Duration,
-    /// 99th percentile.
-    pub p99: Duration,
-    /// CPU of this process (client and load loop) per request.
-    pub client_cpu: Duration,
-}
+/// What [`measured`] returns a number for.
+pub const COLUMNS: [Column; 5] = [
+    Column::new("req/s", "", 0),
+    Column::new("p50", " µs", 0),
+    Column::new("p99", " µs", 0),
+    Column::new("client CPU per request", " µs", 2),
+    Column::new("server CPU per request", " µs", 2),
+];
 
 /// The state store as the loop sees it.
 pub trait Target: Send + Sync + 'static {
@@ -34,75 +30,144 @@ pub trait Target: Send + Sync + 'static {
 /// What the loop sends.
 #[derive(Debug, Clone, Copy)]
 pub struct Mix {
-    /// Tasks that each wait for their answer before the next request.
+    /// Tasks for each target that each wait for their answer before the next request.
     pub in_flight: usize,
-    /// Requests in all.
-    pub requests: u64,
+    /// No request is sent after this time.
+    pub time: Duration,
     /// Of 100 requests, how many are SETs.
     pub sets_of_100: u64,
     /// Keys are drawn from so many.
     pub keys: u64,
 }
 
+/// A request of a [`Mix`].
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    /// SET or GET.
+    pub is_set: bool,
+    /// Its key.
+    pub key: [u8; 16],
+}
+
+impl Mix {
+    /// The `number`-th request: consecutive ones are spread over the keys.
+    pub fn request(&self, number: u64) -> Request {
+        let spread = (number ^ (number >> 31))
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            .rotate_left(29);
+        Request {
+            is_set: (spread >> 40) % 100 < self.sets_of_100,
+            key: key(spread % self.keys),
+        }
+    }
+}
+
 /// The `i`-th key: 16 bytes.
 pub fn key(i: u64) -> [u8; 16] {
     let mut key = *b"key-000000000000";
-    let digits = format!("{i:012}");
-    key[4..].copy_from_slice(digits.as_bytes());
+    let mut rest = i;
+    for digit in key[4..].iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
     key
 }
 
 /// The value of every SET: 100 bytes.
 pub const VALUE: [u8; 100] = [b'v'; 100];
 
-/// Spreads consecutive numbers over the keys.
-fn scatter(i: u64) -> u64 {
-    (i ^ (i >> 31))
-        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-        .rotate_left(29)
+/// What a loop did.
+#[derive(Debug)]
+pub struct Done {
+    /// From the first request to the last answer.
+    pub elapsed: Duration,
+    /// Of each request, in nanoseconds.
+    pub latencies: Vec<u64>,
 }
 
-/// Runs the mix against `target`.
-pub async fn run<T: Target>(target: Arc<T>, mix: Mix) -> Figures {
+/// The latency that this part of them stays below; there is at least one. Changes their order.
+pub fn quantile(latencies: &mut [u64], part: f64) -> Duration {
+    let at = (latencies.len() as f64 * part) as usize;
+    let (_, latency, _) = latencies.select_nth_unstable(at.min(latencies.len() - 1));
+    Duration::from_nanos(*latency)
+}
+
+/// Has a loop run against `server`, and returns its numbers for [`COLUMNS`].
+pub fn measured(server: &Server, run: impl FnOnce() -> Done) -> Vec<f64> {
+    let before = (process::own_cpu(), server.cpu());
+    let mut done = run();
+    let after = (process::own_cpu(), server.cpu());
+    let requests = done.latencies.len() as f64;
+    let per_request = |from, to: Duration| micros(to.saturating_sub(from)) / requests;
+    vec![
+        requests / done.elapsed.as_secs_f64(),
+        micros(quantile(&mut done.latencies, 0.5)),
+        micros(quantile(&mut done.latencies, 0.99)),
+        per_request(before.0, after.0),
+        per_request(before.1, after.1),
+    ]
+}
+
+/// Microseconds.
+pub fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// Runs the mix against all targets.
+pub async fn run<T: Target>(targets: &[Arc<T>], mix: Mix) -> Done {
     let next = Arc::new(AtomicU64::new(0));
-    let cpu = crate::process::own_cpu();
     let start = Instant::now();
-    let tasks: Vec<_> = (0..mix.in_flight)
+    let tasks: Vec<_> = targets
+        .iter()
+        .flat_map(|target| std::iter::repeat_n(target, mix.in_flight))
+        .map(|target| {
+            let (target, next) = (target.clone(), next.clone());
+            tokio::spawn(async move {
+                let mut latencies = Vec::new();
+                let mut sent = Instant::now();
+                while sent - start < mix.time {
+                    let request = mix.request(next.fetch_add(1, Ordering::Relaxed));
+                    if request.is_set {
+                        target.set(&request.key, &VALUE).await;
+                    } else {
+                        target.get(&request.key).await;
+                    }
+                    let answered = Instant::now();
+                    latencies.push((answered - sent).as_nanos() as u64);
+                    sent = answered;
+                }
+                latencies
+            })
+        })
+        .collect();
+    let mut parts = Vec::new();
+    for task in tasks {
+        parts.push(task.await.expect("no request fails"));
+    }
+    Done {
+        elapsed: start.elapsed(),
+        latencies: parts.concat(),
+    }
+}
+
+/// Sets the keys with these numbers, each once.
+pub async fn fill<T: Target>(target: &Arc<T>, keys: std::ops::Range<u64>) {
+    let next = Arc::new(AtomicU64::new(keys.start));
+    let tasks: Vec<_> = (0..256)
         .map(|_| {
             let (target, next) = (target.clone(), next.clone());
             tokio::spawn(async move {
-                let mut latencies =
-                    Histogram::<u64>::new_with_max(60_000_000_000, 3).expect("bounds");
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
-                    if i >= mix.requests {
-                        return latencies;
+                    if i >= keys.end {
+                        return;
                     }
-                    let r = scatter(i);
-                    let key = key(r % mix.keys);
-                    let sent = Instant::now();
-                    if (r >> 40) % 100 < mix.sets_of_100 {
-                        target.set(&key, &VALUE).await;
-                    } else {
-                        target.get(&key).await;
-                    }
-                    latencies.saturating_record(sent.elapsed().as_nanos() as u64);
+                    target.set(&key(i), &VALUE).await;
                 }
             })
         })
         .collect();
-    let mut latencies = Histogram::<u64>::new_with_max(60_000_000_000, 3).expect("bounds");
     for task in tasks {
-        latencies
-            .add(task.await.expect("no request fails"))
-            .expect("same bounds");
-    }
-    let elapsed = start.elapsed();
-    Figures {
-        per_second: mix.requests as f64 / elapsed.as_secs_f64(),
-        p50: Duration::from_nanos(latencies.value_at_quantile(0.5)),
-        p99: Duration::from_nanos(latencies.value_at_quantile(0.99)),
-        client_cpu: (crate::process::own_cpu() - cpu)
-            / u32::try_from(mix.requests).expect("few enough"),
+        task.await.expect("no SET fails");
     }
 }

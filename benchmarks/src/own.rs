@@ -2,16 +2,26 @@
 
 use crate::load::Target;
 use statestore::{Client, Settings};
+use std::sync::Arc;
 
 /// A connected client of ours.
 pub struct Own(pub Client);
 
 impl Own {
     /// Connects.
-    pub async fn connect(port: u16, client_id: &str) -> Self {
+    pub async fn connect(port: u16, client_id: &str) -> Arc<Self> {
         let url = format!("mqtt://127.0.0.1:{port}?client_id={client_id}");
         let settings = Settings::from_url(&url).expect("url");
-        Self(Client::connect(settings).await.expect("connect"))
+        Arc::new(Self(Client::connect(settings).await.expect("connect")))
+    }
+
+    /// Connects so many.
+    pub async fn connect_all(port: u16, client_id: &str, clients: usize) -> Vec<Arc<Self>> {
+        let mut all = Vec::new();
+        for number in 0..clients {
+            all.push(Self::connect(port, &format!("{client_id}-{number}")).await);
+        }
+        all
     }
 }
 

@@ -23,7 +23,7 @@ impl Server {
     /// Starts `statestored`; `data_dir` none means memory storage.
     pub fn statestored(binary: &Path, data_dir: Option<&Path>, more: &[&str]) -> Self {
         let mut command = Command::new(binary);
-        command.args(["--listen", "tcp://127.0.0.1:0"]);
+        command.args(["--listen", "tcp://127.0.0.1:0", "--log", "warn"]);
         match data_dir {
             Some(dir) => command.arg("--data-dir").arg(dir),
             None => command.args(["--storage", "memory"]),
@@ -85,9 +85,9 @@ impl Server {
         kib * 1024
     }
 
-    /// CPU time used so far, user and system.
+    /// CPU time used so far by all its threads, user and system.
     pub fn cpu(&self) -> Duration {
-        cpu_of(&format!("/proc/{}/stat", self.child.id()))
+        cpu_of(&format!("/proc/{}/task", self.child.id()))
     }
 }
 
@@ -98,20 +98,19 @@ impl Drop for Server {
     }
 }
 
-/// CPU time that this process used so far.
+/// CPU time that the threads of this process used so far.
 pub fn own_cpu() -> Duration {
-    cpu_of("/proc/self/stat")
+    cpu_of("/proc/self/task")
 }
 
-fn cpu_of(path: &str) -> Duration {
-    let stat = std::fs::read_to_string(path).expect("procfs");
-    let fields: Vec<&str> = stat[stat.rfind(')').expect("stat") + 2..]
-        .split(' ')
-        .collect();
-    let ticks: u64 =
-        fields[11].parse::<u64>().expect("utime") + fields[12].parse::<u64>().expect("stime");
-    // USER_HZ is 100 on every Linux that these figures are taken on.
-    Duration::from_millis(ticks * 10)
+/// What the scheduler has counted for the threads listed in a folder, to the nanosecond. One that has ended is missing.
+fn cpu_of(tasks: &str) -> Duration {
+    let nanoseconds = |thread: std::fs::DirEntry| -> Option<u64> {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse().ok()
+    };
+    let threads = std::fs::read_dir(tasks).expect("procfs");
+    Duration::from_nanos(threads.flatten().filter_map(nanoseconds).sum())
 }
 
 /// Where `statestored` is: `STATESTORED`, or the release build of this checkout.

@@ -7,7 +7,7 @@ use azure_iot_operations_mqtt::{
 };
 use azure_iot_operations_protocol::application::ApplicationContextBuilder;
 use azure_iot_operations_services::state_store::{self, SetOptions};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -16,7 +16,7 @@ pub struct Vendor(state_store::Client);
 
 impl Vendor {
     /// Connects; its session runs on the current runtime.
-    pub fn connect(port: u16, client_id: &str) -> Self {
+    pub fn connect(port: u16, client_id: &str) -> Arc<Self> {
         let settings = MqttConnectionSettingsBuilder::default()
             .client_id(client_id)
             .hostname("127.0.0.1")
@@ -43,7 +43,7 @@ impl Vendor {
         )
         .expect("client");
         tokio::spawn(session.run());
-        Self(client)
+        Arc::new(Self(client))
     }
 }
 

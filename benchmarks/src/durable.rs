@@ -1,0 +1,71 @@
+//! Durable storage against memory.
+
+use crate::{
+    load::{self, COLUMNS, Mix, measured},
+    own::Own,
+    plan::{Plan, thread_per_core},
+    table::Table,
+};
+use std::path::PathBuf;
+
+const KEYS: u64 = 10_000;
+const IN_FLIGHT: usize = 256;
+
+/// A folder for data; gone when dropped.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Measures and prints.
+pub fn measure(plan: &Plan) {
+    for (name, sets_of_100) in [("half GET, half SET", 50), ("SET only", 100)] {
+        let mix = Mix {
+            sets_of_100,
+            ..plan.mix(IN_FLIGHT, KEYS)
+        };
+        let title = format!("Durable storage against memory, {IN_FLIGHT} in flight, {name}");
+        storages(plan, &title, mix);
+    }
+}
+
+fn storages(plan: &Plan, title: &str, mix: Mix) {
+    let runtime = &thread_per_core();
+    // Dropped after the servers.
+    let (mut folders, mut servers) = (Vec::new(), Vec::new());
+    for (number, build) in plan.builds().iter().enumerate() {
+        let folder = Folder(
+            std::env::temp_dir().join(format!("statestore-bench-{}-{number}", std::process::id())),
+        );
+        servers.push((format!("memory{}", build.mark), build.in_memory(&[])));
+        servers.push((format!("durable{}", build.mark), build.durable(&folder.0)));
+        folders.push(folder);
+    }
+    let mut table = Table::new(&COLUMNS);
+    let mut rows = Vec::new();
+    for (name, server) in &servers {
+        let client = runtime.block_on(Own::connect(server.port, "bench-durable"));
+        runtime.block_on(load::fill(&client, 0..KEYS));
+        rows.push(table.row(name, move || {
+            measured(server, || {
+                runtime.block_on(load::run(std::slice::from_ref(&client), mix))
+            })
+        }));
+    }
+    table.ratio("durable / memory", rows[1], rows[0]);
+    if let [memory, durable, memory_before, durable_before] = rows[..] {
+        table.ratio(
+            "durable / memory, server before",
+            durable_before,
+            memory_before,
+        );
+        table.ratio("memory, now / before", memory, memory_before);
+        table.ratio("durable, now / before", durable, durable_before);
+    }
+    table.print(title, plan.rounds);
+    drop(servers);
+    drop(folders);
+}

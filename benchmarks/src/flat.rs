@@ -1,0 +1,36 @@
+//! Cost per operation by number of keys.
+
+use crate::{
+    load::{self, COLUMNS, measured},
+    own::Own,
+    plan::{Plan, thread_per_core},
+    table::Table,
+};
+
+const IN_FLIGHT: usize = 64;
+
+/// Measures and prints: a server for each number of keys.
+pub fn measure(plan: &Plan) {
+    let runtime = &thread_per_core();
+    let build = &plan.builds()[0];
+    let sizes = [1_000, 10_000, 100_000, 1_000_000];
+    let servers = sizes.map(|keys| (keys, build.in_memory(&["--max-keys", "2000000"])));
+    let mut table = Table::new(&COLUMNS);
+    let rows = servers.each_ref().map(|(keys, server)| {
+        let client = runtime.block_on(Own::connect(server.port, "bench-flat"));
+        runtime.block_on(load::fill(&client, 0..*keys));
+        let mix = plan.mix(IN_FLIGHT, *keys);
+        table.row(format!("{keys} keys"), move || {
+            measured(server, || {
+                runtime.block_on(load::run(std::slice::from_ref(&client), mix))
+            })
+        })
+    });
+    for (keys, row) in sizes.iter().zip(rows).skip(1) {
+        table.ratio(format!("{keys} keys / {} keys", sizes[0]), row, rows[0]);
+    }
+    table.print(
+        &format!("Cost per operation by number of keys, {IN_FLIGHT} in flight, half GET, half SET"),
+        plan.rounds,
+    );
+}

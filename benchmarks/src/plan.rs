@@ -1,0 +1,91 @@
+//! What all measurements have in common.
+
+use crate::{load::Mix, process::Server};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::runtime::{Builder, Runtime};
+
+/// How much is measured, and of which builds.
+#[derive(Debug)]
+pub struct Plan {
+    /// Rounds of each row.
+    pub rounds: usize,
+    /// Of each round.
+    pub time: Duration,
+    /// The server of this checkout.
+    pub statestored: PathBuf,
+    /// A folder with programs of another build.
+    pub before: Option<PathBuf>,
+}
+
+/// A build of the server, and what its rows have in their name.
+#[derive(Debug, Clone)]
+pub struct Build {
+    /// Nothing, or that it is the server before.
+    pub mark: &'static str,
+    /// Its `statestored`.
+    pub binary: PathBuf,
+}
+
+impl Plan {
+    /// The builds of the server to be measured: this one, and the one before if there is one.
+    pub fn builds(&self) -> Vec<Build> {
+        let now = Build {
+            mark: "",
+            binary: self.statestored.clone(),
+        };
+        let before = self.before.as_ref().map(|folder| Build {
+            mark: ", server before",
+            binary: folder.join("statestored"),
+        });
+        [now].into_iter().chain(before).collect()
+    }
+
+    /// A server of each build with memory storage, behind what its rows have in their name.
+    pub fn in_memory(&self) -> Vec<(&'static str, Server)> {
+        let builds = self.builds().into_iter();
+        builds
+            .map(|build| (build.mark, build.in_memory(&[])))
+            .collect()
+    }
+
+    /// Half GET, half SET, on so many keys.
+    pub fn mix(&self, in_flight: usize, keys: u64) -> Mix {
+        Mix {
+            in_flight,
+            time: self.time,
+            sets_of_100: 50,
+            keys,
+        }
+    }
+}
+
+impl Build {
+    /// Starts the server with memory storage.
+    pub fn in_memory(&self, more: &[&str]) -> Server {
+        Server::statestored(&self.binary, None, more)
+    }
+
+    /// Starts the server with its data in a folder.
+    pub fn durable(&self, folder: &Path) -> Server {
+        Server::statestored(&self.binary, Some(folder), &[])
+    }
+}
+
+/// A runtime on the thread that waits for its work.
+pub fn one_thread() -> Runtime {
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+/// A runtime with a thread per core.
+pub fn thread_per_core() -> Runtime {
+    Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}

@@ -1,0 +1,114 @@
+//! The closed loop of [`load`](crate::load) on bare sockets, all on one thread: it costs so little on its side that two
+//! servers can be compared by it.
+
+use crate::{
+    load::{Done, Mix},
+    socket::{Message, ReadBuffer, Socket, Wire},
+};
+use mio::{Events, Poll};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+/// Longest time that an answer may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Connections to one server.
+pub struct Raw<W> {
+    lanes: Vec<Lane<W>>,
+    poll: Poll,
+    events: Events,
+    buffer: ReadBuffer,
+    /// Of the next request.
+    number: u64,
+}
+
+/// One connection.
+struct Lane<W> {
+    socket: Socket<W>,
+    /// When those requests were sent that wait for their answer, in their order.
+    sent: VecDeque<Instant>,
+}
+
+impl<W: Wire> Raw<W> {
+    /// Opens so many connections to a server on this machine.
+    pub fn connect(port: u16, connections: usize, mut wire: impl FnMut(usize) -> W) -> Self {
+        let poll = Poll::new().expect("a poll");
+        let lanes = (0..connections)
+            .map(|number| {
+                let mut socket = Socket::open(port, wire(number));
+                socket.register(poll.registry(), number);
+                Lane {
+                    socket,
+                    sent: VecDeque::new(),
+                }
+            })
+            .collect();
+        Self {
+            lanes,
+            poll,
+            events: Events::with_capacity(1024),
+            buffer: ReadBuffer::default(),
+            number: 0,
+        }
+    }
+
+    /// Runs the mix with so many requests in flight on each connection. For each answer that is there, a request goes
+    /// out; those of one connection are written together.
+    pub fn run(&mut self, mix: Mix) -> Done {
+        let start = Instant::now();
+        let mut latencies = Vec::new();
+        let mut waiting = 0;
+        for lane in &mut self.lanes {
+            waiting += mix.in_flight;
+            lane.send(mix.in_flight, mix, &mut self.number);
+        }
+        while waiting > 0 {
+            self.poll
+                .poll(&mut self.events, Some(ANSWER_TIMEOUT))
+                .expect("a poll");
+            assert!(!self.events.is_empty(), "{waiting} requests get no answer");
+            for event in &self.events {
+                let lane = &mut self.lanes[event.token().0];
+                let answers = lane.receive(&mut self.buffer, &mut latencies);
+                if start.elapsed() < mix.time {
+                    lane.send(answers, mix, &mut self.number);
+                } else {
+                    lane.socket.flush();
+                    waiting -= answers;
+                }
+            }
+        }
+        Done {
+            elapsed: start.elapsed(),
+            latencies,
+        }
+    }
+}
+
+impl<W: Wire> Lane<W> {
+    fn send(&mut self, requests: usize, mix: Mix, number: &mut u64) {
+        let now = Instant::now();
+        for _ in 0..requests {
+            let request = mix.request(*number);
+            *number += 1;
+            self.socket.wire.request(request, &mut self.socket.out);
+            self.sent.push_back(now);
+        }
+        self.socket.flush();
+    }
+
+    /// Returns how many answers there were.
+    fn receive(&mut self, buffer: &mut ReadBuffer, latencies: &mut Vec<u64>) -> usize {
+        let mut answers = 0;
+        self.socket.receive(buffer, |message| {
+            answers += usize::from(message == Message::Answer)
+        });
+        let now = Instant::now();
+        for sent in self.sent.drain(..answers) {
+            latencies.push((now - sent).as_nanos() as u64);
+        }
+        answers
+    }
+}

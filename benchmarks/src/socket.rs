@@ -1,0 +1,145 @@
+//! A socket that speaks a protocol at little cost: requests are templates with numbers filled in, and of answers only
+//! what must be known is looked at.
+
+use crate::load::Request;
+use mio::{Interest, Registry, Token};
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::TcpStream,
+};
+
+/// What a complete message from a server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Message {
+    /// The answer to a request.
+    Answer,
+    /// The value of a watched key has changed.
+    Notification,
+    /// Part of the protocol.
+    Other,
+}
+
+/// A protocol, as one connection speaks it.
+pub trait Wire {
+    /// Appends what opens the connection; returns how many messages answer it.
+    fn open(&mut self, out: &mut Vec<u8>) -> usize;
+
+    /// Appends a request.
+    fn request(&mut self, request: Request, out: &mut Vec<u8>);
+
+    /// Looks at the first message of the input: what it is and how long; `None` if it is not complete. Appends what the
+    /// protocol says to it. Panics if it is an error.
+    fn message(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<(Message, usize)>;
+}
+
+/// The least input for which a read may leave something behind.
+const READ_BYTES: usize = 256 * 1024;
+
+/// Where all sockets of a thread read into.
+#[derive(Debug)]
+pub struct ReadBuffer(Vec<u8>);
+
+impl Default for ReadBuffer {
+    fn default() -> Self {
+        Self(vec![0; READ_BYTES])
+    }
+}
+
+/// A connection to a server on this machine.
+#[derive(Debug)]
+pub struct Socket<W> {
+    stream: mio::net::TcpStream,
+    /// What it speaks.
+    pub wire: W,
+    /// The beginning of a message.
+    begun: Vec<u8>,
+    /// To be written.
+    pub out: Vec<u8>,
+}
+
+impl<W: Wire> Socket<W> {
+    /// Connects and opens the connection.
+    pub fn open(port: u16, mut wire: W) -> Self {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap_or_else(|error| {
+            panic!("cannot connect to port {port} (too few open files? see `ulimit -n`): {error}")
+        });
+        stream.set_nodelay(true).expect("a socket of TCP");
+        let mut out = Vec::new();
+        let mut answers = wire.open(&mut out);
+        stream.write_all(&out).expect("the server reads");
+        out.clear();
+        let (mut input, mut part) = (Vec::new(), [0; 4096]);
+        while answers > 0 {
+            let count = stream.read(&mut part).expect("the server answers");
+            assert!(count > 0, "the server has closed the connection");
+            input.extend_from_slice(&part[..count]);
+            while let Some((_, len)) = wire.message(&input, &mut out) {
+                input.drain(..len);
+                answers -= 1;
+            }
+        }
+        stream.set_nonblocking(true).expect("a socket of TCP");
+        Self {
+            stream: mio::net::TcpStream::from_std(stream),
+            wire,
+            begun: input,
+            out,
+        }
+    }
+
+    /// Has a poll tell when it can be read, or written after it could not.
+    pub fn register(&mut self, registry: &Registry, number: usize) {
+        registry
+            .register(
+                &mut self.stream,
+                Token(number),
+                Interest::READABLE | Interest::WRITABLE,
+            )
+            .expect("a socket that is not registered yet");
+    }
+
+    /// Hands over each message that is there; [`flush`](Self::flush) writes what the protocol says to it.
+    pub fn receive(&mut self, buffer: &mut ReadBuffer, mut each: impl FnMut(Message)) {
+        loop {
+            let count = match self.stream.read(&mut buffer.0) {
+                Ok(0) => panic!("the server has closed the connection"),
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => panic!("cannot read: {error}"),
+            };
+            let input = if self.begun.is_empty() {
+                &buffer.0[..count]
+            } else {
+                self.begun.extend_from_slice(&buffer.0[..count]);
+                &self.begun
+            };
+            let mut at = 0;
+            while let Some((message, len)) = self.wire.message(&input[at..], &mut self.out) {
+                at += len;
+                each(message);
+            }
+            if self.begun.is_empty() {
+                self.begun.extend_from_slice(&buffer.0[at..count]);
+            } else {
+                self.begun.drain(..at);
+            }
+            // Whatever comes after a read that left room is an event of its own.
+            if count < READ_BYTES {
+                return;
+            }
+        }
+    }
+
+    /// Writes what is to be written, as far as the system takes it.
+    pub fn flush(&mut self) {
+        let mut written = 0;
+        while written < self.out.len() {
+            match self.stream.write(&self.out[written..]) {
+                Ok(count) => written += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => panic!("cannot write: {error}"),
+            }
+        }
+        self.out.drain(..written);
+    }
+}
