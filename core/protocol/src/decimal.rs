@@ -2,7 +2,7 @@
 use std::fmt;
 
 /// Most digits that a `u64` has.
-pub(super) const MAX_DIGITS: usize = 20;
+const MAX_DIGITS: usize = 20;
 
 /// Reads digits and nothing else: no sign, no space, at least one digit, at most `u64::MAX`.
 ///
@@ -21,6 +21,11 @@ pub(super) fn parse(digits: &[u8]) -> Option<u64> {
         value = value.checked_mul(10)?.checked_add(digit(byte)?)?;
     }
     Some(value)
+}
+
+/// Whether so many digits are a number, whatever they are.
+pub(super) fn fits(digits: usize) -> bool {
+    (1..MAX_DIGITS).contains(&digits)
 }
 
 /// What a digit stands for.

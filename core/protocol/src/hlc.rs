@@ -86,13 +86,13 @@ impl Hlc {
     ///
     /// The segments are counted first; then wall clock, counter and node id are checked in this order.
     pub fn parse(text: &[u8]) -> Result<Self, HlcError> {
-        let segments = split_colon(text).and_then(|(wall, rest)| {
-            let (counter, node_id) = split_colon(rest)?;
+        let segments = split_number(text).and_then(|(wall, rest)| {
+            let (counter, node_id) = split_number(rest)?;
             (!node_id.contains(&b':')).then_some((wall, counter, node_id))
         });
         let (wall, counter, node_id) = segments.ok_or(HlcError::Segments)?;
-        let wall_ms = decimal::parse(wall).ok_or(HlcError::Wall)?;
-        let counter = decimal::parse(counter).ok_or(HlcError::Counter)?;
+        let wall_ms = wall.ok_or(HlcError::Wall)?;
+        let counter = counter.ok_or(HlcError::Counter)?;
         if node_id.is_empty() {
             return Err(HlcError::NodeId);
         }
@@ -173,9 +173,22 @@ impl FromStr for Hlc {
     }
 }
 
-fn split_colon(text: &[u8]) -> Option<(&[u8], &[u8])> {
+/// What stands before the first colon, if it is a number, and what stands behind that colon.
+fn split_number(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
+    let mut value = 0_u64;
+    let mut len = 0;
+    while let Some(digit) = text.get(len).and_then(|byte| decimal::digit(*byte)) {
+        value = value.wrapping_mul(10).wrapping_add(digit);
+        len += 1;
+    }
+    if let Some((b':', rest)) = text[len..].split_first()
+        && decimal::fits(len)
+    {
+        return Some((Some(value), rest));
+    }
+    // None, so many that `value` may have overflowed, or other characters.
     let at = text.iter().position(|&byte| byte == b':')?;
-    Some((&text[..at], &text[at + 1..]))
+    Some((decimal::parse(&text[..at]), &text[at + 1..]))
 }
 
 /// The rule of hybrid logical clocks: the next (wall clock, counter) at the wall clock `now_wall_ms` after the highest

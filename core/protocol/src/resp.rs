@@ -156,7 +156,7 @@ impl<'a> Decoder<'a> {
             });
         };
         self.rest = rest;
-        if (1..decimal::MAX_DIGITS).contains(&len) {
+        if decimal::fits(len) {
             return Ok(value);
         }
         // None, or so many that `value` may have overflowed.

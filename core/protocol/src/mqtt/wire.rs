@@ -178,21 +178,36 @@ pub(crate) fn put_binary(
     Ok(())
 }
 
+/// A bit for each byte of a word.
+const LOW: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
 /// Whether these are ASCII characters other than U+0000; `false` may be wrong.
 fn is_plain(bytes: &[u8]) -> bool {
-    const LOW: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mut odd = 0;
-    for word in words {
-        let word = u64::from_ne_bytes(*word);
-        // A zero borrows from its own highest bit.
-        odd |= word | word.wrapping_sub(LOW);
+    // A zero borrows from its own highest bit.
+    !any_word(bytes, |word| (word | word.wrapping_sub(LOW)) & HIGH != 0)
+}
+
+/// Whether `find` finds something in one of the words that the bytes are read as. Where their number is no multiple of
+/// eight, some are in two words: looking twice is quicker than looking at each alone.
+fn any_word(bytes: &[u8], find: impl Fn(u64) -> bool) -> bool {
+    if let Some(last) = bytes.last_chunk() {
+        let (words, _) = bytes.as_chunks();
+        return words.iter().any(|word| find(u64::from_ne_bytes(*word)))
+            | find(u64::from_ne_bytes(*last));
     }
-    for byte in rest {
-        odd |= u64::from(byte | byte.wrapping_sub(1));
-    }
-    odd & HIGH == 0
+    let word = match (bytes.first_chunk(), bytes.last_chunk(), bytes) {
+        (Some(first), Some(last), _) => {
+            u64::from(u32::from_ne_bytes(*first)) | u64::from(u32::from_ne_bytes(*last)) << 32
+        }
+        (_, _, [first, .., last]) => {
+            let middle = bytes[bytes.len() / 2];
+            u64::from_ne_bytes([*first, middle, *last, middle, *first, middle, *last, middle])
+        }
+        (_, _, [only]) => u64::from_ne_bytes([*only; 8]),
+        (_, _, []) => return false,
+    };
+    find(word)
 }
 
 fn has_zero(bytes: &[u8]) -> bool {
@@ -240,13 +255,13 @@ pub(crate) fn check_size(remaining: usize, max_packet_bytes: u32) -> Result<(), 
 
 /// Whether a text cannot be a topic name, since it has wildcard characters.
 pub(crate) fn has_wildcard(topic: impl AsRef<[u8]>) -> bool {
-    let is_wildcard = |byte: &u8| matches!(byte, b'+' | b'#');
-    topic
-        .as_ref()
-        .iter()
-        .filter(|byte| is_wildcard(byte))
-        .count()
-        > 0
+    // The two differ in one bit.
+    const BOTH: u64 = LOW * (b'+' | b'#') as u64;
+    const DIFFERENCE: u64 = LOW * (b'+' ^ b'#') as u64;
+    any_word(topic.as_ref(), |word| {
+        let zero_if_wildcard = (word | DIFFERENCE) ^ BOTH;
+        zero_if_wildcard.wrapping_sub(LOW) & !zero_if_wildcard & HIGH != 0
+    })
 }
 
 #[cfg(test)]
@@ -265,6 +280,14 @@ mod tests {
             prop_assert_eq!(read.is_ok(), is_text);
             prop_assert_eq!(read, Reader::new(&encoded, 0).string().map(str::as_bytes));
             prop_assert_eq!(has_zero(&bytes), bytes.contains(&0));
+        }
+
+        #[test]
+        fn a_wildcard_is_found_wherever_it_stands(
+            bytes in prop::collection::vec(prop_oneof![30 => 0x20u8..0x30, 1 => any::<u8>()], 0..40)
+        ) {
+            let is_there = bytes.iter().any(|byte| b"+#".contains(byte));
+            prop_assert_eq!(has_wildcard(&bytes), is_there);
         }
     }
 }
