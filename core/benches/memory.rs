@@ -136,7 +136,7 @@ fn watches() {
         "\n### Observed keys\n\n| keys | client's bytes per key | all renewed and read back after | per key |\n| --- | --- | --- | --- |"
     );
     let mut config = Config::in_memory();
-    config.engine.max_watches_per_client = 50_000;
+    config.service.max_watches_per_client = 50_000;
     let server = RunningServer::start(config).unwrap();
     for keys in [1_000, 10_000, 50_000] {
         let runtime = runtime();

@@ -1,4 +1,4 @@
-//! What the engine costs per operation and per key, without a socket: `cargo bench -p statestored --bench engine`.
+//! What the service and the embedded keyspace cost per operation and per key, without a socket: `cargo bench -p statestored --bench engine`.
 //!
 //! Prints nanoseconds of CPU time (so that a busy machine disturbs less) per operation with a thousand, a hundred thousand and a million keys of 16 bytes with
 //! 100-byte values, the time of the longest SCAN page, and the resident bytes per key.
@@ -7,7 +7,9 @@ use rustix::time::{ClockId, clock_gettime};
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Command, Condition, Hlc, Reply, SetOptions};
 use statestored::access::Principal;
-use statestored::service::{Effects, Engine, EngineConfig, Now, Request, Response};
+use statestored::service::{
+    Answered, Envelope, Now, Outcome, Reception, Request, Response, Service, ServiceConfig,
+};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +21,7 @@ const NOW: Now = Now {
 const OPERATIONS: u64 = 200_000;
 
 struct Bench {
-    engine: Engine,
-    effects: Effects,
+    service: Service,
     client: Arc<str>,
     correlation: u128,
     keys: u64,
@@ -30,8 +31,7 @@ struct Bench {
 impl Bench {
     fn new(keys: u64) -> Self {
         Self {
-            engine: Engine::new(EngineConfig::default()),
-            effects: Effects::default(),
+            service: Service::embedded(ServiceConfig::default()),
             client: "bench".into(),
             correlation: 0,
             keys,
@@ -64,8 +64,15 @@ impl Bench {
             },
             may_return: true,
         };
-        self.effects.writes.writes.clear();
-        self.engine.execute(&request, now, &mut self.effects)
+        let envelope = Envelope {
+            request,
+            deadline_ms: None,
+            has_room: true,
+        };
+        match self.service.ask(&envelope, now) {
+            Reception::Ended(Outcome::Answered(Answered { response, .. })) => response,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Nanoseconds per operation; what `command` makes is encoded before the clock starts.
@@ -189,11 +196,10 @@ fn main() {
             ..NOW
         };
         let (mut calls, mut sum, mut longest) = (0, 0, 0);
-        while bench.engine.next_expiry_ms().is_some() {
+        while bench.service.next_ms().is_some() {
             let start = cpu_time();
-            bench.engine.expire(due, &mut bench.effects);
+            bench.service.advance(due);
             let spent = cpu_time().saturating_sub(start).as_micros();
-            bench.effects = Effects::default();
             longest = longest.max(spent);
             sum += spent;
             calls += 1;

@@ -11,7 +11,7 @@ use statestore_protocol::topic;
 use statestored::RunningServer;
 use statestored::config::Config;
 use statestored::hub::{Hub, HubConfig};
-use statestored::service::{Engine, EngineConfig, Now};
+use statestored::service::{Now, Service, ServiceConfig};
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 use std::net::TcpStream;
@@ -112,8 +112,8 @@ impl Client {
 }
 
 fn without_sockets(verb: Verb, in_flight: u64, session_expiry_s: u32) -> f64 {
-    let engine = Engine::new(EngineConfig::default());
-    let mut hub = Hub::new(HubConfig::default(), engine);
+    let service = Service::embedded(ServiceConfig::default());
+    let mut hub = Hub::new(HubConfig::default(), service);
     let now = Now {
         wall_ms: 1_700_000_000_000,
         mono_ms: 0,

@@ -2,7 +2,7 @@
 use crate::access::{Authenticator, Users, UsersError};
 use crate::available_memory::available_memory;
 use crate::hub::HubLimits;
-use crate::service::EngineConfig;
+use crate::service::ServiceConfig;
 use clap::Parser;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -100,7 +100,7 @@ pub struct Config {
     /// Where the state lives.
     pub storage: StorageConfig,
     /// Limits of the store.
-    pub engine: EngineConfig,
+    pub service: ServiceConfig,
     /// Limits of connections and sessions.
     pub limits: HubLimits,
     /// Who may connect.
@@ -147,7 +147,7 @@ impl Config {
                 port: 0,
             }],
             storage: StorageConfig::Memory,
-            engine: engine_config(EngineConfig::default().max_keys, None, &limits),
+            service: service_config(ServiceConfig::default().max_keys, None, &limits),
             limits,
             authenticator: Authenticator::default(),
         }
@@ -198,20 +198,20 @@ impl Arguments {
         Ok(Config {
             listeners: self.listen,
             storage,
-            engine: engine_config(self.max_keys, self.max_bytes, &limits),
+            service: service_config(self.max_keys, self.max_bytes, &limits),
             limits,
             authenticator,
         })
     }
 }
 
-/// What follows for the engine: answers are remembered for all requests that a client can redeliver.
-fn engine_config(max_keys: u64, max_bytes: Option<u64>, limits: &HubLimits) -> EngineConfig {
-    EngineConfig {
+/// What follows for the service: answers are remembered for all requests that a client can redeliver.
+fn service_config(max_keys: u64, max_bytes: Option<u64>, limits: &HubLimits) -> ServiceConfig {
+    ServiceConfig {
         max_keys,
         max_bytes: max_bytes.unwrap_or_else(|| available_memory() / 2),
         replay_per_client: limits.receive_maximum.into(),
-        ..EngineConfig::default()
+        ..ServiceConfig::default()
     }
 }
 
@@ -329,17 +329,17 @@ mod tests {
             .unwrap()
             .into_config()
             .unwrap();
-        assert_eq!(config.engine.max_bytes, 7);
+        assert_eq!(config.service.max_bytes, 7);
         assert_eq!(config.limits.max_session_bytes, 1_048_576);
         assert_eq!(config.storage, StorageConfig::Durable("/x".into()));
-        assert_eq!(config.engine.max_keys, 5);
+        assert_eq!(config.service.max_keys, 5);
         assert_eq!(config.listeners[0].to_string(), "tcp://127.0.0.1:1883");
         let config = parse(&["--storage", "memory"])
             .unwrap()
             .into_config()
             .unwrap();
         let memory = available_memory();
-        assert_eq!(config.engine.max_bytes, memory / 2);
+        assert_eq!(config.service.max_bytes, memory / 2);
         assert_eq!(config.limits.max_session_bytes as u64, memory / 4);
         assert_eq!(config.storage, StorageConfig::Memory);
     }

@@ -124,7 +124,7 @@ impl Driver {
         }
     }
 
-    /// Watches the time and the storage until the storage fails.
+    /// Watches the time, the keyspace and the storage until the storage fails.
     pub(crate) async fn keep(&self, committer: &mut Committer) -> Result<(), Arc<StorageError>> {
         loop {
             self.hub.borrow_mut().storage_full(committer.is_full());
@@ -141,6 +141,10 @@ impl Driver {
             tokio::select! {
                 () = self.keeper.notified() => {}
                 () = tokio::task::yield_now(), if self.hub.borrow().has_work() => {}
+                () = poll_fn(|context| self.hub.borrow_mut().poll_news(context)) => {
+                    self.hub.borrow_mut().tick(self.clock.now());
+                    self.spread_word(None);
+                }
                 durable = committer.progressed() => {
                     self.hub.borrow_mut().durable(durable?);
                     self.spread_word(None);

@@ -1,6 +1,6 @@
-//! Filling the engine with what the storage holds.
+//! Filling the embedded keyspace with what the storage holds.
 use crate::clock::Now;
-use crate::service::Engine;
+use crate::keyspace::Embedded;
 use crate::storage::{LoadProgress, RecordView, Restore, Storage, StorageError};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,34 +9,34 @@ use std::time::{Duration, Instant};
 /// How often a load that takes long says how far it is.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
-/// Hands everything that the storage holds over to the engine, which is empty. Blocks for seconds if there is much.
+/// Hands everything that the storage holds over to the keyspace, which is empty. Blocks for seconds if there is much.
 ///
 /// # Errors
-/// [`StorageError::Stopped`] soon after `is_stopped` has become true. The engine is of no use then.
+/// [`StorageError::Stopped`] soon after `is_stopped` has become true. The keyspace is of no use then.
 pub(crate) fn load(
     storage: &mut dyn Storage,
-    engine: &mut Engine,
+    keyspace: &mut Embedded,
     now: Now,
     is_stopped: &AtomicBool,
 ) -> Result<(), StorageError> {
     let begin = Instant::now();
     let mut loading = Loading {
-        engine,
+        keyspace,
         now,
         is_stopped,
         next_report: begin + REPORT_EVERY,
     };
     if let Some((wall_ms, counter)) = storage.load(&mut loading)? {
-        engine.restore_clock(wall_ms, counter);
+        keyspace.restore_clock(wall_ms, counter);
     }
     tracing::info!(
-        keys = engine.len(),
+        keys = keyspace.len(),
         seconds = format_args!("{:.1}", begin.elapsed().as_secs_f64()),
         "the state is loaded"
     );
-    if engine.is_full() {
+    if keyspace.is_full() {
         tracing::warn!(
-            bytes = engine.bytes(),
+            bytes = keyspace.bytes(),
             "there is more than the quota allows: entries can be read and deleted, but not made or enlarged; \
              delete some, or raise --max-bytes or --max-keys"
         );
@@ -46,7 +46,7 @@ pub(crate) fn load(
 
 /// A load under way.
 struct Loading<'a> {
-    engine: &'a mut Engine,
+    keyspace: &'a mut Embedded,
     now: Now,
     is_stopped: &'a AtomicBool,
     next_report: Instant,
@@ -54,15 +54,15 @@ struct Loading<'a> {
 
 impl Restore for Loading<'_> {
     fn ahead(&mut self, keys: &mut dyn Iterator<Item = &[u8]>) {
-        self.engine.restore_soon(keys);
+        self.keyspace.restore_soon(keys);
     }
 
     fn put(&mut self, record: &RecordView<'_>) {
-        self.engine.restore(record, self.now);
+        self.keyspace.restore(record, self.now);
     }
 
     fn delete(&mut self, key: &[u8]) {
-        self.engine.restore_deletion(key);
+        self.keyspace.restore_deletion(key);
     }
 
     fn progressed(&mut self, progress: LoadProgress) -> ControlFlow<()> {
@@ -72,7 +72,7 @@ impl Restore for Loading<'_> {
         if Instant::now() >= self.next_report {
             self.next_report += REPORT_EVERY;
             let percent = progress.done * 100 / progress.total.max(1);
-            tracing::info!(keys = self.engine.len(), "loading the state: {percent} %");
+            tracing::info!(keys = self.keyspace.len(), "loading the state: {percent} %");
         }
         ControlFlow::Continue(())
     }

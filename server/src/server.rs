@@ -1,13 +1,14 @@
-//! A whole server: listeners, hub, engine and storage.
+//! A whole server: listeners, hub, service, keyspace and storage.
 use crate::clock::{Clock, Now};
 use crate::config::{Config, StorageConfig};
 use crate::control::{self, Command, Control};
 use crate::driver::Driver;
 use crate::error::ServerError;
 use crate::hub::{Hub, HubConfig};
+use crate::keyspace::Embedded;
 use crate::listeners::{Bound, accept};
 use crate::loading;
-use crate::service::{Engine, EngineConfig};
+use crate::service::{Service, ServiceConfig};
 use crate::storage::{
     Committer, CommitterOptions, DurableOptions, DurableStorage, MemoryStorage, Storage,
     StorageError,
@@ -44,16 +45,17 @@ impl Server {
         let addresses = bound.addresses().to_vec();
         warn_of_open_doors(&addresses, config.authenticator.is_anonymous());
         let clock = Clock::start();
-        let (storage, engine) = load(config.storage, config.engine, clock.now()).await?;
+        let (storage, service, keyspace) =
+            load(config.storage, config.service, clock.now()).await?;
         let hub = HubConfig {
             limits: config.limits,
             authenticator: config.authenticator,
-            is_durable: storage.is_durable(),
             client_id_seed: RandomState::new().hash_one(0),
         };
+        let service = Service::new(service, keyspace);
         let committer = Committer::start(storage, CommitterOptions::default())
             .map_err(|error| ServerError::Storage(Arc::new(error)))?;
-        let driver = Driver::new(Hub::new(hub, engine), clock);
+        let driver = Driver::new(Hub::new(hub, service), clock);
         let (control, commands) = control::channel();
         Ok(Self {
             listeners: bound.listen()?,
@@ -187,9 +189,9 @@ fn warn_of_open_doors(addresses: &[SocketAddr], is_anonymous: bool) {
 /// Opens the storage and reads all that it holds, on a thread of its own.
 async fn load(
     config: StorageConfig,
-    engine: EngineConfig,
+    service: ServiceConfig,
     now: Now,
-) -> Result<(Box<dyn Storage>, Engine), ServerError> {
+) -> Result<(Box<dyn Storage>, ServiceConfig, Embedded), ServerError> {
     /// Stops the thread when nobody waits for it any more.
     struct Stop(Arc<AtomicBool>);
     impl Drop for Stop {
@@ -206,12 +208,16 @@ async fn load(
         .spawn(move || {
             let load = || {
                 let mut storage = open(&config)?;
-                let mut engine = Engine::new(match storage.seed() {
-                    Some(seed) => engine.with_seed(seed),
-                    None => engine,
-                });
-                loading::load(&mut *storage, &mut engine, now, &is_stopped)?;
-                Ok((storage, engine))
+                let service = ServiceConfig {
+                    is_durable: storage.is_durable(),
+                    ..match storage.seed() {
+                        Some(seed) => service.with_seed(seed),
+                        None => service,
+                    }
+                };
+                let mut keyspace = Embedded::new(&service.keyspace());
+                loading::load(&mut *storage, &mut keyspace, now, &is_stopped)?;
+                Ok((storage, service, keyspace))
             };
             // Who waited may have given up.
             let _ = report.send(load());
@@ -384,7 +390,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_in_a_connection_ends_the_server_before_it_says_another_word() {
-        let hub = Hub::new(HubConfig::default(), Engine::new(EngineConfig::default()));
+        let hub = Hub::new(
+            HubConfig::default(),
+            Service::embedded(ServiceConfig::default()),
+        );
         let driver = Driver::new(hub, Clock::start());
         let committer =
             Committer::start(Box::new(MemoryStorage), CommitterOptions::default()).unwrap();

@@ -23,7 +23,7 @@ impl Store {
     /// A store that holds no more keys than this.
     pub(crate) fn with_max_keys(max_keys: u64) -> Self {
         let mut config = Config::in_memory();
-        config.engine.max_keys = max_keys;
+        config.service.max_keys = max_keys;
         Self::with(config)
     }
 

@@ -53,6 +53,7 @@ impl Connection {
         self.login.is_none()
             && self.ahead.accepts(self.unread)
             && !self.is_full()
+            && !self.awaits_much()
             && self.fanouts == 0
     }
 
@@ -65,7 +66,7 @@ impl Connection {
         if self.login.is_some() {
             return Next::Nothing;
         }
-        if self.is_full() || self.fanouts > 0 {
+        if self.is_full() || self.awaits_much() || self.fanouts > 0 {
             if !input.is_empty() {
                 self.blocked_since_ms.get_or_insert(now_ms);
             }

@@ -15,6 +15,7 @@ mod input;
 mod output;
 
 pub(crate) use input::{Next, Turn};
+pub(crate) use output::Place;
 
 use crate::budget::{Charge, Gauge};
 use crate::timers::Timer;
@@ -125,6 +126,8 @@ pub(crate) struct Connection {
     leaving: usize,
     /// How much that this connection caused is still to be handed out to others; it waits for the end of it.
     fanouts: usize,
+    /// Bytes of requests that have no outcome yet.
+    awaited_bytes: usize,
     charge: Charge,
     /// What is known of input behind a request that waits for room in the storage.
     ahead: Ahead,
@@ -153,6 +156,7 @@ impl Connection {
             unread: 0,
             leaving: 0,
             fanouts: 0,
+            awaited_bytes: 0,
             charge: Charge::new(gauge, CONNECTION_BYTES),
             ahead: Ahead::default(),
             blocked_since_ms: None,
@@ -262,11 +266,35 @@ impl Connection {
         self.output.append(0, |out| encode(out, max_packet_bytes))
     }
 
-    /// Appends a PUBACK, which leaves after those before it and not before the commit `hold` is durable.
-    pub(crate) fn acknowledge(&mut self, hold: u64, puback: &PubAck) -> Result<(), EncodeError> {
+    /// Appends a PUBACK, which leaves after those before it and not before the commit `hold` is durable; at its place, if it
+    /// was [promised](Output::promise).
+    pub(crate) fn acknowledge(
+        &mut self,
+        hold: u64,
+        place: Option<Place>,
+        puback: &PubAck,
+    ) -> Result<(), EncodeError> {
         let max_packet_bytes = self.max_packet_bytes();
         self.output
-            .acknowledge(hold, |out| puback.encode(max_packet_bytes, out))
+            .acknowledge(hold, place, |out| puback.encode(max_packet_bytes, out))
+    }
+
+    /// A request of this size has no outcome yet. Its PUBACK has a place, and the room that its answer takes is kept.
+    pub(crate) fn outcome_awaited(&mut self, bytes: usize) -> Place {
+        self.awaited_bytes += bytes;
+        self.output.promise()
+    }
+
+    /// It has one. Says whether requests are taken again, which were not before.
+    pub(crate) fn outcome_came(&mut self, bytes: usize) -> bool {
+        let was_much = self.awaits_much();
+        self.awaited_bytes -= bytes;
+        was_much && !self.awaits_much()
+    }
+
+    /// Whether so many outcomes are awaited that no more requests are taken.
+    fn awaits_much(&self) -> bool {
+        self.awaited_bytes >= self.bounds.max_output_bytes
     }
 
     /// Whether the client wants texts in acknowledgements.

@@ -16,11 +16,25 @@ struct Stage {
     is_announced: bool,
 }
 
+/// A PUBACK that waits for one before it.
+#[derive(Debug)]
+enum Promised {
+    /// It is not known yet what it says.
+    Open,
+    /// It says this, and waits for this write besides.
+    Kept { hold: u64, packet: BytesMut },
+}
+
+/// The place of a PUBACK that is to come, among those of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place(u64);
+
 /// Encoded packets on their way out.
 ///
 /// A packet that tells of a write which is not durable yet waits until it is. Others do not wait for it: they leave
 /// before it. MQTT 5 wants a few things in order all the same, and they are: PUBACKs are in the order of their PUBLISHes
-/// [MQTT-4.6.0-2], since a PUBACK waits for what the one before it waits for; and messages of one client to one topic
+/// [MQTT-4.6.0-2], since a PUBACK waits for what the one before it waits for, and for the one itself if it is only
+/// [promised](Output::promise); and messages of one client to one topic
 /// keep theirs [MQTT-4.6.0-5], since they never wait. Packets that wait for the same write keep their order, and what
 /// is told of one key waits longer, the later it is told.
 #[derive(Debug, Default)]
@@ -36,6 +50,10 @@ pub(crate) struct Output {
     held_acknowledgements: u32,
     /// What the last PUBACK waits for, or has waited for.
     last_acknowledgement: u64,
+    /// PUBACKs behind which nothing is known of one, that one first.
+    promised: VecDeque<Promised>,
+    /// The place of the first of them.
+    first_promised: u64,
     has_unannounced: bool,
     /// An empty buffer of a former stage.
     spare: BytesMut,
@@ -65,20 +83,92 @@ impl Output {
         result
     }
 
-    /// Appends a PUBACK, which leaves once the write `hold` is durable, and not before those that were appended before it.
+    /// Appends a PUBACK, which leaves once the write `hold` is durable, and not before those that were appended or promised
+    /// before it. `place` is that of the promise which it keeps, if there was one.
     pub(crate) fn acknowledge<E>(
         &mut self,
         hold: u64,
+        place: Option<Place>,
         write: impl FnOnce(&mut BytesMut) -> Result<(), E>,
     ) -> Result<(), E> {
+        if !self.is_next(place) {
+            return self.acknowledge_behind(hold, place, write);
+        }
         let hold = self.acknowledgement_hold(hold);
         self.append(hold, write)?;
-        self.count_acknowledgement(hold);
+        self.acknowledged_with(hold, place);
         Ok(())
     }
 
+    /// Whether a PUBACK would leave together with what waits for the write `hold`.
+    pub(crate) fn leaves_with(&self, hold: u64, place: Option<Place>) -> bool {
+        self.is_next(place) && self.acknowledgement_hold(hold) == hold
+    }
+
+    /// Counts a PUBACK that was just [appended](Self::append) with a hold with which it [leaves](Self::leaves_with).
+    pub(crate) fn acknowledged_with(&mut self, hold: u64, place: Option<Place>) {
+        self.count_acknowledgement(hold);
+        if place.is_some() {
+            self.promised.pop_front();
+            self.first_promised += 1;
+            self.keep_promises();
+        }
+    }
+
+    /// A PUBACK is to come here; those appended later wait for it.
+    pub(crate) fn promise(&mut self) -> Place {
+        self.promised.push_back(Promised::Open);
+        Place(self.first_promised + self.promised.len() as u64 - 1)
+    }
+
+    /// Whether no PUBACK is to come before this one.
+    fn is_next(&self, place: Option<Place>) -> bool {
+        match place {
+            None => self.promised.is_empty(),
+            Some(Place(place)) => place == self.first_promised && !self.promised.is_empty(),
+        }
+    }
+
+    /// Writes down a PUBACK that waits for one of which nothing is known.
+    fn acknowledge_behind<E>(
+        &mut self,
+        hold: u64,
+        place: Option<Place>,
+        write: impl FnOnce(&mut BytesMut) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut packet = BytesMut::new();
+        write(&mut packet)?;
+        let Place(place) = place.unwrap_or_else(|| self.promise());
+        let offset = place.checked_sub(self.first_promised);
+        if let Some(promised) = offset
+            .and_then(|offset| usize::try_from(offset).ok())
+            .and_then(|offset| self.promised.get_mut(offset))
+        {
+            self.held_bytes += packet.len();
+            *promised = Promised::Kept { hold, packet };
+        }
+        Ok(())
+    }
+
+    /// Appends the PUBACKs of which everything before them is known.
+    fn keep_promises(&mut self) {
+        while let Some(Promised::Kept { .. }) = self.promised.front()
+            && let Some(Promised::Kept { hold, packet }) = self.promised.pop_front()
+        {
+            self.first_promised += 1;
+            self.held_bytes -= packet.len();
+            let hold = self.acknowledgement_hold(hold);
+            let copy = |out: &mut BytesMut| {
+                out.extend_from_slice(&packet);
+                Ok::<_, std::convert::Infallible>(())
+            };
+            let Ok(()) = self.append(hold, copy);
+            self.count_acknowledgement(hold);
+        }
+    }
+
     /// What a PUBACK waits for that would not leave before the write `hold` is durable.
-    pub(crate) fn acknowledgement_hold(&self, hold: u64) -> u64 {
+    fn acknowledgement_hold(&self, hold: u64) -> u64 {
         match self.stages.front() {
             Some(first) if first.sequence <= self.last_acknowledgement => {
                 hold.max(self.last_acknowledgement)
@@ -87,8 +177,7 @@ impl Output {
         }
     }
 
-    /// Counts a PUBACK that was just [appended](Self::append) with its [hold](Self::acknowledgement_hold).
-    pub(crate) fn count_acknowledgement(&mut self, hold: u64) {
+    fn count_acknowledgement(&mut self, hold: u64) {
         if hold == 0 {
             self.ready_acknowledgements += 1;
         } else {
@@ -137,7 +226,10 @@ impl Output {
 
     /// PUBACKs that the client cannot have seen, since they are still here.
     pub(crate) fn acknowledgements(&self) -> u32 {
-        self.ready_acknowledgements + self.held_acknowledgements
+        // No more than the client may have unacknowledged.
+        #[allow(clippy::cast_possible_truncation)]
+        let promised = self.promised.len() as u32;
+        self.ready_acknowledgements + self.held_acknowledgements + promised
     }
 
     /// Bytes here, held ones included.
@@ -198,6 +290,8 @@ impl Output {
     /// Forgets what is held: the connection ends before it may be told.
     pub(crate) fn drop_held(&mut self) {
         self.stages.clear();
+        self.first_promised += self.promised.len() as u64;
+        self.promised.clear();
         self.held_bytes = 0;
         self.held_acknowledgements = 0;
     }
@@ -220,7 +314,15 @@ mod tests {
             out.extend_from_slice(bytes);
             Ok::<_, ()>(())
         };
-        output.acknowledge(hold, write).unwrap();
+        output.acknowledge(hold, None, write).unwrap();
+    }
+
+    fn keep(output: &mut Output, hold: u64, place: Place, bytes: &[u8]) {
+        let write = |out: &mut BytesMut| {
+            out.extend_from_slice(bytes);
+            Ok::<_, ()>(())
+        };
+        output.acknowledge(hold, Some(place), write).unwrap();
     }
 
     fn taken(output: &mut Output) -> Vec<u8> {
@@ -276,6 +378,44 @@ mod tests {
     }
 
     #[test]
+    fn acknowledgements_wait_for_one_that_was_promised_before() {
+        let mut output = Output::default();
+        let first = output.promise();
+        acknowledge(&mut output, 0, b"2");
+        let third = output.promise();
+        acknowledge(&mut output, 3, b"4");
+        put(&mut output, 0, b"x");
+        assert_eq!((output.len(), output.acknowledgements()), (3, 4));
+        assert!(!output.leaves_with(0, Some(third)) && output.leaves_with(0, Some(first)));
+        keep(&mut output, 0, third, b"3");
+        assert_eq!(taken(&mut output), b"x");
+        keep(&mut output, 2, first, b"1");
+        assert_eq!((output.len(), output.acknowledgements()), (4, 4));
+        acknowledge(&mut output, 0, b"5");
+        assert_eq!(taken(&mut output), b"");
+        output.release(2);
+        assert_eq!(taken(&mut output), b"123");
+        output.release(3);
+        assert_eq!(taken(&mut output), b"45");
+        assert_eq!((output.len(), output.acknowledgements()), (0, 0));
+        acknowledge(&mut output, 0, b"6");
+        assert_eq!(taken(&mut output), b"6");
+    }
+
+    #[test]
+    fn a_promise_that_was_dropped_is_not_kept() {
+        let mut output = Output::default();
+        let dropped = output.promise();
+        acknowledge(&mut output, 0, b"1");
+        output.drop_held();
+        let next = output.promise();
+        keep(&mut output, 0, dropped, b"!");
+        assert_eq!((output.len(), output.acknowledgements()), (0, 1));
+        keep(&mut output, 0, next, b"2");
+        assert_eq!(taken(&mut output), b"2");
+    }
+
+    #[test]
     fn each_write_that_is_waited_for_is_announced_once() {
         let mut output = Output::default();
         let mut announced = Vec::new();
@@ -300,7 +440,7 @@ mod tests {
                 Err(())
             };
             output.append::<(), _>(hold, failing).unwrap_err();
-            output.acknowledge(hold, failing).unwrap_err();
+            output.acknowledge(hold, None, failing).unwrap_err();
         }
         assert_eq!((output.len(), output.acknowledgements()), (2, 0));
         output.release(1);

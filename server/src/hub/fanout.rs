@@ -2,7 +2,7 @@
 //! between.
 //!
 //! Who caused one waits until all have it: its further packets stay in its socket. So no more of these wait than
-//! there are connections.
+//! there are connections, and those that nobody here has caused are bounded by [`MOST_FANOUTS`].
 use super::delivery::Routed;
 use super::message::{Delivery, Message, Payload};
 use super::subscriptions::Match;
@@ -13,6 +13,9 @@ use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{PacketId, PublishHeader, QoS, ReasonCode};
 use statestore_protocol::{property, topic};
 use std::sync::Arc;
+
+/// With so many that wait, nothing is taken over that nobody here has caused: expiry, and what others changed.
+pub(super) const MOST_FANOUTS: usize = 1024;
 
 /// Most deliveries of a turn.
 const TURN_DELIVERIES: usize = 64;

@@ -6,6 +6,7 @@
 //!                                             │  ◀──outcome, who is told──────┘
 //!                                             ├─ connect    who has which session (access says who may)
 //!                                             ├─ publish    a request, or a message to subscribers
+//!                                             ├─ later      whose answer is still to come
 //!                                             ├─ delivery   to one client: at once, or through its queue
 //!                                             ├─ fanout     to many, a part at a time
 //!                                             ├─ ending     how connections and sessions end
@@ -44,6 +45,10 @@
 //! | from a client that leaves so much unacknowledged that its session is full | PUBACK 0x97, quota exceeded; not executed |
 //! | waited here for longer than its message expiry | PUBACK 0x83 with a reason string; not executed |
 //! | response larger than the client's Maximum Packet Size | PUBACK 0x83 with a reason string; executed |
+//! | nobody knows whether it was executed | PUBACK without an error, no response |
+//!
+//! The outcome of a request may come later, and out of order. Room for its answer is kept meanwhile; PUBACKs wait for those
+//! of PUBLISHes that came before. If the connection ends, the request goes on, and the session gets the response.
 //!
 //! # Durability
 //! With a durable storage, nobody sees a state that a crash could undo, and nothing else waits for the disk:
@@ -63,6 +68,7 @@ mod delivery;
 mod ending;
 mod eviction;
 mod fanout;
+mod later;
 mod limits;
 mod message;
 mod packet;
@@ -83,17 +89,19 @@ use crate::access::{Authenticator, Logins};
 use crate::budget::Gauge;
 use crate::clock::Now;
 use crate::connection::{Bounds, Connection, Next, Parting, Phase, SessionId, Turn};
-use crate::service::{Engine, Notify, Service, Waiter};
+use crate::service::{Notify, Service, Ticket, Waiter};
 use crate::storage::Batch;
 use crate::timers::Timers;
 use bytes::BytesMut;
 use ending::{Detached, WillOutcome};
-use fanout::Fanout;
+use fanout::{Fanout, MOST_FANOUTS};
+use later::Asker;
 use session::Sessions;
 use slotmap::{Key, KeyData, SlotMap};
 use statestore_protocol::mqtt::{EncodedProperties, ReasonCode};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
+use std::task::{Context, Poll};
 use subscriptions::SubscriptionTree;
 
 /// How much [work](Service::work) the packets of one connection may make before others get their turn; the last
@@ -107,8 +115,6 @@ pub struct HubConfig {
     pub limits: HubLimits,
     /// Who may connect.
     pub authenticator: Authenticator,
-    /// Whether output waits for [`Hub::durable`]. Without it there are no batches.
-    pub is_durable: bool,
     /// Makes client ids given by the server differ from those of other runs.
     pub client_id_seed: u64,
 }
@@ -142,6 +148,8 @@ pub struct Hub {
     service: Service,
     /// Room for notifications on their way from the service.
     notifications: Vec<Notify>,
+    /// Who waits for an outcome that comes later.
+    askers: HashMap<Ticket, Asker>,
     connections: SlotMap<ConnectionId, Connection>,
     sessions: Sessions,
     subscriptions: SubscriptionTree<SessionId>,
@@ -168,15 +176,16 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Without connections, in front of `engine`.
-    pub fn new(config: HubConfig, engine: Engine) -> Self {
+    /// Without connections, in front of this service.
+    pub fn new(config: HubConfig, service: Service) -> Self {
         Self {
             tight_at_bytes: config.limits.max_session_bytes,
             limits: config.limits,
             authenticator: config.authenticator,
             logins: Logins::default(),
-            service: Service::new(engine, config.is_durable),
+            service,
             notifications: Vec::new(),
+            askers: HashMap::new(),
             connections: SlotMap::with_key(),
             sessions: Sessions::default(),
             subscriptions: SubscriptionTree::default(),
@@ -283,7 +292,7 @@ impl Hub {
         self.connections.remove(id);
     }
 
-    /// Time has passed: keep-alive, wills, ends of sessions, expiry of keys.
+    /// Time has passed: keep-alive, wills, ends of sessions, expiry of keys; or the keyspace has [news](Self::poll_news).
     pub fn tick(&mut self, now: Now) {
         while let Some(timed) = self.timers.pop(now.mono_ms) {
             match timed {
@@ -291,8 +300,12 @@ impl Hub {
                 Timed::Session(id) => self.session_due(id, now),
             }
         }
-        self.service.expire(now);
-        self.tell_watchers(None, now);
+        // What waits to be handed out goes first, so that it does not become ever more.
+        if self.fanouts.len() < MOST_FANOUTS {
+            self.service.advance(now);
+            self.tell_watchers(None, now);
+            self.tell_outcomes(now);
+        }
         self.work(now);
         self.settle(now);
     }
@@ -300,14 +313,16 @@ impl Hub {
     /// When [`tick`](Self::tick) has something to do next, in milliseconds of the monotonic clock.
     pub fn next_wakeup(&self) -> Option<u64> {
         let work_ms = self.has_work().then_some(0);
-        [
-            self.timers.next_ms(),
-            self.service.next_expiry_ms(),
-            work_ms,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        [self.timers.next_ms(), self.service.next_ms(), work_ms]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Ready if the keyspace has something to tell, so that [`tick`](Self::tick) is to be called. Otherwise the context is
+    /// woken when it has.
+    pub fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.service.poll_news(context)
     }
 
     /// A connection that has output to take or is to be closed; each is named once, until something new comes up.
@@ -400,12 +415,15 @@ impl Hub {
     /// Counters and gauges.
     pub fn statistics(&self) -> Statistics {
         let asked = self.service.statistics();
+        let size = self.service.size();
         Statistics {
             requests: asked.executed,
             requests_refused: self.statistics.requests_refused + asked.refused,
             requests_expired: asked.expired,
-            keys: self.service.engine().len(),
-            entry_bytes: self.service.engine().bytes(),
+            requests_unknown: asked.unknown,
+            requests_under_way: self.askers.len() as u64,
+            keys: size.keys,
+            entry_bytes: size.bytes,
             connections: self.connections.len() as u64,
             sessions: self.sessions.len() as u64,
             held_bytes: self.held_bytes() as u64,
@@ -413,9 +431,9 @@ impl Hub {
         }
     }
 
-    /// The store behind it.
-    pub fn engine(&self) -> &Engine {
-        self.service.engine()
+    /// The service behind it.
+    pub fn service(&self) -> &Service {
+        &self.service
     }
 
     /// The name under which a connection waits for a commit.

@@ -4,6 +4,7 @@ use super::fanout::Publication;
 use super::message::Message;
 use super::{ConnectionId, Hub, SessionId};
 use crate::clock::Now;
+use crate::connection::Place;
 use statestore_protocol::mqtt::{PacketId, PubAck, Publish, ReasonCode};
 use statestore_protocol::topic;
 
@@ -76,7 +77,20 @@ impl Hub {
         why: &str,
         now: Now,
     ) {
-        let Some(packet_id) = packet_id else { return };
+        if let Some(packet_id) = packet_id {
+            self.acknowledge_at(id, packet_id, None, (reason, why), now);
+        }
+    }
+
+    /// Acknowledges a PUBLISH of QoS 1, at the place that its PUBACK may have.
+    pub(super) fn acknowledge_at(
+        &mut self,
+        id: ConnectionId,
+        packet_id: PacketId,
+        place: Option<Place>,
+        (reason, why): (ReasonCode, &str),
+        now: Now,
+    ) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
@@ -89,7 +103,7 @@ impl Hub {
             reason,
             reason_string,
         };
-        let result = connection.acknowledge(0, &puback);
+        let result = connection.acknowledge(0, place, &puback);
         self.appended(id);
         if let Err(error) = result {
             self.fail(id, ReasonCode::PACKET_TOO_LARGE, &error.to_string(), now);

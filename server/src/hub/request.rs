@@ -3,14 +3,14 @@ use super::message::{Delivery, Message, Payload};
 use super::session::{Answer, Content, InFlight, Queued, Session};
 use super::{ConnectionId, Hub, SessionId};
 use crate::clock::Now;
-use crate::connection::Connection;
-use crate::service::{Envelope, Outcome, Refusal, Request};
+use crate::connection::{Connection, Place};
+use crate::service::{Answered, Envelope, Outcome, Reception, Refusal, Request};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{
     EncodeError, EncodedProperties, PacketId, PubAck, Publish, PublishHeader, ReasonCode,
 };
 use statestore_protocol::property::{self, RequestProperties};
-use statestore_protocol::{Reply, topic};
+use statestore_protocol::{Hlc, Reply, topic};
 
 /// The status of every response of a store; errors of the store are in the payload.
 const STATUS_OK: &str = "200";
@@ -30,10 +30,12 @@ pub(super) fn response_properties() -> EncodedProperties {
 
 /// What a request needs to be answered over MQTT.
 #[derive(Clone, Copy)]
-struct ReturnAddress<'a> {
-    packet_id: PacketId,
-    response_topic: &'a str,
-    correlation_data: &'a [u8],
+pub(super) struct ReturnAddress<'a> {
+    pub(super) packet_id: PacketId,
+    pub(super) response_topic: &'a str,
+    pub(super) correlation_data: &'a [u8],
+    /// The place of its PUBACK, if that was promised.
+    pub(super) place: Option<Place>,
 }
 
 impl Hub {
@@ -82,30 +84,46 @@ impl Hub {
                 .map(|seconds| since_ms.saturating_add(u64::from(seconds) * 1000)),
             has_room: requester.has_room(&self.limits),
         };
-        match self.service.ask(&envelope, now) {
-            Ok(outcome) => {
-                let to = ReturnAddress {
-                    packet_id,
-                    response_topic,
-                    correlation_data,
-                };
-                self.respond(id, session, to, &outcome, now);
-                self.tell_watchers(Some(id), now);
-            }
-            Err(refusal) => {
-                let (reason, why) = match refusal {
-                    Refusal::Expired => (
-                        ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
-                        "the request expired before it was executed",
-                    ),
-                    Refusal::NoRoom => (
-                        ReasonCode::QUOTA_EXCEEDED,
-                        "too many responses are not acknowledged; the request was not executed",
-                    ),
-                };
-                self.acknowledge(id, Some(packet_id), reason, why, now);
+        let reception = self.service.ask(&envelope, now);
+        let to = ReturnAddress {
+            packet_id,
+            response_topic,
+            correlation_data,
+            place: None,
+        };
+        match reception {
+            Reception::Ended(outcome) => self.conclude(id, session, to, &outcome, now),
+            Reception::Later(ticket) => {
+                self.await_outcome(id, session, to, ticket, publish.payload().len());
             }
         }
+        self.tell_watchers(Some(id), now);
+        self.tell_outcomes(now);
+    }
+
+    /// Tells a client that is connected what became of its request.
+    pub(super) fn conclude(
+        &mut self,
+        id: ConnectionId,
+        session: SessionId,
+        to: ReturnAddress<'_>,
+        outcome: &Outcome,
+        now: Now,
+    ) {
+        let why = match outcome {
+            Outcome::Answered(answered) => return self.respond(id, session, to, answered),
+            Outcome::Refused(Refusal::Expired) => (
+                ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
+                "the request expired before it was executed",
+            ),
+            Outcome::Refused(Refusal::NoRoom) => (
+                ReasonCode::QUOTA_EXCEEDED,
+                "too many responses are not acknowledged; the request was not executed",
+            ),
+            // An error would say that it was not executed. Without an answer, the client comes to know that nobody knows.
+            Outcome::Unknown => (ReasonCode::SUCCESS, ""),
+        };
+        self.acknowledge_at(id, to.packet_id, to.place, why, now);
     }
 
     fn respond(
@@ -113,8 +131,7 @@ impl Hub {
         id: ConnectionId,
         session_id: SessionId,
         to: ReturnAddress<'_>,
-        outcome: &Outcome,
-        now: Now,
+        answered: &Answered,
     ) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -122,64 +139,66 @@ impl Hub {
         let Some(session) = self.sessions.get_mut(session_id) else {
             return;
         };
-        let Outcome { response, commit } = outcome;
+        let Answered { response, commit } = answered;
         let hold = *commit;
-        let identifiers = session.identifiers(to.response_topic);
-        let mut header = PublishHeader {
-            topic: to.response_topic,
-            correlation_data: Some(to.correlation_data),
-            subscription_identifiers: &identifiers,
-            encoded: Some(&self.response_properties),
-            ..PublishHeader::default()
-        };
-        let version;
-        if let Some(hlc) = &response.version {
-            self.scratch.clear();
-            hlc.write_text(&mut self.scratch);
-            version = [(
-                property::TIMESTAMP,
-                std::str::from_utf8(&self.scratch).unwrap_or_default(),
-            )];
-            header.user_properties = &version;
-        }
-        self.statistics.responses += 1;
         let is_full = connection.is_full();
         // Who has received a response has seen its request acknowledged, if that leaves first.
-        let is_acknowledged_first = connection.output.acknowledgement_hold(hold) == hold;
+        let is_acknowledged_first = connection.output.leaves_with(hold, to.place);
         let answer = response.answer.filter(|_| is_acknowledged_first);
         let answer = answer.map(|number| Answer {
             number,
             connection: id,
         });
         if !is_full && session.may_send_now() {
+            let identifiers = session.identifiers(to.response_topic);
+            let version = version_property(response.version.as_ref(), &mut self.scratch);
+            let header = PublishHeader {
+                subscription_identifiers: &identifiers,
+                ..response_header(to, &self.response_properties, version.as_slice())
+            };
             let reply = &response.reply;
+            self.statistics.responses += 1;
             let sent = send_response(connection, session, to, header, reply, hold, answer);
             if let Err(error) = sent {
                 self.statistics.dropped_too_large += 1;
-                acknowledge_unanswerable(connection, to.packet_id, &error, hold);
+                acknowledge_unanswerable(connection, to, &error, hold);
             }
             return self.appended(id);
         }
+        // Four bytes, which the smallest Maximum Packet Size of any use allows.
+        let _ = connection.acknowledge(hold, to.place, &PubAck::success(to.packet_id));
+        self.appended(id);
+        self.queue_response(session_id, to, answered, answer);
+    }
 
+    /// Puts a response into the queue of a session, which has kept room for it.
+    pub(super) fn queue_response(
+        &mut self,
+        session_id: SessionId,
+        to: ReturnAddress<'_>,
+        Answered { response, commit }: &Answered,
+        answer: Option<Answer>,
+    ) {
+        let Some(session) = self.sessions.get_mut(session_id) else {
+            return;
+        };
+        self.statistics.responses += 1;
         let mut payload = BytesMut::with_capacity(response.reply.encoded_len());
         response.reply.encode(&mut payload);
-        header.subscription_identifiers = &[];
         let payload = Payload::new(payload.freeze(), &self.gauge);
-        let message = Message::new(&header, payload, None);
-        // Four bytes, which the smallest Maximum Packet Size of any use allows.
-        let _ = connection.acknowledge(hold, &PubAck::success(to.packet_id));
-        self.appended(id);
-        if let Ok(message) = message {
+        let version = version_property(response.version.as_ref(), &mut self.scratch);
+        let header = response_header(to, &self.response_properties, version.as_slice());
+        if let Ok(message) = Message::new(&header, payload, None) {
             let delivery = Delivery {
                 message,
-                identifiers: identifiers.into(),
+                identifiers: session.identifiers(to.response_topic).into(),
             };
-            let queued = Queued {
+            session.enqueue(Queued {
                 delivery,
-                hold,
+                hold: *commit,
                 answer,
-            };
-            self.enqueue(session_id, queued, now);
+            });
+            self.sessions.classify(session_id);
         }
     }
 
@@ -189,6 +208,32 @@ impl Hub {
             .get_mut(session)
             .map(|session| session.identifiers(topic))
             .unwrap_or_default()
+    }
+}
+
+/// `__ts` of a response that has one; its text is written to `scratch`.
+fn version_property<'a>(
+    version: Option<&Hlc>,
+    scratch: &'a mut BytesMut,
+) -> Option<(&'static str, &'a str)> {
+    let version = version?;
+    scratch.clear();
+    version.write_text(scratch);
+    let text = std::str::from_utf8(scratch).unwrap_or_default();
+    Some((property::TIMESTAMP, text))
+}
+
+fn response_header<'a>(
+    to: ReturnAddress<'a>,
+    encoded: &'a EncodedProperties,
+    version: &'a [(&'a str, &'a str)],
+) -> PublishHeader<'a> {
+    PublishHeader {
+        topic: to.response_topic,
+        correlation_data: Some(to.correlation_data),
+        encoded: Some(encoded),
+        user_properties: version,
+        ..PublishHeader::default()
     }
 }
 
@@ -210,10 +255,10 @@ fn send_response(
     let max_packet_bytes = connection.max_packet_bytes();
     let output = &mut connection.output;
     let puback = PubAck::success(to.packet_id);
-    let puback_hold = output.acknowledgement_hold(hold);
+    let is_together = output.leaves_with(hold, to.place);
     let is_ephemeral = session.is_ephemeral();
     let result = output.append(hold, |out| {
-        if puback_hold == hold {
+        if is_together {
             puback.encode(max_packet_bytes, out)?;
         }
         let start = out.len();
@@ -240,27 +285,27 @@ fn send_response(
             return Err(error);
         }
     }
-    if puback_hold == hold {
-        output.count_acknowledgement(hold);
+    if is_together {
+        output.acknowledged_with(hold, to.place);
         Ok(())
     } else {
-        output.acknowledge(hold, |out| puback.encode(max_packet_bytes, out))
+        output.acknowledge(hold, to.place, |out| puback.encode(max_packet_bytes, out))
     }
 }
 
 /// Tells a client with a PUBACK that its request has an answer which it does not take.
 fn acknowledge_unanswerable(
     connection: &mut Connection,
-    packet_id: PacketId,
+    to: ReturnAddress<'_>,
     error: &EncodeError,
     hold: u64,
 ) {
     let puback = PubAck {
-        packet_id,
+        packet_id: to.packet_id,
         reason: ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
         reason_string: connection.wants_reasons().then(|| {
             format!("the request was executed, but its response cannot be sent: {error}").into()
         }),
     };
-    let _ = connection.acknowledge(hold, &puback);
+    let _ = connection.acknowledge(hold, to.place, &puback);
 }

@@ -112,6 +112,9 @@ pub(crate) struct Session {
     pub(crate) filter_text_bytes: usize,
     /// Memory of its subscriptions.
     pub(crate) filter_bytes: usize,
+    /// Requests that have no outcome yet, and their bytes.
+    awaited: usize,
+    awaited_bytes: usize,
     /// The highest packet identifier since nothing was in flight.
     widest: u16,
     charge: Charge,
@@ -159,6 +162,8 @@ impl Session {
             own_held_bytes: 0,
             filter_text_bytes: 0,
             filter_bytes: 0,
+            awaited: 0,
+            awaited_bytes: 0,
             widest: 0,
             charge,
             will: None,
@@ -195,16 +200,28 @@ impl Session {
         !self.queue.is_empty() && self.window.has_room()
     }
 
-    /// Bytes that it holds for messages, as if nothing of them was shared.
+    /// Bytes that it holds for messages, and for requests without an outcome, as if nothing of them was shared.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.held_bytes
+        self.held_bytes + self.awaited_bytes
+    }
+
+    /// A request of this size has no outcome yet: room is kept for the answer.
+    pub(crate) fn outcome_awaited(&mut self, bytes: usize) {
+        self.awaited += 1;
+        self.awaited_bytes += bytes;
+    }
+
+    /// It has one.
+    pub(crate) fn outcome_came(&mut self, bytes: usize) {
+        self.awaited -= 1;
+        self.awaited_bytes -= bytes;
     }
 
     /// Whether it may take one more message. A message that goes out at once and is never sent again takes no room.
     pub(crate) fn has_room(&self, limits: &HubLimits) -> bool {
         (self.is_ephemeral() && self.queue.is_empty())
-            || (self.queue.len() < limits.max_queued_messages
-                && self.held_bytes < limits.max_queued_bytes)
+            || (self.queue.len() + self.awaited < limits.max_queued_messages
+                && self.held_bytes() < limits.max_queued_bytes)
     }
 
     /// Puts a message at the end of the queue.

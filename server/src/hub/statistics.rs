@@ -29,6 +29,10 @@ pub struct Statistics {
     pub requests_refused: u64,
     /// Requests not executed since their message expiry had passed.
     pub requests_expired: u64,
+    /// Requests of which nobody knows whether they were executed.
+    pub requests_unknown: u64,
+    /// Requests whose outcome is still to come.
+    pub requests_under_way: u64,
     /// Responses handed to a connection or a session.
     pub responses: u64,
     /// Notifications handed to a connection or a session.

@@ -1,34 +1,179 @@
 //! Where entries live: the lowest room, which knows nobody but the shapes of what a storage keeps.
 //!
 //! ```text
-//!   service ──apply, page, expire──▶ keyspace ──▶ rules: (entry or none, operation, clocks) -> (reply, entry or none)
-//!                                       │
-//!                                       └──▶ table, packed entries, deadlines
+//!   service ──operate, page, follow──▶ Keyspace ──▶ rules: (entry or none, operation, clocks) -> (reply, entry or none)
+//!      ▲                                  │
+//!      └── Told: ends, changes, work ─────┤
+//!                                         └─ embedded: table, packed entries, deadlines
 //! ```
 //!
-//! There is one keyspace, the embedded one: all entries in this process's memory. What it changes goes to a
-//! [storage](crate::storage), and comes from there at start. [`rules`] know nothing of that: they are a pure function of
-//! one entry.
-mod embedded;
-mod expiry;
-mod packed;
+//! [`Keyspace`] is a seam: the service asks, and is told what came of it and what has changed, whoever changed it. The one
+//! keyspace here is the [`embedded`] one: all entries in this process's memory, changes to a [storage](crate::storage) and
+//! from there at start. Another one may keep its entries elsewhere, with others who change them: it reads an entry, applies
+//! the [`rules`], which are a pure function of one entry, and commits by compare-and-swap on what it read, again on a
+//! conflict.
+pub mod embedded;
 pub mod rules;
-mod scan;
-mod table;
 
-pub(crate) use embedded::{Expired, Keyspace};
+pub use embedded::{Embedded, KeyspaceLimits};
 
-/// What bounds a keyspace, and the secret that spreads its keys.
+use crate::clock::Now;
+use crate::storage::Expiry;
+use bytes::Bytes;
+use rules::{Operation, Version};
+use statestore_protocol::{Hlc, Reply};
+use std::fmt::Debug;
+use std::task::{Context, Poll};
+
+/// Names what was asked of a keyspace and has not ended. None is used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// What comes with everything that is asked.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct KeyspaceLimits {
-    /// Most keys.
-    pub(crate) max_keys: u64,
-    /// Most bytes of memory that the entries take.
-    pub(crate) max_bytes: u64,
-    /// Most payload bytes of a page of keys.
-    pub(crate) max_page_bytes: usize,
-    /// Most keys of a page.
-    pub(crate) max_page_keys: usize,
-    /// Key of the hash that spreads keys over the table.
-    pub(crate) hash_key: [u64; 2],
+pub struct Asked {
+    /// Names it if it does not end at once.
+    pub ticket: Ticket,
+    /// When it is asked.
+    pub now: Now,
+    /// After this millisecond of the monotonic clock nobody waits for its end any more.
+    pub deadline_ms: Option<u64>,
+}
+
+/// How something that was asked has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// It was executed, or refused by the rules.
+    Answered {
+        /// The payload of the response.
+        reply: Reply,
+        /// `__ts` of the response.
+        version: Option<Version>,
+    },
+    /// Its deadline had passed before anything was done: it certainly did not happen, and will not.
+    Expired,
+    /// It may have happened, or not, or may still happen; nothing more will be known.
+    Unknown,
+}
+
+impl End {
+    /// An answer without a version.
+    pub fn reply(reply: Reply) -> Self {
+        Self::Answered {
+            reply,
+            version: None,
+        }
+    }
+}
+
+/// One change of an entry.
+#[derive(Debug, Clone, Copy)]
+pub struct Changed<'a> {
+    /// Whose.
+    pub key: &'a Bytes,
+    /// The version that the change has; the changes of a key are told in the order of their versions.
+    pub version: Version,
+    /// What it is now.
+    pub what: What<'a>,
+}
+
+/// What an entry was changed to.
+#[derive(Debug, Clone, Copy)]
+pub enum What<'a> {
+    /// It was made or replaced.
+    Set {
+        /// Its value.
+        value: &'a Bytes,
+        /// The fencing token that protects it.
+        token: Option<&'a Hlc>,
+        /// When it expires.
+        expiry: Option<Expiry>,
+    },
+    /// It was deleted, or its time was over.
+    Removed {
+        /// The highest version that a deletion was given so far, this one included.
+        floor: Version,
+    },
+}
+
+/// How much there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Keys, those included that expired but have not been removed yet.
+    pub keys: u64,
+    /// Bytes of memory that the entries take here.
+    pub bytes: u64,
+}
+
+/// Whoever is told what comes of a keyspace.
+pub trait Told {
+    /// An entry was changed: by what was asked here, by somebody elsewhere, or since its time was over.
+    fn changed(&mut self, change: &Changed<'_>);
+    /// Something has ended that had not ended at once.
+    fn ended(&mut self, ticket: Ticket, end: End);
+    /// So many steps were taken, roughly nanoseconds, more than an operation usually takes.
+    fn worked(&mut self, steps: usize);
+}
+
+/// Entries by key, here or elsewhere; a state machine without sockets, threads and clocks.
+///
+/// Whatever is asked ends exactly once: at once, then the call returns its end, or later, then a call of
+/// [`advance`](Self::advance) tells it under its ticket. What has not ended goes on whatever becomes of those who asked.
+///
+/// # What holds for every keyspace
+///
+/// - Operations on one key take effect in the order in which they are asked, and end in it. How it does that is its own
+///   affair: one after the other, or several in one commit. Across keys nothing is in order.
+/// - What an operation answers is what [`Operation::apply`] makes of the entry that there is at one moment between asking
+///   and end, at the clocks of that moment. What it changes is changed from the same moment on, for everybody.
+/// - An entry is not seen at or after the millisecond in which it expires, and its end is a change like a deletion.
+/// - Each change since [`follow`](Self::follow) has ended is told, once; if several were not seen one by one, at least the last.
+///   If a [storage](crate::storage) is to keep the changes, all of them are told, before the end of what made them.
+///
+/// # Sockets
+///
+/// A keyspace elsewhere talks to a task of its own, which has the sockets, through channels: what it wants to read or to
+/// commit goes out in any call, and what comes back wakes [`poll_news`](Self::poll_news), which the driver waits for.
+pub trait Keyspace: Debug + Send {
+    /// Executes one operation on the entry of `key`.
+    fn operate(
+        &mut self,
+        asked: &Asked,
+        key: &Bytes,
+        operation: &Operation<'_>,
+        told: &mut dyn Told,
+    ) -> Option<End>;
+
+    /// Makes a [page](Reply::Page) of the keys that match a pattern, from the beginning or from where a token says; a syntax
+    /// error if that is not a token.
+    fn page(
+        &mut self,
+        asked: &Asked,
+        pattern: &Bytes,
+        token: Option<&Bytes>,
+        told: &mut dyn Told,
+    ) -> Option<End>;
+
+    /// Ends with [`Reply::Ok`] once all further changes of this key will be told.
+    fn follow(&mut self, asked: &Asked, key: &Bytes) -> Option<End>;
+
+    /// Tells what has ended, what others have changed, and what has expired until `now`; of the latter two so much that
+    /// about `most` changes are told. [`next_ms`](Self::next_ms) says whether there is more at once.
+    fn advance(&mut self, most: usize, now: Now, told: &mut dyn Told);
+
+    /// When [`advance`](Self::advance) has something to do next, in milliseconds of the monotonic clock, as far as that is known
+    /// before; what is past means now.
+    fn next_ms(&self) -> Option<u64>;
+
+    /// Ready if [`advance`](Self::advance) has something to tell that no clock has announced. Otherwise the context is woken when
+    /// it has.
+    fn poll_news(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    /// The highest version that any change was given, as far as known here.
+    fn highest(&self) -> Version;
+
+    /// How much there is, as far as known here.
+    fn size(&self) -> Size;
 }

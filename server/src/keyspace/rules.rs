@@ -1,9 +1,9 @@
 //! What one command does to one entry, as a pure function.
 //!
 //! [`check`] looks at the request alone, [`Operation::apply`] at the request and the entry it is about. Neither
-//! knows where entries are kept: the local store folds `apply` over its table; a distributed store can read an
+//! knows where entries are kept: the embedded keyspace folds `apply` over its table; a distributed one can read an
 //! entry, call `apply`, and commit the [`Change`] by compare-and-swap on what it read, calling `apply` again on a
-//! conflict. The order of the checks is written down in `service/engine.rs`.
+//! conflict. The order of the checks is written down in `service/execute.rs`.
 use bytes::Bytes;
 use statestore_protocol::hlc::{self, MAX_SKEW_MS};
 use statestore_protocol::property::RequestProperties;

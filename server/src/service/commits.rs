@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 
 /// Somebody who has something that waits for a commit; what it stands for is known to whoever gave the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Waiter(pub(crate) u64);
+pub struct Waiter(pub u64);
 
 /// A batch that is not durable yet.
 #[derive(Debug, Default)]

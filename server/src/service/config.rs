@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 
 /// Limits of a store, and the secret that spreads its keys.
 #[derive(Debug, Clone)]
-pub struct EngineConfig {
+pub struct ServiceConfig {
     /// Most keys the store holds; a SET of one more answers `the quota has been exceeded`.
     pub max_keys: u64,
     /// Most bytes of memory that the entries take, with what is needed to find them; a SET that would make it more
@@ -24,12 +24,15 @@ pub struct EngineConfig {
     /// How many answers to state-changing requests are remembered per client id. At least the Receive Maximum that
     /// the hub grants, so that every request a client can redeliver is covered.
     pub replay_per_client: usize,
+    /// Whether a storage keeps what is changed: then there are [batches](super::Service::take_batch), and outcomes wait for
+    /// [`durable`](super::Service::durable).
+    pub is_durable: bool,
     /// Key of the hash that spreads keys over the table. Secret, so that nobody can choose keys that collide;
     /// fixed in simulations, where a run must repeat itself.
     pub hash_key: [u64; 2],
 }
 
-impl EngineConfig {
+impl ServiceConfig {
     /// The same with a [`hash_key`](Self::hash_key) made of a random number: with the same number, keys are scanned in
     /// the same order.
     #[must_use]
@@ -40,8 +43,8 @@ impl EngineConfig {
         }
     }
 
-    /// What concerns the keyspace.
-    pub(super) fn keyspace(&self) -> KeyspaceLimits {
+    /// What concerns an embedded keyspace.
+    pub fn keyspace(&self) -> KeyspaceLimits {
         KeyspaceLimits {
             max_keys: self.max_keys,
             max_bytes: self.max_bytes,
@@ -52,8 +55,8 @@ impl EngineConfig {
     }
 }
 
-impl Default for EngineConfig {
-    /// Ten million keys of up to 16 KiB, in as many bytes as there are, pages of 64 KiB, and a random
+impl Default for ServiceConfig {
+    /// Ten million keys of up to 16 KiB, in as many bytes as there are, pages of 64 KiB, no storage, and a random
     /// [`hash_key`](Self::hash_key).
     fn default() -> Self {
         Self {
@@ -65,6 +68,7 @@ impl Default for EngineConfig {
             max_watches_per_client: 16_384,
             max_watched_bytes_per_client: 4 * 1024 * 1024,
             replay_per_client: 1_024,
+            is_durable: false,
             hash_key: [
                 RandomState::new().hash_one(0),
                 RandomState::new().hash_one(1),

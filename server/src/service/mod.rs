@@ -1,45 +1,59 @@
-//! The state store as a service: a request comes in an `Envelope`, and has one `Outcome`.
+//! The state store as a service: a request comes in an [`Envelope`], and has one [`Outcome`], at once or later.
 //!
 //! ```text
-//!                    envelope: who asks, in whose name, what, by when
-//!                                        │
-//!   ┌────────────────────────────────────▼────────────────────────────────────┐
-//!   │ Service   deadline, room ─▶ Engine ─▶ Commits ─▶ outcome: the response, │
-//!   │                               │         │        and what it waits for  │
-//!   │          watches, remembered ─┤         └─▶ batches for the storage     │
-//!   │          answers, read-only   ▼                                         │
-//!   │                            keyspace      notifications: who is told     │
-//!   └─────────────────────────────────────────────────────────────────────────┘
+//!                     envelope: who asks, in whose name, what, by when
+//!                                         │
+//!   ┌─────────────────────────────────────▼─────────────────────────────────────┐
+//!   │ Service   deadline, room ─▶ execute ─▶ outcome: the response, and the     │
+//!   │                               │  ▲     commit that it waits for           │
+//!   │       remembered answers ─────┤  │                                        │
+//!   │       under way: who waits ───┤  └ Changes ─▶ watches ─▶ notifications    │
+//!   │       for what                ▼       ▲    └▶ commits ─▶ batches for the  │
+//!   │                            keyspace ──┘                  storage          │
+//!   └───────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! It knows no connection, no session, no MQTT and no disk. A client is a name to it; whoever waits for a
-//! commit is a number (`Waiter`). What it is told and asked comes from the room above, one call at a time:
+//! It knows no connection, no session, no MQTT and no disk, and not where entries live. A client is a name to it; whoever
+//! waits for a commit is a number. What it is told and asked comes from the room above, one call at a time:
 //!
-//! - `ask` executes a request. The outcome is there at once, since all entries are in memory; but it may
-//!   not leave before its `Commit` is durable, and so outcomes leave out of order across keys.
-//! - `take_notifications` says who is to be told of what was changed by that.
-//! - `take_batch` is what the storage has to keep next, and `durable` says how far
-//!   it has come.
-//! - `expire` lets time pass.
-//!
-//! [`Engine`] is what is left of it without commits: what the same requests at the same times always bring about.
+//! - [`ask`](Service::ask) executes a request. The outcome is there at once if the [keyspace](crate::keyspace) has it at
+//!   once, as the embedded one has; otherwise it comes out of [`take_outcome`](Service::take_outcome) under its [`Ticket`].
+//!   Outcomes come in order for each key, and out of order across keys. One may also not leave before its [`Commit`] is
+//!   durable.
+//! - [`take_notifications`](Service::take_notifications) says who is to be told of what was changed.
+//! - [`take_batch`](Service::take_batch) is what the storage has to keep next, and [`durable`](Service::durable) says how
+//!   far it has come.
+//! - [`advance`](Service::advance) lets time pass, and the keyspace say what it has to say.
+mod changes;
 mod commits;
 mod config;
-mod engine;
+mod execute;
 mod replay;
 mod request;
+mod under_way;
 mod watch;
 
 pub use crate::clock::Now;
-pub use config::EngineConfig;
-pub use engine::{Engine, READ_ONLY};
-pub use request::{Effects, Notify, Request, Response, Shown};
+pub use crate::keyspace::Ticket;
+pub use config::ServiceConfig;
+pub use execute::READ_ONLY;
+pub use request::{
+    Answered, Commit, Envelope, Notify, Outcome, Reception, Refusal, Request, Response, Shown,
+};
 
-pub(crate) use commits::Waiter;
-pub(crate) use request::{Commit, Envelope, Outcome, Refusal};
+pub use commits::Waiter;
 
+use crate::keyspace::{Embedded, Keyspace, Size};
 use crate::storage::Batch;
+use changes::Changes;
 use commits::Commits;
+use replay::Replay;
+use std::task::{Context, Poll};
+use under_way::UnderWay;
+use watch::Watches;
+
+/// How many changes, roughly, one call of [`Service::advance`] brings about or takes over at most.
+const CHANGES_PER_CALL: usize = 256;
 
 /// What became of requests since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,164 +64,168 @@ pub(crate) struct RequestStatistics {
     pub(crate) refused: u64,
     /// Not executed since their deadline had passed.
     pub(crate) expired: u64,
+    /// Executed or not: nobody knows.
+    pub(crate) unknown: u64,
 }
 
-/// The store with all that is between a request and its outcome.
-#[derive(Debug)]
-pub(crate) struct Service {
-    engine: Engine,
-    effects: Effects,
+/// The store with all that is between a request and its outcome. What the same requests at the same times bring about is
+/// always the same, if the keyspace says the same.
+pub struct Service {
+    keyspace: Box<dyn Keyspace>,
+    watches: Watches,
+    replay: Replay,
+    config: ServiceConfig,
+    is_read_only: bool,
+    changes: Changes,
     commits: Commits,
+    under_way: UnderWay,
     statistics: RequestStatistics,
 }
 
+impl std::fmt::Debug for Service {
+    /// Shows no keys, values or client ids.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Service")
+            .field("keyspace", &self.keyspace)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Service {
-    /// Around an engine. If it is durable, outcomes wait for [`durable`](Self::durable); without, there are no batches.
-    pub(crate) fn new(engine: Engine, is_durable: bool) -> Self {
+    /// In front of this keyspace.
+    pub fn new(config: ServiceConfig, keyspace: impl Keyspace + 'static) -> Self {
         Self {
-            engine,
-            effects: Effects::default(),
-            commits: Commits::new(is_durable),
+            keyspace: Box::new(keyspace),
+            watches: Watches::new(&config),
+            replay: Replay::new(&config),
+            is_read_only: false,
+            changes: Changes::default(),
+            commits: Commits::new(config.is_durable),
+            under_way: UnderWay::default(),
             statistics: RequestStatistics::default(),
+            config,
         }
     }
 
-    /// Executes a request, unless it comes too late or there is no room for its answer.
-    pub(crate) fn ask(&mut self, envelope: &Envelope<'_>, now: Now) -> Result<Outcome, Refusal> {
-        if envelope
-            .deadline_ms
-            .is_some_and(|at_ms| now.mono_ms > at_ms)
-        {
-            self.statistics.expired += 1;
-            return Err(Refusal::Expired);
-        }
-        if !envelope.has_room {
-            self.statistics.refused += 1;
-            return Err(Refusal::NoRoom);
-        }
-        self.statistics.executed += 1;
-        let response = self
-            .engine
-            .execute(&envelope.request, now, &mut self.effects);
-        let commit = self.commits.telling(&response.shown, &self.effects.writes);
-        self.drop_useless_writes();
-        Ok(Outcome { response, commit })
+    /// In front of an embedded keyspace without entries.
+    pub fn embedded(config: ServiceConfig) -> Self {
+        let keyspace = Embedded::new(&config.keyspace());
+        Self::new(config, keyspace)
     }
 
-    /// Removes what expired until `now`, some of it at a time.
-    pub(crate) fn expire(&mut self, now: Now) {
-        if self
-            .next_expiry_ms()
-            .is_some_and(|at_ms| at_ms <= now.mono_ms)
-        {
-            self.engine.expire(now, &mut self.effects);
-            self.drop_useless_writes();
-        }
+    /// Removes what expired until `now`, and takes over what the keyspace has to tell, but not so much at once that requests
+    /// would have to wait for long: [`next_ms`](Self::next_ms) says whether there is more to do at once.
+    pub fn advance(&mut self, now: Now) {
+        self.advance_by(CHANGES_PER_CALL, now);
     }
 
-    /// When [`expire`](Self::expire) has something to do next, in milliseconds of the monotonic clock.
-    pub(crate) fn next_expiry_ms(&self) -> Option<u64> {
-        self.engine.next_expiry_ms()
+    /// When [`advance`](Self::advance) has something to do next, in milliseconds of the monotonic clock; what is past means
+    /// now.
+    pub fn next_ms(&self) -> Option<u64> {
+        self.keyspace.next_ms()
+    }
+
+    /// Ready if [`advance`](Self::advance) has something to do that no clock has announced; otherwise the context is woken then.
+    pub fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.keyspace.poll_news(context)
+    }
+
+    /// What became of a request that [had no outcome](Reception::Later) when it was asked.
+    pub fn take_outcome(&mut self) -> Option<(Ticket, Outcome)> {
+        self.under_way.take_outcome()
     }
 
     /// Whether somebody is to be told of a change.
-    pub(crate) fn has_notifications(&self) -> bool {
-        !self.effects.notifications.is_empty()
+    pub fn has_notifications(&self) -> bool {
+        !self.changes.notifications.is_empty()
     }
 
     /// Exchanges `into`, which is empty, for the notifications of all changes since the last call; says what they wait
     /// for.
-    pub(crate) fn take_notifications(&mut self, into: &mut Vec<Notify>) -> Commit {
-        std::mem::swap(&mut self.effects.notifications, into);
+    pub fn take_notifications(&mut self, into: &mut Vec<Notify>) -> Commit {
+        std::mem::swap(&mut self.changes.notifications, into);
         self.commits
-            .telling(&Shown::Everything, &self.effects.writes)
-    }
-
-    /// Without a storage that keeps them, nobody takes them.
-    fn drop_useless_writes(&mut self) {
-        if !self.commits.is_enabled() {
-            self.effects.writes.writes.clear();
-            self.effects.writes.clock = None;
-        }
+            .telling(&Shown::Everything, &self.changes.writes)
     }
 
     /// From now on, [`work`](Self::work) is counted anew.
-    pub(crate) fn begin_turn(&mut self) {
-        self.effects.work = 0;
+    pub fn begin_turn(&mut self) {
+        self.changes.work = 0;
     }
 
-    /// The [work](Effects::work) of the requests of this turn.
-    pub(crate) fn work(&self) -> usize {
-        self.effects.work
+    /// What took longer than a request usually does in this turn, roughly in nanoseconds: SCANs.
+    pub fn work(&self) -> usize {
+        self.changes.work
     }
 
     /// Writes to be made durable.
-    pub(crate) fn take_batch(&mut self) -> Option<(Commit, Batch)> {
-        self.commits.take(&mut self.effects.writes)
+    pub fn take_batch(&mut self) -> Option<(Commit, Batch)> {
+        self.commits.take(&mut self.changes.writes)
     }
 
     /// Whether [`take_batch`](Self::take_batch) has one.
-    pub(crate) fn has_batch(&self) -> bool {
-        self.commits.has_batch(&self.effects.writes)
+    pub fn has_batch(&self) -> bool {
+        self.commits.has_batch(&self.changes.writes)
     }
 
     /// All commits up to this one are durable; names those who waited.
-    pub(crate) fn durable(&mut self, commit: Commit) -> Vec<Waiter> {
+    pub fn durable(&mut self, commit: Commit) -> Vec<Waiter> {
         self.commits.release(commit)
     }
 
     /// What something that had to wait for this commit has to wait for now.
-    pub(crate) fn pending(&self, commit: Commit) -> Commit {
+    pub fn pending(&self, commit: Commit) -> Commit {
         self.commits.pending(commit)
     }
 
     /// Somebody waits for this commit, which is [pending](Self::pending).
-    pub(crate) fn wait(&mut self, commit: Commit, waiter: Waiter) {
+    pub fn wait(&mut self, commit: Commit, waiter: Waiter) {
         self.commits.wait(commit, waiter);
     }
 
     /// Whether entries can be read but not changed, because there is no room to keep changes.
-    pub(crate) fn set_read_only(&mut self, is_read_only: bool) {
-        self.engine.set_read_only(is_read_only);
+    pub fn set_read_only(&mut self, is_read_only: bool) {
+        self.is_read_only = is_read_only;
     }
 
     /// The client is gone for now: its watches end. To be called before its next request.
-    pub(crate) fn disconnected(&mut self, client: &str) {
-        self.engine.disconnected(client);
+    pub fn disconnected(&mut self, client: &str) {
+        self.watches.disconnected(client);
     }
 
     /// The client is gone for good, or somebody else has its name now: the answers to its requests are forgotten.
-    pub(crate) fn session_ended(&mut self, client: &str) {
-        self.engine.session_ended(client);
+    pub fn session_ended(&mut self, client: &str) {
+        self.replay.session_ended(client);
     }
 
-    /// The client will not deliver the request again whose answer has this [number](Response::answer).
-    pub(crate) fn answer_received(&mut self, client: &str, answer: u64) {
-        self.engine.answer_received(client, answer);
+    /// The client has received the response with this [number](Response::answer), and the acknowledgement of its
+    /// request before it: it will not deliver the request again.
+    pub fn answer_received(&mut self, client: &str, answer: u64) {
+        self.replay.forget(client, answer);
     }
 
     /// Whether the client watches the key.
-    pub(crate) fn is_watching(&self, client: &str, key: &[u8]) -> bool {
-        self.engine.is_watching(client, key)
+    pub fn is_watching(&self, client: &str, key: &[u8]) -> bool {
+        self.watches.is_watching(client, key)
     }
 
     /// Bytes of memory that watches and remembered answers of all clients take.
-    pub(crate) fn client_bytes(&self) -> usize {
-        self.engine.client_bytes()
+    pub fn client_bytes(&self) -> usize {
+        self.watches.bytes() + self.replay.bytes()
     }
 
     /// Bytes of memory that watches and remembered answers of one client take.
-    pub(crate) fn bytes_of(&self, client: &str) -> usize {
-        self.engine.bytes_of(client)
+    pub fn bytes_of(&self, client: &str) -> usize {
+        self.watches.bytes_of(client) + self.replay.bytes_of(client)
+    }
+
+    /// How much the keyspace has.
+    pub fn size(&self) -> Size {
+        self.keyspace.size()
     }
 
     /// What became of requests.
     pub(crate) fn statistics(&self) -> RequestStatistics {
         self.statistics
-    }
-
-    /// The store itself.
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.engine
     }
 }

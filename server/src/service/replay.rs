@@ -17,9 +17,13 @@
 //! - **Refusals** (`-ERR`) are remembered like every other answer, so that a SET that was refused for a full store
 //!   does not happen after all when its sender no longer expects it.
 //!
+//! - **Requests under way**: one whose outcome has not come yet is remembered as such, and the same request again waits
+//!   for the same outcome. If nobody knows the outcome, nobody tries again here either.
+//!
 //! What is remembered is lost with the process.
-use super::EngineConfig;
+use super::ServiceConfig;
 use super::request::{Request, Response};
+use crate::keyspace::Ticket;
 use crate::keyspace::rules::Version;
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
@@ -71,16 +75,38 @@ struct Answer {
     version: Option<Version>,
 }
 
-/// The replies that a state-changing request can get, small.
+/// What a state-changing request can get, small.
 enum WriteReply {
     Ok,
     NotApplied,
     Count(u64),
     Error(Box<ServiceError>),
+    /// Nothing yet.
+    UnderWay(Ticket),
+    /// Nothing, for ever.
+    Unknown,
+}
+
+/// What is known of a request that was delivered before.
+#[derive(Debug)]
+pub(super) enum Known {
+    /// It was answered so.
+    Answered(Response),
+    /// It will have the outcome that this one has.
+    UnderWay(Ticket),
+    /// Nobody knows what became of it.
+    Unknown,
+}
+
+/// Where the answer to a request that is under way is to be remembered.
+#[derive(Debug)]
+pub(super) struct Place {
+    client: Arc<str>,
+    number: u64,
 }
 
 impl Replay {
-    pub(super) fn new(config: &EngineConfig) -> Self {
+    pub(super) fn new(config: &ServiceConfig) -> Self {
         let [a, b] = config.hash_key;
         Self {
             clients: HashMap::default(),
@@ -122,16 +148,24 @@ impl Replay {
             .map_or(0, |ring| ring.numbers.len() * ANSWER_BYTES + CLIENT_BYTES)
     }
 
-    /// The answer that the client got to this request before.
-    pub(super) fn answer(&self, client: &str, id: &RequestId) -> Option<Response> {
+    /// What is known of this request, if the client has delivered it before.
+    pub(super) fn find(&self, client: &str, id: &RequestId) -> Option<Known> {
         let ring = self.clients.get(client)?;
         let number = ring.find(id.correlation)?;
         let answer = ring.answer(number).filter(|answer| answer.id == *id)?;
-        Some(Response {
+        let reply = match &answer.reply {
+            WriteReply::Ok => Reply::Ok,
+            WriteReply::NotApplied => Reply::NotApplied,
+            WriteReply::Count(count) => Reply::Count(*count),
+            WriteReply::Error(error) => Reply::Error((**error).clone()),
+            WriteReply::UnderWay(ticket) => return Some(Known::UnderWay(*ticket)),
+            WriteReply::Unknown => return Some(Known::Unknown),
+        };
+        Some(Known::Answered(Response {
             version: answer.version.map(Hlc::store_version),
             answer: Some(number),
-            ..answer.reply.to_reply().into()
-        })
+            ..reply.into()
+        }))
     }
 
     /// Remembers an answer and gives it a number. A former one to the same correlation data is forgotten.
@@ -141,16 +175,38 @@ impl Replay {
         id: RequestId,
         response: &Response,
     ) -> Option<u64> {
+        let reply = WriteReply::of(&response.reply)?;
+        self.put(client, id, reply, version_of(response))
+    }
+
+    /// Remembers that nobody knows what became of a request.
+    pub(super) fn remember_unknown(&mut self, client: &Arc<str>, id: RequestId) {
+        self.put(client, id, WriteReply::Unknown, None);
+    }
+
+    /// Remembers that a request is under way.
+    pub(super) fn remember_under_way(
+        &mut self,
+        client: &Arc<str>,
+        id: RequestId,
+        ticket: Ticket,
+    ) -> Option<Place> {
+        let number = self.put(client, id, WriteReply::UnderWay(ticket), None)?;
+        let client = Arc::clone(client);
+        Some(Place { client, number })
+    }
+
+    fn put(
+        &mut self,
+        client: &Arc<str>,
+        id: RequestId,
+        reply: WriteReply,
+        version: Option<Version>,
+    ) -> Option<u64> {
         if self.max_per_client == 0 {
             return None;
         }
-        let reply = WriteReply::of(&response.reply)?;
-        let version = response.version.as_ref();
-        let answer = Answer {
-            id,
-            reply,
-            version: version.map(|hlc| (hlc.wall_ms(), hlc.counter())),
-        };
+        let answer = Answer { id, reply, version };
         let ring = match self.clients.get_mut(&**client) {
             Some(ring) => ring,
             None => self.clients.entry(client.clone()).or_default(),
@@ -159,6 +215,41 @@ impl Replay {
         let number = ring.put(answer, self.max_per_client);
         self.held = self.held + ring.numbers.len() - before;
         Some(number)
+    }
+
+    /// What was under way under this ticket is answered. Gives the number of the answer, if it is still to be remembered.
+    pub(super) fn answered(
+        &mut self,
+        place: &Place,
+        ticket: Ticket,
+        response: &Response,
+    ) -> Option<u64> {
+        let reply = WriteReply::of(&response.reply)?;
+        let answer = self.under_way(place, ticket)?;
+        answer.reply = reply;
+        answer.version = version_of(response);
+        Some(place.number)
+    }
+
+    /// Nobody will know what became of what was under way under this ticket.
+    pub(super) fn became_unknown(&mut self, place: &Place, ticket: Ticket) {
+        if let Some(answer) = self.under_way(place, ticket) {
+            answer.reply = WriteReply::Unknown;
+        }
+    }
+
+    /// What was under way under this ticket did not happen: if it comes again, it is a new request.
+    pub(super) fn did_not_happen(&mut self, place: &Place, ticket: Ticket) {
+        if self.under_way(place, ticket).is_some() {
+            self.forget(&place.client, place.number);
+        }
+    }
+
+    fn under_way(&mut self, place: &Place, ticket: Ticket) -> Option<&mut Answer> {
+        let ring = self.clients.get_mut(&*place.client)?;
+        // A session that ended meanwhile has taken the place with it; the next one counts anew.
+        ring.answer_mut(place.number)
+            .filter(|answer| matches!(answer.reply, WriteReply::UnderWay(it) if it == ticket))
     }
 
     /// Forgets the answer with this number.
@@ -175,6 +266,11 @@ impl Replay {
             self.held -= ring.numbers.len();
         }
     }
+}
+
+fn version_of(response: &Response) -> Option<Version> {
+    let version = response.version.as_ref()?;
+    Some((version.wall_ms(), version.counter()))
 }
 
 fn well_formed<E>(property: Option<&Result<Hlc, E>>) -> Option<&Hlc> {
@@ -237,6 +333,14 @@ impl Ring {
     fn answer(&self, number: u64) -> Option<&Answer> {
         self.answers[offset(number, self.first)].as_ref()
     }
+
+    /// The same, if there still is one with this number.
+    fn answer_mut(&mut self, number: u64) -> Option<&mut Answer> {
+        let offset = number.checked_sub(self.first)?;
+        self.answers
+            .get_mut(usize::try_from(offset).ok()?)?
+            .as_mut()
+    }
 }
 
 /// Where in a ring that begins with `first` the answer with this number is.
@@ -255,15 +359,6 @@ impl WriteReply {
             Reply::Count(count) => Some(Self::Count(*count)),
             Reply::Error(error) => Some(Self::Error(Box::new(error.clone()))),
             _ => None,
-        }
-    }
-
-    fn to_reply(&self) -> Reply {
-        match self {
-            Self::Ok => Reply::Ok,
-            Self::NotApplied => Reply::NotApplied,
-            Self::Count(count) => Reply::Count(*count),
-            Self::Error(error) => Reply::Error((**error).clone()),
         }
     }
 }

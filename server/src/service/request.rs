@@ -1,6 +1,6 @@
 //! What is asked of the store, and what comes of it.
 use crate::access::Principal;
-use crate::storage::Batch;
+use crate::keyspace::Ticket;
 use bytes::Bytes;
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Command, Event, Hlc, Reply, ServiceError};
@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 /// A request on its way to the service, whatever way it came.
 #[derive(Debug)]
-pub(crate) struct Envelope<'a> {
+pub struct Envelope<'a> {
     /// Who asks what.
-    pub(crate) request: Request<'a>,
+    pub request: Request<'a>,
     /// After this millisecond on the monotonic clock it is not to be executed any more.
-    pub(crate) deadline_ms: Option<u64>,
+    pub deadline_ms: Option<u64>,
     /// Whether there is room for what is answered.
-    pub(crate) has_room: bool,
+    pub has_room: bool,
 }
 
 /// Why a request was not executed, as far as its payload has nothing to do with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// Its deadline had passed.
     Expired,
     /// There is no room for its answer.
@@ -28,15 +28,35 @@ pub(crate) enum Refusal {
 
 /// A commit by its number; numbers rise by one. What tells of the writes in it does not leave before it is durable.
 /// 0 stands for "durable".
-pub(crate) type Commit = u64;
+pub type Commit = u64;
 
 /// The answer to a request that was executed.
-#[derive(Debug)]
-pub(crate) struct Outcome {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
     /// What it says.
-    pub(crate) response: Response,
+    pub response: Response,
     /// What it waits for.
-    pub(crate) commit: Commit,
+    pub commit: Commit,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was executed, or refused for what it says.
+    Answered(Answered),
+    /// It was not executed, and will not be.
+    Refused(Refusal),
+    /// It was executed or not, or still will be: nobody knows. Nothing is to be said that sounds like one of these.
+    Unknown,
+}
+
+/// What is known of a request when it was asked.
+#[derive(Debug)]
+pub enum Reception {
+    /// Everything.
+    Ended(Outcome),
+    /// Its outcome comes later, from [`take_outcome`](super::Service::take_outcome) under this ticket.
+    Later(Ticket),
 }
 
 /// One request, as it is executed.
@@ -66,7 +86,7 @@ pub struct Response {
     /// What it tells of the state of the store.
     pub shown: Shown,
     /// The number under which it is remembered for a redelivery, until
-    /// [`answer_received`](super::Engine::answer_received).
+    /// [`answer_received`](super::Service::answer_received).
     pub answer: Option<u64>,
 }
 
@@ -115,21 +135,6 @@ pub struct Notify {
     pub event: Event,
     /// Its version.
     pub version: Hlc,
-}
-
-/// What executing requests and passing time brought about, besides responses.
-///
-/// A response can tell of the writes of an earlier call: a GET reads them, a redelivery repeats their answer. So no
-/// response leaves before the writes are durable of which it tells ([`Response::shown`]), and no notification before its
-/// own change is.
-#[derive(Debug, Default)]
-pub struct Effects {
-    /// In the order of the changes.
-    pub notifications: Vec<Notify>,
-    /// In the order of the changes.
-    pub writes: Batch,
-    /// Steps that took longer than a request usually does, roughly in nanoseconds: those of SCAN.
-    pub work: usize,
 }
 
 impl From<Reply> for Response {

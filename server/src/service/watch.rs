@@ -1,5 +1,5 @@
 //! Who watches which key.
-use super::EngineConfig;
+use super::ServiceConfig;
 use statestore_protocol::ServiceError;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ struct Watched {
 }
 
 impl Watches {
-    pub(super) fn new(config: &EngineConfig) -> Self {
+    pub(super) fn new(config: &ServiceConfig) -> Self {
         Self {
             by_key: HashMap::new(),
             by_client: HashMap::new(),
@@ -139,9 +139,9 @@ mod tests {
     use super::*;
 
     fn watches(max_watches_per_client: usize) -> Watches {
-        Watches::new(&EngineConfig {
+        Watches::new(&ServiceConfig {
             max_watches_per_client,
-            ..EngineConfig::default()
+            ..ServiceConfig::default()
         })
     }
 

@@ -6,13 +6,13 @@ use statestored::service::Now;
 fn an_entry_lives_up_to_its_last_millisecond_and_not_in_the_next() {
     let mut sim = Simulation::new();
     assert!(sim.run("SET k v PX 100").starts_with("+OK"));
-    assert_eq!(sim.engine.next_expiry_ms(), Some(MONO + 100));
+    assert_eq!(sim.service.next_ms(), Some(MONO + 100));
     sim.pass(99);
     assert!(sim.run("GET k").starts_with("$1"));
     assert!(sim.run("SET k w NX").starts_with(":-1"));
     sim.pass(1);
     assert_eq!(sim.run("GET k"), "$-1");
-    assert_eq!(sim.engine.next_expiry_ms(), None);
+    assert_eq!(sim.service.next_ms(), None);
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn a_set_without_px_clears_the_expiry_and_one_that_is_not_applied_does_not() {
     let mut sim = Simulation::new();
     sim.run("SET k v PX 100");
     sim.run("SET k w NX");
-    assert_eq!(sim.engine.next_expiry_ms(), Some(MONO + 100));
+    assert_eq!(sim.service.next_ms(), Some(MONO + 100));
     sim.run("SET k w");
-    assert_eq!(sim.engine.next_expiry_ms(), None);
+    assert_eq!(sim.service.next_ms(), None);
     sim.pass(1_000_000);
     assert!(sim.run("GET k").starts_with("$1\r\nw"));
 }
@@ -110,7 +110,7 @@ fn a_renewal_counts_from_its_own_time() {
     assert_eq!(sim.run("GET k"), "$-1");
     sim.run("SET k v PX 100");
     sim.run("SET k v PX 10");
-    assert_eq!(sim.engine.next_expiry_ms(), Some(sim.now.mono_ms + 10));
+    assert_eq!(sim.service.next_ms(), Some(sim.now.mono_ms + 10));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_time_beyond_the_clock_is_never() {
     let mut sim = Simulation::new();
     let ok = sim.run(&format!("SET k v PX {}", u64::MAX));
     assert!(ok.starts_with("+OK"));
-    assert_eq!(sim.engine.next_expiry_ms(), Some(u64::MAX));
+    assert_eq!(sim.service.next_ms(), Some(u64::MAX));
     sim.now.mono_ms = u64::MAX - 1;
     assert!(sim.run("GET k").starts_with("$1"));
     let too_much = sim.run("SET k v PX 18446744073709551616");
@@ -133,21 +133,21 @@ fn a_hundred_thousand_entries_that_end_at_once_go_in_slices_and_are_never_seen()
         sim.run(&format!("SET {key} v PX 100"));
     }
     sim.pass(100);
-    let before = sim.engine.len();
+    let before = sim.service.size().keys;
     sim.expire();
-    let slice = before - sim.engine.len();
+    let slice = before - sim.service.size().keys;
     assert!((1..=1_000).contains(&slice), "{slice}");
     assert_eq!(sim.run("GET 99999"), "$-1");
     assert_eq!(sim.run("GET 50000"), "$-1");
     assert_eq!(
-        sim.engine.next_expiry_ms(),
+        sim.service.next_ms(),
         Some(MONO + 100),
         "more is to be done at once"
     );
-    while sim.engine.next_expiry_ms().is_some() {
+    while sim.service.next_ms().is_some() {
         sim.expire();
     }
-    assert!(sim.engine.is_empty() && sim.stored.is_empty());
+    assert!(sim.service.size().keys == 0 && sim.stored.is_empty());
 }
 
 #[test]
@@ -160,5 +160,5 @@ fn requests_alone_outrun_expiry() {
     for key in 0..500 {
         sim.run(&format!("SET new-{key} v"));
     }
-    assert_eq!(sim.engine.len(), 500);
+    assert_eq!(sim.service.size().keys, 500);
 }

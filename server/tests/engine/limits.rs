@@ -1,9 +1,9 @@
 //! Quota and lengths.
 use crate::simulation::{Simulation, config, page, payload, text};
-use statestored::service::EngineConfig;
+use statestored::service::ServiceConfig;
 
 fn with_room_for(max_keys: u64) -> Simulation {
-    Simulation::with(EngineConfig {
+    Simulation::with(ServiceConfig {
         max_keys,
         ..config()
     })
@@ -42,11 +42,11 @@ fn a_quota_below_what_is_stored_keeps_what_is_stored() {
     for key in ["a", "b", "c"] {
         sim.run(&format!("SET {key} 1"));
     }
-    sim.restart(EngineConfig {
+    sim.restart(ServiceConfig {
         max_keys: 2,
         ..config()
     });
-    assert_eq!(sim.engine.len(), 3);
+    assert_eq!(sim.service.size().keys, 3);
     assert!(sim.run("SET a 2").starts_with("+OK"));
     sim.run("DEL b");
     assert_eq!(sim.run("SET b 1"), "-ERR the quota has been exceeded");
@@ -103,7 +103,7 @@ fn a_key_with_line_ends_is_a_key() {
 #[test]
 fn the_entries_have_a_quota_in_bytes() {
     const MOST: u64 = 1_000_000;
-    let mut sim = Simulation::with(EngineConfig {
+    let mut sim = Simulation::with(ServiceConfig {
         max_bytes: MOST,
         ..config()
     });
@@ -115,7 +115,7 @@ fn the_entries_have_a_quota_in_bytes() {
         .starts_with("+OK")
     {
         keys += 1;
-        assert!(sim.engine.bytes() <= MOST);
+        assert!(sim.service.size().bytes <= MOST);
     }
     assert!((900..1_000).contains(&keys), "{keys}");
     assert_eq!(sim.run(&format!("SET 0 {kilobyte}{kilobyte}")), refused);
@@ -136,17 +136,17 @@ fn the_entries_have_a_quota_in_bytes() {
     for key in 0..keys {
         assert!(sim.run(&format!("DEL {key}")).starts_with(":1"));
     }
-    assert_eq!(sim.engine.bytes(), 0);
+    assert_eq!(sim.service.size().bytes, 0);
     sim.run("SET expires v PX 10");
-    assert!(sim.engine.bytes() > 0);
+    assert!(sim.service.size().bytes > 0);
     sim.pass(10);
     sim.expire();
-    assert_eq!(sim.engine.bytes(), 0);
+    assert_eq!(sim.service.size().bytes, 0);
 }
 
 #[test]
 fn an_entry_that_is_larger_than_all_there_may_be_is_refused() {
-    let mut sim = Simulation::with(EngineConfig {
+    let mut sim = Simulation::with(ServiceConfig {
         max_bytes: 10_000,
         ..config()
     });
@@ -162,7 +162,7 @@ fn a_read_only_store_answers_everything_but_changes() {
     sim.run("SET a 1");
     sim.run("SET lease 1 PX 10");
     let before = sim.stored.clone();
-    sim.engine.set_read_only(true);
+    sim.service.set_read_only(true);
     for command in [
         "SET a 2",
         "SET b 1",
@@ -187,6 +187,6 @@ fn a_read_only_store_answers_everything_but_changes() {
     sim.expire();
     assert_eq!(sim.run("GET lease"), "$-1");
     assert_eq!(sim.stored.len(), 1);
-    sim.engine.set_read_only(false);
+    sim.service.set_read_only(false);
     assert!(sim.run("SET a 2").starts_with("+OK"));
 }

@@ -9,5 +9,6 @@ mod restore;
 mod rules;
 mod scan;
 mod simulation;
+mod store;
 mod vectors;
 mod watch;

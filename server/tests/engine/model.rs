@@ -300,7 +300,7 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
             (got, if was { "+OK" } else { ":0" }.into())
         }
         Action::Disconnect(client) => {
-            sim.engine.disconnected(CLIENTS[client]);
+            sim.service.disconnected(CLIENTS[client]);
             for watchers in model.watchers.values_mut() {
                 watchers.remove(CLIENTS[client]);
             }
@@ -359,7 +359,7 @@ proptest! {
             expected.sort();
             prop_assert_eq!(notified, expected);
             if model.items.values().all(|item| item.deadline.is_none_or(|at| at > sim.now.mono_ms)) {
-                prop_assert_eq!(sim.engine.len(), model.items.len() as u64);
+                prop_assert_eq!(sim.service.size().keys, model.items.len() as u64);
             }
             for (key, item) in &model.items {
                 let record = &sim.stored[key.as_bytes()];

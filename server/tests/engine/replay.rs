@@ -1,6 +1,6 @@
 //! Redelivered requests.
 use crate::simulation::{Simulation, WALL, config, hlc, payload};
-use statestored::service::EngineConfig;
+use statestored::service::ServiceConfig;
 
 fn again(sim: &mut Simulation, correlation: &[u8], command: &str) -> String {
     let timestamp = Some(Ok(hlc(WALL, 0, "c")));
@@ -52,7 +52,7 @@ fn what_somebody_else_asks_under_the_same_name_is_another_request() {
 
 #[test]
 fn a_refusal_stays_a_refusal() {
-    let mut sim = Simulation::with(EngineConfig {
+    let mut sim = Simulation::with(ServiceConfig {
         max_keys: 1,
         ..config()
     });
@@ -106,7 +106,7 @@ fn reads_and_watches_are_executed_again() {
     let mut sim = Simulation::new();
     assert_eq!(again(&mut sim, b"1", "GET k"), "$-1");
     assert_eq!(again(&mut sim, b"2", "KEYNOTIFY k"), "+OK");
-    sim.engine.disconnected("c");
+    sim.service.disconnected("c");
     assert_eq!(again(&mut sim, b"2", "KEYNOTIFY k"), "+OK");
     sim.run("SET k v");
     assert_eq!(sim.notified().len(), 1, "the new connection watches");
@@ -119,16 +119,16 @@ fn reads_and_watches_are_executed_again() {
 fn answers_outlive_the_connection_and_end_with_the_session() {
     let mut sim = Simulation::new();
     let first = again(&mut sim, b"1", "SET k v NX");
-    sim.engine.disconnected("c");
+    sim.service.disconnected("c");
     assert_eq!(again(&mut sim, b"1", "SET k v NX"), first);
-    sim.engine.session_ended("c");
-    sim.engine.session_ended("nobody");
+    sim.service.session_ended("c");
+    sim.service.session_ended("nobody");
     assert!(again(&mut sim, b"1", "SET k v NX").starts_with(":-1"));
 }
 
 #[test]
 fn the_newest_answers_of_a_client_are_remembered() {
-    let mut sim = Simulation::with(EngineConfig {
+    let mut sim = Simulation::with(ServiceConfig {
         replay_per_client: 100,
         ..config()
     });
@@ -145,7 +145,7 @@ fn the_newest_answers_of_a_client_are_remembered() {
 
 #[test]
 fn no_answer_is_forgotten_for_the_sake_of_other_clients() {
-    let mut sim = Simulation::with(EngineConfig {
+    let mut sim = Simulation::with(ServiceConfig {
         replay_per_client: 1_000,
         ..config()
     });
@@ -175,31 +175,31 @@ fn an_answer_that_was_received_is_forgotten_and_takes_no_memory() {
             .send(&payload([&b"DEL"[..], b"k"]))
     };
     send(&mut sim, 0);
-    let least = sim.engine.client_bytes();
+    let least = sim.service.client_bytes();
     let answers: Vec<_> = (1..=100)
         .map(|it| send(&mut sim, it).answer.unwrap())
         .collect();
-    let most = sim.engine.client_bytes();
+    let most = sim.service.client_bytes();
     assert!(most > least + 100 * 64, "{most}");
-    assert_eq!(sim.engine.bytes_of("c"), most);
+    assert_eq!(sim.service.bytes_of("c"), most);
     assert_eq!(
         send(&mut sim, 50).answer,
         Some(answers[49]),
         "the same again"
     );
     for answer in answers.iter().rev().chain(&answers) {
-        sim.engine.answer_received("c", *answer);
-        sim.engine.answer_received("nobody", *answer);
+        sim.service.answer_received("c", *answer);
+        sim.service.answer_received("nobody", *answer);
     }
-    assert_eq!(sim.engine.client_bytes(), least);
+    assert_eq!(sim.service.client_bytes(), least);
     assert_eq!(
         send(&mut sim, 0).answer,
         Some(0),
         "that one was not received"
     );
     assert!(send(&mut sim, 50).answer > Some(100), "executed anew");
-    sim.engine.session_ended("c");
-    assert_eq!(sim.engine.client_bytes(), 0);
+    sim.service.session_ended("c");
+    assert_eq!(sim.service.client_bytes(), 0);
 }
 
 #[test]
@@ -212,12 +212,12 @@ fn nothing_is_remembered_for_clients_whose_session_ends_with_the_connection() {
     };
     assert!(send(&mut sim).starts_with("+OK"));
     assert!(send(&mut sim).starts_with(":-1"));
-    assert_eq!(sim.engine.client_bytes(), 0);
+    assert_eq!(sim.service.client_bytes(), 0);
 }
 
 #[test]
 fn nothing_is_remembered_if_nothing_is_to_be() {
-    let mut sim = Simulation::with(EngineConfig {
+    let mut sim = Simulation::with(ServiceConfig {
         replay_per_client: 0,
         ..config()
     });

@@ -1,6 +1,6 @@
 //! What survives a restart.
 use crate::simulation::{Simulation, WALL, config, hlc, version};
-use statestored::service::{EngineConfig, Now};
+use statestored::service::{Now, ServiceConfig};
 
 #[test]
 fn values_versions_and_tokens_survive() {
@@ -27,7 +27,7 @@ fn a_lease_goes_on_for_the_time_it_has_left() {
         mono_ms: 17,
     };
     sim.restart(config());
-    assert_eq!(sim.engine.next_expiry_ms(), Some(17 + 600));
+    assert_eq!(sim.service.next_ms(), Some(17 + 600));
     sim.pass(599);
     assert!(sim.run("GET k").starts_with("$1"));
     sim.pass(1);
@@ -43,7 +43,7 @@ fn a_clock_that_was_set_back_does_not_prolong_a_lease_beyond_its_length() {
         mono_ms: 0,
     };
     sim.restart(config());
-    assert_eq!(sim.engine.next_expiry_ms(), Some(1000));
+    assert_eq!(sim.service.next_ms(), Some(1000));
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_lease_that_ended_meanwhile_is_not_seen_and_is_deleted_from_the_storage() {
         mono_ms: 0,
     };
     sim.restart(config());
-    assert_eq!(sim.engine.next_expiry_ms(), Some(0));
+    assert_eq!(sim.service.next_ms(), Some(0));
     assert_eq!(sim.stored.len(), 2);
     sim.expire();
     assert_eq!(sim.stored.len(), 1);
@@ -70,7 +70,7 @@ fn a_key_deleted_before_the_restart_comes_back_with_a_higher_version() {
     sim.run("SET k v");
     sim.run("SET k v");
     assert_eq!(sim.run("DEL k"), format!(":1 @{WALL}+3"));
-    sim.restart(EngineConfig {
+    sim.restart(ServiceConfig {
         hash_key: [1, 2],
         ..config()
     });

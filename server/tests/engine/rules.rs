@@ -22,10 +22,10 @@ fn a_value_is_set_read_replaced_and_deleted() {
     assert_eq!(sim.run("GET k"), format!("$3\r\none @{WALL}+1"));
     assert_eq!(sim.run("SET k three"), ok(2));
     assert_eq!(sim.run("GET k"), format!("$5\r\nthree @{WALL}+2"));
-    assert_eq!(sim.engine.len(), 1);
+    assert_eq!(sim.service.size().keys, 1);
     assert_eq!(sim.run("DEL k"), format!(":1 @{WALL}+3"));
     assert_eq!(sim.run("GET k"), "$-1");
-    assert!(sim.engine.is_empty());
+    assert!(sim.service.size().keys == 0);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn malformed_payloads_are_refused() {
     let raw = |sim: &mut Simulation, bytes: &'static [u8]| text(&sim.draft().send(&bytes.into()));
     assert_eq!(raw(&mut sim, b""), "-ERR syntax error");
     assert_eq!(raw(&mut sim, b"*1\r\n$-1\r\n"), "-ERR syntax error");
-    assert!(sim.engine.is_empty());
+    assert!(sim.service.size().keys == 0);
 }
 
 #[test]

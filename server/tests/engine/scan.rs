@@ -3,7 +3,7 @@ use crate::simulation::{Simulation, config, page, payload};
 use bytes::Bytes;
 use proptest::prelude::*;
 use statestore_protocol::{Reply, ServiceError};
-use statestored::service::EngineConfig;
+use statestored::service::ServiceConfig;
 use std::collections::BTreeSet;
 
 fn next(sim: &mut Simulation, pattern: &str, token: Option<&[u8]>) -> (Vec<Bytes>, Option<Bytes>) {
@@ -34,7 +34,7 @@ fn all(sim: &mut Simulation, pattern: &str) -> (Vec<Bytes>, usize) {
 }
 
 fn paged(max_page_keys: usize) -> Simulation {
-    Simulation::with(EngineConfig {
+    Simulation::with(ServiceConfig {
         max_page_keys,
         ..config()
     })
@@ -102,7 +102,7 @@ fn a_page_does_as_much_work_for_nothing_as_for_something() {
 #[test]
 fn a_page_is_bounded_in_bytes_but_one_long_key_fits_alone() {
     let max_page_bytes = 4_096;
-    let mut sim = Simulation::with(EngineConfig {
+    let mut sim = Simulation::with(ServiceConfig {
         max_page_bytes,
         ..config()
     });
@@ -137,7 +137,7 @@ fn a_page_is_bounded_in_bytes_but_one_long_key_fits_alone() {
 #[test]
 fn no_page_exceeds_its_bytes() {
     for max_page_bytes in 100..300 {
-        let mut sim = Simulation::with(EngineConfig {
+        let mut sim = Simulation::with(ServiceConfig {
             max_page_bytes,
             ..config()
         });
@@ -167,7 +167,10 @@ fn what_has_expired_is_not_found_and_costs_no_more_than_what_does_not_match() {
     let (keys, token) = next(&mut sim, "*", None);
     assert!(keys.len() <= 1 && token.is_some());
     assert_eq!(all(&mut sim, "*").0, ["lives"]);
-    assert!(sim.engine.len() > 10_000, "they are still to be removed");
+    assert!(
+        sim.service.size().keys > 10_000,
+        "they are still to be removed"
+    );
 }
 
 #[test]
@@ -235,7 +238,7 @@ fn a_scan_goes_on_after_a_restart() {
     }
     let (mut found, mut token) = next(&mut sim, "*", None);
     while let Some(last) = token {
-        sim.restart(EngineConfig {
+        sim.restart(ServiceConfig {
             max_page_keys: 10,
             ..config()
         });
@@ -252,7 +255,7 @@ fn a_scan_goes_on_after_a_restart() {
 #[test]
 fn a_seed_gives_the_same_order_of_keys() {
     let order = |seed| {
-        let mut sim = Simulation::with(EngineConfig::default().with_seed(seed));
+        let mut sim = Simulation::with(ServiceConfig::default().with_seed(seed));
         for key in 0..100 {
             sim.run(&format!("SET {key} v"));
         }

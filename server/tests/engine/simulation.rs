@@ -1,9 +1,13 @@
-//! An engine with a clock that the test turns, and requests written as words.
+//! A service with a clock that the test turns, and requests written as words.
+use crate::store;
 use bytes::Bytes;
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Event, Hlc, HlcError, Reply};
 use statestored::access::Principal;
-use statestored::service::{Effects, Engine, EngineConfig, Notify, Now, Request, Response};
+use statestored::service::{
+    Answered, Envelope, Notify, Now, Outcome, Reception, Request, Response, Service, ServiceConfig,
+    Ticket,
+};
 use statestored::storage::{Record, Write};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +19,7 @@ pub(crate) const WALL: u64 = 1_696_374_425_000;
 pub(crate) const MONO: u64 = 5_000;
 
 pub(crate) struct Simulation {
-    pub(crate) engine: Engine,
+    pub(crate) service: Service,
     pub(crate) now: Now,
     pub(crate) notifications: Vec<Notify>,
     /// What a storage holds after all writes so far.
@@ -36,10 +40,12 @@ pub(crate) struct Draft<'s> {
     principal: Principal,
 }
 
-pub(crate) fn config() -> EngineConfig {
-    EngineConfig {
+pub(crate) fn config() -> ServiceConfig {
+    ServiceConfig {
         hash_key: [7, 11],
-        ..EngineConfig::default()
+        // Only then are there batches of writes.
+        is_durable: true,
+        ..ServiceConfig::default()
     }
 }
 
@@ -80,9 +86,9 @@ impl Simulation {
         Self::with(config())
     }
 
-    pub(crate) fn with(config: EngineConfig) -> Self {
+    pub(crate) fn with(config: ServiceConfig) -> Self {
         Self {
-            engine: Engine::new(config),
+            service: store::open(config),
             now: Now {
                 wall_ms: WALL,
                 mono_ms: MONO,
@@ -102,9 +108,8 @@ impl Simulation {
     }
 
     pub(crate) fn expire(&mut self) {
-        let mut effects = Effects::default();
-        self.engine.expire(self.now, &mut effects);
-        self.take(effects);
+        self.service.advance(self.now);
+        self.take();
     }
 
     /// A request of client `c` whose `__ts` is the wall clock.
@@ -155,20 +160,33 @@ impl Simulation {
     }
 
     /// A new process with the records and the clock of this one.
-    pub(crate) fn restart(&mut self, config: EngineConfig) {
-        self.engine = Engine::new(config);
-        for record in self.stored.values() {
-            self.engine.restore(&record.view(), self.now);
-        }
-        if let Some((wall_ms, counter)) = self.stored_clock {
-            self.engine.restore_clock(wall_ms, counter);
-        }
+    pub(crate) fn restart(&mut self, config: ServiceConfig) {
+        self.service = store::restore(config, self.stored.values(), self.stored_clock, self.now);
     }
 
-    fn take(&mut self, effects: Effects) {
-        self.work += effects.work;
-        self.notifications.extend(effects.notifications);
-        for write in effects.writes.writes {
+    /// The outcome of a request that had none when it was asked. Meanwhile no time passes.
+    fn wait(&mut self, ticket: Ticket) -> Outcome {
+        for _ in 0..1_000 {
+            self.service.advance(self.now);
+            if let Some((of, outcome)) = self.service.take_outcome() {
+                assert_eq!(of, ticket);
+                return outcome;
+            }
+        }
+        panic!("no outcome");
+    }
+
+    fn take(&mut self) {
+        self.work += self.service.work();
+        self.service.begin_turn();
+        let mut notifications = Vec::new();
+        self.service.take_notifications(&mut notifications);
+        self.notifications.extend(notifications);
+        let Some((commit, batch)) = self.service.take_batch() else {
+            return;
+        };
+        self.service.durable(commit);
+        for write in batch.writes {
             match write {
                 Write::Put(record) => {
                     self.stored.insert(record.key.clone(), record);
@@ -178,7 +196,7 @@ impl Simulation {
                 }
             }
         }
-        self.stored_clock = effects.writes.clock.or(self.stored_clock);
+        self.stored_clock = batch.clock.or(self.stored_clock);
     }
 }
 
@@ -233,13 +251,21 @@ impl Draft<'_> {
             properties: self.properties,
             may_return: self.may_return,
         };
-        let mut effects = Effects::default();
+        let envelope = Envelope {
+            request,
+            deadline_ms: None,
+            has_room: true,
+        };
         let simulation = self.simulation;
-        let response = simulation
-            .engine
-            .execute(&request, simulation.now, &mut effects);
-        simulation.take(effects);
-        response
+        let outcome = match simulation.service.ask(&envelope, simulation.now) {
+            Reception::Ended(outcome) => outcome,
+            Reception::Later(ticket) => simulation.wait(ticket),
+        };
+        simulation.take();
+        match outcome {
+            Outcome::Answered(Answered { response, .. }) => response,
+            other => panic!("{other:?}"),
+        }
     }
 }
 

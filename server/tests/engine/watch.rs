@@ -1,6 +1,6 @@
 //! KEYNOTIFY and notifications.
 use crate::simulation::{Simulation, WALL, config, hlc};
-use statestored::service::EngineConfig;
+use statestored::service::ServiceConfig;
 
 #[test]
 fn every_watching_client_learns_of_sets_and_deletions_the_setter_too() {
@@ -79,8 +79,8 @@ fn watches_end_with_the_connection() {
     sim.run_as("a", "KEYNOTIFY k");
     sim.run_as("a", "KEYNOTIFY l");
     sim.run_as("b", "KEYNOTIFY k");
-    sim.engine.disconnected("a");
-    sim.engine.disconnected("nobody");
+    sim.service.disconnected("a");
+    sim.service.disconnected("nobody");
     sim.run("SET k v");
     sim.run("SET l v");
     assert_eq!(sim.notified(), [format!("b k SET v @{WALL}+1")]);
@@ -92,7 +92,7 @@ fn watches_end_with_the_connection() {
 
 #[test]
 fn a_client_has_a_limit_of_watches() {
-    let mut sim = Simulation::with(EngineConfig {
+    let mut sim = Simulation::with(ServiceConfig {
         max_watches_per_client: 2,
         ..config()
     });
@@ -118,7 +118,7 @@ fn a_client_has_a_limit_of_watches() {
 
 #[test]
 fn a_client_has_a_limit_of_bytes_that_it_watches() {
-    let mut sim = Simulation::with(EngineConfig {
+    let mut sim = Simulation::with(ServiceConfig {
         max_watched_bytes_per_client: 10,
         ..config()
     });
@@ -129,8 +129,8 @@ fn a_client_has_a_limit_of_bytes_that_it_watches() {
     assert_eq!(sim.run_as("b", "KEYNOTIFY 1"), "+OK");
     assert_eq!(sim.run_as("a", "KEYNOTIFY 1234 STOP"), "+OK");
     assert_eq!(sim.run_as("a", "KEYNOTIFY 1"), "+OK");
-    assert!(sim.engine.bytes_of("a") > sim.engine.bytes_of("b"));
-    sim.engine.disconnected("a");
-    sim.engine.disconnected("b");
-    assert_eq!(sim.engine.client_bytes(), 0);
+    assert!(sim.service.bytes_of("a") > sim.service.bytes_of("b"));
+    sim.service.disconnected("a");
+    sim.service.disconnected("b");
+    assert_eq!(sim.service.client_bytes(), 0);
 }

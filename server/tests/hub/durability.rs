@@ -2,18 +2,11 @@
 use crate::world::{Client, World, command, connect, id, message, request, resume, set};
 use statestore_protocol::mqtt::{Connect, Limits, Packet, PublishHeader, ReasonCode};
 use statestored::hub::{HubConfig, HubLimits};
-use statestored::service::EngineConfig;
+use statestored::service::ServiceConfig;
 use statestored::storage::Write;
 
-fn durable() -> HubConfig {
-    HubConfig {
-        is_durable: true,
-        ..HubConfig::default()
-    }
-}
-
 fn world() -> World {
-    World::with(durable())
+    World::durable(HubConfig::default())
 }
 
 fn send(world: &mut World, client: &mut Client, number: u16, payload: &[u8]) {
@@ -226,11 +219,12 @@ fn refusals_wait_only_if_they_tell_of_a_write() {
 
 #[test]
 fn that_the_store_is_full_tells_of_the_writes_that_filled_it() {
-    let engine = EngineConfig {
+    let service = ServiceConfig {
         max_keys: 1,
-        ..EngineConfig::default()
+        is_durable: true,
+        ..ServiceConfig::default()
     };
-    let mut world = World::with_engine(durable(), engine);
+    let mut world = World::with_service(HubConfig::default(), service);
     let mut client = world.client("me");
     let mut other = world.client("other");
     send(&mut world, &mut client, 1, &set("k", "1"));
@@ -394,8 +388,7 @@ fn unsent_pubacks_count_against_receive_maximum() {
         receive_maximum: 3,
         ..HubLimits::default()
     };
-    let mut world = World::with(HubConfig {
-        is_durable: true,
+    let mut world = World::durable(HubConfig {
         limits,
         ..HubConfig::default()
     });

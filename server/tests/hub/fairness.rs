@@ -6,7 +6,7 @@ use statestore_protocol::mqtt::{
 };
 use statestored::access::{Authenticator, Users};
 use statestored::hub::{Closing, Hub, HubConfig, HubLimits};
-use statestored::service::{Engine, EngineConfig};
+use statestored::service::{Service, ServiceConfig};
 
 const MOST: usize = 1_000_000;
 
@@ -417,8 +417,8 @@ fn a_redelivered_deletion_does_not_undo_what_another_client_wrote() {
 
 #[test]
 fn everything_held_is_given_back() {
-    let engine = Engine::new(EngineConfig::default());
-    let hub = Hub::new(HubConfig::default(), engine);
+    let service = Service::embedded(ServiceConfig::default());
+    let hub = Hub::new(HubConfig::default(), service);
     assert_eq!(hub.statistics().held_bytes, 0);
     let mut world = World::new();
     let (mut client, _) = world.join(&resume("me"));

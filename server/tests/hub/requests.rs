@@ -15,7 +15,7 @@ fn refused(world: &mut World, client: &mut Client, header: &PublishHeader<'_>) {
     world.publish(client, header, &set("k", "v"));
     let reason = world.puback(client, id(9));
     assert_eq!(reason, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
-    assert_eq!(world.hub.engine().len(), 0, "it was executed");
+    assert_eq!(world.hub.service().size().keys, 0, "it was executed");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_request_that_cannot_be_answered_is_not_executed() {
         },
         &set("k", "v"),
     );
-    assert_eq!(world.hub.engine().len(), 0);
+    assert_eq!(world.hub.service().size().keys, 0);
     assert_eq!(world.hub.statistics().requests_refused, 4);
     world.assert_alive(&mut client);
 }
@@ -261,7 +261,7 @@ fn expiry_notifies_at_its_time() {
         notes[0].payload_bytes(),
         b"*2\r\n$6\r\nNOTIFY\r\n$6\r\nDELETE\r\n"
     );
-    assert_eq!(world.hub.engine().len(), 0);
+    assert_eq!(world.hub.service().size().keys, 0);
 }
 
 #[test]

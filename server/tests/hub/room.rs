@@ -5,10 +5,7 @@ use statestore_protocol::mqtt::{Connect, Disconnect, Packet, PublishHeader, Reas
 use statestored::hub::{Closing, HubConfig, HubLimits};
 
 fn world() -> World {
-    World::with(HubConfig {
-        is_durable: true,
-        ..HubConfig::default()
-    })
+    World::durable(HubConfig::default())
 }
 
 fn send(world: &mut World, client: &mut Client, number: u16, payload: &[u8]) {

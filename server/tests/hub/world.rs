@@ -6,7 +6,7 @@ use statestore_protocol::mqtt::{
 };
 use statestore_protocol::topic;
 use statestored::hub::{Closing, ConnectionId, Hub, HubConfig, HubLimits};
-use statestored::service::{Engine, EngineConfig, Now};
+use statestored::service::{Now, Service, ServiceConfig};
 use std::net::{IpAddr, Ipv4Addr};
 
 pub(crate) const MAX: u32 = u32::MAX;
@@ -62,16 +62,22 @@ impl World {
     }
 
     pub(crate) fn with(config: HubConfig) -> Self {
-        let engine = EngineConfig {
-            hash_key: [1, 2],
-            ..EngineConfig::default()
-        };
-        Self::with_engine(config, engine)
+        Self::with_service(config, ServiceConfig::default())
     }
 
-    pub(crate) fn with_engine(config: HubConfig, engine: EngineConfig) -> Self {
+    /// With a storage that keeps what is changed.
+    pub(crate) fn durable(config: HubConfig) -> Self {
+        let service = ServiceConfig {
+            is_durable: true,
+            ..ServiceConfig::default()
+        };
+        Self::with_service(config, service)
+    }
+
+    pub(crate) fn with_service(config: HubConfig, mut service: ServiceConfig) -> Self {
+        service.hash_key = [1, 2];
         Self {
-            hub: Hub::new(config, Engine::new(engine)),
+            hub: Hub::new(config, Service::embedded(service)),
             now: Now {
                 wall_ms: START_WALL_MS,
                 mono_ms: 5_000,

@@ -8,7 +8,9 @@ use statestore::{Entry, Hlc};
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Clock, Command, Reply, ServiceError, SetOptions};
 use statestored::access::Principal;
-use statestored::service::{Effects, Engine, EngineConfig, Now, Request, Response};
+use statestored::service::{
+    Answered, Envelope, Now, Outcome, Reception, Request, Response, Service, ServiceConfig,
+};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -52,7 +54,7 @@ struct Writer {
 }
 
 struct Run<'e> {
-    engine: &'e mut Engine,
+    service: &'e mut Service,
     now: Now,
     key: Bytes,
     setup: Setup,
@@ -94,8 +96,15 @@ impl Run<'_> {
             },
             may_return: true,
         };
-        let mut effects = Effects::default();
-        self.engine.execute(&request, self.now, &mut effects)
+        let envelope = Envelope {
+            request,
+            deadline_ms: None,
+            has_room: true,
+        };
+        match self.service.ask(&envelope, self.now) {
+            Reception::Ended(Outcome::Answered(Answered { response, .. })) => response,
+            other => panic!("{other:?}"),
+        }
     }
 
     fn value(&mut self) -> Option<Bytes> {
@@ -208,7 +217,7 @@ impl Run<'_> {
         let was_there = self.value().is_some();
         self.now.wall_ms += TTL_MS;
         self.now.mono_ms += TTL_MS;
-        self.engine.expire(self.now, &mut Effects::default());
+        self.service.advance(self.now);
         if was_there && self.value().is_none() {
             self.gone += 1;
         }
@@ -246,17 +255,17 @@ impl Run<'_> {
 
 /// Runs every schedule; `check` gets the verdict after each step of each of them. Gives the number of schedules.
 fn explore(setup: Setup, mut check: impl FnMut(&[usize], &Verdict)) -> usize {
-    let mut engine = Engine::new(EngineConfig {
+    let mut service = Service::embedded(ServiceConfig {
         hash_key: [1, 2],
         replay_per_client: 1,
-        ..EngineConfig::default()
+        ..ServiceConfig::default()
     });
     let mut schedule = Vec::new();
     let mut count = 0_u64;
     let mut checked = 0;
     loop {
         count += 1;
-        let mut run = begin(&mut engine, setup, count);
+        let mut run = begin(&mut service, setup, count);
         let mut alternatives = Vec::new();
         for depth in 0.. {
             let choices = run.choices();
@@ -292,7 +301,7 @@ fn explore(setup: Setup, mut check: impl FnMut(&[usize], &Verdict)) -> usize {
     }
 }
 
-fn begin(engine: &mut Engine, setup: Setup, number: u64) -> Run<'_> {
+fn begin(service: &mut Service, setup: Setup, number: u64) -> Run<'_> {
     let now = Now {
         // Later than all that earlier schedules did.
         wall_ms: 1_700_000_000_000 + number * 2 * TTL_MS,
@@ -317,7 +326,7 @@ fn begin(engine: &mut Engine, setup: Setup, number: u64) -> Run<'_> {
         }
     };
     let mut run = Run {
-        engine,
+        service,
         now,
         key: Bytes::copy_from_slice(&number.to_be_bytes()),
         setup,

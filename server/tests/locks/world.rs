@@ -4,7 +4,8 @@ use statestore::Hlc;
 use statestore_protocol::mqtt::{Limits, Packet, decode};
 use statestore_protocol::topic;
 use statestored::hub::{Closing, ConnectionId, Hub, HubConfig};
-use statestored::service::{Engine, EngineConfig, Now};
+use statestored::keyspace::Embedded;
+use statestored::service::{Now, Service, ServiceConfig};
 use statestored::storage::{Record, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -112,22 +113,20 @@ pub(crate) struct Change {
 }
 
 fn hub(disk: &BTreeMap<Bytes, Record>, floor: Option<(u64, u64)>, now: Now) -> Hub {
-    let mut engine = Engine::new(EngineConfig {
+    let config = ServiceConfig {
         hash_key: [1, 2],
-        ..EngineConfig::default()
-    });
-    for record in disk.values() {
-        engine.restore(&record.view(), now);
-    }
-    if let Some((wall_ms, counter)) = floor {
-        engine.restore_clock(wall_ms, counter);
-    }
-    let config = HubConfig {
         // Only then are there batches of writes, which the world reads along.
         is_durable: true,
-        ..HubConfig::default()
+        ..ServiceConfig::default()
     };
-    Hub::new(config, engine)
+    let mut keyspace = Embedded::new(&config.keyspace());
+    for record in disk.values() {
+        keyspace.restore(&record.view(), now);
+    }
+    if let Some((wall_ms, counter)) = floor {
+        keyspace.restore_clock(wall_ms, counter);
+    }
+    Hub::new(HubConfig::default(), Service::new(config, keyspace))
 }
 
 impl World {

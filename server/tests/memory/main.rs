@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use statestore_protocol::mqtt::{Packet, PublishHeader};
 use statestore_protocol::property::RequestProperties;
 use statestored::access::Principal;
-use statestored::service::{Effects, Engine, EngineConfig, Request};
+use statestored::service::{Envelope, Request, Service, ServiceConfig};
 use world::{Client, START_WALL_MS, World, command, id, message, request, resume};
 
 /// Runs `work` and expects that the bytes which it has allocated and not freed are counted: all of them, and at most
@@ -44,10 +44,10 @@ fn entries_are_counted_as_large_as_they_are() {
         (1_000, true),
         (100_000, false),
     ] {
-        let engine = std::cell::RefCell::new(Engine::new(EngineConfig::default()));
+        let service = std::cell::RefCell::new(Service::embedded(ServiceConfig::default()));
         let client = "c".into();
         let value = "v".repeat(size);
-        let counted = || usize::try_from(engine.borrow().bytes()).unwrap();
+        let counted = || usize::try_from(service.borrow().size().bytes).unwrap();
         assert_counted(&format!("entries of {size}"), 20_000, 2, counted, || {
             for key in 0..20_000_000 / (size + 1_000) {
                 let key = key.to_string();
@@ -69,9 +69,12 @@ fn entries_are_counted_as_large_as_they_are() {
                     wall_ms: START_WALL_MS,
                     mono_ms: 0,
                 };
-                engine
-                    .borrow_mut()
-                    .execute(&request, now, &mut Effects::default());
+                let envelope = Envelope {
+                    request,
+                    deadline_ms: None,
+                    has_room: true,
+                };
+                service.borrow_mut().ask(&envelope, now);
             }
         });
     }

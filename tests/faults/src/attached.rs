@@ -5,7 +5,9 @@ use statestore_protocol::mqtt::{Connect, Publish, PublishHeader, Subscription};
 use statestore_protocol::property::{self, RequestProperties};
 use statestore_protocol::topic;
 use statestored::access::Principal;
-use statestored::service::{Effects, Engine, EngineConfig, Now, Request};
+use statestored::service::{
+    Answered, Envelope, Now, Outcome, Reception, Request, Service as Store, ServiceConfig,
+};
 use statestored::storage::Write;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -18,7 +20,7 @@ use tokio::task::JoinHandle;
 
 use super::History;
 
-/// The service: it subscribes to the request topic and answers with the engine of `statestored`. It ends when it is
+/// The service: it subscribes to the request topic and answers with the service of `statestored`. It ends when it is
 /// dropped.
 #[derive(Debug)]
 pub struct AttachedStore {
@@ -48,7 +50,11 @@ impl AttachedStore {
                 subscriptions: |_| vec![Subscription::at_least_once(topic::REQUEST)],
                 ping_timeout_ms: 10_000,
             }),
-            engine: Engine::new(EngineConfig::default()),
+            store: Store::embedded(ServiceConfig {
+                // Only then are there batches of writes.
+                is_durable: true,
+                ..ServiceConfig::default()
+            }),
             started: Instant::now(),
             waiting: VecDeque::new(),
             histories: histories.clone(),
@@ -75,7 +81,7 @@ struct Outgoing {
 struct Service {
     stream: TcpStream,
     session: Session<()>,
-    engine: Engine,
+    store: Store,
     started: Instant,
     /// What the broker's Receive Maximum holds back.
     waiting: VecDeque<Outgoing>,
@@ -133,9 +139,23 @@ impl Service {
             properties: RequestProperties::parse(users),
             may_return: true,
         };
-        let mut effects = Effects::default();
-        let response = self.engine.execute(&request, self.now(), &mut effects);
-        self.note(&effects.writes.writes);
+        let envelope = Envelope {
+            request,
+            deadline_ms: None,
+            has_room: true,
+        };
+        let now = self.now();
+        let Reception::Ended(Outcome::Answered(Answered { response, .. })) =
+            self.store.ask(&envelope, now)
+        else {
+            panic!("the embedded keyspace answers at once");
+        };
+        let mut notifications = Vec::new();
+        self.store.take_notifications(&mut notifications);
+        if let Some((commit, batch)) = self.store.take_batch() {
+            self.note(&batch.writes);
+            self.store.durable(commit);
+        }
         let version = response.version.map(|version| version.to_string());
         let mut payload = BytesMut::new();
         response.reply.encode(&mut payload);
@@ -147,7 +167,7 @@ impl Service {
                 .collect(),
             payload,
         });
-        for notify in effects.notifications {
+        for notify in notifications {
             for client in notify.clients.iter() {
                 let mut payload = BytesMut::new();
                 notify.event.encode(&mut payload);

@@ -9,7 +9,8 @@ use crate::network::Ending;
 use crate::witness::Witness;
 use crate::world::{Event, World};
 use statestored::hub::{ConnectionId, Hub, HubConfig, HubLimits};
-use statestored::service::{Engine, EngineConfig, Now};
+use statestored::keyspace::Embedded;
+use statestored::service::{Now, Service, ServiceConfig};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -60,14 +61,16 @@ impl World {
             return;
         }
         let now = self.server_now();
-        let mut engine = Engine::new(EngineConfig {
+        let service = ServiceConfig {
             hash_key: [3, 5],
             max_page_keys: 3,
-            ..EngineConfig::default()
-        });
+            is_durable: self.scenario.is_durable,
+            ..ServiceConfig::default()
+        };
+        let mut keyspace = Embedded::new(&service.keyspace());
         self.truth.present.clear();
         for record in self.server.disk.records.values() {
-            engine.restore(&record.view(), now);
+            keyspace.restore(&record.view(), now);
             let due_ms = record.expiry.map(|expiry| {
                 let left_ms = expiry.at_wall_ms.saturating_sub(now.wall_ms);
                 now.mono_ms + left_ms.min(expiry.ttl_ms)
@@ -75,24 +78,23 @@ impl World {
             self.truth.restore(record, due_ms);
         }
         if let Some((wall_ms, counter)) = self.server.disk.clock {
-            engine.restore_clock(wall_ms, counter);
+            keyspace.restore_clock(wall_ms, counter);
         }
         let config = HubConfig {
             limits: self.hub_limits(),
-            is_durable: self.scenario.is_durable,
             client_id_seed: self.server.run,
             ..HubConfig::default()
         };
         self.note(|| {
             format!(
                 "server: starts with {} keys, {:?}",
-                engine.len(),
+                keyspace.len(),
                 config.limits
             )
         });
         self.server.run += 1;
         self.server.disk.durable = 0;
-        let mut hub = Hub::new(config, engine);
+        let mut hub = Hub::new(config, Service::new(service, keyspace));
         if !self.scenario.is_durable {
             let keys = self.scenario.keys.iter();
             self.server.witness = Some(Witness::new(&mut hub, keys, now));

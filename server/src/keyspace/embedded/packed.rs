@@ -11,7 +11,7 @@
 //! | deadline | milliseconds on the monotonic clock, if flag 1 |
 //! | token | wall clock, counter, node id (length, bytes), if flag 2 |
 //! | value | the rest |
-use super::rules::{Token, Version};
+use super::super::rules::{Token, Version};
 
 const EXPIRES: u8 = 1;
 const FENCED: u8 = 2;

@@ -1,0 +1,94 @@
+//! Requests whose outcome comes later: who waits for it, and how it gets out.
+//!
+//! Outcomes come in any order. The response goes out as it comes; PUBACKs keep the order of their PUBLISHes, for which each
+//! has its [place](Place). Room is kept meanwhile: a connection on which much is awaited is not read, and a session counts
+//! what is awaited as if it was queued. If the connection has ended when the outcome comes, the session gets the response,
+//! and the client, which has no PUBACK, delivers the request again and is answered again.
+use super::request::ReturnAddress;
+use super::{ConnectionId, Hub, SessionId};
+use crate::budget::Charge;
+use crate::clock::Now;
+use crate::connection::Place;
+use crate::service::{Outcome, Ticket};
+use statestore_protocol::mqtt::PacketId;
+
+/// Memory of a request under way besides what the client has sent: here, in the service and in the keyspace.
+const ASKER_BYTES: usize = 512;
+
+/// Who waits for an outcome.
+#[derive(Debug)]
+pub(super) struct Asker {
+    connection: ConnectionId,
+    session: SessionId,
+    packet_id: PacketId,
+    place: Place,
+    response_topic: Box<str>,
+    correlation_data: Box<[u8]>,
+    charge: Charge,
+}
+
+impl Hub {
+    /// A request with a payload of this length has no outcome yet.
+    pub(super) fn await_outcome(
+        &mut self,
+        id: ConnectionId,
+        session_id: SessionId,
+        to: ReturnAddress<'_>,
+        ticket: Ticket,
+        payload_len: usize,
+    ) {
+        let (Some(connection), Some(session)) = (
+            self.connections.get_mut(id),
+            self.sessions.get_mut(session_id),
+        ) else {
+            return;
+        };
+        let bytes = ASKER_BYTES + payload_len + to.response_topic.len() + to.correlation_data.len();
+        session.outcome_awaited(bytes);
+        let asker = Asker {
+            connection: id,
+            session: session_id,
+            packet_id: to.packet_id,
+            place: connection.outcome_awaited(bytes),
+            response_topic: to.response_topic.into(),
+            correlation_data: to.correlation_data.into(),
+            charge: Charge::new(&self.gauge, bytes),
+        };
+        self.askers.insert(ticket, asker);
+    }
+
+    /// Lets the outcomes out that have come.
+    pub(super) fn tell_outcomes(&mut self, now: Now) {
+        while let Some((ticket, outcome)) = self.service.take_outcome() {
+            if let Some(asker) = self.askers.remove(&ticket) {
+                self.conclude_later(&asker, &outcome, now);
+            }
+        }
+    }
+
+    fn conclude_later(&mut self, asker: &Asker, outcome: &Outcome, now: Now) {
+        let bytes = asker.charge.bytes();
+        let Some(session) = self.sessions.get_mut(asker.session) else {
+            self.statistics.dropped_no_session += 1;
+            return;
+        };
+        session.outcome_came(bytes);
+        let mut to = ReturnAddress {
+            packet_id: asker.packet_id,
+            response_topic: &asker.response_topic,
+            correlation_data: &asker.correlation_data,
+            place: Some(asker.place),
+        };
+        let connection = self.connections.get_mut(asker.connection);
+        if let Some(connection) = connection.filter(|it| it.session() == Some(asker.session)) {
+            if connection.outcome_came(bytes) {
+                self.mark_dirty(asker.connection);
+            }
+            self.conclude(asker.connection, asker.session, to, outcome, now);
+        } else if let Outcome::Answered(answered) = outcome {
+            to.place = None;
+            self.queue_response(asker.session, to, answered, None);
+            self.send_waiting(asker.session, now);
+        }
+    }
+}

@@ -1,0 +1,466 @@
+//! The embedded keyspace: the table, its deadlines, and the rules folded over both. Everything ends at once.
+mod expiry;
+mod packed;
+mod scan;
+mod table;
+
+use super::rules::{self, Change, Entry, Operation, Token, Version};
+use super::{Asked, Changed, End, Keyspace, Size, Told, What};
+use crate::clock::Now;
+use crate::storage::{Expiry, RecordView};
+use bytes::Bytes;
+use expiry::Deadlines;
+use packed::{Fields, Packed};
+use scan::Pages;
+use statestore_protocol::{Reply, ServiceError};
+use table::Table;
+
+/// What bounds an embedded keyspace, and the secret that spreads its keys.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyspaceLimits {
+    /// Most keys.
+    pub max_keys: u64,
+    /// Most bytes of memory that the entries take.
+    pub max_bytes: u64,
+    /// Most payload bytes of a page of keys.
+    pub max_page_bytes: usize,
+    /// Most keys of a page.
+    pub max_page_keys: usize,
+    /// Key of the hash that spreads keys over the table.
+    pub hash_key: [u64; 2],
+}
+
+/// All entries in this process's memory, with the deadlines of those that have one.
+///
+/// # Versions
+///
+/// Of all deletions together it keeps the highest version, the *floor*, across restarts too
+/// ([`Batch::clock`](crate::storage::Batch::clock)); a SET of an absent key takes the floor in the place of the stored
+/// version. So the versions of one key, and with them its notifications and the fencing tokens made of them, rise for
+/// ever, through deletion, expiry, restart, and a wall clock that was set back.
+///
+/// One clock for all keys would give that too, but then a single client whose clock is a minute ahead would push
+/// the versions of every key a minute ahead. With the floor this spreads only to keys that are made after a key of
+/// that client was deleted, and by no more than the same minute.
+pub struct Embedded {
+    table: Table,
+    deadlines: Deadlines,
+    pages: Pages,
+    /// The highest version that a deletion was given. It outlives the deleted entries, so that whoever sets a key
+    /// anew gets a version greater than all that the key ever had.
+    floor: Version,
+    /// The highest version that any change was given.
+    highest: Version,
+    max_keys: u64,
+    max_bytes: u64,
+}
+
+impl std::fmt::Debug for Embedded {
+    /// Shows no keys and values.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Embedded")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a packed entry has besides key, value and node id of its token, at most.
+const PACKED_NUMBERS: usize = 64;
+
+impl Embedded {
+    /// Without entries.
+    pub fn new(limits: &KeyspaceLimits) -> Self {
+        Self {
+            table: Table::new(limits.hash_key),
+            deadlines: Deadlines::default(),
+            pages: Pages::new(limits),
+            floor: (0, 0),
+            highest: (0, 0),
+            max_keys: limits.max_keys,
+            max_bytes: limits.max_bytes,
+        }
+    }
+
+    /// Number of entries, those included that expired but have not been removed yet.
+    pub fn len(&self) -> u64 {
+        self.table.len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether there is more than the quota allows.
+    pub fn is_full(&self) -> bool {
+        self.len() > self.max_keys || self.bytes() > self.max_bytes
+    }
+
+    /// Takes over the highest version that a deletion in a former run was given.
+    pub fn restore_clock(&mut self, wall_ms: u64, counter: u64) {
+        self.raise_floor((wall_ms, counter));
+    }
+
+    fn raise_floor(&mut self, version: Version) {
+        self.floor = self.floor.max(version);
+        self.highest = self.highest.max(version);
+    }
+
+    /// Bytes of memory that the entries take, with their deadlines; the [quota](KeyspaceLimits::max_bytes) is for these.
+    pub fn bytes(&self) -> u64 {
+        self.table.bytes() + self.deadlines.len() as u64 * expiry::DEADLINE_BYTES
+    }
+
+    /// Whether the quota allows what the operation would make of the entry.
+    fn has_room(&self, key: &[u8], former: Option<&Fields<'_>>, operation: &Operation<'_>) -> bool {
+        let Operation::Set {
+            value,
+            options,
+            token,
+            ..
+        } = operation
+        else {
+            return true;
+        };
+        let content = value.len() + token.map_or(0, |token| token.node_id().len());
+        let Some(former) = former else {
+            let entry = table::entry_bytes(key.len() + content + PACKED_NUMBERS);
+            let deadline = options.expires_in_ms.map_or(0, |_| expiry::DEADLINE_BYTES);
+            return self.table.len() < self.max_keys
+                && self.bytes().saturating_add(entry + deadline) <= self.max_bytes;
+        };
+        let before = former.value.len() + former.token.map_or(0, |token| token.node_id.len());
+        let growth = content.saturating_sub(before) as u64;
+        growth == 0 || self.bytes().saturating_add(growth) <= self.max_bytes
+    }
+
+    /// Takes over a record of a former run, before anything is asked; also if the quota is smaller by now. The last one of a
+    /// key counts. One whose time is over gets a deadline that is over: it is never seen, and it leaves the usual way, so
+    /// that the storage forgets it as well.
+    pub fn restore(&mut self, record: &RecordView<'_>, now: Now) {
+        let deadline_ms = record.expiry.map(|expiry| {
+            let left = expiry.at_wall_ms.saturating_sub(now.wall_ms);
+            now.mono_ms.saturating_add(left.min(expiry.ttl_ms))
+        });
+        let fields = Fields {
+            key: record.key,
+            value: record.value,
+            version: record.version,
+            token: record.fence.as_ref().map(Token::from),
+            deadline_ms,
+        };
+        let hash = self.table.hash(record.key);
+        let former = self.deadline_of(hash, record.key);
+        self.put(hash, former, &fields);
+    }
+
+    /// Gets ready to [restore](Self::restore) what has these keys. It is quicker then; nothing else depends on it.
+    pub fn restore_soon(&self, keys: &mut dyn Iterator<Item = &[u8]>) {
+        let table = &self.table;
+        table.touch(&keys.map(|key| table.hash(key)).collect::<Vec<_>>());
+    }
+
+    /// Takes over that a key was deleted in a former run, after what was restored of it before. The version of the deletion
+    /// comes with the [clock](Self::restore_clock).
+    pub fn restore_deletion(&mut self, key: &[u8]) {
+        let hash = self.table.hash(key);
+        let former = self.deadline_of(hash, key);
+        self.remove(hash, key, former, (0, 0));
+    }
+
+    /// Removes the entry whose time was over first; whether there was one.
+    fn expire_first(&mut self, now: Now, told: &mut dyn Told) -> bool {
+        let Some((deadline, hash)) = self.deadlines.first() else {
+            return false;
+        };
+        if deadline > now.mono_ms {
+            return false;
+        }
+        let key = self
+            .table
+            .with_hash(hash)
+            .map(Packed::key_and_deadline)
+            .find(|(_, its)| *its == Some(deadline))
+            .map(|(key, _)| Bytes::copy_from_slice(key))
+            .expect("every deadline belongs to an entry");
+        self.expire_entry(hash, deadline, &key, now, told);
+        true
+    }
+
+    fn expire_entry(
+        &mut self,
+        hash: u64,
+        deadline: u64,
+        key: &Bytes,
+        now: Now,
+        told: &mut dyn Told,
+    ) {
+        let deleted = self
+            .table
+            .get(hash, key)
+            .map_or((0, 0), |it| it.fields().version);
+        let version = rules::deletion_version(deleted, now.wall_ms);
+        self.remove(hash, key, Some(deadline), version);
+        self.tell_removed(key, version, told);
+    }
+
+    fn tell_removed(&self, key: &Bytes, version: Version, told: &mut dyn Told) {
+        told.changed(&Changed {
+            key,
+            version,
+            what: What::Removed { floor: self.floor },
+        });
+    }
+
+    fn put(&mut self, hash: u64, former: Option<u64>, fields: &Fields<'_>) {
+        self.table.put(hash, fields);
+        self.highest = self.highest.max(fields.version);
+        if former != fields.deadline_ms {
+            self.forget_deadline(hash, former);
+            if let Some(deadline) = fields.deadline_ms {
+                self.deadlines.insert(deadline, hash);
+            }
+        }
+    }
+
+    fn remove(&mut self, hash: u64, key: &[u8], former: Option<u64>, version: Version) {
+        self.table.remove(hash, key);
+        self.forget_deadline(hash, former);
+        self.raise_floor(version);
+    }
+
+    /// Forgets the deadline that an entry had, unless another entry with the same hash has it too.
+    fn forget_deadline(&mut self, hash: u64, deadline: Option<u64>) {
+        let Some(deadline) = deadline else { return };
+        let mut same_hash = self.table.with_hash(hash);
+        if !same_hash.any(|it| it.key_and_deadline().1 == Some(deadline)) {
+            drop(same_hash);
+            self.deadlines.remove(deadline, hash);
+        }
+    }
+
+    fn deadline_of(&self, hash: u64, key: &[u8]) -> Option<u64> {
+        self.deadlines.first()?;
+        self.table.get(hash, key)?.key_and_deadline().1
+    }
+}
+
+impl Keyspace for Embedded {
+    fn operate(
+        &mut self,
+        asked: &Asked,
+        key: &Bytes,
+        operation: &Operation<'_>,
+        told: &mut dyn Told,
+    ) -> Option<End> {
+        let now = asked.now;
+        let hash = self.table.hash(key);
+        let mut fields = self.table.get(hash, key).map(Packed::fields);
+        let mut former = fields.and_then(|fields| fields.deadline_ms);
+        if let Some(deadline) = former.filter(|&deadline| deadline <= now.mono_ms) {
+            self.expire_entry(hash, deadline, key, now, told);
+            (fields, former) = (None, None);
+        }
+        let entry = fields.map(|fields| Entry {
+            value: fields.value,
+            version: fields.version,
+            token: fields.token,
+        });
+        let context = rules::Context {
+            wall_ms: now.wall_ms,
+            floor: self.floor,
+            has_room: self.has_room(key, fields.as_ref(), operation),
+        };
+        let rules::Outcome {
+            reply,
+            version,
+            change,
+        } = operation.apply(entry.as_ref(), &context);
+        match change {
+            Change::Keep => {}
+            Change::Put {
+                value,
+                version,
+                token,
+                ttl_ms,
+            } => {
+                let fields = Fields {
+                    key,
+                    value,
+                    version,
+                    token: token.map(Token::from),
+                    deadline_ms: ttl_ms.map(|ttl| now.mono_ms.saturating_add(ttl.get())),
+                };
+                self.put(hash, former, &fields);
+                let expiry = ttl_ms.map(|ttl| Expiry {
+                    at_wall_ms: now.wall_ms.saturating_add(ttl.get()),
+                    ttl_ms: ttl.get(),
+                });
+                told.changed(&Changed {
+                    key,
+                    version,
+                    what: What::Set {
+                        value,
+                        token,
+                        expiry,
+                    },
+                });
+            }
+            Change::Remove { version } => {
+                self.remove(hash, key, former, version);
+                self.tell_removed(key, version, told);
+            }
+        }
+        Some(End::Answered { reply, version })
+    }
+
+    fn page(
+        &mut self,
+        asked: &Asked,
+        pattern: &Bytes,
+        token: Option<&Bytes>,
+        told: &mut dyn Told,
+    ) -> Option<End> {
+        let from = match token.map(|token| scan::position(token)) {
+            None => 0,
+            Some(Some(from)) => from,
+            Some(None) => return Some(End::reply(Reply::Error(ServiceError::Syntax))),
+        };
+        let mut work = 0;
+        let (keys, next) =
+            self.pages
+                .page(&self.table, pattern, from, asked.now.mono_ms, &mut work);
+        told.worked(work);
+        let token = next.map(scan::token);
+        Some(End::reply(Reply::Page { keys, token }))
+    }
+
+    fn follow(&mut self, _asked: &Asked, _key: &Bytes) -> Option<End> {
+        Some(End::reply(Reply::Ok))
+    }
+
+    fn advance(&mut self, most: usize, now: Now, told: &mut dyn Told) {
+        for _ in 0..most {
+            if !self.expire_first(now, told) {
+                return;
+            }
+        }
+    }
+
+    fn next_ms(&self) -> Option<u64> {
+        Some(self.deadlines.first()?.0)
+    }
+
+    fn highest(&self) -> Version {
+        self.highest
+    }
+
+    fn size(&self) -> Size {
+        Size {
+            keys: self.len(),
+            bytes: self.bytes(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Ticket;
+    use super::*;
+    use statestore_protocol::{Hlc, SetOptions};
+    use std::num::NonZeroU64;
+
+    const NOW: Now = Now {
+        wall_ms: 1_000,
+        mono_ms: 0,
+    };
+
+    /// The keys that were removed.
+    #[derive(Default)]
+    struct Removed(Vec<Bytes>);
+
+    impl Told for Removed {
+        fn changed(&mut self, change: &Changed<'_>) {
+            if let What::Removed { .. } = change.what {
+                self.0.push(change.key.clone());
+            }
+        }
+        fn ended(&mut self, ticket: Ticket, _end: End) {
+            panic!("{ticket:?} has ended before");
+        }
+        fn worked(&mut self, _steps: usize) {}
+    }
+
+    fn empty() -> Embedded {
+        Embedded::new(&KeyspaceLimits {
+            max_keys: u64::MAX,
+            max_bytes: u64::MAX,
+            max_page_bytes: 65_536,
+            max_page_keys: 1_024,
+            hash_key: [1, 2],
+        })
+    }
+
+    fn operate(keyspace: &mut Embedded, key: &'static str, operation: &Operation<'_>) -> Reply {
+        let asked = Asked {
+            ticket: Ticket(0),
+            now: NOW,
+            deadline_ms: None,
+        };
+        match keyspace.operate(&asked, &key.into(), operation, &mut Removed::default()) {
+            Some(End::Answered { reply, .. }) => reply,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn set(keyspace: &mut Embedded, key: &'static str, ttl_ms: u64) {
+        let timestamp = Hlc::store_version((1_000, 0));
+        let options = SetOptions {
+            expires_in_ms: NonZeroU64::new(ttl_ms),
+            ..SetOptions::default()
+        };
+        let operation = Operation::Set {
+            value: &"v".into(),
+            options,
+            timestamp: &timestamp,
+            token: None,
+        };
+        assert_eq!(operate(keyspace, key, &operation), Reply::Ok);
+    }
+
+    #[test]
+    fn entries_that_share_hash_and_deadline_expire_each() {
+        let mut keyspace = empty();
+        keyspace.table.collide();
+        for key in ["a", "b", "c", "d"] {
+            set(&mut keyspace, key, 10);
+        }
+        set(&mut keyspace, "b", 20);
+        set(&mut keyspace, "c", 0);
+        let delete = Operation::Del { token: None };
+        assert_eq!(operate(&mut keyspace, "d", &delete), Reply::Count(1));
+        let expired = |keyspace: &mut Embedded, mono_ms| {
+            let mut removed = Removed::default();
+            keyspace.advance(1, Now { mono_ms, ..NOW }, &mut removed);
+            removed.0.pop()
+        };
+        assert_eq!(keyspace.next_ms(), Some(10));
+        assert_eq!(expired(&mut keyspace, 9), None);
+        assert_eq!(expired(&mut keyspace, 10), Some("a".into()));
+        assert_eq!(expired(&mut keyspace, 10), None);
+        assert_eq!(expired(&mut keyspace, 20), Some("b".into()));
+        assert_eq!(keyspace.next_ms(), None);
+        assert_eq!(keyspace.table.len(), 1);
+    }
+
+    #[test]
+    fn a_lease_renewed_ever_so_often_has_one_deadline() {
+        let mut keyspace = empty();
+        for ttl in 1..10_000 {
+            set(&mut keyspace, "k", ttl);
+        }
+        assert_eq!(keyspace.deadlines.len(), 1);
+        set(&mut keyspace, "k", 0);
+        assert_eq!(keyspace.deadlines.len(), 0);
+    }
+}

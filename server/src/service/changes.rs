@@ -1,0 +1,78 @@
+//! What follows from changes: who is told, and what a storage has to keep.
+use super::request::Notify;
+use super::watch::Watches;
+use crate::keyspace::{Changed, End, Ticket, Told, What};
+use crate::storage::{Batch, Record, Write};
+use statestore_protocol::{Event, Hlc};
+use std::sync::Arc;
+
+/// What the keyspace has told and nobody has taken yet.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// In the order of the changes.
+    pub(super) notifications: Vec<Notify>,
+    /// In the order of the changes; empty if no storage keeps them.
+    pub(super) writes: Batch,
+    /// What has ended later than it was asked.
+    pub(super) ended: Vec<(Ticket, End)>,
+    /// Steps that took longer than a request usually does, roughly in nanoseconds.
+    pub(super) work: usize,
+}
+
+/// Notes what a keyspace tells.
+pub(super) struct Noting<'a> {
+    pub(super) changes: &'a mut Changes,
+    pub(super) watches: &'a Watches,
+    /// Whether a storage keeps what is changed.
+    pub(super) is_kept: bool,
+}
+
+impl Told for Noting<'_> {
+    fn changed(&mut self, change: &Changed<'_>) {
+        if self.is_kept {
+            self.keep(change);
+        }
+        if let Some(clients) = self.watches.watchers(change.key) {
+            self.changes.notifications.push(Notify {
+                clients: Arc::clone(clients),
+                key: change.key.clone(),
+                event: match change.what {
+                    What::Set { value, .. } => Event::Set(value.clone()),
+                    What::Removed { .. } => Event::Deleted,
+                },
+                version: Hlc::store_version(change.version),
+            });
+        }
+    }
+
+    fn ended(&mut self, ticket: Ticket, end: End) {
+        self.changes.ended.push((ticket, end));
+    }
+
+    fn worked(&mut self, steps: usize) {
+        self.changes.work += steps;
+    }
+}
+
+impl Noting<'_> {
+    fn keep(&mut self, change: &Changed<'_>) {
+        let writes = &mut self.changes.writes;
+        match change.what {
+            What::Set {
+                value,
+                token,
+                expiry,
+            } => writes.writes.push(Write::Put(Record {
+                key: change.key.clone(),
+                value: value.clone(),
+                version: change.version,
+                fence: token.cloned(),
+                expiry,
+            })),
+            What::Removed { floor } => {
+                writes.writes.push(Write::Delete(change.key.clone()));
+                writes.clock = Some(floor);
+            }
+        }
+    }
+}

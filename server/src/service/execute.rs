@@ -1,0 +1,292 @@
+//! Executing requests.
+//!
+//! # Order of checks
+//!
+//! A request is answered by the first of these that has something to say:
+//!
+//! 1. **Payload**: the errors of [`Command::decode`], then a key or pattern that is longer than the limit.
+//! 2. **Redelivery**: a SET, DEL or VDEL that was answered before is answered again.
+//! 3. **Timestamps**: `malformed timestamp` for a `__ts` or `__ft` that is not an HLC, on any command that carries
+//!    one (vendor clients send `__ts` with every command); `missing timestamp` on a SET only.
+//! 4. **Skew**: `__ts` more than a minute ahead of the wall clock on a SET only, since no other command uses it; `__ft`
+//!    on any command, if it is more than a minute ahead of both the wall clock and the [highest version](crate::keyspace::Keyspace::highest).
+//! 5. **Fence** (SET, DEL, VDEL on a key that has a token): `a fencing token is required`, then `lower version`.
+//! 6. **Condition**: NX, NEX, or the value of VDEL: `:-1`. A deletion of an absent key: `:0`.
+//! 7. **Quota**: a SET that would make one key, or some bytes, too many. A SET that makes its entry no larger never
+//!    meets it.
+//! 8. **Effect**.
+//!
+//! While the store is [read-only](Service::set_read_only), what passed the checks up to 4 and could change an entry
+//! (SET, DEL, VDEL) is refused with [`READ_ONLY`]. Expiry goes on.
+//!
+//! Whatever is not applied changes nothing, the fencing token included.
+//!
+//!
+//! A fencing token is the version of an entry, or made of one, and so it is ahead of a wall clock that was set back by as
+//! much as the versions are. Therefore its skew is judged against the highest version of all, too, which the entries
+//! and the floor tell again after a restart. As that never goes back, a token that protects an entry is never refused
+//! for its skew later.
+//!
+//! The versions themselves are described with the [embedded keyspace](crate::keyspace::Embedded).
+use super::Service;
+use super::changes::Noting;
+use super::replay::{Known, Place, RequestId};
+use super::request::{Answered, Envelope, Outcome, Reception, Refusal, Request, Response, Shown};
+use super::under_way::Waiting;
+use crate::clock::Now;
+use crate::keyspace::rules::{self, Operation, Step};
+use crate::keyspace::{Asked, End, Ticket};
+use bytes::Bytes;
+use statestore_protocol::{Command, Hlc, Reply, ServiceError};
+
+/// How many expired entries a request removes before it is executed. More than one, so that the expired entries
+/// become fewer even if nobody calls [`Service::advance`].
+const EXPIRED_PER_REQUEST: usize = 4;
+
+/// The error text for a command that could change an entry while the store is read-only.
+pub const READ_ONLY: &str = "the store is read-only because its disk is full; free space on the server's disk, then try again";
+
+impl Service {
+    /// Executes a request, unless it comes too late or there is no room for its answer.
+    ///
+    /// No request sees an entry at or after the millisecond in which it expires.
+    pub fn ask(&mut self, envelope: &Envelope<'_>, now: Now) -> Reception {
+        if envelope
+            .deadline_ms
+            .is_some_and(|at_ms| now.mono_ms > at_ms)
+        {
+            return self.end(Outcome::Refused(Refusal::Expired));
+        }
+        if !envelope.has_room {
+            return self.end(Outcome::Refused(Refusal::NoRoom));
+        }
+        self.advance_by(EXPIRED_PER_REQUEST, now);
+        let request = &envelope.request;
+        let command = match self.decode(request.payload) {
+            Ok(command) => command,
+            Err(error) => return self.answer(error.into()),
+        };
+        let id =
+            (request.may_return && is_replayed(&command)).then(|| self.replay.identify(request));
+        if let Some(id) = &id {
+            match self.replay.find(request.client, id) {
+                Some(Known::Answered(mut response)) => {
+                    response.shown = Shown::by(&response.reply, command);
+                    return self.answer(response);
+                }
+                Some(Known::Unknown) => return self.end(Outcome::Unknown),
+                Some(Known::UnderWay(former)) => {
+                    if let Some(ticket) = self.under_way.follow(former) {
+                        return Reception::Later(ticket);
+                    }
+                }
+                None => {}
+            }
+        }
+        let asked = Asked {
+            ticket: self.under_way.ticket(),
+            now,
+            deadline_ms: envelope.deadline_ms,
+        };
+        if let Some(end) = self.begin(&command, request, &asked) {
+            return self.ended_at_once(end, command, id, request);
+        }
+        let place = id.and_then(|id| {
+            self.replay
+                .remember_under_way(request.client, id, asked.ticket)
+        });
+        Reception::Later(self.under_way.begin(command, place))
+    }
+
+    fn decode(&self, payload: &Bytes) -> Result<Command, ServiceError> {
+        let command = Command::decode(payload)?;
+        let (what, bytes) = match &command {
+            Command::Scan { pattern, .. } => ("pattern", pattern),
+            Command::Set { key, .. }
+            | Command::Get { key }
+            | Command::Del { key }
+            | Command::Vdel { key, .. }
+            | Command::Watch { key }
+            | Command::Unwatch { key } => ("key", key),
+            _ => return Err(ServiceError::UnknownCommand),
+        };
+        let max_bytes = self.config.max_key_bytes;
+        if bytes.len() > max_bytes {
+            let text = format!("the {what} is longer than {max_bytes} bytes");
+            return Err(ServiceError::Other(text.into()));
+        }
+        Ok(command)
+    }
+
+    /// Does what a command says, or asks the keyspace to do it.
+    fn begin(&mut self, command: &Command, request: &Request<'_>, asked: &Asked) -> Option<End> {
+        let step = rules::check(
+            command,
+            &request.properties,
+            asked.now.wall_ms,
+            self.keyspace.highest(),
+        );
+        let mut told = Noting {
+            changes: &mut self.changes,
+            watches: &self.watches,
+            is_kept: self.commits.is_enabled(),
+        };
+        match step {
+            Err(error) => Some(refused(error)),
+            Ok(Step::Entry(_, operation))
+                if self.is_read_only && !matches!(operation, Operation::Get) =>
+            {
+                Some(refused(ServiceError::Other(READ_ONLY.into())))
+            }
+            Ok(Step::Entry(key, operation)) => {
+                self.keyspace.operate(asked, key, &operation, &mut told)
+            }
+            // First, so that no change is missed that the keyspace tells before it answers.
+            Ok(Step::Watch(key)) => match self.watches.watch(request.client, key) {
+                Ok(()) => self.keyspace.follow(asked, key),
+                Err(error) => Some(refused(error)),
+            },
+            Ok(Step::Unwatch(key)) => {
+                Some(End::reply(if self.watches.unwatch(request.client, key) {
+                    Reply::Ok
+                } else {
+                    Reply::Count(0)
+                }))
+            }
+            Ok(Step::Scan { pattern, token }) => {
+                self.keyspace.page(asked, pattern, token, &mut told)
+            }
+        }
+    }
+
+    fn ended_at_once(
+        &mut self,
+        end: End,
+        command: Command,
+        id: Option<RequestId>,
+        request: &Request<'_>,
+    ) -> Reception {
+        match end {
+            End::Answered { reply, version } => {
+                let mut response = response(reply, version, command);
+                if let Some(id) = id {
+                    response.answer = self.replay.remember(request.client, id, &response);
+                }
+                self.answer(response)
+            }
+            End::Expired => self.end(Outcome::Refused(Refusal::Expired)),
+            End::Unknown => {
+                if let Some(id) = id {
+                    self.replay.remember_unknown(request.client, id);
+                }
+                self.end(Outcome::Unknown)
+            }
+        }
+    }
+
+    /// Lets the keyspace go on, and takes over what has ended by that.
+    pub(super) fn advance_by(&mut self, most: usize, now: Now) {
+        let mut told = Noting {
+            changes: &mut self.changes,
+            watches: &self.watches,
+            is_kept: self.commits.is_enabled(),
+        };
+        self.keyspace.advance(most, now, &mut told);
+        if !self.changes.ended.is_empty() {
+            self.take_over_ended();
+        }
+    }
+
+    fn take_over_ended(&mut self) {
+        let mut ended = std::mem::take(&mut self.changes.ended);
+        for (ticket, end) in ended.drain(..) {
+            if let Some(waiting) = self.under_way.end(ticket) {
+                let Waiting {
+                    command,
+                    place,
+                    followers,
+                } = waiting;
+                let outcome = self.ended_later(ticket, command, place.as_ref(), end);
+                self.count(&outcome);
+                self.under_way.put_outcome(ticket, followers, outcome);
+            }
+        }
+        self.changes.ended = ended;
+    }
+
+    fn ended_later(
+        &mut self,
+        ticket: Ticket,
+        command: Command,
+        place: Option<&Place>,
+        end: End,
+    ) -> Outcome {
+        match end {
+            End::Answered { reply, version } => {
+                let mut response = response(reply, version, command);
+                response.answer =
+                    place.and_then(|place| self.replay.answered(place, ticket, &response));
+                self.answered(response)
+            }
+            End::Expired => {
+                if let Some(place) = place {
+                    self.replay.did_not_happen(place, ticket);
+                }
+                Outcome::Refused(Refusal::Expired)
+            }
+            End::Unknown => {
+                if let Some(place) = place {
+                    self.replay.became_unknown(place, ticket);
+                }
+                Outcome::Unknown
+            }
+        }
+    }
+
+    fn answer(&mut self, response: Response) -> Reception {
+        let outcome = self.answered(response);
+        self.end(outcome)
+    }
+
+    /// A response, with what it waits for.
+    fn answered(&mut self, response: Response) -> Outcome {
+        let commit = self.commits.telling(&response.shown, &self.changes.writes);
+        Outcome::Answered(Answered { response, commit })
+    }
+
+    fn end(&mut self, outcome: Outcome) -> Reception {
+        self.count(&outcome);
+        Reception::Ended(outcome)
+    }
+
+    fn count(&mut self, outcome: &Outcome) {
+        let statistics = &mut self.statistics;
+        *match outcome {
+            Outcome::Answered(_) => &mut statistics.executed,
+            Outcome::Refused(Refusal::Expired) => &mut statistics.expired,
+            Outcome::Refused(Refusal::NoRoom) => &mut statistics.refused,
+            Outcome::Unknown => &mut statistics.unknown,
+        } += 1;
+    }
+}
+
+fn refused(error: ServiceError) -> End {
+    End::reply(Reply::Error(error))
+}
+
+fn response(reply: Reply, version: Option<rules::Version>, command: Command) -> Response {
+    Response {
+        shown: Shown::by(&reply, command),
+        version: version.map(Hlc::store_version),
+        reply,
+        answer: None,
+    }
+}
+
+/// Whether a redelivery of this command is answered from memory.
+fn is_replayed(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Set { .. } | Command::Del { .. } | Command::Vdel { .. }
+    )
+}
