@@ -1,9 +1,9 @@
 //! The client.
-use crate::argument::{flag, time, wrong_type};
+use crate::argument::{flag, time};
 use crate::election::Election;
 use crate::error;
 use crate::event_loop::EventLoop;
-use crate::face::{self, Face};
+use crate::face::Face;
 use crate::guard::Guard;
 use crate::lease::Lease;
 use crate::observer::{check_callback, observer};
@@ -15,9 +15,8 @@ use crate::shared::Shared;
 use crate::update::{self, Change};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyString};
 use statestore::{GetOptions, ScanOptions, UpdateOptions};
-use statestore_embed::{ErrorKind, Stopped};
+use statestore_embed::Stopped;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -144,19 +143,9 @@ impl Client {
         keys: &Bound<'py, PyAny>,
         timeout: Any<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        const WANTED: &str = "an iterable of keys";
-        // Its items would be numbers or letters.
-        let is_key = keys.is_instance_of::<PyString>()
-            || keys.is_instance_of::<PyBytes>()
-            || keys.is_instance_of::<PyByteArray>();
-        let items = keys.try_iter();
-        let (false, Ok(items)) = (is_key, items) else {
-            return Err(wrong_type("keys", WANTED, keys));
-        };
-        let codec = &self.shared.codec;
-        let keys: PyResult<Vec<_>> = items.map(|key| codec.read("keys", &key?)).collect();
+        let keys = self.shared.codec.read_each("keys", keys)?;
         let timeout = time("timeout", timeout)?;
-        let get = self.shared.client.get_many(keys?, GetOptions { timeout });
+        let get = self.shared.client.get_many(keys, GetOptions { timeout });
         self.shared.run(py, "GET", get, |py, codec, found| {
             let found = found.iter();
             let entries: PyResult<Vec<_>> = found
@@ -394,12 +383,7 @@ impl Client {
         let options = options.read(&self.shared.codec)?;
         let lease = self.shared.client.lease(&name, &options);
         let lease = lease.map_err(|error| error::to_python(py, &error))?;
-        let (shared, name) = (Arc::clone(&self.shared), name.as_ref().into());
-        let lease = Lease {
-            shared,
-            inner: lease,
-            name,
-        };
+        let lease = Lease::of(&self.shared, lease, &name);
         self.shared.dress(py, "Lease", lease)
     }
 
@@ -475,42 +459,14 @@ impl Client {
         let options = options.read_lock(&self.shared.codec, wait)?;
         let election = self.shared.client.election(&name, &options);
         let election = election.map_err(|error| error::to_python(py, &error))?;
-        let (shared, name) = (Arc::clone(&self.shared), name.as_ref().into());
-        let election = Election {
-            shared,
-            inner: election,
-            name,
-        };
+        let election = Election::of(&self.shared, election, &name);
         self.shared.dress(py, "Election", election)
     }
 
     /// Closes the connection, and ends everything that was made from this client: calls that are under way raise
     /// `ClosedError`, observers end. Closing again does nothing.
     fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let client = &self.shared.client;
-        let is_closed = client.is_closed();
-        if is_closed.map_err(|error| error::to_python(py, &error))? {
-            return Ok(py.None().into_bound(py));
-        }
-        match &self.shared.face {
-            Face::Blocking => face::close(py, client),
-            Face::Asyncio(_) => {
-                let close = client.close_async();
-                let closing = self.shared.run_either(py, CLOSING, close, |py, _, result| {
-                    match result {
-                        // Somebody else closed it at the same time, which ends all that is under way.
-                        Err(error) if error.kind() != ErrorKind::Closed => {
-                            Err(error::to_python(py, &error))
-                        }
-                        _ => Ok(py.None()),
-                    }
-                });
-                match closing {
-                    Err(_) if client.is_closed().unwrap_or(false) => Ok(py.None().into_bound(py)),
-                    closing => closing,
-                }
-            }
-        }
+        self.shared.close(py)
     }
 
     /// Closes it from wherever the interpreter ends; whether that was done within so many seconds.
@@ -533,8 +489,6 @@ impl Client {
         self.shared.client.is_closed().unwrap_or(true)
     }
 }
-
-const CLOSING: &str = "closing the client";
 
 impl Client {
     fn known(&self, py: Python<'_>) -> PyResult<&statestore::Client> {

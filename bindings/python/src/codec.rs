@@ -64,6 +64,21 @@ impl Codec {
         ))
     }
 
+    /// The bytes of each item of an argument.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read), and `TypeError` if it has no items, or is itself what an item should be.
+    pub(crate) fn read_each(&self, name: &str, values: &Bound<'_, PyAny>) -> PyResult<Vec<Bytes>> {
+        // Its items would be numbers or letters.
+        let is_item = values.is_instance_of::<PyString>()
+            || values.is_instance_of::<PyBytes>()
+            || values.is_instance_of::<PyByteArray>();
+        match values.try_iter() {
+            Ok(items) if !is_item => items.map(|item| self.read(name, &item?)).collect(),
+            _ => Err(wrong_type(name, &format!("an iterable of {name}"), values)),
+        }
+    }
+
     /// What Python gets.
     ///
     /// # Errors

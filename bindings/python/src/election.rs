@@ -10,9 +10,19 @@ use std::sync::Arc;
 #[pyclass(frozen, subclass, module = "statestore._native")]
 #[derive(Debug, Clone)]
 pub(crate) struct Election {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) inner: statestore_embed::Election,
-    pub(crate) name: Arc<[u8]>,
+    shared: Arc<Shared>,
+    inner: statestore_embed::Election,
+    name: Arc<[u8]>,
+}
+
+impl Election {
+    pub(crate) fn of(shared: &Arc<Shared>, inner: statestore_embed::Election, name: &[u8]) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            inner,
+            name: name.into(),
+        }
+    }
 }
 
 #[pymethods]

@@ -5,6 +5,9 @@ use pyo3::prelude::*;
 use statestore_embed::{Client, Error, Stopped, Wait};
 use std::sync::Arc;
 
+/// What goes on while a client is closed, for errors.
+pub(crate) const CLOSING: &str = "closing the client";
+
 /// How calls of a client wait.
 #[derive(Debug, Clone)]
 pub(crate) enum Face {
@@ -62,7 +65,7 @@ fn waiting<T: Send>(
 
 /// Closes a client, and waits for its callbacks.
 pub(crate) fn close<'py>(py: Python<'py>, client: &Client) -> PyResult<Bound<'py, PyAny>> {
-    let closed = waiting(py, "closing the client", |wait| client.close(wait))?;
+    let closed = waiting(py, CLOSING, |wait| client.close(wait))?;
     closed.map_err(|error| error::to_python(py, &error))?;
     Ok(py.None().into_bound(py))
 }

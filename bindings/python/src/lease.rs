@@ -11,9 +11,19 @@ use std::sync::Arc;
 #[pyclass(frozen, subclass, module = "statestore._native")]
 #[derive(Debug, Clone)]
 pub(crate) struct Lease {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) inner: statestore_embed::Lease,
-    pub(crate) name: Arc<[u8]>,
+    shared: Arc<Shared>,
+    inner: statestore_embed::Lease,
+    name: Arc<[u8]>,
+}
+
+impl Lease {
+    pub(crate) fn of(shared: &Arc<Shared>, inner: statestore_embed::Lease, name: &[u8]) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            inner,
+            name: name.into(),
+        }
+    }
 }
 
 #[pymethods]

@@ -3,7 +3,7 @@ use crate::codec::Codec;
 use crate::error;
 use crate::face::{self, Face};
 use pyo3::prelude::*;
-use statestore_embed::{Client, Error};
+use statestore_embed::{Client, Error, ErrorKind};
 use std::sync::{Arc, OnceLock};
 
 #[derive(Debug)]
@@ -52,6 +52,28 @@ impl Shared {
                 let convert = move |py: Python<'_>, result| convert(py, &codec, result);
                 event_loop.submit(py, &self.client, action, operation, convert)
             }
+        }
+    }
+
+    /// Closes the client as the face has it. Closing again does nothing.
+    pub(crate) fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let client = &self.client;
+        let is_closed = client.is_closed();
+        if is_closed.map_err(|error| error::to_python(py, &error))? {
+            return Ok(py.None().into_bound(py));
+        }
+        if let Face::Blocking = self.face {
+            return face::close(py, client);
+        }
+        let close = client.close_async();
+        let closing = self.run_either(py, face::CLOSING, close, |py, _, result| match result {
+            // Somebody else closed it at the same time, which ends all that is under way.
+            Err(error) if error.kind() != ErrorKind::Closed => Err(error::to_python(py, &error)),
+            _ => Ok(py.None()),
+        });
+        match closing {
+            Err(_) if client.is_closed().unwrap_or(false) => Ok(py.None().into_bound(py)),
+            closing => closing,
         }
     }
 

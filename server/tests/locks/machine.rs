@@ -22,6 +22,13 @@ pub(crate) struct Machine {
     chance: Arc<Mutex<fastrand::Rng>>,
 }
 
+/// Two connected clients, each on a machine of its own.
+pub(crate) async fn one_and_two(world: &World) -> (Client, Client) {
+    let one = Machine::new(world, "one", 1).connect().await;
+    let two = Machine::new(world, "two", 2).connect().await;
+    (one, two)
+}
+
 /// Keeps tasks from running.
 #[derive(Debug, Default)]
 struct Gate(Mutex<Held>);

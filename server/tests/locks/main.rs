@@ -5,6 +5,7 @@ mod exclusion;
 mod lease;
 mod machine;
 mod model;
+mod release;
 mod renewal;
 mod update;
 mod waiting;

@@ -1,0 +1,156 @@
+//! How a lease is given back: by its guard, by a guard that is dropped, by a client that is closed.
+use crate::lease::{SECOND, lasting, take};
+use crate::machine::{Machine, one_and_two};
+use crate::world::World;
+use statestore::{Client, ErrorKind, LostReason, Outcome, Release};
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_under_way_does_not_take_the_lease_again_after_its_release() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    world.set_latency(Duration::from_millis(100));
+    for milliseconds in [300, 340, 440, 530, 560] {
+        let guard = take(&one, &lasting(SECOND)).await;
+        let until =
+            guard.valid_until() - lasting(SECOND).validity() + Duration::from_millis(milliseconds);
+        sleep_until(until).await;
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        assert_eq!(world.value("lock"), None);
+        let changes = world.history().len();
+        sleep(5 * SECOND).await;
+        assert_eq!(world.history().len(), changes, "{milliseconds} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_goes_on_when_nobody_waits_for_it() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    let guard = take(&one, &lasting(10 * SECOND)).await;
+    world.set_latency(Duration::from_millis(100));
+    let given_up = timeout(Duration::from_millis(50), guard.release()).await;
+    assert!(given_up.is_err());
+    sleep(SECOND).await;
+    assert_eq!(world.value("lock"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_guard_is_released_and_nothing_goes_on_renewing() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    let guard = take(&one, &lasting(10 * SECOND)).await;
+    let lost = guard.lost();
+    let start = Instant::now();
+    drop(guard);
+    lost.await;
+    sleep(60 * SECOND).await;
+    let history = world.history();
+    let end = history.last().unwrap();
+    assert!(end.value.is_none() && end.at - start < SECOND);
+    assert_eq!(history.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_a_client_gives_its_leases_back() {
+    let world = World::start();
+    let (one, two) = one_and_two(&world).await;
+    let guard = take(&one, &lasting(30 * SECOND)).await;
+    one.close().await;
+    assert_eq!(world.value("lock"), None);
+    assert!(!guard.is_valid());
+    assert_eq!(guard.lost_reason(), Some(LostReason::Closed));
+    assert_eq!(guard.reason().unwrap().kind(), ErrorKind::Closed);
+    take(&two, &lasting(30 * SECOND)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_a_client_undoes_what_an_attempt_may_have_taken() {
+    let world = World::start();
+    let (one, two) = one_and_two(&world).await;
+    let lease = one.lease_with("lock", &lasting(30 * SECOND)).unwrap();
+    world.set_latency(SECOND / 10);
+    // The request is on its way.
+    timeout(SECOND / 20, lease.acquire()).await.unwrap_err();
+    one.close().await;
+    sleep(SECOND).await;
+    assert!(!world.history().is_empty(), "it was taken");
+    assert_eq!(world.value("lock"), None);
+    take(&two, &lasting(30 * SECOND)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_a_client_that_hears_nothing_takes_a_second_for_its_leases() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    let guard = take(&one, &lasting(30 * SECOND)).await;
+    world.silence("one", true);
+    let start = Instant::now();
+    one.close().await;
+    assert!(start.elapsed() < 2 * SECOND + SECOND / 2);
+    assert!(!guard.is_valid());
+    let refused = one.lock("lock").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Closed);
+    assert_eq!(refused.outcome(), Outcome::NotDone);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_guard_is_released_when_the_server_is_back() {
+    let world = World::start();
+    let settings = Machine::new(&world, "one", 1).settings();
+    let one = Client::connect(settings.reconnect_delay(SECOND / 10, SECOND));
+    let guard = take(&one.await.unwrap(), &lasting(30 * SECOND)).await;
+    world.shut_down();
+    drop(guard);
+    // Longer than one request may take.
+    sleep(8 * SECOND).await;
+    world.come_back(true);
+    sleep(5 * SECOND).await;
+    assert_eq!(world.value("lock"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_is_told_if_a_dropped_guard_could_not_be_released() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone());
+    let _subscriber = tracing::subscriber::set_default(subscriber.finish());
+    let guard = take(&one, &lasting(SECOND)).await;
+    drop(guard);
+    sleep(60 * SECOND).await;
+    assert_eq!(log.text(), "");
+    let guard = take(&one, &lasting(SECOND)).await;
+    world.silence("one", true);
+    drop(guard);
+    sleep(60 * SECOND).await;
+    let text = log.text();
+    assert!(
+        text.contains("WARN") && text.contains("could not be given back"),
+        "{text}"
+    );
+}
+
+/// What was written to the log.
+#[derive(Debug, Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
