@@ -2,7 +2,7 @@
 //! takes until all are told, and what another client notices.
 //!
 //! The watchers are sockets on one thread, which shares the machine's cores with the server and acknowledges what it is
-//! told at once, as clients do. The other client sends a GET every two milliseconds without waiting for the answer to
+//! told at once, as clients do. The other client sends a GET every five milliseconds without waiting for the answer to
 //! the last one, so that a server that stands still is asked as often as one that does not.
 
 use crate::{
@@ -32,7 +32,7 @@ const OTHER_FILES: usize = 64;
 const SETS: usize = 10;
 /// Between two SETs.
 const PAUSE: Duration = Duration::from_millis(100);
-const GET_EVERY: Duration = Duration::from_millis(2);
+const GET_EVERY: Duration = Duration::from_millis(5);
 const GET: Request = Request {
     is_set: false,
     key: *b"key-000000000000",

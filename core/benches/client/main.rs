@@ -58,6 +58,7 @@ fn throughput() {
     // Each for about as long.
     const OWN_PAIRS: usize = 300_000;
     const PEER_PAIRS: usize = 75_000;
+    const BARE_PAIRS: usize = 1_000_000;
     let broker = broker::start();
     for in_flight in [64, 256, 1024] {
         let mut table = Table::new(&COLUMNS);
@@ -67,7 +68,11 @@ fn throughput() {
         let peer = table.row("rumqttc's loop", || {
             columns(&peer::run(broker, in_flight, PEER_PAIRS))
         });
+        let bare = table.row("blocking socket", || {
+            columns(&raw::pipelined(broker, in_flight, BARE_PAIRS))
+        });
         table.ratio("own client / rumqttc's loop", own, peer);
+        table.ratio("blocking socket / rumqttc's loop", bare, peer);
         table.print(&format!("{in_flight} requests in flight"), ROUNDS);
     }
 }

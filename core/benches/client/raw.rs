@@ -64,3 +64,37 @@ pub(crate) fn tokio(broker: SocketAddr, pairs: usize) -> Figures {
         stopwatch.stop(pairs, latencies)
     })
 }
+
+/// A blocking socket with many requests in flight: for all answers that a read brings, as many requests leave in one write.
+pub(crate) fn pipelined(broker: SocketAddr, in_flight: usize, pairs: usize) -> Figures {
+    let (mut stream, outgoing, answer) = prepare(broker);
+    let requests = outgoing.repeat(in_flight);
+    let mut buffer = vec![0; answer * in_flight];
+    let mut latencies: Vec<Duration> = Vec::new();
+    let stopwatch = Stopwatch::start();
+    let mut sampled = Some((Instant::now(), 0));
+    stream.write_all(&requests).unwrap();
+    let (mut sent, mut done, mut part) = (in_flight, 0, 0);
+    while done < pairs {
+        let count = stream.read(&mut buffer).unwrap();
+        assert!(count > 0);
+        let answers = (part + count) / answer;
+        part = (part + count) % answer;
+        done += answers;
+        if let Some((start, number)) = sampled
+            && number < done
+        {
+            latencies.push(start.elapsed());
+            sampled = None;
+        }
+        let more = answers.min(pairs - sent);
+        if more > 0 {
+            sampled.get_or_insert_with(|| (Instant::now(), sent));
+            stream
+                .write_all(&requests[..more * outgoing.len()])
+                .unwrap();
+            sent += more;
+        }
+    }
+    stopwatch.stop(pairs, latencies)
+}
