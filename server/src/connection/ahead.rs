@@ -6,8 +6,7 @@
 use super::Connection;
 use super::input::PUBLISH;
 use bytes::BytesMut;
-use statestore_protocol::mqtt::{self, Packet};
-use statestore_protocol::{Command, topic};
+use statestore_protocol::mqtt::{self, Packet, Publish};
 
 /// How many bytes are read beyond a request that waits.
 const READ_AHEAD_BYTES: usize = 256 * 1024;
@@ -61,23 +60,13 @@ fn first_packet(input: &[u8], max_packet_bytes: u32) -> Option<&[u8]> {
     input.get(..mqtt::announced_len(input, max_packet_bytes)?)
 }
 
-/// Whether a packet is a request that may write.
-fn may_write(packet: &[u8], max_packet_bytes: u32) -> bool {
-    if packet.first().is_none_or(|first| first >> 4 != PUBLISH) {
-        return false;
+/// A packet as a PUBLISH, if it is one.
+fn publish(packet: &[u8], max_packet_bytes: u32) -> Option<Publish> {
+    packet.first().filter(|first| *first >> 4 == PUBLISH)?;
+    match mqtt::decode(&mut BytesMut::from(packet), max_packet_bytes) {
+        Ok(Some(Packet::Publish(publish))) => Some(publish),
+        _ => None,
     }
-    let Ok(Some(Packet::Publish(publish))) =
-        mqtt::decode(&mut BytesMut::from(packet), max_packet_bytes)
-    else {
-        return false;
-    };
-    // An empty one has an alias, which may stand for that topic.
-    let is_request = publish.topic() == topic::REQUEST || publish.topic().is_empty();
-    is_request
-        && matches!(
-            Command::decode(&publish.payload()),
-            Ok(Command::Set { .. } | Command::Del { .. } | Command::Vdel { .. })
-        )
 }
 
 /// What is to be done for a connection whose first packet waits for room.
@@ -92,14 +81,20 @@ pub(crate) struct Waiting {
 }
 
 impl Connection {
-    /// Says whether the first packet of the input has to wait for room in the storage, which has none now.
-    pub(crate) fn wait_for_room(&mut self, input: &[u8], now_ms: u64) -> Option<Waiting> {
+    /// Says whether the first packet of the input has to wait for room in the storage, which has none now: a PUBLISH that
+    /// `may_write`.
+    pub(crate) fn wait_for_room(
+        &mut self,
+        input: &[u8],
+        may_write: impl FnOnce(&Publish) -> bool,
+        now_ms: u64,
+    ) -> Option<Waiting> {
         let max_packet_bytes = self.bounds.max_packet_bytes;
         self.session()?;
         let is_new = self.ahead.read_limit.is_none();
         if is_new {
-            let packet = first_packet(input, max_packet_bytes)
-                .filter(|packet| may_write(packet, max_packet_bytes))?;
+            let packet = first_packet(input, max_packet_bytes)?;
+            publish(packet, max_packet_bytes).filter(may_write)?;
             self.ahead.read_limit = Some(packet.len() + READ_AHEAD_BYTES);
             self.blocked_since_ms.get_or_insert(now_ms);
         }

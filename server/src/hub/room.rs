@@ -1,7 +1,9 @@
 //! What happens while too much waits for the disk: who waits for room, and when they go on.
 use super::{ConnectionId, Hub};
 use crate::clock::Now;
-use statestore_protocol::mqtt;
+use crate::service;
+use statestore_protocol::mqtt::{self, Publish};
+use statestore_protocol::topic;
 
 impl Hub {
     /// Says whether too much waits for the storage. While it does, requests that may write wait in the input of their
@@ -25,7 +27,9 @@ impl Hub {
     /// Whether the first packet of the input of a connection has to wait. PINGREQs behind it are answered.
     pub(super) fn waits_for_room(&mut self, id: ConnectionId, input: &[u8], now: Now) -> bool {
         let connection = self.connections.get_mut(id);
-        let Some(waiting) = connection.and_then(|it| it.wait_for_room(input, now.mono_ms)) else {
+        let waiting =
+            connection.and_then(|it| it.wait_for_room(input, is_request_that_writes, now.mono_ms));
+        let Some(waiting) = waiting else {
             return false;
         };
         if waiting.is_new {
@@ -47,4 +51,11 @@ impl Hub {
             Ok(())
         });
     }
+}
+
+/// Whether a PUBLISH is a request that may write.
+fn is_request_that_writes(publish: &Publish) -> bool {
+    // An empty one has an alias, which may stand for that topic.
+    let is_request = publish.topic() == topic::REQUEST || publish.topic().is_empty();
+    is_request && service::may_write(&publish.payload())
 }

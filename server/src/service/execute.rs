@@ -21,7 +21,6 @@
 //!
 //! Whatever is not applied changes nothing, the fencing token included.
 //!
-//!
 //! A fencing token is the version of an entry, or made of one, and so it is ahead of a wall clock that was set back by as
 //! much as the versions are. Therefore its skew is judged against the highest version of all, too, which the entries
 //! and the floor tell again after a restart. As that never goes back, a token that protects an entry is never refused
@@ -31,7 +30,9 @@
 use super::Service;
 use super::changes::Noting;
 use super::replay::{Known, Place, RequestId};
-use super::request::{Answered, Envelope, Outcome, Reception, Refusal, Request, Response, Shown};
+use super::request::{
+    Answered, Envelope, Outcome, Reception, Refusal, Request, Response, Shown, changes_entries,
+};
 use super::under_way::Waiting;
 use crate::clock::Now;
 use crate::keyspace::rules::{self, Operation, Step};
@@ -66,8 +67,8 @@ impl Service {
             Ok(command) => command,
             Err(error) => return self.answer(error.into()),
         };
-        let id =
-            (request.may_return && is_replayed(&command)).then(|| self.replay.identify(request));
+        let id = (request.may_return && changes_entries(&command))
+            .then(|| self.replay.identify(request));
         if let Some(id) = &id {
             match self.replay.find(request.client, id) {
                 Some(Known::Answered(mut response)) => {
@@ -281,12 +282,4 @@ fn response(reply: Reply, version: Option<rules::Version>, command: Command) -> 
         reply,
         answer: None,
     }
-}
-
-/// Whether a redelivery of this command is answered from memory.
-fn is_replayed(command: &Command) -> bool {
-    matches!(
-        command,
-        Command::Set { .. } | Command::Del { .. } | Command::Vdel { .. }
-    )
 }

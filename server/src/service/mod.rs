@@ -42,6 +42,7 @@ pub use request::{
 };
 
 pub use commits::Waiter;
+pub(crate) use request::may_write;
 
 use crate::keyspace::{Embedded, Keyspace, Size};
 use crate::storage::Batch;

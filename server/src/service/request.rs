@@ -163,3 +163,16 @@ fn is_about_token(error: &ServiceError) -> bool {
         ServiceError::FencingTokenRequired | ServiceError::FencingTokenLower
     )
 }
+
+/// Whether a request with this payload could change an entry.
+pub(crate) fn may_write(payload: &Bytes) -> bool {
+    Command::decode(payload).is_ok_and(|command| changes_entries(&command))
+}
+
+/// Whether a command could change an entry. A redelivery of it is answered from memory.
+pub(super) fn changes_entries(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Set { .. } | Command::Del { .. } | Command::Vdel { .. }
+    )
+}
