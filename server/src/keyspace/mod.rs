@@ -11,7 +11,7 @@
 //! keyspace here is the [`embedded`] one: all entries in this process's memory, changes to a [storage](crate::storage) and
 //! from there at start. Another one may keep its entries elsewhere, with others who change them: it reads an entry, applies
 //! the [`rules`], which are a pure function of one entry, and commits by compare-and-swap on what it read, again on a
-//! conflict.
+//! conflict. `server/tests/optimistic` has one of that kind.
 pub mod embedded;
 pub mod rules;
 

@@ -188,40 +188,6 @@ fn requests_of_a_client_that_does_not_acknowledge_are_refused_before_they_are_ex
 }
 
 #[test]
-fn others_have_their_turn_between_scans_that_take_long() {
-    let mut world = World::new();
-    let mut client = world.client("me");
-    let long = "a".repeat(16_000);
-    for key in 0..20 {
-        world.request(&mut client, &set(&format!("{long}{key}"), "v"));
-    }
-    let pattern = format!("*{}b*", "a".repeat(8_000));
-    let mut input = BytesMut::new();
-    for number in 1..=5 {
-        let correlation = [u8::try_from(number).unwrap()];
-        let header = PublishHeader {
-            correlation_data: Some(&correlation),
-            ..request(id(number))
-        };
-        let payload = command(&["SCAN", &pattern]);
-        let write = |out: &mut BytesMut| out.extend_from_slice(&payload);
-        header
-            .encode(u32::MAX, &mut input, payload.len(), write)
-            .unwrap();
-    }
-    let mut turns = 1;
-    let before = world.hub.statistics().requests;
-    while world.hub.received(client.connection, &mut input, world.now) {
-        assert_eq!(world.hub.statistics().requests, before + turns);
-        assert!(world.hub.accepts_input(client.connection));
-        turns += 1;
-    }
-    assert_eq!(turns, 5, "one of these makes a turn");
-    assert!(input.is_empty());
-    assert_eq!(world.packets(&client).len(), 10);
-}
-
-#[test]
 fn a_closing_connection_gets_only_so_much_time() {
     let mut world = World::new();
     let mut client = world.client("me");

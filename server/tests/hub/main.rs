@@ -12,5 +12,6 @@ mod room;
 mod routing;
 mod sessions;
 mod slices;
+mod store;
 mod wills;
 mod world;

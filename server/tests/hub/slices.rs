@@ -1,7 +1,7 @@
 //! What goes to many is handed out a part at a time, so that others have their turn between.
 use crate::world::{World, command, id, message, request, set};
 use bytes::BytesMut;
-use statestore_protocol::mqtt::ReasonCode;
+use statestore_protocol::mqtt::{PublishHeader, ReasonCode};
 
 #[test]
 fn a_change_reaches_thousands_of_watchers_in_slices() {
@@ -120,4 +120,38 @@ fn a_large_value_goes_to_few_watchers_at_a_time() {
     world.pass(0);
     assert!(!world.hub.has_work());
     assert_eq!(world.hub.statistics().notifications, 10);
+}
+
+#[test]
+fn others_have_their_turn_between_scans_that_take_long() {
+    let mut world = World::new();
+    let mut client = world.client("me");
+    let long = "a".repeat(16_000);
+    for key in 0..20 {
+        world.request(&mut client, &set(&format!("{long}{key}"), "v"));
+    }
+    let pattern = format!("*{}b*", "a".repeat(8_000));
+    let mut input = BytesMut::new();
+    for number in 1..=5 {
+        let correlation = [u8::try_from(number).unwrap()];
+        let header = PublishHeader {
+            correlation_data: Some(&correlation),
+            ..request(id(number))
+        };
+        let payload = command(&["SCAN", &pattern]);
+        let write = |out: &mut BytesMut| out.extend_from_slice(&payload);
+        header
+            .encode(u32::MAX, &mut input, payload.len(), write)
+            .unwrap();
+    }
+    let mut turns = 1;
+    let before = world.hub.statistics().requests;
+    while world.hub.received(client.connection, &mut input, world.now) {
+        assert_eq!(world.hub.statistics().requests, before + turns);
+        assert!(world.hub.accepts_input(client.connection));
+        turns += 1;
+    }
+    assert_eq!(turns, 5, "one of these makes a turn");
+    assert!(input.is_empty());
+    assert_eq!(world.packets(&client).len(), 10);
 }

@@ -1,4 +1,5 @@
 //! A hub with its clients.
+use crate::store;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{
     ConnAck, Connect, Disconnect, EncodeError, Packet, PacketId, PubAck, Publish, PublishHeader,
@@ -6,7 +7,7 @@ use statestore_protocol::mqtt::{
 };
 use statestore_protocol::topic;
 use statestored::hub::{Closing, ConnectionId, Hub, HubConfig, HubLimits};
-use statestored::service::{Now, Service, ServiceConfig};
+use statestored::service::{Now, ServiceConfig};
 use std::net::{IpAddr, Ipv4Addr};
 
 pub(crate) const MAX: u32 = u32::MAX;
@@ -77,7 +78,7 @@ impl World {
     pub(crate) fn with_service(config: HubConfig, mut service: ServiceConfig) -> Self {
         service.hash_key = [1, 2];
         Self {
-            hub: Hub::new(config, Service::embedded(service)),
+            hub: Hub::new(config, store::open(service)),
             now: Now {
                 wall_ms: START_WALL_MS,
                 mono_ms: 5_000,
@@ -142,6 +143,16 @@ impl World {
     fn take_turns(&mut self, client: &mut Client) {
         let (connection, unread) = (client.connection, &mut client.unread);
         while self.hub.received(connection, unread, self.now) {}
+        // With a keyspace whose outcomes come later: all that do so before any time passes.
+        while self.hub.statistics().requests_under_way > 0
+            && self
+                .hub
+                .next_wakeup()
+                .is_some_and(|at_ms| at_ms <= self.now.mono_ms)
+        {
+            self.hub.tick(self.now);
+            while self.hub.received(connection, unread, self.now) {}
+        }
     }
 
     pub(crate) fn send(

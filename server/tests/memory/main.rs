@@ -1,5 +1,7 @@
 //! What is counted against the budgets is what is allocated: no less, and not much more.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#[path = "../hub/store.rs"]
+mod store;
 #[path = "../hub/world.rs"]
 #[allow(dead_code, reason = "the tests of the hub use more of it")]
 mod world;

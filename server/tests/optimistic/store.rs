@@ -1,0 +1,51 @@
+//! The service whose keyspace is one node's view of a shared map.
+use crate::keyspace::{Optimistic, Weather};
+use crate::shared::{Entry, Shared};
+use statestored::service::{Now, Service, ServiceConfig};
+use statestored::storage::Record;
+
+/// No time passes within a step, so that the tests of the embedded keyspace mean the same here; commits are refused, and
+/// nothing gets lost.
+const CALM: Weather = Weather {
+    seed: 7,
+    delay_ms: 0,
+    refused: 30,
+    lost: 0,
+};
+
+pub(crate) fn open(config: ServiceConfig) -> Service {
+    let keyspace = Optimistic::new(Shared::default(), config.max_keys, CALM);
+    Service::new(config, keyspace)
+}
+
+/// With the records and the clock of a former one.
+pub(crate) fn restore<'r>(
+    config: ServiceConfig,
+    records: impl Iterator<Item = &'r Record>,
+    clock: Option<(u64, u64)>,
+    now: Now,
+) -> Service {
+    let shared = Shared::default();
+    let mut map = shared.lock();
+    map.floor = clock.unwrap_or_default();
+    map.highest = map.floor;
+    for (revision, record) in (0..).zip(records) {
+        let deadline_ms = record.expiry.map(|expiry| {
+            let left_ms = expiry.at_wall_ms.saturating_sub(now.wall_ms);
+            now.mono_ms + left_ms.min(expiry.ttl_ms)
+        });
+        map.highest = map.highest.max(record.version);
+        let entry = Entry {
+            // No change has this number.
+            revision: u64::MAX - revision,
+            value: record.value.clone(),
+            version: record.version,
+            token: record.fence.clone(),
+            deadline_ms,
+        };
+        map.put(&record.key, entry);
+    }
+    drop(map);
+    let keyspace = Optimistic::new(shared, config.max_keys, CALM);
+    Service::new(config, keyspace)
+}
