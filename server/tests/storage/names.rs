@@ -22,6 +22,21 @@ fn begins_a_store() {
 #[test]
 fn every_new_folder_above_the_data_has_a_durable_name() {
     let place = TempDir::new().expect("a temporary directory");
+    assert_names_are_durable(&place, &[".", "a", "a/b", "a/b/c"]);
+}
+
+#[test]
+fn so_has_a_folder_that_an_interrupted_beginning_has_made() {
+    let place = TempDir::new().expect("a temporary directory");
+    std::fs::create_dir_all(place.path().join("a/b")).expect("folders");
+    assert_names_are_durable(&place, &["a", "a/b", "a/b/c"]);
+    let place = TempDir::new().expect("a temporary directory");
+    std::fs::create_dir_all(place.path().join("a/b/c")).expect("folders");
+    assert_names_are_durable(&place, &["a/b", "a/b/c"]);
+}
+
+/// Begins a store in `a/b/c`, which has to sync these folders before there is a manifest.
+fn assert_names_are_durable(place: &TempDir, folders: &[&str]) {
     let disk = Disk::under(place.path());
     let status = Command::new(std::env::current_exe().expect("this test"))
         .args(["names::begins_a_store", "--exact"])
@@ -36,7 +51,7 @@ fn every_new_folder_above_the_data_has_a_durable_name() {
         .iter()
         .position(|line| line == "rename a/b/c/statestore.manifest");
     let before = &trace[..manifest.expect("a manifest")];
-    for folder in [".", "a", "a/b", "a/b/c"] {
+    for folder in folders {
         let is_synced = before.iter().any(|line| *line == format!("sync {folder}"));
         assert!(is_synced, "{folder}: {trace:?}");
     }

@@ -19,6 +19,8 @@ pub(super) struct Active {
     pub(super) length: u64,
     /// Up to where there certainly is room.
     reserved: u64,
+    /// What was cut off may still be there after a power failure.
+    is_cut: bool,
     /// Sequence number of the next commit.
     pub(super) next: u64,
 }
@@ -53,6 +55,7 @@ impl Active {
             path: path.to_path_buf(),
             length,
             reserved: length,
+            is_cut: false,
             next,
         })
     }
@@ -88,6 +91,7 @@ impl Active {
         self.file
             .sync_data()
             .map_err(StorageError::io(|| self.cannot_write()))?;
+        self.is_cut = false;
         self.length = end;
         self.next += 1;
         Ok(())
@@ -96,6 +100,7 @@ impl Active {
     /// Cuts off what a write left that found no room. It was never synced, and nobody waits for it.
     fn take_back(&mut self) -> Result<(), StorageError> {
         self.reserved = self.length;
+        self.is_cut = true;
         self.file
             .set_length(self.length)
             .and_then(|()| self.file.seek(SeekFrom::Start(self.length)))
@@ -105,6 +110,16 @@ impl Active {
                     self.path.display()
                 )
             }))?;
+        Ok(())
+    }
+
+    /// Makes its length durable, before anything else says how long it is.
+    pub(super) fn settle(&mut self) -> Result<(), StorageError> {
+        if std::mem::take(&mut self.is_cut) {
+            self.file.sync_all().map_err(StorageError::io(|| {
+                format!("cannot sync {}", self.path.display())
+            }))?;
+        }
         Ok(())
     }
 
@@ -180,6 +195,7 @@ impl Spare {
             path: self.path,
             length: FILE_HEADER as u64,
             reserved: self.reserved,
+            is_cut: false,
             next,
         }
     }

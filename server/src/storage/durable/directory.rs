@@ -7,6 +7,7 @@ use crate::storage::StorageError;
 use crate::storage::disk::{Access, Disk, DiskFile};
 use std::ffi::OsString;
 use std::fs::TryLockError;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -165,7 +166,7 @@ impl Directory {
         let path = self.path.join(manifest::NAME);
         match self.disk.read(&path) {
             Ok(bytes) => Manifest::parse(&path, &bytes).map(Some),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(StorageError::io(|| {
                 format!("cannot read {}", path.display())
             })(error)),
@@ -179,7 +180,7 @@ impl Directory {
         match self.disk.remove(&log) {
             // Left by an interrupted beginning.
             Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {
                 return Err(StorageError::io(|| {
                     format!("cannot remove {}", log.display())
@@ -207,24 +208,43 @@ fn create(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
         missing.push(next);
         above = next.parent();
     }
+    // The last one that is there may have been made by a process that did not live to sync its name.
+    let is_new = disk.status(&path.join(manifest::NAME)).is_err();
+    if let Some(there) = above.filter(|there| is_new && !there.as_os_str().is_empty()) {
+        sync_name(disk, there)?;
+    }
     for new in missing.into_iter().rev() {
         // A path such as `a/../b` may have made it already.
         let created = disk.create_directory(new);
         created.map_err(StorageError::io(|| {
             format!("cannot create the data directory {}", new.display())
         }))?;
-        let parent = match new.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        sync_directory(disk, parent)?;
+        sync_directory(disk, parent_of(new))?;
     }
     if disk.status(path).is_ok_and(|status| status.is_directory) {
         return Ok(());
     }
     Err(StorageError::io(|| {
         format!("cannot use the data directory {}", path.display())
-    })(std::io::ErrorKind::NotADirectory.into()))
+    })(ErrorKind::NotADirectory.into()))
+}
+
+/// Makes the name of a directory durable, unless this user may not do that: then it is somebody else's.
+fn sync_name(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
+    match sync_directory(disk, parent_of(path)) {
+        Err(StorageError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        // The root has no name.
+        parent => parent.unwrap_or(path),
+    }
 }
 
 /// Whether a file with this name belongs to a data directory.
@@ -295,7 +315,7 @@ pub(super) fn check_length(disk: &dyn Disk, path: &Path, length: u64) -> Result<
             path,
             format_args!("it is {} bytes long instead of {length}", status.length),
         )),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
             Err(damaged(path, "the file is missing"))
         }
         Err(error) => Err(StorageError::io(|| {

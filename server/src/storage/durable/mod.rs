@@ -285,10 +285,10 @@ impl DurableStorage {
         let Some(mut spare) = self.spare.take() else {
             return Ok(());
         };
-        let Some(active) = self.active.take() else {
+        let Some(mut active) = self.active.take() else {
             return Ok(());
         };
-        match self.begin_log(&active, &mut spare) {
+        match self.begin_log(&mut active, &mut spare) {
             Ok(manifest) => {
                 self.manifest = manifest;
                 self.active = Some(spare.activate(active.next));
@@ -307,7 +307,12 @@ impl DurableStorage {
     }
 
     /// Makes the spare durable as the log after `active`.
-    fn begin_log(&mut self, active: &Active, spare: &mut Spare) -> Result<Manifest, StorageError> {
+    fn begin_log(
+        &mut self,
+        active: &mut Active,
+        spare: &mut Spare,
+    ) -> Result<Manifest, StorageError> {
+        active.settle()?;
         let mut manifest = self.manifest.clone();
         manifest.sealed.push(Sealed {
             id: manifest.active,
