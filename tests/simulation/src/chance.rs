@@ -10,6 +10,10 @@ impl Chance {
             fastrand::Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ seed);
         Self(scrambled.fork())
     }
+    /// Another one, which does not disturb this one.
+    pub(crate) fn fork(&mut self) -> Self {
+        Self(self.0.fork())
+    }
     pub(crate) fn u64(&mut self) -> u64 {
         self.0.u64(..)
     }

@@ -192,12 +192,27 @@ impl World {
                 format!("o{number} was not answered although all faults had ended: {text}"),
             ),
             Some(Answer::Failed {
+                kind: ErrorKind::OtherRefusal,
+                text,
+                ..
+            }) if !self.was_read_only(operation) => Err(format!("o{number}: {text}")),
+            Some(Answer::Failed {
                 kind: ErrorKind::InvalidResponse | ErrorKind::Rpc,
                 text,
                 ..
             }) => Err(format!("o{number}: {text}")),
             _ => Ok(()),
         }
+    }
+
+    /// Whether the disk was full at some time while a client waited for an answer.
+    fn was_read_only(&self, operation: &Operation) -> bool {
+        let ended_ms = operation
+            .ended
+            .as_ref()
+            .map_or(u64::MAX, |(at_ms, _)| *at_ms);
+        let mut periods = self.server.read_only.iter();
+        periods.any(|(from_ms, to_ms)| *from_ms <= ended_ms && operation.called_ms <= *to_ms)
     }
 
     /// A key that was there all the time of a scan is in it, and one that never was is not.

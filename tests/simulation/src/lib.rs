@@ -58,6 +58,12 @@ pub struct Counts {
     pub observations: usize,
     /// Histories of a key for which it would have taken too long to know whether they are linearizable.
     pub undecided: usize,
+    /// Ends of the server.
+    pub crashes: usize,
+    /// Merges of data files.
+    pub merges: usize,
+    /// Looks at what an end of the server would have left on the disk.
+    pub probes: usize,
 }
 
 impl std::ops::AddAssign for Counts {
@@ -68,6 +74,9 @@ impl std::ops::AddAssign for Counts {
         self.changes += other.changes;
         self.observations += other.observations;
         self.undecided += other.undecided;
+        self.crashes += other.crashes;
+        self.merges += other.merges;
+        self.probes += other.probes;
     }
 }
 
@@ -129,6 +138,9 @@ pub fn run(seed: u64, is_traced: bool) -> Report {
         changes: world.truth.changes.len(),
         observations: told.sum(),
         undecided: world.undecided,
+        crashes: world.crashes,
+        merges: world.merges,
+        probes: world.probes,
     };
     Report {
         seed,

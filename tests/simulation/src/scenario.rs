@@ -1,6 +1,7 @@
 //! What a run is like: how many clients, which faults, how often. Each seed has its own mix, so that a fault is also
 //! met without those that would hide its consequences.
 use crate::chance::Chance;
+use crate::disk::Faults;
 use bytes::Bytes;
 
 #[derive(Debug, Clone)]
@@ -15,8 +16,17 @@ pub(crate) struct Scenario {
     pub(crate) burst: u64,
     /// The server has a disk.
     pub(crate) is_durable: bool,
-    pub(crate) commit_ms: u64,
-    pub(crate) max_waiting_batches: usize,
+    /// What the disk is like.
+    pub(crate) disk: Faults,
+    /// Something is wrong with the disk for a while after such a time; 0 is never.
+    pub(crate) break_disk_every_ms: u64,
+    /// The length at which a log is sealed.
+    pub(crate) log_bytes: u64,
+    /// Between two parts of a merge, at most.
+    pub(crate) job_ms: u64,
+    /// Of all that the server does to its disk, in the midst of how much it crashes; if it crashes at all.
+    pub(crate) aim_percent: u64,
+    pub(crate) max_waiting_bytes: usize,
     pub(crate) latency_ms: (u64, u64),
     /// Of all pieces that are sent, how many travel in more than one part.
     pub(crate) split_percent: u64,
@@ -65,6 +75,7 @@ impl Scenario {
         let fence_percent = sometimes(40, 5, 60);
         let observe_percent = sometimes(60, 2, 15);
         let late_percent = sometimes(30, 5, 40);
+        let break_disk_every_ms = sometimes(30, 500, 8_000);
         let slowest_ms = chance.pick(&[3, 20, 20, 200, 1_500]);
         Self {
             clients: usize::try_from(chance.between(1, 4)).unwrap_or(1),
@@ -75,8 +86,16 @@ impl Scenario {
             work_every_ms: chance.spread(60, 1_500),
             burst: chance.pick(&[1, 1, 3, 12]),
             is_durable: chance.percent(50),
-            commit_ms: chance.pick(&[1, 10, 10, 100, 2_000]),
-            max_waiting_batches: chance.pick(&[1, 4, 1_000]),
+            disk: Faults {
+                sync_ms: chance.pick(&[1, 10, 10, 100, 2_000]),
+                can_reserve: chance.percent(80),
+                ..Faults::default()
+            },
+            break_disk_every_ms,
+            log_bytes: chance.pick(&[300, 1_000, 4_000, 20_000]),
+            job_ms: chance.pick(&[1, 30, 300, 3_000]),
+            aim_percent: chance.pick(&[0, 2, 8]),
+            max_waiting_bytes: chance.pick(&[1, 2_000, 64 << 20]),
             latency_ms: (1, slowest_ms),
             split_percent: chance.pick(&[0, 10, 80]),
             refuse_percent,

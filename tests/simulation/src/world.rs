@@ -1,5 +1,6 @@
 //! The whole world of a run, and what happens in it next.
 use crate::chance::Chance;
+use crate::disk::{Drive, End};
 use crate::history::Operation;
 use crate::machine::Gate;
 use crate::network::{Ending, Link, Way};
@@ -35,9 +36,36 @@ pub(crate) enum Event {
     Silent(usize, u64),
     Serve(usize),
     Tick,
-    Committed(u64),
+    /// The committer of a process is ready with what it did.
+    Achieved(u64),
+    /// The committer of a process looks whether there is space, if it has taken nothing since this turn.
+    LookForSpace {
+        process: u64,
+        turn: u64,
+    },
+    /// A job of a process goes on.
+    Job {
+        process: u64,
+        number: u64,
+    },
+    /// The disk is looked at as if a process had ended then.
+    Probe {
+        process: u64,
+        cut_us: u64,
+        how: End,
+    },
+    /// A process ends then.
+    CrashAt {
+        process: u64,
+        cut_us: u64,
+        how: End,
+    },
     Crash,
+    BreakDisk,
+    MendDisk(u64),
     StartServer,
+    /// A process has read its files.
+    HasRead(u64),
     Jump,
     Pause,
     Resume(usize),
@@ -102,6 +130,9 @@ pub(crate) struct World {
     pub(crate) running: usize,
     /// Histories of which it is not known whether they are linearizable.
     pub(crate) undecided: usize,
+    pub(crate) crashes: usize,
+    pub(crate) merges: usize,
+    pub(crate) probes: usize,
     violation: Option<String>,
 }
 
@@ -109,6 +140,7 @@ impl World {
     pub(crate) fn new(seed: u64, is_traced: bool) -> Shared {
         let mut chance = Chance::new(seed);
         let scenario = Scenario::new(&mut chance);
+        let drive = Drive::new(chance.fork());
         Arc::new_cyclic(|me| {
             Mutex::new(Self {
                 me: me.clone(),
@@ -121,7 +153,7 @@ impl World {
                 stamps: 0,
                 changed: Arc::default(),
                 links: Vec::new(),
-                server: Server::default(),
+                server: Server::new(drive.clone()),
                 computers: (0..scenario.clients).map(|_| Computer::default()).collect(),
                 operations: Vec::new(),
                 left: BTreeMap::new(),
@@ -132,6 +164,9 @@ impl World {
                 is_over: false,
                 running: 0,
                 undecided: 0,
+                crashes: 0,
+                merges: 0,
+                probes: 0,
                 violation: None,
                 scenario,
             })
@@ -213,6 +248,7 @@ impl World {
                 computer.drift_ppm = i64::try_from(self.chance.below(40_000)).unwrap_or(0) - 20_000;
             }
         }
+        self.heal_disk();
         self.at(0, Event::StartServer);
         for client in 0..scenario.clients {
             self.at(0, Event::StartClient(client));
@@ -220,6 +256,7 @@ impl World {
         }
         for (every_ms, event) in [
             (scenario.crash_every_ms, Event::Crash),
+            (scenario.break_disk_every_ms, Event::BreakDisk),
             (scenario.jump_every_ms, Event::Jump),
             (scenario.pause_every_ms, Event::Pause),
             (scenario.restart_every_ms, Event::RestartClient),
@@ -235,7 +272,7 @@ impl World {
     }
 
     /// Enters a fault that comes again and again.
-    fn again(&mut self, every_ms: u64, event: Event) {
+    pub(crate) fn again(&mut self, every_ms: u64, event: Event) {
         if every_ms > 0 && !self.is_healed {
             let at_ms = self.now_ms() + 1 + self.chance.below(every_ms * 2);
             self.at(at_ms, event);
@@ -259,11 +296,10 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) {
-        let now_ms = self.now_ms();
         match event {
             Event::Accept(link) => self.accept(link),
             Event::Arrive(link, way) => self.arrive(link, way),
-            Event::Cut(_) | Event::Crash if self.is_healed => {}
+            Event::Cut(_) | Event::Crash | Event::CrashAt { .. } if self.is_healed => {}
             Event::Cut(link) => self.cut(link),
             Event::EndAtClient(link, how) => self.end_at_client(link, how),
             Event::EndAtServer(link) => self.end_at_server(link),
@@ -273,11 +309,24 @@ impl World {
                 self.settle();
             }
             Event::Tick => self.tick_server(),
-            Event::Committed(run) => self.committed(run),
+            Event::Achieved(process) => self.achieved(process),
+            Event::LookForSpace { process, turn } => self.look_for_space(process, turn),
+            Event::Job { process, number } => self.do_job(process, number),
+            Event::Probe {
+                process,
+                cut_us,
+                how,
+            } => self.probe(process, cut_us, how),
+            Event::CrashAt {
+                process,
+                cut_us,
+                how,
+            } => self.crash_at(process, cut_us, how),
+            Event::BreakDisk => self.break_disk(),
+            Event::MendDisk(number) => self.mend_disk(number),
+            Event::HasRead(process) => self.has_read(process),
             Event::Crash => {
-                self.crash_server();
-                let down_ms = self.chance.spread(1, 3_000);
-                self.at(now_ms + down_ms, Event::StartServer);
+                self.lose_server();
                 self.again(self.scenario.crash_every_ms, Event::Crash);
             }
             Event::StartServer => self.start_server(),
@@ -353,6 +402,7 @@ impl World {
             }
             computer.gate.open();
         }
+        self.heal_disk();
         self.start_server();
         self.reset_links();
     }

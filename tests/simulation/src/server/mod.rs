@@ -1,13 +1,17 @@
 //! The server's machine: the hub with its connections, its disk, and what becomes of both in a crash.
 mod connection;
+mod durable;
+mod kept;
+mod power;
 mod record;
 
 pub(crate) use connection::ServerEnd;
 
-use crate::disk::Disk;
+use crate::disk::{Drive, End};
 use crate::network::Ending;
 use crate::witness::Witness;
 use crate::world::{Event, World};
+use durable::Durable;
 use statestored::hub::{ConnectionId, Hub, HubConfig, HubLimits};
 use statestored::keyspace::Embedded;
 use statestored::service::{Now, Service, ServiceConfig};
@@ -17,14 +21,18 @@ use std::net::{IpAddr, Ipv4Addr};
 /// Where all clients connect from.
 pub(crate) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) hub: Option<Hub>,
-    /// Counts the crashes.
+    /// Counts the starts.
     run: u64,
-    disk: Disk,
-    /// What the hub was last told of the disk.
+    durable: Durable,
+    /// The hub was told that the disk has the batches up to this one.
+    told: u64,
+    /// The hub was told that too much waits for the disk.
     is_full: bool,
+    /// From when to when it refused writes, since its disk was full.
+    pub(crate) read_only: Vec<(u64, u64)>,
     witness: Option<Witness>,
     links: HashMap<ConnectionId, usize>,
     wakes_at_ms: Option<u64>,
@@ -33,9 +41,35 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    pub(crate) fn new(drive: Drive) -> Self {
+        Self {
+            hub: None,
+            run: 0,
+            durable: Durable::new(drive),
+            told: 0,
+            is_full: false,
+            read_only: Vec::new(),
+            witness: None,
+            links: HashMap::new(),
+            wakes_at_ms: None,
+            wall_error_ms: 0,
+        }
+    }
+
+    fn is_read_only(&self) -> bool {
+        let last = self.read_only.last();
+        last.is_some_and(|(_, to_ms)| *to_ms == u64::MAX)
+    }
+
+    fn end_read_only(&mut self, now_ms: u64) {
+        if let Some((_, to_ms)) = self.read_only.last_mut() {
+            *to_ms = now_ms.min(*to_ms);
+        }
+    }
+
     /// Tells the hub whether too much waits for the disk; says whether there is room again.
     fn tell_of_room(&mut self, max_waiting: usize, now: Now) -> bool {
-        let is_full = self.disk.waiting.len() >= max_waiting;
+        let is_full = self.durable.waiting_bytes() >= max_waiting;
         let was_full = std::mem::replace(&mut self.is_full, is_full);
         if was_full != is_full
             && let Some(hub) = &mut self.hub
@@ -57,29 +91,30 @@ impl World {
 
     /// The process starts, with what the disk holds.
     pub(crate) fn start_server(&mut self) {
-        if self.server.hub.is_some() {
+        if self.server.hub.is_some() || self.server.durable.is_starting() {
             return;
         }
+        let keyspace = Embedded::new(&self.service_config().keyspace());
+        if self.scenario.is_durable {
+            return self.open_storage(keyspace);
+        }
+        self.truth.present.clear();
         let now = self.server_now();
-        let service = ServiceConfig {
+        self.open_hub(keyspace, now);
+        self.settle();
+    }
+
+    fn service_config(&self) -> ServiceConfig {
+        ServiceConfig {
             hash_key: [3, 5],
             max_page_keys: 3,
             is_durable: self.scenario.is_durable,
             ..ServiceConfig::default()
-        };
-        let mut keyspace = Embedded::new(&service.keyspace());
-        self.truth.present.clear();
-        for record in self.server.disk.records.values() {
-            keyspace.restore(&record.view(), now);
-            let due_ms = record.expiry.map(|expiry| {
-                let left_ms = expiry.at_wall_ms.saturating_sub(now.wall_ms);
-                now.mono_ms + left_ms.min(expiry.ttl_ms)
-            });
-            self.truth.restore(record, due_ms);
         }
-        if let Some((wall_ms, counter)) = self.server.disk.clock {
-            keyspace.restore_clock(wall_ms, counter);
-        }
+    }
+
+    /// The process begins to serve.
+    fn open_hub(&mut self, keyspace: Embedded, now: Now) {
         let config = HubConfig {
             limits: self.hub_limits(),
             client_id_seed: self.server.run,
@@ -93,14 +128,13 @@ impl World {
             )
         });
         self.server.run += 1;
-        self.server.disk.durable = 0;
-        let mut hub = Hub::new(config, Service::new(service, keyspace));
+        self.server.told = 0;
+        let mut hub = Hub::new(config, Service::new(self.service_config(), keyspace));
         if !self.scenario.is_durable {
             let keys = self.scenario.keys.iter();
             self.server.witness = Some(Witness::new(&mut hub, keys, now));
         }
         self.server.hub = Some(hub);
-        self.settle();
     }
 
     fn hub_limits(&mut self) -> HubLimits {
@@ -129,28 +163,23 @@ impl World {
     }
 
     /// The process is gone, and with it all that was not durable.
-    pub(crate) fn crash_server(&mut self) {
-        if self.server.hub.take().is_none() {
+    fn crash_server(&mut self, how: End, cut_us: u64) {
+        if self.server.hub.take().is_none() && !self.server.durable.is_starting() {
             return;
         }
         let now_ms = self.now_ms();
-        // The commit on its way may have made it, or not.
-        let committing = std::mem::take(&mut self.server.disk.committing);
-        if !committing.is_empty() && self.chance.percent(50) {
-            self.server.disk.apply(committing);
-        }
-        self.server.disk.waiting.clear();
+        self.crashes += 1;
         self.server.is_full = false;
         self.server.wakes_at_ms = None;
         self.server.witness = None;
         if self.scenario.is_durable {
-            let durable = self.server.disk.durable;
-            self.truth.lose_tail(self.server.run, durable);
+            // What is lost is known when it starts again.
+            self.end_storage(how, cut_us);
         } else {
             let stamp = self.stamp();
             self.truth.lose_everything(now_ms, stamp);
         }
-        self.note(|| "server: crashes".to_owned());
+        self.note(|| format!("server: is gone, {how:?} at {cut_us} us"));
         let is_noticed = self.chance.percent(70);
         let mut links: Vec<_> = self.server.links.drain().map(|(_, link)| link).collect();
         links.sort_unstable();
@@ -180,25 +209,13 @@ impl World {
         self.settle();
     }
 
-    /// The disk finished a commit.
-    pub(crate) fn committed(&mut self, run: u64) {
-        let disk = &mut self.server.disk;
-        if run != self.server.run || disk.committing.is_empty() {
-            return;
-        }
-        let batches = std::mem::take(&mut disk.committing);
-        disk.apply(batches);
-        let durable = disk.durable;
-        if let Some(hub) = &mut self.server.hub {
-            hub.durable(durable);
-        }
-        // Who waited for room reads on.
+    /// Who waited for room reads on.
+    fn serve_all(&mut self) {
         let mut links: Vec<_> = self.server.links.values().copied().collect();
         links.sort_unstable();
         for link in links {
             self.serve(link);
         }
-        self.settle();
     }
 
     /// Serves whatever the hub has something for, until it has nothing more.
@@ -213,7 +230,7 @@ impl World {
             }
             self.commit();
             let now = self.server_now();
-            let max_waiting = self.scenario.max_waiting_batches;
+            let max_waiting = self.scenario.max_waiting_bytes;
             if !self.server.tell_of_room(max_waiting, now) {
                 break;
             }
@@ -226,21 +243,5 @@ impl World {
             let at_ms = at_ms.max(self.now_ms());
             self.at(at_ms, Event::Tick);
         }
-    }
-
-    /// Begins a commit of all that waits, unless one is under way.
-    fn commit(&mut self) {
-        let disk = &mut self.server.disk;
-        if !disk.committing.is_empty() || disk.waiting.is_empty() {
-            return;
-        }
-        disk.committing = disk.waiting.drain(..).collect();
-        let max_ms = if self.is_healed {
-            10
-        } else {
-            self.scenario.commit_ms
-        };
-        let at_ms = self.now_ms() + self.chance.spread(1, max_ms);
-        self.at(at_ms, Event::Committed(self.server.run));
     }
 }

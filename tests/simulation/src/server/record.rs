@@ -64,11 +64,11 @@ impl World {
                 let asked = &self.links[link].far.asked;
                 asked.get(correlation).cloned()
             });
-            let Server { run, disk, .. } = &self.server;
+            let Server { run, told, .. } = &self.server;
             if let Some(Some(Asked { key, changes })) = &asked
                 && let Some(changes) = changes.filter(|_| !publish.dup())
                 && is_absence(publish.payload_bytes())
-                && !self.truth.is_absent(key, changes, *run, disk.durable)
+                && !self.truth.is_absent(key, changes, *run, *told)
             {
                 self.violated(format!(
                     "link {link}: {key:?} was said to be absent before that was durable"
@@ -84,7 +84,7 @@ impl World {
             let (Some(key), Some(version)) = (key, wire::timestamp(publish)) else {
                 continue;
             };
-            if self.truth.is_under_way(&key, version, *run, disk.durable) {
+            if self.truth.is_under_way(&key, version, *run, *told) {
                 self.violated(format!(
                     "link {link}: {key:?} {version:?} was told of before it was durable"
                 ));
@@ -132,7 +132,7 @@ impl World {
                     }
                 }
             }
-            self.server.disk.waiting.push_back((sequence, batch));
+            self.server.durable.submit(sequence, batch);
         }
     }
 

@@ -1,0 +1,211 @@
+//! The disk itself: what was done to it, when, and what becomes of that.
+use super::files::{Change, Files, SECTOR};
+use crate::chance::Chance;
+use statestored::storage::machine::Job;
+use std::collections::BTreeMap;
+use std::io;
+
+/// What is wrong with a disk at the time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Faults {
+    /// How long a sync takes, at most.
+    pub(crate) sync_ms: u64,
+    /// Of all calls that read, write or sync, how many fail.
+    pub(crate) error_percent: u64,
+    /// Beyond what the files take already, there is room for so many bytes.
+    pub(crate) room: Option<usize>,
+    /// Space can be reserved.
+    pub(crate) can_reserve: bool,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self {
+            sync_ms: 1,
+            error_percent: 0,
+            room: None,
+            can_reserve: true,
+        }
+    }
+}
+
+/// What calls are about that have to be made one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Object {
+    Names,
+    File(u64),
+}
+
+/// Work that goes on beside that of its owner.
+pub(super) struct Running {
+    /// Taken out while it does something.
+    pub(super) job: Option<Box<dyn Job>>,
+    pub(super) name: &'static str,
+    /// When it was over.
+    pub(super) ended_us: Option<u64>,
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {:?}", self.name, self.ended_us)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) chance: Chance,
+    pub(super) faults: Faults,
+    /// How much the files may take together.
+    capacity: Option<usize>,
+    /// The time of who is at work.
+    pub(super) clock_us: u64,
+    /// Counts the processes: those before the last one are gone.
+    pub(super) process: u64,
+    pub(super) is_locked: bool,
+    next_file: u64,
+    /// As the process sees them.
+    pub(super) seen: Files,
+    /// Without what is in the journal.
+    happened: Files,
+    /// What is over at a time, in the order in which it was entered.
+    journal: BTreeMap<(u64, u64), Change>,
+    entered: u64,
+    /// What was entered before the work began that is looked at.
+    begun_at: u64,
+    busy: BTreeMap<Object, u64>,
+    pub(super) jobs: BTreeMap<u64, Running>,
+    /// Jobs of which nobody knows yet.
+    pub(super) begun: Vec<u64>,
+}
+
+impl Device {
+    pub(super) fn new(chance: Chance, files: Files, next_file: u64) -> Self {
+        Self {
+            chance,
+            faults: Faults::default(),
+            capacity: None,
+            clock_us: 0,
+            process: 0,
+            is_locked: false,
+            next_file,
+            seen: files.clone(),
+            happened: files,
+            journal: BTreeMap::new(),
+            entered: 0,
+            begun_at: 0,
+            busy: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            begun: Vec::new(),
+        }
+    }
+
+    pub(super) fn set_faults(&mut self, faults: Faults) {
+        self.faults = faults;
+        self.capacity = faults.room.map(|room| self.seen.used() + room);
+    }
+
+    /// Somebody goes to work at this time.
+    pub(super) fn begin(&mut self, now_us: u64) {
+        self.clock_us = now_us;
+        self.begun_at = self.entered;
+    }
+
+    /// A time during the work that was looked at: in the midst of a call, or after one.
+    pub(super) fn moment(&mut self) -> Option<u64> {
+        let begun_at = self.begun_at;
+        let journal = self.journal.keys();
+        let times: Vec<_> = journal
+            .filter(|(_, number)| *number >= begun_at)
+            .map(|(at_us, _)| *at_us)
+            .collect();
+        if times.is_empty() {
+            return None;
+        }
+        let at_us = self.chance.pick(&times);
+        Some(at_us - self.chance.below(2))
+    }
+
+    /// What is on the disk at a time, for a system that goes on running.
+    pub(super) fn files_at(&self, cut_us: u64) -> Files {
+        let mut files = self.happened.clone();
+        for change in self.journal.range(..=(cut_us, u64::MAX)).map(|(_, it)| it) {
+            files.apply(change);
+        }
+        files
+    }
+
+    /// The process is over, and what it had not done yet is never done.
+    pub(super) fn end_process(&mut self, mut files: Files, survive: fn(&mut Files, &mut Chance)) {
+        survive(&mut files, &mut self.chance);
+        self.seen = files.clone();
+        self.happened = files;
+        self.journal.clear();
+        self.busy.clear();
+        self.jobs.clear();
+        self.begun.clear();
+        self.is_locked = false;
+        self.process += 1;
+    }
+
+    /// A copy, as it would be found by the next process.
+    pub(super) fn fork(&mut self, mut files: Files, survive: fn(&mut Files, &mut Chance)) -> Self {
+        survive(&mut files, &mut self.chance);
+        Self::new(self.chance.fork(), files, self.next_file)
+    }
+
+    pub(super) fn new_file(&mut self) -> u64 {
+        self.next_file += 1;
+        self.next_file
+    }
+
+    /// Enters a call that takes a time.
+    pub(super) fn perform(&mut self, object: Object, takes_us: u64, change: Change) {
+        self.wait(object, takes_us);
+        self.seen.apply(&change);
+        self.journal.insert((self.clock_us, self.entered), change);
+        self.entered += 1;
+    }
+
+    /// A call takes a time.
+    pub(super) fn wait(&mut self, object: Object, takes_us: u64) {
+        let free_us = self.busy.get(&object).copied().unwrap_or(0);
+        self.clock_us = self.clock_us.max(free_us) + takes_us;
+        self.busy.insert(object, self.clock_us);
+    }
+
+    /// What is done by this time, and can only be undone by a failure of the power.
+    pub(super) fn settle(&mut self, now_us: u64) {
+        let later = self.journal.split_off(&(now_us, 0));
+        for change in std::mem::replace(&mut self.journal, later).into_values() {
+            self.happened.apply(&change);
+        }
+    }
+
+    /// Fails now and then.
+    pub(super) fn strike(&mut self) -> io::Result<()> {
+        if self.faults.error_percent > 0 && self.chance.percent(self.faults.error_percent) {
+            return Err(io::Error::other("the disk failed"));
+        }
+        Ok(())
+    }
+
+    /// How long a call takes that need not wait for the disk.
+    pub(super) fn quick_us(&mut self) -> u64 {
+        self.chance.between(2, 30)
+    }
+
+    /// How long a sync takes, of at most so many milliseconds.
+    pub(super) fn sync_us(&mut self, most_ms: u64) -> u64 {
+        let most_ms = most_ms.min(self.faults.sync_ms);
+        self.chance.spread(100, most_ms * 1_000)
+    }
+
+    /// Up to which byte a file could grow.
+    pub(super) fn most(&self, file: u64) -> usize {
+        let Some(capacity) = self.capacity else {
+            return usize::MAX;
+        };
+        let left = capacity.saturating_sub(self.seen.used());
+        self.seen.space(file) + left / SECTOR * SECTOR
+    }
+}

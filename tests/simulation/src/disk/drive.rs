@@ -1,0 +1,115 @@
+//! The disk as the simulation handles it.
+use super::device::{Device, Faults};
+use super::files::Files;
+use super::port::{Begun, Port};
+use crate::chance::Chance;
+use statestored::storage::{DurableOptions, DurableStorage, StorageError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// How a process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It is killed, or ends by itself.
+    Process,
+    /// The power fails.
+    Power,
+}
+
+impl End {
+    fn survive(self) -> fn(&mut Files, &mut Chance) {
+        match self {
+            Self::Process => Files::survive_process,
+            Self::Power => Files::survive_power,
+        }
+    }
+}
+
+/// A disk.
+#[derive(Debug, Clone)]
+pub(crate) struct Drive(Arc<Mutex<Device>>);
+
+impl Drive {
+    pub(crate) fn new(chance: Chance) -> Self {
+        Self(Arc::new(Mutex::new(Device::new(
+            chance,
+            Files::default(),
+            0,
+        ))))
+    }
+
+    fn device(&self) -> MutexGuard<'_, Device> {
+        self.0.lock().unwrap()
+    }
+
+    fn port(&self) -> Port {
+        let process = self.device().process;
+        Port {
+            device: self.0.clone(),
+            process,
+        }
+    }
+
+    /// Opens the server's data for the process that runs now.
+    pub(crate) fn open(&self, log_bytes: u64) -> Result<DurableStorage, StorageError> {
+        let port = Arc::new(self.port());
+        let options = DurableOptions { log_bytes };
+        DurableStorage::open_on(port.clone(), port, Path::new("/data"), options)
+    }
+
+    pub(crate) fn set_faults(&self, faults: Faults) {
+        self.device().set_faults(faults);
+    }
+
+    /// Which process runs.
+    pub(crate) fn process(&self) -> u64 {
+        self.device().process
+    }
+
+    /// Somebody goes to work now.
+    pub(crate) fn begin(&self, now_ms: u64) {
+        let mut device = self.device();
+        device.settle(now_ms * 1_000);
+        device.begin(now_ms * 1_000);
+    }
+
+    /// When that work is over.
+    pub(crate) fn end_us(&self) -> u64 {
+        self.device().clock_us
+    }
+
+    /// A time in the midst of that work.
+    pub(crate) fn moment(&self) -> Option<u64> {
+        self.device().moment()
+    }
+
+    /// Jobs that have been begun since the last call.
+    pub(crate) fn begun(&self) -> Vec<u64> {
+        std::mem::take(&mut self.device().begun)
+    }
+
+    /// Does a part of a job; whether there is more, and its name.
+    pub(crate) fn step(&self, number: u64) -> (bool, &'static str) {
+        let name = match self.device().jobs.get(&number) {
+            Some(running) => running.name,
+            None => "",
+        };
+        let port = self.port();
+        (Begun { port, number }.step(), name)
+    }
+
+    /// The process ends, and with it all that it would have done later than this.
+    pub(crate) fn end(&self, how: End, cut_us: u64) {
+        let mut device = self.device();
+        let files = device.files_at(cut_us);
+        device.end_process(files, how.survive());
+    }
+
+    /// The disk as the next process would find it, if this one ended then.
+    pub(crate) fn if_ended(&self, how: End, cut_us: u64) -> Self {
+        let mut device = self.device();
+        let files = device.files_at(cut_us);
+        let copy = device.fork(files, how.survive());
+        Self(Arc::new(Mutex::new(copy)))
+    }
+}

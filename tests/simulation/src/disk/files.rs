@@ -1,0 +1,359 @@
+//! Files and names as processes see them, and what of both survives when the power fails.
+use crate::chance::Chance;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What a file system counts space in, and how much of a write a disk keeps as a whole.
+pub(super) const SECTOR: usize = 512;
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entry {
+    Directory,
+    File(u64),
+}
+
+/// Something that is done to files.
+#[derive(Debug, Clone)]
+pub(super) enum Change {
+    Name(NameChange),
+    SyncNames {
+        directory: PathBuf,
+    },
+    Write {
+        file: u64,
+        at: usize,
+        bytes: Vec<u8>,
+    },
+    SetLength {
+        file: u64,
+        length: usize,
+    },
+    Reserve {
+        file: u64,
+        to: usize,
+    },
+    Sync {
+        file: u64,
+    },
+    /// A sync that failed.
+    GiveUp {
+        file: u64,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum NameChange {
+    Make { path: PathBuf, entry: Entry },
+    Rename { from: PathBuf, to: PathBuf },
+    Remove { path: PathBuf },
+}
+
+impl NameChange {
+    fn directory(&self) -> &Path {
+        let path = match self {
+            Self::Make { path, .. } | Self::Remove { path } | Self::Rename { to: path, .. } => path,
+        };
+        path.parent().unwrap_or(path)
+    }
+
+    fn apply(&self, names: &mut BTreeMap<PathBuf, Entry>) {
+        match self {
+            Self::Make { path, entry } => {
+                names.insert(path.clone(), *entry);
+            }
+            Self::Rename { from, to } => {
+                if let Some(entry) = names.remove(from) {
+                    names.insert(to.clone(), entry);
+                }
+            }
+            Self::Remove { path } => {
+                names.remove(path);
+            }
+        }
+    }
+}
+
+/// What was done to a file since it was synced.
+#[derive(Debug, Clone)]
+enum Dirty {
+    Bytes {
+        at: usize,
+        bytes: Vec<u8>,
+        /// No sync writes it any more.
+        is_given_up: bool,
+    },
+    Length(usize),
+}
+
+#[derive(Debug, Clone, Default)]
+struct File {
+    /// As processes see it.
+    content: Vec<u8>,
+    /// As it certainly survives.
+    platter: Vec<u8>,
+    dirty: Vec<Dirty>,
+    reserved: usize,
+}
+
+impl File {
+    fn sync(&mut self) {
+        let dirty = std::mem::take(&mut self.dirty);
+        for (number, change) in dirty.iter().enumerate() {
+            match change {
+                Dirty::Length(length) => self.platter.resize(*length, 0),
+                Dirty::Bytes {
+                    at,
+                    bytes,
+                    is_given_up: false,
+                } => patch(&mut self.platter, *at, bytes),
+                Dirty::Bytes { at, bytes, .. } => {
+                    let end = at + bytes.len();
+                    let replaces = |later: &Dirty| match later {
+                        Dirty::Length(length) => *length < end,
+                        Dirty::Bytes {
+                            at: begin,
+                            bytes,
+                            is_given_up,
+                        } => !is_given_up && *begin < end && *at < begin + bytes.len(),
+                    };
+                    if !dirty[number + 1..].iter().any(replaces) {
+                        self.dirty.push(change.clone());
+                    }
+                }
+            }
+        }
+    }
+
+    fn give_up(&mut self) {
+        for change in &mut self.dirty {
+            if let Dirty::Bytes { is_given_up, .. } = change {
+                *is_given_up = true;
+            }
+        }
+    }
+
+    /// The process that wrote it is gone, and what was given up may have been read anew.
+    fn survive_process(&mut self, chance: &mut Chance) {
+        let is_given_up = |change: &Dirty| {
+            matches!(
+                change,
+                Dirty::Bytes {
+                    is_given_up: true,
+                    ..
+                }
+            )
+        };
+        if self.dirty.iter().any(is_given_up) && chance.percent(50) {
+            self.dirty.retain(|change| !is_given_up(change));
+            self.content.clone_from(&self.platter);
+            for change in &self.dirty {
+                match change {
+                    Dirty::Bytes { at, bytes, .. } => patch(&mut self.content, *at, bytes),
+                    Dirty::Length(length) => self.content.resize(*length, 0),
+                }
+            }
+        }
+    }
+
+    fn survive_power(&mut self, chance: &mut Chance) {
+        let dirty = std::mem::take(&mut self.dirty);
+        let whole_until = match chance.below(4) {
+            0 => Some(0),
+            1 => Some(dirty.len()),
+            2 => Some(chance.index(dirty.len() + 1)),
+            _ => None,
+        };
+        let is_torn = chance.percent(50);
+        for (number, change) in dirty.into_iter().enumerate() {
+            // The one at which a beginning ends is kept in part.
+            let is_whole = whole_until
+                .filter(|until| *until != number || !is_torn)
+                .map(|until| number < until);
+            let mut keeps = || is_whole.unwrap_or_else(|| chance.percent(50));
+            match change {
+                Dirty::Length(length) => {
+                    if keeps() {
+                        self.platter.resize(length, 0);
+                    }
+                }
+                Dirty::Bytes { at, bytes, .. } => {
+                    let mut done = 0;
+                    while done < bytes.len() {
+                        let begin = at + done;
+                        let count = (SECTOR - begin % SECTOR).min(bytes.len() - done);
+                        if keeps() {
+                            patch(&mut self.platter, begin, &bytes[done..done + count]);
+                        }
+                        done += count;
+                    }
+                }
+            }
+        }
+        let missing = self.content.len().saturating_sub(self.platter.len());
+        if missing > 0 && chance.percent(25) {
+            let length = self.platter.len() + 1 + chance.index(missing);
+            self.platter.resize(length, 0);
+        }
+        self.content.clone_from(&self.platter);
+        self.reserved = 0;
+    }
+
+    /// How much space it takes.
+    fn space(&self) -> usize {
+        self.content
+            .len()
+            .max(self.reserved)
+            .next_multiple_of(SECTOR)
+    }
+}
+
+fn patch(content: &mut Vec<u8>, at: usize, bytes: &[u8]) {
+    let end = at + bytes.len();
+    if content.len() < end {
+        content.resize(end, 0);
+    }
+    content[at..end].copy_from_slice(bytes);
+}
+
+/// All files and names.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Files {
+    numbered: BTreeMap<u64, File>,
+    names: BTreeMap<PathBuf, Entry>,
+    /// As they certainly survive.
+    durable: BTreeMap<PathBuf, Entry>,
+    /// What was done to them since they were synced.
+    unsynced: Vec<NameChange>,
+}
+
+impl Files {
+    pub(super) fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Name(change) => {
+                change.apply(&mut self.names);
+                if let NameChange::Make {
+                    entry: Entry::File(file),
+                    ..
+                } = change
+                {
+                    self.numbered.insert(*file, File::default());
+                }
+                self.unsynced.push(change.clone());
+            }
+            Change::SyncNames { directory } => {
+                let durable = &mut self.durable;
+                self.unsynced.retain(|change| {
+                    let is_synced = change.directory() == directory;
+                    if is_synced {
+                        change.apply(durable);
+                    }
+                    !is_synced
+                });
+            }
+            Change::Write { file, at, bytes } => {
+                let file = self.file(*file);
+                patch(&mut file.content, *at, bytes);
+                file.dirty.push(Dirty::Bytes {
+                    at: *at,
+                    bytes: bytes.clone(),
+                    is_given_up: false,
+                });
+            }
+            Change::SetLength { file, length } => {
+                let file = self.file(*file);
+                file.content.resize(*length, 0);
+                file.reserved = file.reserved.min(*length);
+                file.dirty.push(Dirty::Length(*length));
+            }
+            Change::Reserve { file, to } => {
+                let file = self.file(*file);
+                file.reserved = file.reserved.max(*to);
+            }
+            Change::Sync { file } => self.file(*file).sync(),
+            Change::GiveUp { file } => self.file(*file).give_up(),
+        }
+    }
+
+    pub(super) fn survive_process(&mut self, chance: &mut Chance) {
+        self.forget_nameless();
+        for file in self.numbered.values_mut() {
+            file.survive_process(chance);
+        }
+    }
+
+    pub(super) fn survive_power(&mut self, chance: &mut Chance) {
+        let mut kept: BTreeMap<PathBuf, usize> = BTreeMap::new();
+        for change in &self.unsynced {
+            *kept.entry(change.directory().to_path_buf()).or_default() += 1;
+        }
+        for count in kept.values_mut() {
+            *count = chance.index(*count + 1);
+        }
+        for change in std::mem::take(&mut self.unsynced) {
+            if let Some(left) = kept.get_mut(change.directory())
+                && *left > 0
+            {
+                *left -= 1;
+                change.apply(&mut self.durable);
+            }
+        }
+        let durable = &self.durable;
+        let is_there = |path: &Path| match path.parent() {
+            Some(parent) if parent.parent().is_some() => durable.contains_key(parent),
+            _ => true,
+        };
+        self.names = durable
+            .iter()
+            .filter(|(path, _)| is_there(path))
+            .map(|(path, entry)| (path.clone(), *entry))
+            .collect();
+        self.durable.clone_from(&self.names);
+        self.forget_nameless();
+        for file in self.numbered.values_mut() {
+            file.survive_power(chance);
+        }
+    }
+
+    /// Files without a name end with the last process that has them open.
+    fn forget_nameless(&mut self) {
+        let made = self.unsynced.iter().filter_map(|change| match change {
+            NameChange::Make { entry, .. } => Some(entry),
+            _ => None,
+        });
+        let entries = self.names.values().chain(self.durable.values());
+        let named: Vec<_> = entries.chain(made).copied().collect();
+        self.numbered
+            .retain(|file, _| named.contains(&Entry::File(*file)));
+    }
+
+    pub(super) fn entry(&self, path: &Path) -> Option<Entry> {
+        self.names.get(path).copied()
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &Path> {
+        self.names.keys().map(PathBuf::as_path)
+    }
+
+    pub(super) fn content(&self, file: u64) -> &[u8] {
+        self.numbered.get(&file).map_or(&[], |file| &file.content)
+    }
+
+    /// How much space a file takes.
+    pub(super) fn space(&self, file: u64) -> usize {
+        self.numbered.get(&file).map_or(0, File::space)
+    }
+
+    /// How much space all files take.
+    pub(super) fn used(&self) -> usize {
+        let files = self.names.values().map(|entry| match entry {
+            Entry::Directory => 0,
+            Entry::File(file) => self.space(*file),
+        });
+        files.sum()
+    }
+
+    fn file(&mut self, file: u64) -> &mut File {
+        self.numbered.entry(file).or_default()
+    }
+}

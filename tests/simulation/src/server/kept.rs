@@ -1,0 +1,126 @@
+//! What the disk must have: all that was said to be durable, and perhaps the commit that is under way.
+use bytes::Bytes;
+use statestored::keyspace::Embedded;
+use statestored::service::Now;
+use statestored::storage::{Batch, Record, RecordView, Restore, Write};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Everything that a storage keeps.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Records {
+    pub(super) records: BTreeMap<Bytes, Record>,
+    pub(super) clock: Option<(u64, u64)>,
+}
+
+impl Records {
+    fn apply(&mut self, batch: &Batch) {
+        self.clock = self.clock.max(batch.clock);
+        for write in &batch.writes {
+            match write {
+                Write::Put(record) => {
+                    self.records.insert(record.key.clone(), record.clone());
+                }
+                Write::Delete(key) => {
+                    self.records.remove(key);
+                }
+            }
+        }
+    }
+}
+
+/// Fills the keyspace, and notes what it is filled with.
+#[derive(Debug)]
+pub(super) struct Loading {
+    pub(super) keyspace: Embedded,
+    pub(super) now: Now,
+    pub(super) found: Records,
+}
+
+impl Restore for Loading {
+    fn ahead(&mut self, keys: &mut dyn Iterator<Item = &[u8]>) {
+        self.keyspace.restore_soon(keys);
+    }
+
+    fn put(&mut self, record: &RecordView<'_>) {
+        self.keyspace.restore(record, self.now);
+        let record = Record {
+            key: Bytes::copy_from_slice(record.key),
+            value: Bytes::copy_from_slice(record.value),
+            version: record.version,
+            fence: record.fence.clone(),
+            expiry: record.expiry,
+        };
+        self.found.records.insert(record.key.clone(), record);
+    }
+
+    fn delete(&mut self, key: &[u8]) {
+        self.keyspace.restore_deletion(key);
+        self.found.records.remove(key);
+    }
+}
+
+/// What the disk must have.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// What was said to be durable.
+    pub(super) all: Records,
+    /// What was handed over since.
+    tail: VecDeque<(u64, Batch)>,
+    /// So many of that may be durable, all or none.
+    attempted: usize,
+}
+
+impl Kept {
+    /// A batch is handed over.
+    pub(super) fn push(&mut self, sequence: u64, batch: Batch) {
+        self.tail.push_back((sequence, batch));
+    }
+
+    /// Whether everything is durable.
+    pub(super) fn is_complete(&self) -> bool {
+        self.tail.is_empty()
+    }
+
+    /// A commit of everything begins.
+    pub(super) fn attempt(&mut self) {
+        self.attempted = self.tail.len();
+    }
+
+    /// The commit has ended, and so many more batches are durable; the number of the last of them.
+    pub(super) fn keep(&mut self, count: usize) -> Option<u64> {
+        let mut last = None;
+        for (sequence, batch) in self.tail.drain(..count.min(self.tail.len())) {
+            self.all.apply(&batch);
+            last = Some(sequence);
+        }
+        self.attempted = 0;
+        last
+    }
+
+    /// The process is over: what is not durable never will be.
+    pub(super) fn forget_the_rest(&mut self) {
+        self.tail.clear();
+        self.attempted = 0;
+    }
+
+    /// How many batches a disk has beyond what was said to be durable.
+    ///
+    /// # Errors
+    /// What was found is neither that, nor that and the commit under way.
+    pub(super) fn judge(&self, found: &Records) -> Result<usize, String> {
+        if *found == self.all {
+            return Ok(0);
+        }
+        let mut more = self.all.clone();
+        for (_, batch) in self.tail.iter().take(self.attempted) {
+            more.apply(batch);
+        }
+        if *found == more {
+            return Ok(self.attempted);
+        }
+        let all = &self.all;
+        Err(format!(
+            "the disk has\n  {found:?}\nin the place of\n  {all:?}\nor\n  {more:?}"
+        ))
+    }
+}
