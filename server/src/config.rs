@@ -20,7 +20,7 @@ Examples:
       serve the network to the users of a file with one NAME:PASSWORD per line
 
 When it is ready, it prints `listening on tcp://ADDRESS:PORT` for each listener to standard output;
-logs go to standard error. SIGTERM and SIGINT end it cleanly.
+logs go to standard error. SIGTERM and SIGINT end it cleanly. SIGHUP reads the file of users, or of the password, again.
 
 It speaks MQTT 5 with QoS 0 and 1, without retained messages and shared subscriptions.";
 

@@ -3,6 +3,7 @@
 //! Each connection is a local task. It hands a whole read to the hub and writes all output of the batch at
 //! once. One more task, the [keeper](Driver::keep), watches the time and carries writes to the storage; while
 //! one commit is on its way to the disk, the next one gathers.
+use crate::access::Authenticator;
 use crate::clock::Clock;
 use crate::control::Command;
 use crate::hub::{Closing, ConnectionId, Hub};
@@ -157,7 +158,7 @@ impl Driver {
         }
     }
 
-    /// Answers what somebody asks of the running server; not after a panic, when nothing is certain any more.
+    /// Answers what somebody asks of the running server, and does what it is told; not after a panic, when nothing is certain any more.
     pub(crate) fn obey(&self, command: Command) {
         if self.is_broken.get() {
             return;
@@ -166,6 +167,14 @@ impl Driver {
             Command::Statistics(reply) => {
                 // Who asked may have given up.
                 let _ = reply.send(self.hub.borrow().statistics());
+            }
+            Command::Users(users, reply) => {
+                let mut hub = self.hub.borrow_mut();
+                let disconnected =
+                    hub.set_authenticator(Authenticator::Users(users), self.clock.now());
+                drop(hub);
+                self.spread_word(None);
+                let _ = reply.send(disconnected);
             }
         }
     }

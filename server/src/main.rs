@@ -4,13 +4,14 @@ mod core_dumps;
 mod open_files;
 
 use clap::Parser;
-use statestored::Server;
 use statestored::config::Arguments;
+use statestored::{Control, Reloaded, Server};
+use std::convert::Infallible;
 use std::error::Error;
 use std::io::{IsTerminal, Write};
 use std::pin::pin;
 use std::process::ExitCode;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -41,6 +42,7 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let hangup = signal(SignalKind::hangup())?;
         let shutdown = async {
             tokio::select! {
                 _ = terminate.recv() => {}
@@ -59,6 +61,30 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         }
         stdout.flush()?;
         drop(stdout);
-        Ok(server.run(shutdown).await?)
+        let control = server.control();
+        tokio::select! {
+            ended = server.run(shutdown) => Ok(ended?),
+            never = reload_at(hangup, &control) => match never {},
+        }
     })
+}
+
+/// Reads again what can change while the server runs, at each of these signals.
+async fn reload_at(mut signals: Signal, control: &Control) -> Infallible {
+    while signals.recv().await.is_some() {
+        reload(control).await;
+    }
+    std::future::pending().await
+}
+
+async fn reload(control: &Control) {
+    match control.reload().await {
+        Ok(Reloaded {
+            users: Some(users),
+            disconnected,
+            ..
+        }) => tracing::info!(users, disconnected, "the users were read again"),
+        Ok(_) => tracing::info!("there is no file of users to read again"),
+        Err(error) => tracing::error!("cannot reload: {error}"),
+    }
 }

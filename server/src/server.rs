@@ -47,6 +47,7 @@ impl Server {
         let clock = Clock::start();
         let (storage, service, keyspace) =
             load(config.storage, config.service, clock.now()).await?;
+        let (control, commands) = control::channel(config.authenticator.source().cloned());
         let hub = HubConfig {
             limits: config.limits,
             authenticator: config.authenticator,
@@ -56,7 +57,6 @@ impl Server {
         let committer = Committer::start(storage, CommitterOptions::default())
             .map_err(|error| ServerError::Storage(Arc::new(error)))?;
         let driver = Driver::new(Hub::new(hub, service), clock);
-        let (control, commands) = control::channel();
         Ok(Self {
             listeners: bound.listen()?,
             addresses,
@@ -414,7 +414,7 @@ mod tests {
             accepted.send((broken, peer)).await.unwrap();
             near
         };
-        let (_control, commands) = control::channel();
+        let (_control, commands) = control::channel(None);
         let arrivals = Arrivals {
             streams,
             acceptors: JoinSet::new(),

@@ -1,24 +1,43 @@
-//! What a running server can be asked.
+//! What a running server can be asked and told.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{Connect, Limits};
+use statestored::access::{Authenticator, Users};
 use statestored::config::Config;
-use statestored::{Control, RunningServer, Stopped};
+use statestored::{Control, ReloadError, RunningServer, Stopped};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// A client that is connected.
-fn connected(server: &RunningServer) -> TcpStream {
+/// A client that has sent this CONNECT, and the reason code of the answer.
+fn connect(server: &RunningServer, connect: &Connect) -> (TcpStream, u8) {
     let mut stream = TcpStream::connect(server.addresses()[0]).unwrap();
-    let mut connect = BytesMut::new();
-    Connect::default()
-        .encode(Limits::MAX_PACKET_BYTES, &mut connect)
+    let mut packet = BytesMut::new();
+    connect
+        .encode(Limits::MAX_PACKET_BYTES, &mut packet)
         .unwrap();
-    stream.write_all(&connect).unwrap();
-    let mut connack = [0; 2];
+    stream.write_all(&packet).unwrap();
+    let mut connack = [0; 4];
     stream.read_exact(&mut connack).unwrap();
     assert_eq!(connack[0], 0x20, "CONNACK");
+    let mut rest = vec![0; usize::from(connack[1]) - 2];
+    stream.read_exact(&mut rest).unwrap();
+    (stream, connack[3])
+}
+
+/// A client that is connected.
+fn connected(server: &RunningServer) -> TcpStream {
+    let (stream, reason) = connect(server, &Connect::default());
+    assert_eq!(reason, 0);
     stream
+}
+
+/// The CONNECT of a user.
+fn login(user: &str, password: &'static str) -> Connect {
+    Connect {
+        user_name: Some(user.into()),
+        password: Some(password.into()),
+        ..Connect::default()
+    }
 }
 
 #[test]
@@ -43,6 +62,61 @@ fn a_server_that_has_stopped_does_not_answer() {
     let control: Control = server.control();
     server.stop().unwrap();
     assert_eq!(control.statistics_blocking(), Err(Stopped));
+}
+
+#[test]
+fn users_are_read_again() {
+    const REFUSED: u8 = 0x86;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    std::fs::write(&file, "ann:old\nbob:same\n").unwrap();
+    let server = RunningServer::start(Config {
+        authenticator: Authenticator::Users(Users::read(&file).unwrap()),
+        ..Config::in_memory()
+    })
+    .unwrap();
+    let control = server.control();
+    let (mut ann, _) = connect(&server, &login("ann", "old"));
+    let (mut bob, _) = connect(&server, &login("bob", "same"));
+
+    std::fs::write(&file, "ann:new\nbob:same\ncid:secret\n").unwrap();
+    let reloaded = control.reload_blocking().unwrap();
+    assert_eq!((reloaded.users, reloaded.disconnected), (Some(3), 1));
+    let mut goodbye = Vec::new();
+    ann.read_to_end(&mut goodbye).unwrap();
+    assert_eq!((goodbye[0], goodbye[2]), (0xE0, 0x87), "not authorized");
+    bob.write_all(&[0xC0, 0]).unwrap();
+    let mut pong = [0; 2];
+    bob.read_exact(&mut pong).unwrap();
+    assert_eq!(pong, [0xD0, 0]);
+    assert_eq!(connect(&server, &login("cid", "secret")).1, 0);
+    assert_eq!(connect(&server, &login("ann", "new")).1, 0);
+    assert_eq!(connect(&server, &login("ann", "old")).1, REFUSED);
+
+    std::fs::write(&file, "ann\n").unwrap();
+    let error = control.reload_blocking().unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, ReloadError::Users(_)));
+    assert!(
+        text.contains("line 1") && text.contains("stay in force"),
+        "{text}"
+    );
+    assert_eq!(connect(&server, &login("cid", "secret")).1, 0);
+    server.stop().unwrap();
+    std::fs::write(&file, "ann:new\n").unwrap();
+    let stopped = control.reload_blocking();
+    assert!(matches!(stopped, Err(ReloadError::Stopped(Stopped))));
+}
+
+#[tokio::test]
+async fn without_a_file_there_is_nothing_to_read_again() {
+    let server = RunningServer::start(Config::in_memory()).unwrap();
+    let reloaded = server.control().reload().await.unwrap();
+    assert_eq!((reloaded.users, reloaded.disconnected), (None, 0));
+    tokio::task::spawn_blocking(|| server.stop())
+        .await
+        .unwrap()
+        .unwrap();
 }
 
 #[tokio::test]

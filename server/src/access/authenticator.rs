@@ -1,17 +1,7 @@
 //! Who may connect.
-use super::Principal;
+use super::{Principal, Users, UsersSource};
 use statestore_protocol::mqtt::ReasonCode;
-use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use zeroize::Zeroizing;
-
-/// Permissions of a file.
-const OTHERS_READ_OR_WRITE: u32 = 0o006;
 
 /// What a CONNECT says about its sender.
 #[derive(Clone, Copy)]
@@ -78,159 +68,45 @@ impl Authenticator {
         }
     }
 
+    /// Where its users were read from.
+    pub fn source(&self) -> Option<&UsersSource> {
+        match self {
+            Self::Anonymous => None,
+            Self::Users(users) => users.source(),
+        }
+    }
+
+    /// What somebody is to this one who was accepted by a former one.
+    pub(crate) fn standing(&self, former: &Self, principal: &Principal) -> Standing {
+        let (Self::Users(users), Some(name)) = (self, principal.name()) else {
+            return if self.is_anonymous() == principal.name().is_none() {
+                Standing::Same
+            } else {
+                Standing::Unknown
+            };
+        };
+        match former {
+            _ if !users.contains(name) => Standing::Unknown,
+            Self::Users(former) if users.has_same_password(former, name) => Standing::Same,
+            _ => Standing::OtherPassword,
+        }
+    }
+
     /// Whether everybody may connect.
     pub fn is_anonymous(&self) -> bool {
         matches!(self, Self::Anonymous)
     }
 }
 
-/// Users with their passwords.
-#[derive(Clone, Default)]
-pub struct Users {
-    passwords: HashMap<Arc<str>, Zeroizing<Box<[u8]>>>,
-}
-
-impl fmt::Debug for Users {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Users({})", self.passwords.len())
-    }
-}
-
-/// Why a file of users or of a password is not usable.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum UsersError {
-    /// It cannot be read.
-    #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: std::io::Error,
-    },
-    /// A line is not `NAME:PASSWORD`.
-    #[error("{path}, line {line}: {problem}")]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// Counted from 1.
-        line: usize,
-        /// What is wrong.
-        problem: &'static str,
-    },
-    /// It has no password or no users.
-    #[error("{path} is empty")]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
-}
-
-impl Users {
-    /// Adds a user; `false` if there was one of that name, which stays.
-    pub fn add(&mut self, name: &str, password: &[u8]) -> bool {
-        if self.passwords.contains_key(name) {
-            return false;
-        }
-        let password = Zeroizing::new(password.into());
-        self.passwords.insert(name.into(), password);
-        true
-    }
-
-    /// Reads a file with one `NAME:PASSWORD` per line. Empty lines and lines that begin with
-    /// `#` do not count; everything after the first `:` is the password.
-    pub fn read(path: &Path) -> Result<Self, UsersError> {
-        let text = read(path)?;
-        let mut users = Self::default();
-        for (index, line) in text.lines().enumerate() {
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let problem = match line.split_once(':') {
-                None => "expected NAME:PASSWORD",
-                Some(("", _)) => "the user name is empty",
-                Some((_, "")) => "the password is empty",
-                Some((name, password)) if users.add(name, password.as_bytes()) => continue,
-                Some(_) => "this user stands twice",
-            };
-            return Err(UsersError::Line {
-                path: path.into(),
-                line: index + 1,
-                problem,
-            });
-        }
-        if users.passwords.is_empty() {
-            return Err(UsersError::Empty { path: path.into() });
-        }
-        Ok(users)
-    }
-
-    /// One user whose password is the content of a file, without the newline at its end.
-    pub fn with_password_file(name: &str, path: &Path) -> Result<Self, UsersError> {
-        let text = read(path)?;
-        let password = text.strip_suffix('\n').unwrap_or(&text);
-        let password = password.strip_suffix('\r').unwrap_or(password);
-        if password.is_empty() {
-            return Err(UsersError::Empty { path: path.into() });
-        }
-        let mut users = Self::default();
-        users.add(name, password.as_bytes());
-        Ok(users)
-    }
-
-    /// The user for whom this client id is reserved.
-    fn owner(&self, client_id: &str) -> Option<&str> {
-        let ends = client_id
-            .match_indices(['/', ':', '.', '-', '_', '@'])
-            .map(|(end, _)| end);
-        let mut names = std::iter::once(client_id.len())
-            .chain(ends.rev())
-            .map(|end| &client_id[..end]);
-        let (name, _) = names.find_map(|name| self.passwords.get_key_value(name))?;
-        Some(name)
-    }
-
-    fn check(&self, credentials: Credentials<'_>) -> Option<Arc<str>> {
-        let (name, expected) = self.passwords.get_key_value(credentials.user_name?)?;
-        is_equal_in_constant_time(expected, credentials.password?).then(|| Arc::clone(name))
-    }
-}
-
-/// Reads a file of passwords, with a warning if others may read it as well.
-fn read(path: &Path) -> Result<Zeroizing<String>, UsersError> {
-    let read = || {
-        let mut file = File::open(path)?;
-        let metadata = file.metadata()?;
-        if metadata.permissions().mode() & OTHERS_READ_OR_WRITE != 0 {
-            tracing::warn!(
-                "every user of this machine may read or change the passwords in {path}: chmod o-rw {path}",
-                path = path.display()
-            );
-        }
-        // With room for all of it: a buffer that grows leaves copies behind.
-        let capacity = usize::try_from(metadata.len()).unwrap_or(0) + 64;
-        let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
-        file.read_to_end(&mut bytes)?;
-        String::from_utf8(std::mem::take(&mut *bytes)).map_err(|error| {
-            drop(Zeroizing::new(error.into_bytes()));
-            io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text")
-        })
-    };
-    read()
-        .map(Zeroizing::new)
-        .map_err(|source| UsersError::Read {
-            path: path.into(),
-            source,
-        })
-}
-
-/// Compares in a time that depends on the lengths only, so that guessing byte by byte teaches nothing.
-fn is_equal_in_constant_time(expected: &[u8], given: &[u8]) -> bool {
-    let differences = expected
-        .iter()
-        .zip(given)
-        .fold(0, |differences, (a, b)| differences | (a ^ b));
-    std::hint::black_box(differences) == 0 && expected.len() == given.len()
+/// What somebody who was accepted is after the users have changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The same as before.
+    Same,
+    /// A user with another password.
+    OtherPassword,
+    /// Nobody.
+    Unknown,
 }
 
 #[cfg(test)]

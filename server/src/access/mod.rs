@@ -9,8 +9,11 @@
 mod authenticator;
 mod logins;
 mod principal;
+mod users;
 
-pub use authenticator::{Authenticator, Credentials, Users, UsersError};
+pub use authenticator::{Authenticator, Credentials};
 pub use principal::Principal;
+pub use users::{Users, UsersError, UsersSource};
 
+pub(crate) use authenticator::Standing;
 pub(crate) use logins::{Logins, Turn};

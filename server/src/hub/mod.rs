@@ -10,7 +10,8 @@
 //!                                             ├─ delivery   to one client: at once, or through its queue
 //!                                             ├─ fanout     to many, a part at a time
 //!                                             ├─ ending     how connections and sessions end
-//!                                             └─ eviction   who gives way when too much is held
+//!                                             ├─ eviction   who gives way when too much is held
+//!                                             └─ reload     other users while it runs
 //! ```
 //!
 //! [`Hub`] holds the connections, the sessions and the subscriptions, in front of the service. A driver tells it
@@ -73,6 +74,7 @@ mod limits;
 mod message;
 mod packet;
 mod publish;
+mod reload;
 mod request;
 mod room;
 mod session;

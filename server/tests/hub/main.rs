@@ -13,5 +13,6 @@ mod routing;
 mod sessions;
 mod slices;
 mod store;
+mod users;
 mod wills;
 mod world;

@@ -103,6 +103,32 @@ fn users_need_their_password() {
 }
 
 #[test]
+fn a_hangup_reads_the_users_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    std::fs::write(&file, "ann:old\n").unwrap();
+    let daemon = Daemon::start(&[
+        "--storage",
+        "memory",
+        "--users-file",
+        file.to_str().unwrap(),
+    ]);
+    let login = |password: &'static [u8]| Connect {
+        user_name: Some("ann".into()),
+        password: Some(password.into()),
+        ..Connect::default()
+    };
+    let mut ann = Peer::join(daemon.address, &login(b"old")).unwrap();
+    std::fs::write(&file, "ann:new\n").unwrap();
+    daemon.signal("-HUP");
+    // Which shows that they were read.
+    assert_eq!(ann.disconnected(), ReasonCode::NOT_AUTHORIZED);
+    assert!(Peer::join(daemon.address, &login(b"new")).is_ok());
+    daemon.signal("-TERM");
+    assert!(daemon.wait().status.success());
+}
+
+#[test]
 fn the_state_survives_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--data-dir", folder.path().to_str().unwrap()];
