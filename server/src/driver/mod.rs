@@ -3,27 +3,26 @@
 //! Each connection is a local task. It hands a whole read to the hub and writes all output of the batch at
 //! once. One more task, the [keeper](Driver::keep), watches the time and carries writes to the storage; while
 //! one commit is on its way to the disk, the next one gathers.
+mod socket;
+
 use crate::access::Authenticator;
 use crate::clock::Clock;
 use crate::control::Command;
-use crate::hub::{Closing, ConnectionId, Hub};
+use crate::hub::{ConnectionId, Hub};
 use crate::storage::{Committer, StorageError, SubmitError};
-use bytes::{Buf, BufMut, BytesMut};
+use bytes::BytesMut;
 use slotmap::SecondaryMap;
+use socket::Socket;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use std::task::Waker;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
-
-/// Bytes taken from one connection before the others get their turn.
-const TURN_BYTES: usize = 16 * 1024;
 
 /// What all tasks of the thread share. No borrow lives across an `await`.
 #[derive(Debug)]
@@ -84,16 +83,7 @@ impl Driver {
             return;
         };
         self.spread_word(None);
-        let mut connection = Socket {
-            driver: &self,
-            id,
-            stream,
-            input: BytesMut::new(),
-            output: BytesMut::new(),
-            is_turn_over: false,
-            has_written: false,
-            is_lingering: false,
-        };
+        let mut connection = Socket::new(&self, id, stream);
         if let Err(error) = poll_fn(|context| connection.poll(context)).await {
             tracing::debug!(%peer, %error, "a connection ended");
         }
@@ -129,7 +119,6 @@ impl Driver {
     pub(crate) async fn keep(&self, committer: &mut Committer) -> Result<(), Arc<StorageError>> {
         loop {
             self.hub.borrow_mut().storage_full(committer.is_full());
-            self.work();
             self.submit(committer)?;
             let wakeup_ms = self.hub.borrow().next_wakeup();
             self.wakes_at_ms.set(wakeup_ms);
@@ -139,23 +128,25 @@ impl Driver {
                     None => std::future::pending().await,
                 }
             };
+            let has_work = self.hub.borrow().has_work();
             tokio::select! {
-                () = self.keeper.notified() => {}
-                () = tokio::task::yield_now(), if self.hub.borrow().has_work() => {}
-                () = poll_fn(|context| self.hub.borrow_mut().poll_news(context)) => {
-                    self.hub.borrow_mut().tick(self.clock.now());
-                    self.spread_word(None);
-                }
+                // Before the next part of the work, everybody has a turn; what is ready at once would leave nobody one.
+                () = tokio::task::yield_now(), if has_work => self.tick(),
+                () = wakeup, if !has_work => self.tick(),
+                () = self.keeper.notified(), if !has_work => {}
+                () = poll_fn(|context| self.hub.borrow_mut().poll_news(context)) => self.tick(),
                 durable = committer.progressed() => {
                     self.hub.borrow_mut().durable(durable?);
                     self.spread_word(None);
                 }
-                () = wakeup => {
-                    self.hub.borrow_mut().tick(self.clock.now());
-                    self.spread_word(None);
-                }
             }
         }
+    }
+
+    /// Lets time pass, which does a part of what waits for its turn, too.
+    fn tick(&self) {
+        self.hub.borrow_mut().tick(self.clock.now());
+        self.spread_word(None);
     }
 
     /// Answers what somebody asks of the running server, and does what it is told; not after a panic, when nothing is certain any more.
@@ -176,14 +167,6 @@ impl Driver {
                 self.spread_word(None);
                 let _ = reply.send(disconnected);
             }
-        }
-    }
-
-    /// Hands out a part of what goes to many clients.
-    fn work(&self) {
-        if self.hub.borrow().has_work() {
-            self.hub.borrow_mut().work(self.clock.now());
-            self.spread_word(None);
         }
     }
 
@@ -254,175 +237,103 @@ impl Driver {
                 return std::future::pending().await;
             };
             sleep_until(self.clock.instant(at_ms).into()).await;
-            self.hub.borrow_mut().tick(self.clock.now());
-            self.spread_word(None);
+            self.tick();
         }
     }
 }
 
-/// One connection's socket with what is on its way in and out.
-struct Socket<'a, S> {
-    driver: &'a Driver,
-    id: ConnectionId,
-    stream: S,
-    /// The begin of a packet, or packets that wait until output has left.
-    input: BytesMut,
-    /// Taken from the hub, not yet written.
-    output: BytesMut,
-    /// Some output has left since this was last asked for.
-    has_written: bool,
-    /// The hub keeps the rest of the input for the next turn.
-    is_turn_over: bool,
-    /// All is written and the sending direction closed; what still comes is thrown away, since closing with
-    /// unread input would take the last output away from the client.
-    is_lingering: bool,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hub::HubConfig;
+    use crate::service::{Service, ServiceConfig};
+    use crate::storage::{CommitterOptions, MemoryStorage};
+    use statestore_protocol::mqtt::{Connect, PacketId, PublishHeader};
+    use statestore_protocol::topic;
+    use std::pin::pin;
+    use std::task::{Context, Poll};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+    use tokio::task::{LocalSet, spawn_local};
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Socket<'_, S> {
-    /// Moves bytes for as long as something moves. Ready when the connection is to be dropped.
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.driver.is_broken.get() {
-            return Poll::Pending;
-        }
-        self.remember_waker(context);
-        self.has_written = false;
-        let mut left = TURN_BYTES;
-        loop {
-            let is_written = self.poll_write(context)?.is_ready();
-            let closing = self.driver.hub.borrow().closing(self.id);
-            match closing {
-                Closing::Now => return Poll::Ready(Ok(())),
-                Closing::AfterOutput if is_written => return self.poll_linger(context),
-                Closing::AfterOutput => return Poll::Pending,
-                Closing::No => {}
-            }
-            if self.driver.is_paused.get() || !self.driver.hub.borrow().accepts_input(self.id) {
-                if std::mem::take(&mut self.has_written) {
-                    let now = self.driver.clock.now();
-                    self.driver.hub.borrow_mut().progressed(self.id, now);
-                }
-                return Poll::Pending;
-            }
-            if self.is_turn_over || left == 0 {
-                self.is_turn_over = false;
-                context.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            let taken = self.take_input();
-            if taken > 0 {
-                left = left.saturating_sub(taken);
-                continue;
-            }
-            if self.is_turn_over {
-                continue;
-            }
-            match self.poll_read(context, left)? {
-                Poll::Ready(0) => return Poll::Ready(Ok(())),
-                Poll::Ready(count) => left -= count,
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-    }
-
-    fn remember_waker(&self, context: &Context<'_>) {
-        let mut wakers = self.driver.wakers.borrow_mut();
-        match wakers.get_mut(self.id) {
-            Some(waker) => waker.clone_from(context.waker()),
-            None => {
-                wakers.insert(self.id, context.waker().clone());
-            }
-        }
-    }
-
-    /// Ready when nothing is left to write now.
-    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        loop {
-            if self.output.is_empty() {
-                let driver = self.driver;
-                driver
-                    .hub
-                    .borrow_mut()
-                    .take_output(self.id, &mut self.output, driver.clock.now());
-                if self.output.is_empty() {
-                    return std::pin::Pin::new(&mut self.stream).poll_flush(context);
-                }
-            }
-            let stream = std::pin::Pin::new(&mut self.stream);
-            match stream.poll_write(context, &self.output)? {
-                Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(count) => {
-                    self.output.advance(count);
-                    self.has_written = true;
-                }
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-    }
-
-    /// Offers input that waited to the hub again; how many bytes it took.
-    fn take_input(&mut self) -> usize {
-        let before = self.input.len();
-        if before == 0 {
-            return 0;
-        }
-        let driver = self.driver;
-        let mut hub = driver.hub.borrow_mut();
-        self.is_turn_over = hub.received(self.id, &mut self.input, driver.clock.now());
-        drop(hub);
-        driver.spread_word(Some(self.id));
-        before - self.input.len()
-    }
-
-    /// Reads at most `most` bytes once and hands them to the hub; how many, 0 at the end of the stream.
-    fn poll_read(&mut self, context: &mut Context<'_>, most: usize) -> Poll<io::Result<usize>> {
-        let driver = self.driver;
-        let is_shared = self.input.is_empty();
-        let mut buffer = if is_shared {
-            driver.read_buffer.take()
-        } else {
-            std::mem::take(&mut self.input)
+    async fn join(driver: &Rc<Driver>, client_id: &str) -> DuplexStream {
+        let (mut near, far) = tokio::io::duplex(64 * 1024);
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        spawn_local(Rc::clone(driver).serve(far, peer));
+        let mut connect = BytesMut::new();
+        let packet = Connect {
+            client_id: client_id.into(),
+            clean_start: true,
+            ..Connect::default()
         };
-        buffer.reserve(most);
-        let mut part = (&mut buffer).limit(most);
-        let result = pin!(self.stream.read_buf(&mut part)).poll(context);
-        if let Poll::Ready(Ok(1..)) = result {
-            let mut hub = driver.hub.borrow_mut();
-            self.is_turn_over = hub.received(self.id, &mut buffer, driver.clock.now());
-            drop(hub);
-            driver.spread_word(Some(self.id));
-        }
-        if is_shared {
-            if !buffer.is_empty() {
-                self.input = BytesMut::from(&buffer[..]);
-                buffer.clear();
-            }
-            driver.read_buffer.replace(buffer);
-        } else if !buffer.is_empty() {
-            self.input = buffer;
-        }
-        result
+        packet.encode(u32::MAX, &mut connect).unwrap();
+        near.write_all(&connect).await.unwrap();
+        hear(&mut near).await;
+        near
     }
 
-    /// Closes the sending direction and throws away what comes, until the client closes or its time is over.
-    fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.is_lingering {
-            if std::pin::Pin::new(&mut self.stream)
-                .poll_shutdown(context)?
-                .is_pending()
-            {
-                return Poll::Pending;
+    async fn ask(client: &mut DuplexStream, payload: &'static [u8]) {
+        let header = PublishHeader {
+            topic: topic::REQUEST,
+            packet_id: PacketId::new(1),
+            response_topic: Some("answers"),
+            correlation_data: Some(b"1"),
+            user_properties: &[("__ts", "1:0:somebody")],
+            ..PublishHeader::default()
+        };
+        let mut request = BytesMut::new();
+        let write = |out: &mut BytesMut| out.extend_from_slice(payload);
+        header
+            .encode(u32::MAX, &mut request, payload.len(), write)
+            .unwrap();
+        client.write_all(&request).await.unwrap();
+    }
+
+    async fn hear(client: &mut DuplexStream) {
+        assert_ne!(client.read(&mut [0; 1024]).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn somebody_else_is_answered_while_many_are_told() {
+        const WATCHERS: usize = 2_000;
+        let hub = Hub::new(
+            HubConfig::default(),
+            Service::embedded(ServiceConfig::default()),
+        );
+        let driver = Rc::new(Driver::new(hub, Clock::start()));
+        let options = CommitterOptions::default();
+        let mut committer = Committer::start(Box::new(MemoryStorage), options).unwrap();
+        let told_before = async {
+            let mut watchers = Vec::new();
+            for number in 0..WATCHERS {
+                let mut watcher = join(&driver, &format!("watcher-{number:04}")).await;
+                ask(&mut watcher, b"*2\r\n$9\r\nKEYNOTIFY\r\n$3\r\nkey\r\n").await;
+                hear(&mut watcher).await;
+                watchers.push(watcher);
             }
-            self.is_lingering = true;
-            self.input = BytesMut::new();
-        }
-        loop {
-            self.input.clear();
-            self.input.reserve(TURN_BYTES);
-            match pin!(self.stream.read_buf(&mut self.input)).poll(context)? {
-                Poll::Ready(0) => return Poll::Ready(Ok(())),
-                Poll::Ready(_) => {}
-                Poll::Pending => return Poll::Pending,
+            let (mut writer, mut other) =
+                (join(&driver, "writer").await, join(&driver, "other").await);
+            ask(&mut writer, b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1\r\nv\r\n").await;
+            // It was not among those who are told before anybody else has a turn.
+            hear(&mut watchers[200]).await;
+            ask(&mut other, b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n").await;
+            hear(&mut other).await;
+            let mut told = 0;
+            for watcher in &mut watchers {
+                let mut byte = [0];
+                let mut read = pin!(tokio::task::unconstrained(watcher.read(&mut byte)));
+                let look = |context: &mut Context<'_>| Poll::Ready(read.as_mut().poll(context));
+                told += usize::from(poll_fn(look).await.is_ready());
             }
-        }
+            told
+        };
+        let keep = driver.keep(&mut committer);
+        let served = async {
+            tokio::select! {
+                told = told_before => told,
+                failed = keep => unreachable!("{failed:?}"),
+            }
+        };
+        let told = LocalSet::new().run_until(served).await;
+        assert!(told < WATCHERS / 2, "{told} watchers were told first");
     }
 }

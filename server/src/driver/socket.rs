@@ -1,0 +1,191 @@
+//! Bytes between one socket and the hub.
+use super::Driver;
+use crate::hub::{Closing, ConnectionId};
+use bytes::{Buf, BufMut, BytesMut};
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+
+/// Bytes taken from one connection before the others get their turn.
+const TURN_BYTES: usize = 16 * 1024;
+
+/// One connection's socket with what is on its way in and out.
+pub(super) struct Socket<'a, S> {
+    driver: &'a Driver,
+    id: ConnectionId,
+    stream: S,
+    /// The begin of a packet, or packets that wait until output has left.
+    input: BytesMut,
+    /// Taken from the hub, not yet written.
+    output: BytesMut,
+    /// Some output has left since this was last asked for.
+    has_written: bool,
+    /// The hub keeps the rest of the input for the next turn.
+    is_turn_over: bool,
+    /// All is written and the sending direction closed; what still comes is thrown away, since closing with
+    /// unread input would take the last output away from the client.
+    is_lingering: bool,
+}
+
+impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
+    pub(super) fn new(driver: &'a Driver, id: ConnectionId, stream: S) -> Self {
+        Self {
+            driver,
+            id,
+            stream,
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+            is_turn_over: false,
+            has_written: false,
+            is_lingering: false,
+        }
+    }
+
+    /// Moves bytes for as long as something moves. Ready when the connection is to be dropped.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.driver.is_broken.get() {
+            return Poll::Pending;
+        }
+        self.remember_waker(context);
+        self.has_written = false;
+        let mut left = TURN_BYTES;
+        loop {
+            let is_written = self.poll_write(context)?.is_ready();
+            let closing = self.driver.hub.borrow().closing(self.id);
+            match closing {
+                Closing::Now => return Poll::Ready(Ok(())),
+                Closing::AfterOutput if is_written => return self.poll_linger(context),
+                Closing::AfterOutput => return Poll::Pending,
+                Closing::No => {}
+            }
+            if self.driver.is_paused.get() || !self.driver.hub.borrow().accepts_input(self.id) {
+                if std::mem::take(&mut self.has_written) {
+                    let now = self.driver.clock.now();
+                    self.driver.hub.borrow_mut().progressed(self.id, now);
+                }
+                return Poll::Pending;
+            }
+            if self.is_turn_over || left == 0 {
+                self.is_turn_over = false;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let taken = self.take_input();
+            if taken > 0 {
+                left = left.saturating_sub(taken);
+                continue;
+            }
+            if self.is_turn_over {
+                continue;
+            }
+            match self.poll_read(context, left)? {
+                Poll::Ready(0) => return Poll::Ready(Ok(())),
+                Poll::Ready(count) => left -= count,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn remember_waker(&self, context: &Context<'_>) {
+        let mut wakers = self.driver.wakers.borrow_mut();
+        match wakers.get_mut(self.id) {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => {
+                wakers.insert(self.id, context.waker().clone());
+            }
+        }
+    }
+
+    /// Ready when nothing is left to write now.
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            if self.output.is_empty() {
+                let driver = self.driver;
+                driver
+                    .hub
+                    .borrow_mut()
+                    .take_output(self.id, &mut self.output, driver.clock.now());
+                if self.output.is_empty() {
+                    return std::pin::Pin::new(&mut self.stream).poll_flush(context);
+                }
+            }
+            let stream = std::pin::Pin::new(&mut self.stream);
+            match stream.poll_write(context, &self.output)? {
+                Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(count) => {
+                    self.output.advance(count);
+                    self.has_written = true;
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Offers input that waited to the hub again; how many bytes it took.
+    fn take_input(&mut self) -> usize {
+        let before = self.input.len();
+        if before == 0 {
+            return 0;
+        }
+        let driver = self.driver;
+        let mut hub = driver.hub.borrow_mut();
+        self.is_turn_over = hub.received(self.id, &mut self.input, driver.clock.now());
+        drop(hub);
+        driver.spread_word(Some(self.id));
+        before - self.input.len()
+    }
+
+    /// Reads at most `most` bytes once and hands them to the hub; how many, 0 at the end of the stream.
+    fn poll_read(&mut self, context: &mut Context<'_>, most: usize) -> Poll<io::Result<usize>> {
+        let driver = self.driver;
+        let is_shared = self.input.is_empty();
+        let mut buffer = if is_shared {
+            driver.read_buffer.take()
+        } else {
+            std::mem::take(&mut self.input)
+        };
+        buffer.reserve(most);
+        let mut part = (&mut buffer).limit(most);
+        let result = pin!(self.stream.read_buf(&mut part)).poll(context);
+        if let Poll::Ready(Ok(1..)) = result {
+            let mut hub = driver.hub.borrow_mut();
+            self.is_turn_over = hub.received(self.id, &mut buffer, driver.clock.now());
+            drop(hub);
+            driver.spread_word(Some(self.id));
+        }
+        if is_shared {
+            if !buffer.is_empty() {
+                self.input = BytesMut::from(&buffer[..]);
+                buffer.clear();
+            }
+            driver.read_buffer.replace(buffer);
+        } else if !buffer.is_empty() {
+            self.input = buffer;
+        }
+        result
+    }
+
+    /// Closes the sending direction and throws away what comes, until the client closes or its time is over.
+    fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.is_lingering {
+            if std::pin::Pin::new(&mut self.stream)
+                .poll_shutdown(context)?
+                .is_pending()
+            {
+                return Poll::Pending;
+            }
+            self.is_lingering = true;
+            self.input = BytesMut::new();
+        }
+        loop {
+            self.input.clear();
+            self.input.reserve(TURN_BYTES);
+            match pin!(self.stream.read_buf(&mut self.input)).poll(context)? {
+                Poll::Ready(0) => return Poll::Ready(Ok(())),
+                Poll::Ready(_) => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
