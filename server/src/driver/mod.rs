@@ -337,3 +337,6 @@ mod tests {
         assert!(told < WATCHERS / 2, "{told} watchers were told first");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,8 +3,9 @@ use crate::peer::{Daemon, MAX, Peer};
 use statestore_protocol::mqtt::{
     Connect, Packet, PublishHeader, ReasonCode, Subscribe, Subscription,
 };
-use std::io::Write;
 use std::num::NonZeroU16;
+use std::path::PathBuf;
+use tempfile::TempDir;
 
 #[test]
 fn requests_are_answered_and_watchers_notified() {
@@ -76,54 +77,48 @@ fn a_large_value_comes_back_whole() {
     assert!(answer == [b"$5000000\r\n", &value[..], b"\r\n"].concat());
 }
 
-#[test]
-fn users_need_their_password() {
+/// A server whose users stand in a file of this content; the file, and what keeps it.
+fn with_users(content: &str) -> (Daemon, PathBuf, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
-    std::fs::File::create(&file)
-        .unwrap()
-        .write_all(b"# who\n\nann:se:cret\n")
-        .unwrap();
+    std::fs::write(&file, content).unwrap();
     let daemon = Daemon::start(&[
         "--storage",
         "memory",
         "--users-file",
         file.to_str().unwrap(),
     ]);
-    let login = |password: &'static [u8]| Connect {
+    (daemon, file, folder)
+}
+
+/// The CONNECT of the user `ann`.
+fn login(password: &'static str) -> Connect {
+    Connect {
         user_name: Some("ann".into()),
         password: Some(password.into()),
         ..Connect::default()
-    };
+    }
+}
+
+#[test]
+fn users_need_their_password() {
+    let (daemon, ..) = with_users("# who\n\nann:se:cret\n");
     assert_eq!(
-        Peer::join(daemon.address, &login(b"wrong")).err(),
+        Peer::join(daemon.address, &login("wrong")).err(),
         Some(ReasonCode::BAD_USER_NAME_OR_PASSWORD)
     );
-    assert!(Peer::join(daemon.address, &login(b"se:cret")).is_ok());
+    assert!(Peer::join(daemon.address, &login("se:cret")).is_ok());
 }
 
 #[test]
 fn a_hangup_reads_the_users_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("users");
-    std::fs::write(&file, "ann:old\n").unwrap();
-    let daemon = Daemon::start(&[
-        "--storage",
-        "memory",
-        "--users-file",
-        file.to_str().unwrap(),
-    ]);
-    let login = |password: &'static [u8]| Connect {
-        user_name: Some("ann".into()),
-        password: Some(password.into()),
-        ..Connect::default()
-    };
-    let mut ann = Peer::join(daemon.address, &login(b"old")).unwrap();
+    let (daemon, file, _folder) = with_users("ann:old\n");
+    let mut ann = Peer::join(daemon.address, &login("old")).unwrap();
     std::fs::write(&file, "ann:new\n").unwrap();
     daemon.signal("-HUP");
     // Which shows that they were read.
     assert_eq!(ann.disconnected(), ReasonCode::NOT_AUTHORIZED);
-    assert!(Peer::join(daemon.address, &login(b"new")).is_ok());
+    assert!(Peer::join(daemon.address, &login("new")).is_ok());
     daemon.signal("-TERM");
     assert!(daemon.wait().status.success());
 }
