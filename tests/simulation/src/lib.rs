@@ -1,7 +1,7 @@
 //! Whole clients and the whole server in one thread, on a simulated network, disk and clock.
 //!
 //! A [run](run) is made of one number, its seed: the same seed gives the same run, on every machine. Real are the client
-//! ([`statestore::Client`] with all its tasks), the server's connections, hub and service, and every byte between them. Simulated are
+//! ([`statestore::Client`] with all its tasks), the server's connections, hub, service and storage, and every byte between them. Simulated are
 //! time, the wall clocks, the network, and the disk, each with its faults; `docs/testing.md` lists them and what is
 //! checked.
 // All of this is a test: where it panics, the test fails.

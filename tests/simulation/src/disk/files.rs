@@ -44,9 +44,18 @@ pub(super) enum Change {
 
 #[derive(Debug, Clone)]
 pub(super) enum NameChange {
-    Make { path: PathBuf, entry: Entry },
-    Rename { from: PathBuf, to: PathBuf },
-    Remove { path: PathBuf },
+    Make {
+        path: PathBuf,
+        entry: Entry,
+    },
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+        entry: Entry,
+    },
+    Remove {
+        path: PathBuf,
+    },
 }
 
 impl NameChange {
@@ -62,10 +71,9 @@ impl NameChange {
             Self::Make { path, entry } => {
                 names.insert(path.clone(), *entry);
             }
-            Self::Rename { from, to } => {
-                if let Some(entry) = names.remove(from) {
-                    names.insert(to.clone(), entry);
-                }
+            Self::Rename { from, to, entry } => {
+                names.remove(from);
+                names.insert(to.clone(), *entry);
             }
             Self::Remove { path } => {
                 names.remove(path);
@@ -283,18 +291,11 @@ impl Files {
     }
 
     pub(super) fn survive_power(&mut self, chance: &mut Chance) {
-        let mut kept: BTreeMap<PathBuf, usize> = BTreeMap::new();
-        for change in &self.unsynced {
-            *kept.entry(change.directory().to_path_buf()).or_default() += 1;
-        }
-        for count in kept.values_mut() {
-            *count = chance.index(*count + 1);
-        }
-        for change in std::mem::take(&mut self.unsynced) {
-            if let Some(left) = kept.get_mut(change.directory())
-                && *left > 0
-            {
-                *left -= 1;
+        let unsynced = std::mem::take(&mut self.unsynced);
+        let kept_until = chance.index(unsynced.len() + 1);
+        let has_journal = chance.percent(70);
+        for (number, change) in unsynced.into_iter().enumerate() {
+            if has_journal && number < kept_until || !has_journal && chance.percent(50) {
                 change.apply(&mut self.durable);
             }
         }

@@ -5,9 +5,9 @@
 //! - **Content**: what a successful sync of the file covered. Of what was written or cut off since, nothing, everything,
 //!   a beginning that ends within a write, or any of its sectors. A file may be longer than what was kept of its end; zeros
 //!   are there then.
-//! - **Names**: what a sync of the directory covered. Of what was made, renamed and removed since, a beginning: ext4 and xfs
-//!   keep the order in a journal. Syncing a file does not make its name durable, nor anything else in its directory: ext4
-//!   often does more, but does not promise it.
+//! - **Names**: what a sync of the directory covered. Of what was made, renamed and removed since, most often a beginning, as
+//!   ext4 and xfs have it, which keep the order in a journal; else any part, which is all that POSIX promises. Syncing a file
+//!   does not make its name durable, nor anything else in its directory: ext4 often does more, but does not promise it.
 //! - **A sync that failed** is as none, but the system takes for written what it was about, so that no later sync writes it.
 //!   The next process finds it, or does not: it may have been read anew from the disk.
 //!

@@ -125,10 +125,11 @@ impl Disk for Port {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.file(from)?;
+        let file = self.file(from)?;
         self.change_name(NameChange::Rename {
             from: from.to_path_buf(),
             to: to.to_path_buf(),
+            entry: Entry::File(file),
         })
     }
 
