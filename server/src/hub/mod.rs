@@ -69,6 +69,7 @@ mod delivery;
 mod ending;
 mod eviction;
 mod fanout;
+mod few;
 mod later;
 mod limits;
 mod message;

@@ -1,19 +1,25 @@
 //! SUBSCRIBE and UNSUBSCRIBE (MQTT 5, sections 3.8 to 3.11).
 use super::session::Session;
-use super::subscriptions::Subscription;
+use super::subscriptions::{Subscription, is_exact};
 use super::topic_filter;
 use super::{ConnectionId, Hub, SessionId};
 use crate::clock::Now;
 use statestore_protocol::mqtt::{self, QoS, ReasonCode, SubAck, Subscribe, UnsubAck, Unsubscribe};
 use statestore_protocol::topic;
 
+/// Memory of a subscription in its session and in the table of those without wildcards.
+const SUBSCRIPTION_BYTES: usize = 256;
 /// Memory of a level of a topic filter in the trees of subscriptions, at most.
-const LEVEL_BYTES: usize = 640;
+const LEVEL_BYTES: usize = 240;
 
 /// Memory of a subscription: its text here and there, and its levels, as if nobody else had one like it.
 fn filter_bytes(filter: &str) -> usize {
-    let levels = filter.bytes().filter(|&byte| byte == b'/').count() + 1;
-    3 * filter.len() + levels * LEVEL_BYTES
+    let levels = if is_exact(filter) {
+        0
+    } else {
+        filter.split('/').count()
+    };
+    SUBSCRIPTION_BYTES + 3 * filter.len() + levels * LEVEL_BYTES
 }
 
 impl Hub {

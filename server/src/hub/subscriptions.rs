@@ -1,8 +1,10 @@
-//! Who subscribed to what: a tree with one level of a topic filter per edge.
+//! Who subscribed to what: filters without wildcards by their text, the others in a tree with one level of a filter per
+//! edge.
 //!
 //! Matching a topic walks the tree along the topic's levels, so its cost depends on the
 //! depth of the topic and on the wildcards met, not on the number of subscriptions.
-use std::collections::{BTreeMap, HashMap};
+use super::few::Few;
+use std::collections::HashMap;
 
 /// What a subscriber asked for (MQTT 5, section 3.8.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,24 +28,27 @@ pub(crate) struct Match<S> {
     pub(crate) identifiers: Vec<u32>,
 }
 
+/// Subscriptions to one filter.
+type Subscribers<S> = Few<S, Subscription>;
+
 #[derive(Debug)]
 struct Node<S> {
-    children: HashMap<Box<str>, Node<S>>,
+    children: Few<Box<str>, Box<Node<S>>>,
     /// The `+` edge.
     any: Option<Box<Node<S>>>,
     /// Subscribers of the filter that ends here.
-    here: BTreeMap<S, Subscription>,
+    here: Subscribers<S>,
     /// Subscribers of the filter that ends here with a further `#`.
-    below: BTreeMap<S, Subscription>,
+    below: Subscribers<S>,
 }
 
 impl<S> Default for Node<S> {
     fn default() -> Self {
         Self {
-            children: HashMap::new(),
+            children: Few::default(),
             any: None,
-            here: BTreeMap::new(),
-            below: BTreeMap::new(),
+            here: Few::default(),
+            below: Few::default(),
         }
     }
 }
@@ -54,6 +59,16 @@ impl<S: Ord + Copy> Node<S> {
             && self.any.is_none()
             && self.here.is_empty()
             && self.below.is_empty()
+    }
+
+    /// The node of a level that is no wildcard, made if there is none.
+    fn child(&mut self, level: &str) -> &mut Self {
+        if self.children.get(level).is_none() {
+            self.children.insert(level.into(), Box::default());
+        }
+        self.children
+            .get_mut(level)
+            .expect("it was there, or was inserted")
     }
 
     fn remove(&mut self, levels: &[&str], subscriber: S) -> bool {
@@ -108,6 +123,8 @@ impl<S: Ord + Copy> Node<S> {
 /// All subscriptions of all subscribers `S`.
 #[derive(Debug)]
 pub(crate) struct SubscriptionTree<S> {
+    /// To filters that match one topic only.
+    exact: HashMap<Box<str>, Subscribers<S>>,
     root: Node<S>,
     found: Vec<(S, Subscription)>,
 }
@@ -115,6 +132,7 @@ pub(crate) struct SubscriptionTree<S> {
 impl<S> Default for SubscriptionTree<S> {
     fn default() -> Self {
         Self {
+            exact: HashMap::new(),
             root: Node::default(),
             found: Vec::new(),
         }
@@ -124,6 +142,16 @@ impl<S> Default for SubscriptionTree<S> {
 impl<S: Ord + Copy> SubscriptionTree<S> {
     /// Adds or replaces the subscription of `subscriber` to `filter`, a valid one.
     pub(crate) fn insert(&mut self, filter: &str, subscriber: S, subscription: Subscription) {
+        if is_exact(filter) {
+            // The text is copied only if it is not there.
+            if let Some(subscribers) = self.exact.get_mut(filter) {
+                subscribers.insert(subscriber, subscription);
+            } else {
+                let subscribers = Few::One(subscriber, subscription);
+                self.exact.insert(filter.into(), subscribers);
+            }
+            return;
+        }
         let mut node = &mut self.root;
         for level in filter.split('/') {
             node = match level {
@@ -132,7 +160,7 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
                     return;
                 }
                 "+" => node.any.get_or_insert_default(),
-                _ => node.children.entry(level.into()).or_default(),
+                _ => node.child(level),
             };
         }
         node.here.insert(subscriber, subscription);
@@ -140,6 +168,16 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
 
     /// Removes it; whether there was one.
     pub(crate) fn remove(&mut self, filter: &str, subscriber: S) -> bool {
+        if is_exact(filter) {
+            let Some(subscribers) = self.exact.get_mut(filter) else {
+                return false;
+            };
+            let removed = subscribers.remove(&subscriber).is_some();
+            if subscribers.is_empty() {
+                self.exact.remove(filter);
+            }
+            return removed;
+        }
         let levels: Vec<&str> = filter.split('/').collect();
         self.root.remove(&levels, subscriber)
     }
@@ -148,6 +186,11 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
     /// of the subscribers, once each.
     pub(crate) fn matches(&mut self, topic: &str, publisher: Option<S>) -> Vec<Match<S>> {
         self.found.clear();
+        if let Some(subscribers) = self.exact.get(topic) {
+            let subscribers = subscribers.iter();
+            self.found
+                .extend(subscribers.map(|(s, options)| (*s, *options)));
+        }
         self.root
             .visit(Some(topic), !topic.starts_with('$'), &mut self.found);
         self.found
@@ -177,8 +220,13 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
 
     /// Whether nobody is subscribed to anything.
     pub(crate) fn is_empty(&self) -> bool {
-        self.root.is_empty()
+        self.exact.is_empty() && self.root.is_empty()
     }
+}
+
+/// Whether a valid filter has no wildcards.
+pub(super) fn is_exact(filter: &str) -> bool {
+    !filter.contains(['+', '#'])
 }
 
 #[cfg(test)]

@@ -124,13 +124,21 @@ fn sessions_and_connections_are_counted_as_large_as_they_are() {
 
 #[test]
 fn filters_are_counted_as_large_as_they_are() {
-    for (levels, excess) in [(1, 5), (4, 5), (100, 5)] {
-        assert_held(&format!("filters of {levels} levels"), excess, |world| {
+    for (levels, end, excess) in [
+        (1, "", 5),
+        (100, "", 5),
+        (1, "/+", 5),
+        (4, "/+", 5),
+        (100, "/#", 5),
+    ] {
+        let what = format!("filters of {levels} levels and {end:?}");
+        assert_held(&what, excess, |world| {
             for session in 0..20 {
                 let (mut client, _) = world.join(&resume(&format!("client-{session}")));
                 for number in 0..100 {
                     let mut filter = format!("{session}/{number}");
                     filter.push_str(&"/a".repeat(levels - 1));
+                    filter.push_str(end);
                     world.subscribe(&mut client, &filter);
                 }
                 world.lose(&client);
