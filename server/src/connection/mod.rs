@@ -119,7 +119,7 @@ pub(crate) struct Connection {
     limits: Limits,
     /// Whether the client wants reason strings in acknowledgements.
     wants_reasons: bool,
-    will: Option<Will>,
+    will: Option<Box<Will>>,
     /// Bytes of input that were left at the last look.
     unread: usize,
     /// Bytes of output that were taken and have not left yet.
@@ -216,12 +216,12 @@ impl Connection {
         self.aliases = InboundAliases::new(self.bounds.topic_alias_maximum);
         self.keep_alive = ServerKeepAlive::new(keep_alive_s, now_ms);
         self.wants_reasons = connect.request_problem_information;
-        self.will = connect.will;
+        self.will = connect.will.map(Box::new);
         self.keep_alive.wake_at_ms()
     }
 
     /// Nothing is read any more, and no packet of the session goes out. Gives back what it had of it, the first time.
-    pub(crate) fn end(&mut self, parting: Parting) -> Option<(SessionId, Option<Will>)> {
+    pub(crate) fn end(&mut self, parting: Parting) -> Option<(SessionId, Option<Box<Will>>)> {
         let session = self.session();
         self.login = None;
         self.phase = match parting {
@@ -232,7 +232,7 @@ impl Connection {
     }
 
     /// Its will, which is published before the connection ends, as all do.
-    pub(crate) fn take_will(&mut self) -> Option<Will> {
+    pub(crate) fn take_will(&mut self) -> Option<Box<Will>> {
         self.will.take()
     }
 
@@ -340,7 +340,7 @@ impl Connection {
             + self.unread
             + self.outstanding()
             + self.aliases.bytes()
-            + self.will.as_ref().map_or(0, will_bytes)
+            + self.will.as_deref().map_or(0, will_bytes)
             + self.login.as_deref().map_or(0, connect_bytes);
         self.charge.set_roughly(bytes, SLACK_BYTES);
     }

@@ -44,7 +44,7 @@ pub(super) enum WillOutcome {
 #[derive(Debug)]
 pub(super) struct Detached {
     session: SessionId,
-    will: Option<Will>,
+    will: Option<Box<Will>>,
 }
 
 /// Whether the client or its network is at fault, for the statistics.
@@ -156,7 +156,7 @@ impl Hub {
         }
     }
 
-    fn disconnected(&mut self, id: SessionId, will: Option<Will>, now: Now) {
+    fn disconnected(&mut self, id: SessionId, will: Option<Box<Will>>, now: Now) {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
@@ -259,7 +259,7 @@ impl Hub {
     /// Ends all connections since the process ends, and with it all sessions: their wills are published before.
     pub(super) fn end_all(&mut self, reason: ReasonCode, why: &str, now: Now) {
         let connections = self.connections.values_mut();
-        let mut wills: Vec<Will> = connections.filter_map(Connection::take_will).collect();
+        let mut wills: Vec<_> = connections.filter_map(Connection::take_will).collect();
         let sessions = self.sessions.iter_mut();
         wills.extend(sessions.filter_map(|it| Some(it.will.take()?.1)));
         for will in &wills {

@@ -100,7 +100,7 @@ pub(crate) struct Session {
     pub(crate) expiry_s: u32,
     pub(crate) subscriptions: BTreeMap<Box<str>, Subscription>,
     /// Those of the subscriptions that have an identifier, to be found by topic.
-    pub(crate) identified: SubscriptionTree<()>,
+    pub(super) identified: Option<Box<SubscriptionTree<()>>>,
     pub(crate) window: Window<InFlight>,
     packet_ids: PacketIds,
     queue: VecDeque<Queued>,
@@ -119,7 +119,7 @@ pub(crate) struct Session {
     widest: u16,
     charge: Charge,
     /// Waits for its delay since the connection was lost, until this time.
-    pub(crate) will: Option<(u64, Will)>,
+    pub(crate) will: Option<(u64, Box<Will>)>,
     /// When it ends, while it has no connection.
     pub(crate) ends_ms: Option<u64>,
     pub(crate) timer: Timer,
@@ -154,7 +154,7 @@ impl Session {
             connection: Some(connection),
             expiry_s: 0,
             subscriptions: BTreeMap::new(),
-            identified: SubscriptionTree::default(),
+            identified: None,
             window: Window::new(receive_maximum),
             packet_ids: PacketIds::new(),
             queue: VecDeque::new(),

@@ -92,9 +92,10 @@ impl Hub {
             .insert(filter.into(), subscription)
             .and_then(|former| former.identifier);
         if identifier.is_some() {
-            session.identified.insert(filter, (), subscription);
+            let tree = session.identified.get_or_insert_default();
+            tree.insert(filter, (), subscription);
         } else if former.is_some() {
-            session.identified.remove(filter, ());
+            session.identifier_removed(filter);
         }
         if at_least_once {
             ReasonCode::GRANTED_QOS_1
@@ -122,7 +123,7 @@ impl Hub {
                     session.recharge();
                     self.subscriptions.remove(filter, session_id);
                     if former.identifier.is_some() {
-                        session.identified.remove(filter, ());
+                        session.identifier_removed(filter);
                     }
                     ReasonCode::SUCCESS
                 } else if topic_filter::is_valid_filter(filter) {
@@ -144,12 +145,20 @@ impl Hub {
 }
 
 impl Session {
+    /// The subscription to this filter has no identifier any more.
+    fn identifier_removed(&mut self, filter: &str) {
+        if let Some(identified) = &mut self.identified {
+            identified.remove(filter, ());
+            self.identified.take_if(|identified| identified.is_empty());
+        }
+    }
+
     /// The identifiers of the subscriptions that match a topic, for messages that do not come by subscription.
     pub(super) fn identifiers(&mut self, topic: &str) -> Vec<u32> {
-        if self.identified.is_empty() {
+        let Some(identified) = &mut self.identified else {
             return Vec::new();
-        }
-        let matching = self.identified.matches(topic, None).pop();
+        };
+        let matching = identified.matches(topic, None).pop();
         matching
             .map(|matching| matching.identifiers)
             .unwrap_or_default()
