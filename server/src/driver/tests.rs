@@ -1,3 +1,5 @@
+mod turns;
+
 use super::*;
 use crate::hub::HubConfig;
 use crate::keyspace::rules::{Operation, Version};
@@ -7,7 +9,8 @@ use crate::storage::{CommitterOptions, MemoryStorage};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{Connect, Packet, PacketId, PublishHeader, decode};
 use statestore_protocol::topic;
-use tokio::io::{AsyncWriteExt, DuplexStream};
+use std::task::{Context, Poll};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
