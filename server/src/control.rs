@@ -10,6 +10,9 @@
 //! ```
 use crate::access::{Users, UsersError, UsersSource};
 use crate::hub::Statistics;
+use crate::storage::StorageError;
+use crate::storage::group_commit::CopyOrder;
+use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
@@ -21,6 +24,8 @@ const WAITING: usize = 16;
 pub(crate) enum Command {
     /// Counters and gauges.
     Statistics(oneshot::Sender<Statistics>),
+    /// A copy of the store is to be made.
+    Snapshot(CopyOrder),
     /// These are the users from now on. The answer is how many clients were disconnected.
     Users(Users, oneshot::Sender<usize>),
 }
@@ -48,6 +53,18 @@ pub enum ReloadError {
     #[error("{0}; the users of before stay in force")]
     Users(#[from] UsersError),
     /// The server has stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+/// Why no copy was made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// The storage could not do it; the directory is no store.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The server has stopped before.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
@@ -125,6 +142,39 @@ impl Control {
         let (reply, answer) = oneshot::channel();
         let disconnected = self.tell_blocking(Command::Users(new, reply), answer)?;
         Ok(Reloaded::users(count, disconnected))
+    }
+
+    /// Copies the store to the directory `to`, which is missing or empty, on the file system of the data: a data directory from
+    /// which another server can start, with everything that was acknowledged before. Requests go on meanwhile; writes wait
+    /// while the current log is copied. The copy shares files with the store until these are replaced, so that it takes
+    /// little space; it is safe from what happens to the store later, but not from what happens to its disk.
+    ///
+    /// # Errors
+    /// The directory cannot be written, is not empty or on another file system, the store is in memory, or the server has stopped:
+    /// the directory is no store.
+    pub async fn snapshot(&self, to: &Path) -> Result<(), SnapshotError> {
+        let (reply, answer) = oneshot::channel();
+        let order = CopyOrder {
+            to: to.into(),
+            reply,
+        };
+        Ok(self.tell(Command::Snapshot(order), answer).await??)
+    }
+
+    /// The same for a thread that has no runtime; it blocks until the copy is made.
+    ///
+    /// # Errors
+    /// As with [`snapshot`](Self::snapshot).
+    ///
+    /// # Panics
+    /// In a task of a tokio runtime, which must not block.
+    pub fn snapshot_blocking(&self, to: &Path) -> Result<(), SnapshotError> {
+        let (reply, answer) = oneshot::channel();
+        let order = CopyOrder {
+            to: to.into(),
+            reply,
+        };
+        Ok(self.tell_blocking(Command::Snapshot(order), answer)??)
     }
 
     async fn tell<T>(&self, command: Command, answer: oneshot::Receiver<T>) -> Result<T, Stopped> {

@@ -22,6 +22,6 @@ pub mod service;
 pub mod storage;
 mod timers;
 
-pub use control::{Control, ReloadError, Reloaded, Stopped};
+pub use control::{Control, ReloadError, Reloaded, SnapshotError, Stopped};
 pub use error::ServerError;
 pub use server::{RunningServer, Server};

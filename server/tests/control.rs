@@ -1,10 +1,11 @@
 //! What a running server can be asked and told.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use bytes::BytesMut;
+use statestore::{Client, Settings};
 use statestore_protocol::mqtt::{Connect, Limits};
 use statestored::access::{Authenticator, Users};
 use statestored::config::Config;
-use statestored::{Control, ReloadError, RunningServer, Stopped};
+use statestored::{Control, ReloadError, RunningServer, SnapshotError, Stopped};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -129,4 +130,49 @@ async fn whoever_has_a_runtime_need_not_block() {
         .unwrap()
         .unwrap();
     assert_eq!(control.statistics().await, Err(Stopped));
+}
+
+async fn client(server: &RunningServer) -> Client {
+    let url = format!("mqtt://{}", server.addresses()[0]);
+    Client::connect(Settings::from_url(&url).unwrap())
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn another_server_starts_from_a_copy_with_all_that_was_acknowledged() {
+    let place = tempfile::tempdir().unwrap();
+    let copy = place.path().join("copy");
+    let server = RunningServer::start(Config::durable(place.path().join("data"))).unwrap();
+    let control = server.control();
+    let one = client(&server).await;
+    one.set("key", "before").await.unwrap();
+    control.snapshot(&copy).await.unwrap();
+    one.set("key", "after").await.unwrap();
+    let again = control.snapshot(&copy).await.unwrap_err();
+    assert!(matches!(again, SnapshotError::Storage(_)), "{again}");
+
+    let other = RunningServer::start(Config::durable(&copy)).unwrap();
+    let two = client(&other).await;
+    let held = |entry: Option<statestore::Entry>| entry.unwrap().value;
+    assert_eq!(held(two.get("key").await.unwrap()), "before");
+    assert_eq!(held(one.get("key").await.unwrap()), "after");
+    for server in [server, other] {
+        let stopped = tokio::task::spawn_blocking(|| server.stop());
+        stopped.await.unwrap().unwrap();
+    }
+    let stopped = control.snapshot(&copy).await;
+    assert!(matches!(stopped, Err(SnapshotError::Stopped(Stopped))));
+}
+
+#[test]
+fn a_server_in_memory_has_nothing_to_copy() {
+    let place = tempfile::tempdir().unwrap();
+    let server = RunningServer::start(Config::in_memory()).unwrap();
+    let error = server
+        .control()
+        .snapshot_blocking(&place.path().join("copy"));
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("in memory only"), "{text}");
+    server.stop().unwrap();
 }

@@ -9,6 +9,7 @@ use crate::access::Authenticator;
 use crate::clock::Clock;
 use crate::control::Command;
 use crate::hub::{ConnectionId, Hub};
+use crate::storage::group_commit::CopyOrder;
 use crate::storage::{Committer, StorageError, SubmitError};
 use bytes::BytesMut;
 use slotmap::SecondaryMap;
@@ -34,6 +35,8 @@ pub(crate) struct Driver {
     read_buffer: RefCell<BytesMut>,
     /// There is a batch, or an earlier time to wake up at.
     keeper: Notify,
+    /// Copies of the store that the keeper is to order.
+    copies: RefCell<Vec<CopyOrder>>,
     /// When the keeper wakes up by itself.
     wakes_at_ms: Cell<Option<u64>>,
     /// Nothing is read: the server stops.
@@ -63,6 +66,7 @@ impl Driver {
             wakers: RefCell::default(),
             read_buffer: RefCell::default(),
             keeper: Notify::new(),
+            copies: RefCell::default(),
             wakes_at_ms: Cell::new(None),
             is_paused: Cell::new(false),
             is_full: Cell::new(false),
@@ -120,6 +124,9 @@ impl Driver {
         loop {
             self.hub.borrow_mut().storage_full(committer.is_full());
             self.submit(committer)?;
+            for order in self.copies.take() {
+                committer.order_copy(order);
+            }
             let wakeup_ms = self.hub.borrow().next_wakeup();
             self.wakes_at_ms.set(wakeup_ms);
             let wakeup = async {
@@ -158,6 +165,10 @@ impl Driver {
             Command::Statistics(reply) => {
                 // Who asked may have given up.
                 let _ = reply.send(self.hub.borrow().statistics());
+            }
+            Command::Snapshot(order) => {
+                self.copies.borrow_mut().push(order);
+                self.keeper.notify_one();
             }
             Command::Users(users, reply) => {
                 let mut hub = self.hub.borrow_mut();

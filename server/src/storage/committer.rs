@@ -4,7 +4,7 @@
 //! responses, and lets them go once [`durable`](Committer::durable) has reached their number.
 //! [`progressed`](Committer::progressed) wakes it. While one commit is on its way to the disk the next
 //! one gathers, so the time of a commit is shared by all requests of that time.
-use super::group_commit::{GroupCommit, Waiting, Weighed};
+use super::group_commit::{CopyOrder, GroupCommit, Waiting, Weighed};
 use super::{Batch, Storage, StorageError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -148,6 +148,20 @@ impl Committer {
         }
         self.submitted += 1;
         Ok(self.submitted)
+    }
+
+    /// Has a copy made of all that was submitted so far. Does not wait for it.
+    pub fn order_copy(&mut self, order: CopyOrder) {
+        match &mut self.lane {
+            Lane::Direct(storage) => {
+                // Who wanted it may have given up.
+                let _ = order.reply.send(storage.snapshot(&order.to));
+            }
+            Lane::Thread { queue, .. } => {
+                queue.lock().order_copy(order);
+                queue.changed.notify_one();
+            }
+        }
     }
 
     /// Whether the next batch will be taken. If not, stop executing requests until

@@ -25,6 +25,10 @@ pub trait Disk: Debug + Send + Sync {
     fn create_directory(&self, path: &Path) -> io::Result<()>;
     /// Gives a file another name, in the place of the file that has it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Gives a file another name besides, on a disk where a file can have several.
+    fn link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Takes a file away from other users.
@@ -122,6 +126,10 @@ impl Disk for FileSystem {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

@@ -8,7 +8,9 @@
 //! 3. [Advance](GroupCommit::advance), and tell what it achieved, until there is nothing more to do.
 use super::{Batch, Storage, StorageError, Write};
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// How often it is looked for room while there is none.
 const LOOK_FOR_ROOM: Duration = Duration::from_secs(1);
@@ -32,10 +34,20 @@ impl From<Batch> for Weighed {
     }
 }
 
+/// Somebody wants a copy of the store.
+#[derive(Debug)]
+pub struct CopyOrder {
+    /// The directory, which is missing or empty.
+    pub to: PathBuf,
+    /// Where it is said what became of it; nowhere if the store is closed before.
+    pub reply: oneshot::Sender<Result<(), StorageError>>,
+}
+
 /// What is to be committed.
 #[derive(Debug, Default)]
 pub struct Waiting {
     batches: VecDeque<Weighed>,
+    copies: Vec<CopyOrder>,
     bytes: usize,
     is_closing: bool,
 }
@@ -45,6 +57,11 @@ impl Waiting {
     pub fn push(&mut self, batch: Weighed) {
         self.bytes += batch.bytes;
         self.batches.push_back(batch);
+    }
+
+    /// A copy is to be made of what was there before, and of the batches added so far.
+    pub fn order_copy(&mut self, order: CopyOrder) {
+        self.copies.push(order);
     }
 
     /// Whether no batch waits.
@@ -82,6 +99,7 @@ pub struct Achieved {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Commit,
+    Copy,
     Prepare,
     Rest,
 }
@@ -94,6 +112,8 @@ pub struct GroupCommit {
     batches: Vec<Batch>,
     /// What they count for.
     bytes: usize,
+    /// To be made after them.
+    copies: Vec<CopyOrder>,
     /// There was no room for them.
     is_stuck: bool,
     is_full: bool,
@@ -109,6 +129,7 @@ impl GroupCommit {
             storage,
             batches: Vec::new(),
             bytes: 0,
+            copies: Vec::new(),
             is_stuck: false,
             is_full: false,
             is_closing: false,
@@ -118,7 +139,7 @@ impl GroupCommit {
 
     /// Whether there is nothing to do yet.
     pub fn rests(&self, waiting: &Waiting) -> bool {
-        !waiting.is_closing && (self.is_stuck || waiting.is_empty())
+        !waiting.is_closing && waiting.copies.is_empty() && (self.is_stuck || waiting.is_empty())
     }
 
     /// How long it rests at most.
@@ -132,6 +153,7 @@ impl GroupCommit {
             self.bytes += bytes;
             self.batches.push(batch);
         }
+        self.copies.append(&mut waiting.copies);
         self.is_closing = waiting.is_closing;
         self.next = Next::Commit;
         !(self.is_closing && self.batches.is_empty())
@@ -144,10 +166,15 @@ impl GroupCommit {
     pub fn advance(&mut self) -> Result<Option<Achieved>, StorageError> {
         match self.next {
             Next::Commit if !self.batches.is_empty() => {
-                self.next = Next::Prepare;
+                self.next = Next::Copy;
                 self.commit().map(Some)
             }
-            Next::Commit | Next::Prepare => {
+            Next::Commit | Next::Copy if !self.copies.is_empty() => {
+                self.next = Next::Prepare;
+                self.copy();
+                Ok(Some(self.achieved(0, 0)))
+            }
+            Next::Commit | Next::Copy | Next::Prepare => {
                 self.next = Next::Rest;
                 self.prepare().map(Some)
             }
@@ -170,6 +197,14 @@ impl GroupCommit {
         self.batches.clear();
         let freed = std::mem::take(&mut self.bytes);
         Ok(self.achieved(durable, freed))
+    }
+
+    /// Makes the copies that are wanted.
+    fn copy(&mut self) {
+        for CopyOrder { to, reply } in self.copies.drain(..) {
+            // Who wanted it may have given up.
+            let _ = reply.send(self.storage.snapshot(&to));
+        }
     }
 
     fn prepare(&mut self) -> Result<Achieved, StorageError> {

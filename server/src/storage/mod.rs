@@ -15,7 +15,9 @@ pub use memory::MemoryStorage;
 
 use bytes::Bytes;
 use statestore_protocol::Hlc;
+use std::io;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 /// One key with all that belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,6 +202,14 @@ pub trait Storage: Send + std::fmt::Debug {
     /// That error means that only what is on its way should still be committed: for that, some space is kept.
     fn prepare(&mut self) -> Result<(), StorageError> {
         Ok(())
+    }
+    /// Copies everything that is durable to a directory of its own, from which another store can start. This one goes on
+    /// meanwhile, and is none the worse for an error; the directory is no store then.
+    fn snapshot(&mut self, _to: &Path) -> Result<(), StorageError> {
+        Err(StorageError::Io {
+            what: "cannot copy the store".into(),
+            source: io::Error::new(io::ErrorKind::Unsupported, "it is kept in memory only"),
+        })
     }
     /// A random number that was made with the data and stays with it; nobody else knows it.
     fn seed(&self) -> Option<u64> {

@@ -13,3 +13,4 @@ mod kill;
 mod load;
 mod model;
 mod names;
+mod snapshot;

@@ -94,20 +94,7 @@ impl Directory {
 
     /// Replaces the manifest as one durable step. After [`StorageError::Full`] it is the old one.
     pub(super) fn write_manifest(&self, manifest: &Manifest) -> Result<(), StorageError> {
-        let (new, path) = (self.path.join(NEW_MANIFEST), self.path.join(manifest::NAME));
-        let write = || {
-            let mut file = self.disk.open(&new, Access::Replace)?;
-            file.write_all(manifest.to_text().as_bytes())?;
-            file.sync_all()
-        };
-        write().map_err(StorageError::io_or_full(|| {
-            format!("cannot write {}", new.display())
-        }))?;
-        let renamed = self.disk.rename(&new, &path);
-        renamed.map_err(StorageError::io(|| {
-            format!("cannot replace {}", path.display())
-        }))?;
-        self.sync()
+        write_manifest(&*self.disk, &self.path, manifest)
     }
 
     /// The files that an interrupted roll or merge left behind, or that a merge replaced.
@@ -199,8 +186,30 @@ impl Directory {
     }
 }
 
+/// Writes the manifest of a data directory, in the place of the one that it may have.
+pub(super) fn write_manifest(
+    disk: &dyn Disk,
+    directory: &Path,
+    manifest: &Manifest,
+) -> Result<(), StorageError> {
+    let (new, path) = (directory.join(NEW_MANIFEST), directory.join(manifest::NAME));
+    let write = || {
+        let mut file = disk.open(&new, Access::Replace)?;
+        file.write_all(manifest.to_text().as_bytes())?;
+        file.sync_all()
+    };
+    write().map_err(StorageError::io_or_full(|| {
+        format!("cannot write {}", new.display())
+    }))?;
+    let renamed = disk.rename(&new, &path);
+    renamed.map_err(StorageError::io(|| {
+        format!("cannot replace {}", path.display())
+    }))?;
+    sync_directory(disk, directory)
+}
+
 /// Makes the directory and those above it that are missing, for this user only, with durable names.
-fn create(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
+pub(super) fn create(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     let mut missing = Vec::new();
     let mut above = Some(path);
     let is_missing = |path: &Path| !path.as_os_str().is_empty() && disk.status(path).is_err();

@@ -21,6 +21,7 @@ mod mark;
 mod merge;
 mod merging;
 mod record;
+mod snapshot;
 mod tidy;
 
 use super::disk::{Disk, FileSystem};
@@ -35,6 +36,7 @@ use manifest::{Manifest, Sealed};
 use mark::{Acknowledged, Mark};
 use merge::Merge;
 use record::{Version, encode_batches};
+use snapshot::Snapshot;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -437,6 +439,23 @@ impl Storage for DurableStorage {
         self.failed_before()?;
         let result = self.try_prepare();
         self.judge(result)
+    }
+
+    fn snapshot(&mut self, to: &Path) -> Result<(), StorageError> {
+        self.failed_before()?;
+        if self.active.is_none() {
+            self.load(&mut Nobody)?;
+        }
+        let Some(active) = &self.active else {
+            return Ok(());
+        };
+        Snapshot {
+            directory: &self.directory,
+            manifest: &self.manifest,
+            length: active.length,
+            last: active.next - 1,
+        }
+        .write(to)
     }
 
     fn seed(&self) -> Option<u64> {

@@ -1,0 +1,96 @@
+//! A copy of the store as it is between two commits, in a directory of its own.
+//!
+//! The base and the sealed logs are never written again: they are linked, which takes neither time nor space. The current log is
+//! copied as far as it goes. The manifest comes last; without it the directory is no store.
+use super::directory::{self, Directory, sync_directory};
+use super::manifest::Manifest;
+use super::mark::{Acknowledged, Mark};
+use crate::storage::StorageError;
+use crate::storage::disk::{Access, Disk};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// What is copied.
+pub(super) struct Snapshot<'a> {
+    pub(super) directory: &'a Directory,
+    pub(super) manifest: &'a Manifest,
+    /// Length of the current log.
+    pub(super) length: u64,
+    /// The last commit in it.
+    pub(super) last: u64,
+}
+
+impl Snapshot<'_> {
+    /// Writes the copy, durable. The directory is made if it is missing, and must be empty.
+    pub(super) fn write(&self, to: &Path) -> Result<(), StorageError> {
+        let disk = &**self.directory.disk();
+        directory::create(disk, to)?;
+        let names = disk.names(to).map_err(StorageError::io(|| {
+            format!("cannot read the directory {}", to.display())
+        }))?;
+        if !names.is_empty() {
+            let what = format!("cannot copy the store to {}", to.display());
+            return Err(StorageError::Io {
+                what,
+                source: io::ErrorKind::DirectoryNotEmpty.into(),
+            });
+        }
+        let result = self.fill(disk, to);
+        if result.is_err() {
+            // It is no store, and would be in the way of the next attempt.
+            for name in disk.names(to).unwrap_or_default() {
+                let _ = disk.remove(&to.join(name));
+            }
+        }
+        result
+    }
+
+    fn fill(&self, disk: &dyn Disk, to: &Path) -> Result<(), StorageError> {
+        let Manifest {
+            salt,
+            base,
+            sealed,
+            active,
+            ..
+        } = self.manifest;
+        let base = base.iter().map(|base| self.directory.base(base.id));
+        let logs = sealed.iter().map(|log| self.directory.log(log.id));
+        for file in base.chain(logs) {
+            let linked = disk.link(&file, &place(&file, to));
+            linked.map_err(StorageError::io_or_full(|| {
+                let (file, to) = (file.display(), to.display());
+                format!("cannot link {file} into {to}, which must be on the same file system")
+            }))?;
+        }
+        self.copy_log(disk, &self.directory.log(*active), to)?;
+        Mark::create(disk, to, *salt)?;
+        let (mut mark, _) = Mark::open(disk, to, *salt)?;
+        mark.write(Acknowledged {
+            sequence: self.last,
+            is_closed: true,
+        })?;
+        mark.sync()?;
+        sync_directory(disk, to)?;
+        directory::write_manifest(disk, to, self.manifest)
+    }
+
+    fn copy_log(&self, disk: &dyn Disk, log: &Path, to: &Path) -> Result<(), StorageError> {
+        let copy = || {
+            let mut whole = disk.open(log, Access::Read)?.take(self.length);
+            let mut copy = disk.open(&place(log, to), Access::Create)?;
+            if io::copy(&mut whole, &mut copy)? < self.length {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            copy.sync_all()
+        };
+        copy().map_err(StorageError::io_or_full(|| {
+            format!("cannot copy {} to {}", log.display(), to.display())
+        }))
+    }
+}
+
+/// Where a file of the store is in the copy.
+fn place(file: &Path, to: &Path) -> PathBuf {
+    file.file_name()
+        .map_or_else(|| to.into(), |name| to.join(name))
+}
