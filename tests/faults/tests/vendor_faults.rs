@@ -5,7 +5,7 @@
 //! | a failed acquire leaves a renewal task that later takes the lease | `server/tests/locks/lease.rs` | `an_attempt_that_is_dropped_leaves_nothing_behind` |
 //! | (the same) | `server/tests/locks/lease.rs` | `an_attempt_that_is_delivered_late_is_undone` |
 //! | (the same) | `server/tests/locks/waiting.rs` | `the_time_to_wait_is_kept_and_nothing_is_left_behind` |
-//! | a renewal in flight at release takes the lease again | `server/tests/locks/renewal.rs` | `a_renewal_under_way_does_not_take_the_lease_again_after_its_release` |
+//! | a renewal in flight at release takes the lease again | `server/tests/locks/release.rs` | `a_renewal_under_way_does_not_take_the_lease_again_after_its_release` |
 //! | one odd notification topic kills all notifications | `tests/faults/tests/observations.rs` | `forged_and_malformed_notifications_through_mosquitto_do_no_harm` |
 //! | (the same) | `core/tests/client/observe/mod.rs` | `what_is_no_notification_is_counted_and_does_no_harm` |
 //! | observations die at a disconnect | `tests/faults/tests/observations.rs` | `after_many_cuts_every_observer_knows_the_last_state` |
