@@ -32,7 +32,7 @@ pub(crate) const PASS_ON: Signal = Signal::TERM;
 pub(crate) const CONTINUE: Signal = Signal::CONT;
 /// Asks everything that the command has started to end.
 pub(crate) const END: Signal = Signal::USR1;
-/// Kills everything that the command has started.
+/// Kills everything that the command has started, and says so.
 pub(crate) const KILL: Signal = Signal::USR2;
 /// `statestore` is gone.
 #[cfg(target_os = "linux")]
@@ -79,8 +79,9 @@ impl Attendant {
 async fn attend(child: Pid, grace: Duration, orders: &mut Orders) -> Exit {
     let mut running = Some(child);
     let mut exit = Exit::NoAnswer;
-    // When everything that is still there is killed.
+    // When everything that is still there is killed, and whether somebody is to hear of it.
     let mut kill_at = None;
+    let mut is_secret = false;
     loop {
         loop {
             match family::reap() {
@@ -96,6 +97,9 @@ async fn attend(child: Pid, grace: Duration, orders: &mut Orders) -> Exit {
             }
         }
         let is_killing = kill_at.is_some_and(|at| at <= Instant::now());
+        if is_killing && !std::mem::replace(&mut is_secret, true) {
+            message::complain("the command did not end in time; killing it");
+        }
         if is_killing && !family::signal(running, Signal::KILL) {
             // What is left belongs to other users.
             return exit;
@@ -110,6 +114,10 @@ async fn attend(child: Pid, grace: Duration, orders: &mut Orders) -> Exit {
                 Order::Continue => _ = family::signal(running, Signal::CONT),
                 Order::End => ask_to_end(running),
                 Order::Kill => kill_at = Some(Instant::now()),
+                Order::Orphaned => {
+                    kill_at = Some(Instant::now());
+                    is_secret = true;
+                }
             },
             () = sleep(family::TICK), if is_killing => {}
             () = sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() && !is_killing => {}
@@ -182,6 +190,8 @@ enum Order {
     Continue,
     End,
     Kill,
+    /// Nobody asks any more.
+    Orphaned,
 }
 
 #[derive(Debug)]
@@ -197,7 +207,7 @@ impl Orders {
             (number(CONTINUE), Order::Continue),
             (number(END), Order::End),
             (number(KILL), Order::Kill),
-            (SignalKind::hangup(), Order::Kill),
+            (SignalKind::hangup(), Order::Orphaned),
             // The terminal may send them before this process has left the group; the command gets them as well.
             (SignalKind::interrupt(), Order::Look),
             (SignalKind::quit(), Order::Look),

@@ -143,11 +143,10 @@ impl Child {
         }
     }
 
-    /// Asks everything that the command has started to end, and kills it after the time of grace.
+    /// Asks everything that the command has started to end, and has it killed after the time of grace.
     pub(crate) async fn end(&mut self, grace: Duration) {
         self.signal(END);
         if timeout(grace, self.wait()).await.is_err() {
-            message::complain("the command did not end in time; killing it");
             self.signal(KILL);
             self.wait().await;
         }

@@ -198,6 +198,7 @@ fn patterns_of_sixteen_kilobytes_leave_others_quick() {
         "[!b]".repeat(4_000) + "*c",
     ];
     let is_over = AtomicBool::new(false);
+    let has_begun = std::sync::Barrier::new(2);
     let mut times = Vec::new();
     std::thread::scope(|scope| {
         let heavy = scope.spawn(|| {
@@ -211,6 +212,9 @@ fn patterns_of_sixteen_kilobytes_leave_others_quick() {
                     encode_request(scans, &[b"SCAN", pattern.as_bytes()], &mut out).unwrap();
                 }
                 peer.stream.write_all(&out).unwrap();
+                if scans == patterns.len() as u64 {
+                    has_begun.wait();
+                }
                 let mut answers = 0;
                 while answers < patterns.len() {
                     match peer.receive() {
@@ -226,6 +230,7 @@ fn patterns_of_sixteen_kilobytes_leave_others_quick() {
             }
             scans
         });
+        has_begun.wait();
         times.extend((0..if is_release() { 2_000 } else { 15 }).map(|_| healthy.go_on()));
         is_over.store(true, Ordering::Relaxed);
         let scans = heavy.join().unwrap();
