@@ -62,8 +62,12 @@ impl<'a> Reader<'a> {
     }
     /// Binary data: a length of two bytes, then the bytes.
     pub(crate) fn binary(&mut self) -> Result<&'a [u8], DecodeError> {
-        let len = self.u16()?;
-        self.take(usize::from(len))
+        let rest = self.bytes.get(self.at..).ok_or(SHORT)?;
+        let (len, rest) = rest.split_first_chunk().ok_or(SHORT)?;
+        let len = usize::from(u16::from_be_bytes(*len));
+        let taken = rest.get(..len).ok_or(SHORT)?;
+        self.at += size_of::<u16>() + len;
+        Ok(taken)
     }
     /// A UTF-8 string without U+0000.
     pub(crate) fn string(&mut self) -> Result<&'a str, DecodeError> {
