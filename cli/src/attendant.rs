@@ -98,7 +98,7 @@ async fn attend(child: Pid, grace: Duration, orders: &mut Orders) -> Exit {
         }
         let is_killing = kill_at.is_some_and(|at| at <= Instant::now());
         if is_killing && !std::mem::replace(&mut is_secret, true) {
-            message::complain("the command did not end in time; killing it");
+            message::complain("what the command has started did not end in time; killing it");
         }
         if is_killing && !family::signal(running, Signal::KILL) {
             // What is left belongs to other users.
