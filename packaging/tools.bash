@@ -1,0 +1,61 @@
+# How the artefacts are compiled, and what goes into all of them. Sourced by scripts/package.
+
+say() { printf '\n-- %s\n' "$*"; }
+
+# tool NAME REQUIREMENT...: an environment with programs from PyPI, whose folder comes first in PATH from here on.
+tool() {
+  local folder="$work/tools/$1"
+  shift
+  if [[ "$(cat "$folder/requirements.txt" 2>/dev/null)" != "$*" ]]; then
+    python3 -m venv --clear "$folder"
+    "$folder/bin/pip" install -q --disable-pip-version-check "$@"
+    echo "$*" >"$folder/requirements.txt"
+  fi
+  PATH="$folder/bin:$PATH"
+}
+
+# Zig, its use as a linker by cargo, and what makes wheels.
+compilers() {
+  tool maturin maturin==1.16.0 wheel==0.48.0
+  [[ -n "$native" ]] || tool zig ziglang==0.17.1 cargo-zigbuild==0.24.0
+}
+
+# Where cargo puts what it built.
+built() {
+  local folder=$profile
+  [[ "$profile" != dev ]] || folder=debug
+  if [[ -n "$native" ]]; then echo "$CARGO_TARGET_DIR/$folder"; else echo "$CARGO_TARGET_DIR/$target/$folder"; fi
+}
+
+# compile PACKAGE...: each by itself, so that none has what another one needs.
+compile() {
+  compilers
+  local package
+  for package in "$@"; do
+    if [[ -n "$native" ]]; then
+      cargo build --locked --profile "$profile" --package "$package"
+    else
+      cargo zigbuild --locked --profile "$profile" --package "$package" --target "$target$([[ "$target" != *-gnu ]] || echo ".$glibc")"
+    fi
+  done
+}
+
+# materials PACKAGE FOLDER: the notices and the bill of materials of what PACKAGE is compiled to.
+materials() {
+  mkdir -p "$2"
+  packaging/materials.py notices "$1" "$target" >"$2/THIRD-PARTY-NOTICES.txt"
+  packaging/materials.py sbom "$1" "$target" >"$2/$1.cdx.json"
+}
+
+# A bill of materials is what the standard says.
+check_sbom() {
+  tool sbom 'cyclonedx-python-lib[json-validation]==11.12.0'
+  python3 - "$1" <<'PY'
+import sys
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+text = open(sys.argv[1], encoding="utf-8").read()
+error = JsonStrictValidator(SchemaVersion.V1_5).validate_str(text)
+sys.exit(f"{sys.argv[1]}: {error}" if error else 0)
+PY
+}

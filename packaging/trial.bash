@@ -1,0 +1,59 @@
+# Trying what was made. Sourced by scripts/package.
+
+scratch= server_pid=
+tidy() {
+  [[ -z "$server_pid" ]] || kill -KILL "$server_pid" 2>/dev/null || true
+  [[ -z "$scratch" ]] || rm -rf "$scratch"
+}
+trap tidy EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+fail() {
+  echo "scripts/package: $*" >&2
+  exit 1
+}
+
+# An empty place, `scratch`, in which nothing of an earlier trial is left.
+empty_place() {
+  [[ -z "$scratch" ]] || rm -rf "$scratch"
+  scratch=$(mktemp -d "${TMPDIR:-/tmp}/statestore-package.XXXXXX")
+}
+
+# serve STATESTORED: starts a server on a free port; `url` is where it is.
+serve() {
+  local line
+  exec {ready}< <(exec "$1" --storage memory --listen tcp://127.0.0.1:0 2>"$scratch/statestored.log")
+  server_pid=$!
+  IFS= read -r -t 20 line <&"$ready" || fail "$1 does not start: $(cat "$scratch/statestored.log")"
+  url="mqtt://${line#listening on tcp://}"
+}
+
+end_server() {
+  exec {ready}<&-
+  kill -TERM "$server_pid"
+  wait "$server_pid" || fail "the server ended with exit code $?"
+  server_pid=
+}
+
+# readme LANGUAGE: the README's program, for the server that was started.
+readme() {
+  awk -v language="$1" '$0 ~ "^```" { if (inside) exit; inside = ($0 ~ "^```" language); next } inside' README.md |
+    sed "s#mqtt://127.0.0.1:1883#$url#"
+}
+
+# says_hello COMMAND...: that the README's program prints what it set.
+says_hello() {
+  local said
+  said=$("$@") || fail "$* ended with exit code $?"
+  [[ "$said" == *hello* ]] || fail "$* printed: $said"
+  echo "${said%%$'\n'*}"
+}
+
+# at_most MIB FILE: for what is optimised.
+at_most() {
+  local size
+  size=$(stat -c %s "$2")
+  awk -v size="$size" -v name="$(basename "$2")" 'BEGIN { printf "%s has %.2f MiB\n", name, size / 1048576 }'
+  [[ "$profile" == dev ]] || ((size <= $1 * 1048576)) || fail "$2 is larger than $1 MiB"
+}

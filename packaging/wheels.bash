@@ -1,0 +1,94 @@
+# The packages for Python. Sourced by scripts/package.
+
+make_wheels() {
+  compilers
+  local made="$work/wheels" options=(--locked --profile "$profile") package crate wheel
+  case "$native:$target" in
+    1:*) [[ "$target" != *-linux-* ]] || options+=(--compatibility linux) ;;
+    :*-gnu) options+=(--target "$target" --zig --compatibility "manylinux_${glibc/./_}") ;;
+    :*-musl) options+=(--target "$target" --zig --compatibility musllinux_1_2) ;;
+  esac
+  for package in bindings/python bindings/python/server; do
+    case "$package" in */server) crate=statestored ;; *) crate=statestore-python ;; esac
+    rm -rf "$made"
+    (cd "$package" && maturin build --quiet "${options[@]}" --out "$made")
+    materials "$crate" "$made/materials"
+    for wheel in "$made"/*.whl; do with_materials "$wheel" "$made/materials"; done
+    (cd "$package" && maturin sdist --out "$out" 2>/dev/null)
+  done
+}
+
+# with_materials WHEEL FOLDER: puts the wheel with these into `out`.
+with_materials() {
+  local content information
+  wheel unpack --dest "$1.content" "$1" >/dev/null
+  content=$(echo "$1.content"/*) information=$(echo "$1.content"/*/*.dist-info)
+  mkdir -p "$information/sboms"
+  cp "$2"/*.cdx.json "$information/sboms/"
+  cp "$2/THIRD-PARTY-NOTICES.txt" "$information/licenses/"
+  sed -i '0,/^License-File: LICENSE$/s//&\nLicense-File: THIRD-PARTY-NOTICES.txt/' "$information/METADATA"
+  wheel pack --dest-dir "$out" "$content" >/dev/null
+}
+
+check_wheels() {
+  local python wheel
+  empty_place
+  tool twine twine==7.0.0
+  twine check --strict "$out"/statestore*.whl "$out"/statestore*.tar.gz
+  for wheel in "$out"/statestore*.whl; do
+    python3 -m zipfile -l "$wheel" >"$scratch/list"
+    for name in licenses/LICENSE-MIT licenses/LICENSE-APACHE licenses/THIRD-PARTY-NOTICES.txt; do
+      grep -qF "$name" "$scratch/list" || fail "$wheel has no $name"
+    done
+    at_most 3 "$wheel"
+    python3 -m zipfile -e "$wheel" "$scratch/content"
+  done
+  for sbom in "$scratch"/content/*.dist-info/sboms/*.json; do check_sbom "$sbom"; done
+  if [[ -z "$native" && "$target" == *-gnu ]]; then
+    tool auditwheel auditwheel==6.8.2
+    auditwheel show "$out"/statestore-"$version"-*.whl | tee "$scratch/audit"
+    grep -q "manylinux_${glibc/./_}" "$scratch/audit" || fail "the wheel needs a newer glibc than $glibc"
+  fi
+  python3 -m venv "$scratch/venv"
+  python="$scratch/venv/bin/python"
+  "$python" -m pip install -q --disable-pip-version-check --no-index --find-links "$out" "statestore[server]==$version"
+  serve "$scratch/venv/bin/statestored"
+  readme python >"$scratch/program.py"
+  says_hello "$python" "$scratch/program.py"
+  check_import_time "$python"
+  # Compiles everything once more.
+  [[ -n "$native" ]] || check_sdist
+  end_server
+}
+
+# What is built from the source distribution, without a look at this repository.
+check_sdist() {
+  python3 -m venv "$scratch/built"
+  (
+    cd "$scratch"
+    "$scratch/built/bin/pip" install -q --disable-pip-version-check --no-deps --config-settings "build-args=--profile $profile" \
+      "$out/statestore-$version.tar.gz"
+  )
+  says_hello "$scratch/built/bin/python" "$scratch/program.py"
+}
+
+# The module is there within 30 ms more than the interpreter needs for itself. Counted is the processor's time, which other programs
+# do not make longer.
+check_import_time() {
+  "$1" - "$1" "$profile" <<'PY'
+import os, subprocess, sys
+
+def least(program):
+    times = []
+    for _ in range(20):
+        child = subprocess.Popen([sys.argv[1], "-c", program])
+        _, status, usage = os.wait4(child.pid, 0)
+        assert status == 0, program
+        times.append(usage.ru_utime + usage.ru_stime)
+    return min(times)
+
+took = (least("import statestore") - least("pass")) * 1000
+print(f"import statestore takes {took:.1f} ms")
+sys.exit(took > 30 and sys.argv[2] != "dev")
+PY
+}
