@@ -48,9 +48,15 @@
 // except sst_client_close() for its own client. Other callbacks of the client wait meanwhile. It must return, and not
 // by longjmp() or a C++ exception.
 //
+// Queues. A client with a queue in its settings has no thread for callbacks: they are called by sst_queue_run(), on the
+// thread that calls that, and wherever this header says "the thread of the callbacks", that one is meant. Besides, only
+// sst_client_close() and sst_queue_free() call what is left, on the thread that calls them, so that each callback is
+// called exactly once at the end, too. Blocking calls in callbacks keep the event loop waiting.
+//
 // Forks. In a child process after fork(), handles of the parent give SST_FORKED, and freeing them does nothing. New
 // clients work. A callback that forks must not return in the child, which ends with exit code 1 then; the child begins
-// with the blocked signals of the thread of the callbacks.
+// with the blocked signals of the thread of the callbacks. A callback of a queue may return: sst_queue_run() does so with
+// SST_FORKED at once in the child.
 //
 // The end. Everything works in destructors of static objects and in handlers of atexit(), too. Once loaded, the library
 // stays in memory: dlclose() does not unload it.

@@ -48,9 +48,15 @@
 // except sst_client_close() for its own client. Other callbacks of the client wait meanwhile. It must return, and not
 // by longjmp() or a C++ exception.
 //
+// Queues. A client with a queue in its settings has no thread for callbacks: they are called by sst_queue_run(), on the
+// thread that calls that, and wherever this header says "the thread of the callbacks", that one is meant. Besides, only
+// sst_client_close() and sst_queue_free() call what is left, on the thread that calls them, so that each callback is
+// called exactly once at the end, too. Blocking calls in callbacks keep the event loop waiting.
+//
 // Forks. In a child process after fork(), handles of the parent give SST_FORKED, and freeing them does nothing. New
 // clients work. A callback that forks must not return in the child, which ends with exit code 1 then; the child begins
-// with the blocked signals of the thread of the callbacks.
+// with the blocked signals of the thread of the callbacks. A callback of a queue may return: sst_queue_run() does so with
+// SST_FORKED at once in the child.
 //
 // The end. Everything works in destructors of static objects and in handlers of atexit(), too. Once loaded, the library
 // stays in memory: dlclose() does not unload it.
@@ -362,6 +368,12 @@ typedef struct sst_observer sst_observer;
 // It ends exactly once, by its callback, however it ends. Freeing this handle does not end it.
 typedef struct sst_operation sst_operation;
 
+// Callbacks that wait until the program runs them, out of its event loop. Opaque.
+//
+// The clients that have it in their settings have no thread for callbacks. Everything that would be called there is
+// called by sst_queue_run(): results of operations, observations, states, and contexts are dropped there.
+typedef struct sst_queue sst_queue;
+
 // The keys that match a pattern, page by page. Opaque.
 typedef struct sst_scan sst_scan;
 
@@ -406,6 +418,9 @@ typedef struct sst_settings {
     const char *key_password_file;
     // The name to which the broker's certificate must be made out (default: the host name).
     const char *server_name;
+    // Where the callbacks of the client wait until the program runs them with sst_queue_run() (default: the client calls
+    // them on a thread of its own).
+    const struct sst_queue *queue;
     // Whether the connection is TLS, an sst_choice (default: as the URL or the environment says).
     uint32_t tls;
     // Whether the first connection asks at once for a new session, and closing the client ends it, an sst_choice (default:
@@ -1078,6 +1093,45 @@ enum sst_status sst_entries_at(const struct sst_entries *entries,
 // Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_entries_free(struct sst_entries *entries);
 
+// Makes a queue, to be named in the settings of clients. Several clients may have the same one.
+//
+// Owner: `*queue` is the caller's, freed with sst_queue_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
+// SST_INTERNAL if the system gives no descriptor, as on Windows; `*queue` is NULL then.
+enum sst_status sst_queue_new(struct sst_queue **queue,
+                              struct sst_error **error);
+
+// A file descriptor for event loops that is readable while sst_queue_run() has something to run; it may also be so
+// although there is nothing. It is quiet again when nothing waits. Do not read it; edge-triggered waiting is fine.
+//
+// Owner: the descriptor belongs to `queue` and is closed with it; let the event loop forget it before. Thread: any.
+// Blocks: no. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED; `*fd` is -1 then.
+enum sst_status sst_queue_fd(const struct sst_queue *queue,
+                             int *fd,
+                             struct sst_error **error);
+
+// Runs callbacks on this thread: of those that wait now at most `most`, or all for 0. What is left, and what comes
+// meanwhile, is for the next time, and keeps the descriptor readable, so that other things of the event loop have
+// their turn. `*ran` says how many were run; how long they take is up to them.
+//
+// The callbacks may do what callbacks may, also free the queue. They come one after the other: while one runs, a
+// queue is not run a second time, neither by it nor on another thread.
+//
+// Owner: `queue` is borrowed. Thread: any, one at a time. Blocks: no. NULL: `ran` and `error`. Errors:
+// SST_WRONG_THREAD in a callback of this queue and while another thread runs it, and nothing is run;
+// SST_INVALID_HANDLE; SST_FORKED, also in the child if a callback forked, which may return; `*ran` is 0 then.
+enum sst_status sst_queue_run(const struct sst_queue *queue,
+                              size_t most,
+                              size_t *ran,
+                              struct sst_error **error);
+
+// Frees a queue. Clients that still have it are closed, and what they have left is run on this thread, each callback
+// once, as by sst_client_close(): close them before to know when that happens. In a callback of the queue, and while
+// another thread runs it, this returns at once, and who runs it does all that at the end of sst_queue_run().
+//
+// Thread: any. Blocks: for a moment if a client is left that was not closed. NULL, and what was freed before, is left
+// alone.
+void sst_queue_free(struct sst_queue *queue);
+
 // Connects, and waits until the broker has accepted the connection and its subscriptions.
 //
 // `url` is mqtt://[user[:password]@]host[:port], mqtts://… for TLS, or unix://…/path, with parameters as
@@ -1107,11 +1161,12 @@ enum sst_status sst_connect_async(const char *url,
 
 // Closes a client and waits until its last callback has returned: every operation that is under way ends, at the
 // latest with SST_CLOSED, and nothing of the client runs any more. With the last client of the process, the threads of
-// the library end. Closing again does nothing.
+// the library end. Closing again does nothing. If the client has a queue, what waits there of this client is run by
+// this call, on this thread.
 //
 // Owner: `client` is borrowed and still to be freed. Thread: any but that of the callbacks. Blocks: until all is done,
 // which is a moment unless a callback takes its time. NULL: `error`. Errors: SST_WRONG_THREAD in a callback of this
-// client, and nothing happens; SST_INVALID_HANDLE, SST_FORKED.
+// client, or of one with the same queue, and nothing happens; SST_INVALID_HANDLE, SST_FORKED.
 enum sst_status sst_client_close(const struct sst_client *client,
                                  struct sst_error **error);
 
@@ -1426,7 +1481,7 @@ enum sst_status sst_pattern_matches(const void *pattern,
                                     struct sst_error **error);
 
 // Changes a key by what it holds, without a lock: a fenced compare-and-set. `changer` is called on the thread of the
-// callbacks, and not any more when this has returned.
+// callbacks, or on this one if the client has a queue, and not any more when this has returned.
 //
 // From the first update on, the key is fenced: a plain SET or DEL without a token is refused. All that write the key
 // should use this. See docs/locks.md for the limits.

@@ -14,6 +14,8 @@ declare -A needs_called=(
   [openssl]="the headers of OpenSSL (Debian: libssl-dev)"
   [json]="the C++ header nlohmann/json.hpp (Debian: nlohmann-json3-dev)"
   [sanitizers]="clang's runtime for sanitizers (Debian: libclang-rt-VERSION-dev)"
+  [asio]="standalone Asio (Debian: libasio-dev)"
+  [libuv]="libuv (Debian: libuv1-dev)"
   [libmosquitto]="libmosquitto (Debian: libmosquitto-dev)"
   [redis-server]="redis-server (Debian: redis-server)"
 )
@@ -27,7 +29,8 @@ has() {
     python) python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ;;
     venv) python3 -c 'import ensurepip, venv' ;;
     node) node --eval 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' ;;
-    openssl | libmosquitto) pkg-config --exists "$1" ;;
+    asio) echo '#include <asio/version.hpp>' | c++ -std=c++17 -fsyntax-only -x c++ - ;;
+    openssl | libmosquitto | libuv) pkg-config --exists "$1" ;;
     json) echo '#include <nlohmann/json.hpp>' | c++ -std=c++17 -fsyntax-only -x c++ - ;;
     sanitizers) echo 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c - -o /dev/null ;;
     # Debian keeps it where only root looks.

@@ -81,10 +81,11 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *mut sst_client)
 );
 
-/// The settings of a URL, or of the environment for NULL, changed by those of the caller.
+/// A client that is not connected yet, with the settings of a URL, or of the environment for NULL, changed by those of the
+/// caller.
 ///
-/// # Safety As [`input::text`] and [`settings::apply`] ask.
-unsafe fn read(url: *const c_char, given: *const sst_settings) -> Result<Settings, Error> {
+/// # Safety As [`input::text`] and [`settings::client`] ask.
+unsafe fn make(url: *const c_char, given: *const sst_settings) -> Result<Client, Error> {
     // SAFETY: by the contract.
     let settings = match unsafe { input::text(url, "url") } {
         Ok(Some(url)) => Settings::from_url(url)?,
@@ -99,7 +100,7 @@ unsafe fn read(url: *const c_char, given: *const sst_settings) -> Result<Setting
         }
     };
     // SAFETY: by the contract.
-    unsafe { settings::apply(settings, given) }
+    unsafe { settings::client(settings, given) }
 }
 
 /// Connects, and waits until the broker has accepted the connection and its subscriptions.
@@ -122,7 +123,7 @@ pub unsafe extern "C" fn sst_connect(
     boundary::status(error, || {
         let to = Out::<Client>::new(client, "client")?;
         // SAFETY: the header asks for a text, and for a struct with its size.
-        let client = Client::new(unsafe { read(url, settings) }?)?;
+        let client = unsafe { make(url, settings) }?;
         let connected = wait(&client, "connecting", client.connect());
         if connected.is_err() {
             // It is closed already, but its thread may still be ending.
@@ -151,7 +152,7 @@ pub unsafe extern "C" fn sst_connect_async(
     let callback = Callback::new(callback);
     boundary::status(error, || {
         // SAFETY: the header asks for a text, and for a struct with its size.
-        let client = Client::new(unsafe { read(url, settings) }?)?;
+        let client = unsafe { make(url, settings) }?;
         let (connecting, connected) = (client.connect(), client.clone());
         begin(
             &client,
@@ -166,11 +167,12 @@ pub unsafe extern "C" fn sst_connect_async(
 
 /// Closes a client and waits until its last callback has returned: every operation that is under way ends, at the
 /// latest with SST_CLOSED, and nothing of the client runs any more. With the last client of the process, the threads of
-/// the library end. Closing again does nothing.
+/// the library end. Closing again does nothing. If the client has a queue, what waits there of this client is run by
+/// this call, on this thread.
 ///
 /// Owner: `client` is borrowed and still to be freed. Thread: any but that of the callbacks. Blocks: until all is done,
 /// which is a moment unless a callback takes its time. NULL: `error`. Errors: SST_WRONG_THREAD in a callback of this
-/// client, and nothing happens; SST_INVALID_HANDLE, SST_FORKED.
+/// client, or of one with the same queue, and nothing happens; SST_INVALID_HANDLE, SST_FORKED.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_close(
     client: *const sst_client,

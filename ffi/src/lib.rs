@@ -55,6 +55,8 @@ mod hlc;
 
 mod entry;
 
+mod queue;
+
 mod settings;
 
 mod client;

@@ -1,7 +1,8 @@
 //! Connection settings.
 use crate::input::{self, milliseconds, sized};
+use crate::queue::{self, sst_queue};
 use statestore_core::Settings;
-use statestore_embed::Error;
+use statestore_embed::{Client, Error};
 use std::ffi::{c_char, c_void};
 use std::time::Duration;
 
@@ -49,6 +50,9 @@ pub struct sst_settings {
     pub key_password_file: *const c_char,
     /// The name to which the broker's certificate must be made out (default: the host name).
     pub server_name: *const c_char,
+    /// Where the callbacks of the client wait until the program runs them with sst_queue_run() (default: the client calls
+    /// them on a thread of its own).
+    pub queue: *const sst_queue,
     /// Whether the connection is TLS, an sst_choice (default: as the URL or the environment says).
     pub tls: u32,
     /// Whether the first connection asks at once for a new session, and closing the client ends it, an sst_choice (default:
@@ -105,22 +109,26 @@ fn choice(value: u32, name: &str) -> Result<Option<bool>, Error> {
     }
 }
 
-/// Settings changed by those of the caller.
+/// A client that is not connected yet, with settings changed by those of the caller.
 ///
 /// # Safety `given` is as [`input::options`] asks, with texts as [`input::text`] asks.
-pub(crate) unsafe fn apply(
+pub(crate) unsafe fn client(
     settings: Settings,
     given: *const sst_settings,
-) -> Result<Settings, Error> {
+) -> Result<Client, Error> {
     // SAFETY: by the contract.
     let given = unsafe { input::options(given) }?;
     let settings = identify(settings, &given)?;
     let settings = secure(settings, &given)?;
-    limit(settings, &given)
+    let settings = limit(settings, &given)?;
+    match queue::optional(given.queue)? {
+        Some(queue) => queue.client(settings),
+        None => Client::new(settings),
+    }
 }
 
 fn identify(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error> {
-    // SAFETY: the contract of `apply`.
+    // SAFETY: the contract of `client`.
     let text = |text, name| unsafe { input::text(text, name) };
     if let Some(client_id) = text(given.client_id, "client_id")? {
         settings = settings.client_id(client_id);
@@ -128,7 +136,7 @@ fn identify(mut settings: Settings, given: &sst_settings) -> Result<Settings, Er
     if let Some(user_name) = text(given.user_name, "user_name")? {
         settings = settings.user_name(user_name);
     }
-    // SAFETY: the contract of `apply`.
+    // SAFETY: the contract of `client`.
     let password = unsafe { input::bytes(given.password, given.password_len, "password") }?;
     if !given.password.is_null() {
         settings = settings.password(password.to_vec());
@@ -146,7 +154,7 @@ fn identify(mut settings: Settings, given: &sst_settings) -> Result<Settings, Er
 }
 
 fn secure(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error> {
-    // SAFETY: the contract of `apply`.
+    // SAFETY: the contract of `client`.
     let text = |text, name| unsafe { input::text(text, name) };
     if let Some(tls) = choice(given.tls, "tls")? {
         settings = settings.tls(tls);

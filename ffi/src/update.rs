@@ -245,7 +245,7 @@ fn update_there(
     }))
 }
 
-/// Waits for an update whose values are computed on this thread, which is that of the callbacks: nobody else would ever do it.
+/// Waits for an update whose values are computed on this thread, because nobody else would ever do it.
 /// The runtime goes on without it meanwhile.
 fn update_here(
     client: &Client,
@@ -314,7 +314,7 @@ closure!(
 );
 
 /// Changes a key by what it holds, without a lock: a fenced compare-and-set. `changer` is called on the thread of the
-/// callbacks, and not any more when this has returned.
+/// callbacks, or on this one if the client has a queue, and not any more when this has returned.
 ///
 /// From the first update on, the key is fenced: a plain SET or DEL without a token is refused. All that write the key
 /// should use this. See docs/locks.md for the limits.
@@ -344,7 +344,8 @@ pub unsafe extern "C" fn sst_update(
         if is_missing {
             return Err(input::null("changer.call"));
         }
-        let outcome = if client.is_in_callback() {
+        // Who waits here may be the one who would run the queue.
+        let outcome = if client.is_in_callback() || client.has_queue() {
             update_here(client, key, options, &changer)?
         } else {
             wait(

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "queue.hpp"
 #include "values.hpp"
 
 namespace statestore {
@@ -121,6 +122,8 @@ struct settings {
   milliseconds reconnect_limit{0};
   /// Whether credentials may be sent over plain TCP, where everybody on the way can read them; no by default.
   std::optional<bool> allow_plaintext_credentials;
+  /// What calls the functions of the client; by default it has a thread for them. Borrowed for the call.
+  const statestore::queue* queue = nullptr;
 };
 
 namespace detail {
@@ -305,6 +308,7 @@ inline sst_settings raw(const settings& from) noexcept {
   made.reconnect_delay_max_ms = ms(from.reconnect_delay_max);
   made.reconnect_limit_ms = ms(from.reconnect_limit);
   made.allow_plaintext_credentials = choice(from.allow_plaintext_credentials);
+  if (from.queue != nullptr) made.queue = from.queue->raw();
   return made;
 }
 

@@ -60,6 +60,9 @@ try:
             held, released = run(f"example_lock_{language}", f"{language}/door", url).splitlines()
             assert held.startswith(f"{language}/door is held with the token 00") and released == "released"
             gateway(language, url, pathlib.Path(scratch) / language)
+    assert run("example_loop_epoll_c", "loop/epoll", url, given="a\nb\n") == "set to a\nset to b\n"
+    assert run("example_loop_libuv_c", "loop/libuv", url) == "set to 1\nset to 2\nset to 3\n"
+    assert run("example_loop_asio_cpp", "loop/asio", url) == "set to 1\nset to 2\nset to 3\n"
 finally:
     server.kill()
     server.wait()

@@ -124,6 +124,10 @@ CALL(sst_observation_version, sst_hlc *hlc = JUNK(sst_hlc), sst_observation_vers
      sst_hlc_free(hlc))
 CALL(sst_holding_version, sst_hlc *hlc = JUNK(sst_hlc), sst_holding_version(of->holding, &hlc, error), hlc == NULL,
      sst_hlc_free(hlc))
+CALL(sst_queue_new, sst_queue *queue = JUNK(sst_queue), ((void)of, sst_queue_new(&queue, error)), queue == NULL,
+     sst_queue_free(queue))
+CALL(sst_queue_fd, int fd = 7, sst_queue_fd(of->queue, &fd, error), fd == -1, )
+CALL(sst_queue_run, size_t ran = 7, sst_queue_run(of->queue, 0, &ran, error), ran == 0, )
 CALL(sst_connect, sst_client *client = JUNK(sst_client), sst_connect("mqtt://127.0.0.1:1", OPTIONS(sst_settings), &client, error),
      client == NULL, sst_client_free(client))
 BEGIN(sst_connect_async, sst_on_client, on_client,
@@ -358,6 +362,9 @@ const failing failings[] = {
     DATA(sst_entries_at),
     DATA(sst_observation_version),
     DATA(sst_holding_version),
+    ROW(sst_queue_new, 0, SST_OK, SST_OK, SST_OK),
+    DATA(sst_queue_fd),
+    DATA(sst_queue_run),
     ROW(sst_connect, HAS_OPTIONS, SST_OK, SST_OK, SST_OK),
     ROW(sst_connect_async, HAS_OPTIONS, SST_OK, SST_OK, SST_OK),
     DATA(sst_operation_cancel),
@@ -453,6 +460,7 @@ things make_things(sst_client *client) {
   one_attempt.size = sizeof one_attempt;
   one_attempt.wait_ms = UINT64_MAX;
   of.client = client;
+  EXPECT(SST_OK, sst_queue_new(&of.queue, &error));
   of.data = "failures/key";
   of.len = 12;
   of.lock_options = &one_attempt;
@@ -494,6 +502,7 @@ things make_things(sst_client *client) {
 }
 
 void free_things(things *things) {
+  sst_queue_free(things->queue);
   sst_operation_free(things->operation);
   sst_subscription_free(things->subscription);
   sst_scan_free(things->scan);
@@ -547,6 +556,7 @@ void expect_nothing(const things *of) {
 static void with_handles(const things *good, sst_client *client, void *pointer, sst_status expected) {
   things bad = *good;
   bad.client = (sst_client *)pointer;
+  bad.queue = (sst_queue *)pointer;
   bad.operation = (sst_operation *)pointer;
   bad.subscription = (sst_subscription *)pointer;
   bad.scan = (sst_scan *)pointer;

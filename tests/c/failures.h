@@ -7,6 +7,7 @@
 // One handle of each type, and what else the functions of the table are called with.
 typedef struct things {
   sst_client *client;
+  sst_queue *queue;
   sst_operation *operation;
   sst_subscription *subscription;
   sst_scan *scan;

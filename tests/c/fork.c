@@ -126,6 +126,52 @@ static void in_a_callback(sst_client *client) {
   latch_destroy(&told);
 }
 
+// Which process this is in: 0 in the child.
+static void on_forked_here(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
+  pid_t *side = (pid_t *)context;
+  (void)error, (void)entry;
+  CHECK(status == SST_OK);
+  if (*side < 0) *side = fork();
+}
+
+static void in_the_child(sst_queue *queue, sst_client *client, sst_status ran) {
+  sst_error *error = NULL;
+  alarm(300);
+  CHECK(ran == SST_FORKED);
+  EXPECT(SST_FORKED, sst_queue_run(queue, 0, NULL, &error));
+  sst_queue_free(queue);
+  sst_client_free(client);
+  use_a_client();
+  _exit(0);
+}
+
+// A callback of a queue may return in a child, on the thread of the program that goes on there; what else waited does so in the parent.
+static void in_a_callback_of_a_queue(void) {
+  sst_error *error = NULL;
+  sst_queue *queue = NULL;
+  sst_client *client = NULL;
+  sst_settings settings;
+  sst_status status;
+  pid_t side = -1;
+  const sst_on_entry callback = {&side, on_forked_here, NULL};
+  size_t ran = 7;
+  int i;
+  EXPECT(SST_OK, sst_queue_new(&queue, &error));
+  memset(&settings, 0, sizeof settings);
+  settings.size = sizeof settings;
+  settings.queue = queue;
+  EXPECT(SST_OK, sst_connect(server_url(), &settings, &client, &error));
+  for (i = 0; i < 10; ++i) EXPECT(SST_OK, sst_get_async(client, TEXT("fork"), NULL, callback, NULL, &error));
+  while (side < 0) {
+    status = sst_queue_run(queue, 0, &ran, NULL);
+    if (side == 0) in_the_child(queue, client, status);
+    CHECK(status == SST_OK);
+  }
+  wait_for(side);
+  end_client(client);
+  sst_queue_free(queue);
+}
+
 static void on_state(void *context, sst_status status, const sst_error *reason, sst_state state) {
   (void)reason, (void)state;
   latch_call((latch *)context, status, NULL, "");
@@ -153,6 +199,7 @@ void suite_fork(void) {
   EXPECT(SST_OK, sst_set(client, TEXT("fork"), TEXT("parent"), NULL, NULL, NULL, &error));
   EXPECT(SST_OK, sst_observe(client, TEXT("fork"), NULL, &observer, &error));
   in_a_callback(client);
+  in_a_callback_of_a_queue();
   wait_for(in_a_child(child, &of));
   // The parent has not noticed anything but what the child wrote.
   EXPECT(SST_OK, sst_observer_next(observer, -1, &observation, &error));

@@ -26,6 +26,20 @@ pub struct Wait<'a> {
     pub for_event: bool,
 }
 
+impl Wait<'_> {
+    /// The same for something that is to be waited for before.
+    pub(crate) fn again(&mut self) -> Wait<'_> {
+        Wait {
+            deadline: self.deadline,
+            interrupt: match &mut self.interrupt {
+                Some(interrupt) => Some(&mut **interrupt),
+                None => None,
+            },
+            for_event: self.for_event,
+        }
+    }
+}
+
 impl std::fmt::Debug for Wait<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Wait")

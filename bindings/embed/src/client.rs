@@ -6,6 +6,7 @@ use crate::cause::{self, Cause, closed, wrong_thread};
 use crate::dispatcher::{Dispatcher, Job};
 use crate::error::{Error, ErrorKind};
 use crate::home::Home;
+use crate::lane::{Lane, Lanes};
 use crate::mailbox::Mailbox;
 use crate::operation::{self, Operation};
 use crate::process::OfProcess;
@@ -15,10 +16,7 @@ use crate::thread;
 use statestore::{ConnectionState, LostReason, Outcome, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Instant;
 use tokio::sync::Mutex as AsyncMutex;
-
-const CLOSING: &str = "closing the client";
 
 /// A client of the state store that brings its own runtime.
 ///
@@ -51,7 +49,7 @@ struct Open {
 }
 
 #[derive(Debug)]
-struct Inner {
+pub(crate) struct Inner {
     settings: Mutex<Option<Settings>>,
     /// Present from when it is connected.
     core: OnceLock<statestore::Client>,
@@ -59,12 +57,14 @@ struct Inner {
     /// Present until it is closed.
     share: Mutex<Option<Share>>,
     /// The runtime that ends because this was its last client, until somebody waits for that.
-    ending: Mutex<Option<Arc<Runtime>>>,
+    pub(crate) ending: Mutex<Option<Arc<Runtime>>>,
     /// Whether it was closed completely. Who closes it has the lock, so that another one waits for that, or goes on if the
     /// first gave up.
     is_ended: AsyncMutex<bool>,
+    /// Where its callbacks wait if it has a queue; otherwise it has a dispatcher.
+    pub(crate) lane: Option<Arc<Lane>>,
     /// Made when the first callback is to be called.
-    dispatcher: OnceLock<Dispatcher>,
+    pub(crate) dispatcher: OnceLock<Dispatcher>,
     /// Who makes the dispatcher has the lock.
     starting: Mutex<()>,
 }
@@ -92,7 +92,23 @@ impl Client {
     pub fn new(settings: Settings) -> Result<Self, Error> {
         let share = Share::take()?;
         let home = Arc::new(Home::new(&share.runtime));
-        Ok(Self {
+        Ok(Self::make(settings, share, home, None))
+    }
+
+    /// A client whose callbacks wait in a lane until somebody runs them.
+    pub(crate) fn with_lane(
+        settings: Settings,
+        lanes: &Arc<Lanes>,
+    ) -> Result<(Self, Arc<Lane>), Error> {
+        let share = Share::take()?;
+        let home = Arc::new(Home::new(&share.runtime));
+        let lane = Lane::new(lanes, &home);
+        let client = Self::make(settings, share, home, Some(Arc::clone(&lane)));
+        Ok((client, lane))
+    }
+
+    fn make(settings: Settings, share: Share, home: Arc<Home>, lane: Option<Arc<Lane>>) -> Self {
+        Self {
             open: Arc::new(Open {
                 inner: OfProcess::new(Arc::new(Inner {
                     settings: Mutex::new(Some(settings)),
@@ -101,11 +117,12 @@ impl Client {
                     share: Mutex::new(Some(share)),
                     ending: Mutex::new(None),
                     is_ended: AsyncMutex::new(false),
+                    lane,
                     dispatcher: OnceLock::new(),
                     starting: Mutex::new(()),
                 })),
             }),
-        })
+        }
     }
 
     /// Connects, and waits until the broker has accepted that; to be called once.
@@ -178,6 +195,11 @@ impl Client {
                 _ => closed,
             },
         )
+    }
+
+    /// What it is, unless this is a forked child.
+    pub(crate) fn inner(&self) -> Result<&Arc<Inner>, Error> {
+        self.open.inner.get()
     }
 
     fn usable(&self) -> Result<&Arc<Inner>, Error> {
@@ -265,7 +287,7 @@ impl Client {
     }
 
     /// [`wait`](Self::wait), also after a panic.
-    fn wait_for_end<T: Send>(
+    pub(crate) fn wait_for_end<T: Send>(
         &self,
         action: &'static str,
         future: impl Future<Output = Result<T, Error>> + Send,
@@ -309,7 +331,7 @@ impl Client {
     }
 
     /// The mailbox of the thread that runs the callbacks of this client, one after the other. The thread begins with the
-    /// first call of this.
+    /// first call of this. If the client has a [queue](crate::Queue), who runs that runs the callbacks.
     ///
     /// A callback may wait. It may not [`close`](Self::close) the client, because that waits for the callbacks.
     ///
@@ -317,6 +339,9 @@ impl Client {
     /// As [`core`](Self::core); [`ErrorKind::Internal`] if the system gives no thread.
     pub fn callbacks(&self) -> Result<Arc<Mailbox<Job>>, Error> {
         let inner = self.usable()?;
+        if let Some(lane) = &inner.lane {
+            return Ok(Arc::clone(lane.mailbox()));
+        }
         if let Some(dispatcher) = inner.dispatcher.get() {
             return Ok(Arc::clone(dispatcher.mailbox()));
         }
@@ -337,88 +362,22 @@ impl Client {
         Ok(Arc::clone(dispatcher.mailbox()))
     }
 
-    /// Whether this thread is the one that runs the callbacks of this client.
+    /// Whether this thread is the one that runs the callbacks of this client: its own for them, or one that runs its queue
+    /// now.
     pub fn is_in_callback(&self) -> bool {
         let Ok(inner) = self.open.inner.get() else {
             return false;
         };
-        inner.dispatcher.get().is_some_and(Dispatcher::is_current)
-    }
-
-    /// Closes the connection, ends all operations that are under way, and stops the runtime if no other client is left.
-    /// Closing again does nothing.
-    ///
-    /// This may be submitted from a callback; nothing waits for the callbacks.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Forked`].
-    pub fn close_async(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
-        let inner = self.open.inner.get().cloned();
-        async move {
-            inner?.close().await;
-            Ok(())
+        match &inner.lane {
+            Some(lane) => lane.lanes().is_running_here(),
+            None => inner.dispatcher.get().is_some_and(Dispatcher::is_current),
         }
     }
 
-    /// Begins to close, as an operation: [`submit`](Self::submit) with [`close_async`](Self::close_async), except that it does
-    /// not fail because somebody else closes the client at the same time.
-    ///
-    /// # Errors
-    /// As [`submit`](Self::submit); among them [`ErrorKind::Closed`] if it is closed already.
-    pub fn submit_close<M: Send + 'static>(
-        &self,
-        mailbox: &Arc<Mailbox<M>>,
-        complete: impl FnOnce(Result<(), Error>) -> M + Send + 'static,
-    ) -> Result<Operation, Error> {
-        self.submit(CLOSING, self.close_async(), mailbox, |result| {
-            complete(result.or_else(|error| match error.kind() {
-                ErrorKind::Closed => Ok(()),
-                _ => Err(error),
-            }))
-        })
-    }
-
-    /// Closes it, and waits until the last callback has returned and the threads have ended.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Forked`]; [`ErrorKind::WrongThread`] in a callback of this client, where nothing happens then.
-    pub fn close(&self, wait: Wait<'_>) -> Result<(), Stopped> {
-        let inner = Arc::clone(self.open.inner.get()?);
-        if self.is_in_callback() {
-            let reason = "a callback of the client cannot wait for the callbacks; close it from another thread";
-            return Err(wrong_thread(CLOSING, reason).into());
-        }
-        let closing = Arc::clone(&inner);
-        self.wait_for_end(
-            CLOSING,
-            async move {
-                closing.close().await;
-                if let Some(dispatcher) = closing.dispatcher.get() {
-                    dispatcher.ended().await;
-                }
-                Ok(())
-            },
-            wait,
-        )?;
-        if let Some(dispatcher) = inner.dispatcher.get() {
-            dispatcher.join();
-        }
-        let ending = lock(&inner.ending).clone();
-        if let Some(runtime) = ending {
-            runtime.join();
-        }
-        Ok(())
-    }
-
-    /// As [`close`](Self::close), giving up at a deadline; what was begun goes on in the background then.
-    ///
-    /// # Errors
-    /// As [`close`](Self::close), and [`Stopped::TimedOut`].
-    pub fn close_within(&self, deadline: Instant) -> Result<(), Stopped> {
-        self.close(Wait {
-            deadline: Some(deadline),
-            ..Wait::default()
-        })
+    /// Whether its callbacks wait in a [queue](crate::Queue) until the program runs them.
+    pub fn has_queue(&self) -> bool {
+        let inner = self.open.inner.get();
+        inner.is_ok_and(|inner| inner.lane.is_some())
     }
 }
 
@@ -432,7 +391,7 @@ impl Inner {
     }
 
     /// Closes it, without waiting for callbacks and threads.
-    async fn close(&self) {
+    pub(crate) async fn close(&self) {
         self.home.admission.close();
         let mut is_ended = self.is_ended.lock().await;
         if *is_ended {
@@ -454,12 +413,15 @@ impl Inner {
     }
 
     fn stop_dispatcher(&self) {
+        if let Some(lane) = &self.lane {
+            lane.stop();
+        }
         if let Some(dispatcher) = self.dispatcher.get() {
             dispatcher.stop();
         }
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -45,7 +45,8 @@
 //!   [`Mailbox`], whose hook wakes the consumer once for many results: a dispatcher thread, an asyncio loop
 //!   (`call_soon_threadsafe`, or a socket or [`Signal`] in its selector, which needs no lock of the interpreter), a
 //!   thread-safe function of Node.
-//! - Callbacks: [`Client::callbacks`] is the mailbox of one thread for each client, which runs jobs one after the other.
+//! - Callbacks: [`Client::callbacks`] is the mailbox of one thread for each client, which runs jobs one after the other; or of a
+//!   [`Queue`], whose jobs run when the program says so, on its own event loop.
 //!
 //! Operations and waits are refused when they can come to nothing: with [`Forked`], [`Closed`], [`Internal`] after a panic,
 //! [`WrongThread`] when the runtime's thread is to wait for itself.
@@ -69,7 +70,8 @@
 //! # Forks
 //! In a forked child, everything that was inherited answers with [`Forked`], and dropping it does nothing: it waits for no
 //! thread, and the parent's connection stays. New clients get a runtime of their own. That is so on Unix from when the first
-//! client was made. A callback that forks must not return in the child: the child ends at once then.
+//! client was made. A callback that forks must not return in the child: the child ends at once then, unless it was run by
+//! [`Queue::run`], on a thread of the program.
 //!
 //! # The end of the process
 //! In destructors of the program and handlers of `atexit`, which run on a thread without thread-local variables, everything
@@ -88,12 +90,15 @@
 //! Each file uses only those below it.
 //!
 //! ```text
-//!  verbs · lock                       what is asked of a client
+//!  verbs · lock · queue               what is asked of a client · callbacks that the program runs itself
 //!  guard · scan · subscription        what it gives: what is held, keys, a callback that is told
 //!  feed                               what happens again and again
-//!  client                             one client: connect, submit, wait, close
-//!  operation · blocking · dispatcher  three ways to run a future: by itself, on a thread that waits, in a callback
+//!  closing                            how a client ends
+//!  client                             one client: connect, submit, wait
+//!  operation · blocking               two ways to run a future: by itself, on a thread that waits
 //!  task                               what an operation is to who runs it
+//!  lane                               callbacks that wait until the program runs them
+//!  dispatcher                         callbacks that a thread runs
 //!  home                               what the operations of one client share
 //!  runtime                            who owns the runtime: all clients of the process, each with a share
 //!  waiter                             who drives it: a thread that waits,
@@ -114,6 +119,7 @@
 
 // From the top down, as in the picture; `tests/layers.rs` holds the files to it.
 mod lock;
+mod queue;
 mod verbs;
 
 mod guard;
@@ -122,11 +128,16 @@ mod subscription;
 
 mod feed;
 
+mod closing;
+
 mod client;
 
 mod blocking;
-mod dispatcher;
 mod operation;
+
+mod lane;
+
+mod dispatcher;
 
 mod task;
 
@@ -172,6 +183,7 @@ pub use lock::{Acquisition, Election, Found, Lease};
 pub use mailbox::Mailbox;
 pub use operation::Operation;
 pub use process::{PerProcess, forks};
+pub use queue::Queue;
 pub use scan::Scan;
 pub use signal::Signal;
 pub use subscription::Subscription;

@@ -3,6 +3,7 @@ use crate::admission::Permit;
 use crate::batch::{self, Hook};
 use std::collections::VecDeque;
 use std::fmt;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A queue from the runtime to one consumer, which is woken only when the queue stops being empty.
@@ -57,13 +58,25 @@ impl<T> Mailbox<T> {
 
     /// Hands up to `most` items to `each`, in their order; whether some are left.
     pub fn drain(&self, most: usize, mut each: impl FnMut(T)) -> bool {
+        self.drain_while(most, |item| {
+            each(item);
+            true
+        })
+    }
+
+    /// [`drain`](Self::drain) until `each` says that this is a forked child, which leaves everything as it is.
+    pub(crate) fn drain_while(&self, most: usize, mut each: impl FnMut(T) -> bool) -> bool {
         let taken: Vec<_> = {
             let mut items = self.items();
             let count = most.min(items.queue.len());
             items.queue.drain(..count).collect()
         };
-        for (item, permit) in taken {
-            each(item);
+        let mut taken = taken.into_iter();
+        while let Some((item, permit)) = taken.next() {
+            if !each(item) {
+                mem::forget((permit, taken));
+                return false;
+            }
             drop(permit);
         }
         !self.items().queue.is_empty()
@@ -84,7 +97,7 @@ impl<T> Mailbox<T> {
         let dropped = {
             let mut items = self.items();
             items.is_closed = true;
-            std::mem::take(&mut items.queue)
+            mem::take(&mut items.queue)
         };
         drop(dropped);
     }

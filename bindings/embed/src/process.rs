@@ -40,13 +40,18 @@ impl Process {
         if self.is_here() {
             return Ok(());
         }
-        Err(Error::new(
-            ErrorKind::Forked,
-            Outcome::NotDone,
-            "using a client after a fork",
-            "it belongs to the parent process; connect a new one in this process",
-        ))
+        Err(forked())
     }
+}
+
+/// This is a forked child.
+pub(crate) fn forked() -> Error {
+    Error::new(
+        ErrorKind::Forked,
+        Outcome::NotDone,
+        "using a client after a fork",
+        "it belongs to the parent process; connect a new one in this process",
+    )
 }
 
 /// Ends a forked child in which a callback of the parent returned: what called it is a copy of a thread of the parent, with its

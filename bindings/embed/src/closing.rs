@@ -1,0 +1,109 @@
+//! Closing a client.
+use crate::blocking::{Stopped, Wait};
+use crate::cause::wrong_thread;
+use crate::client::{Client, lock};
+use crate::error::{Error, ErrorKind};
+use crate::lane::Lane;
+use crate::mailbox::Mailbox;
+use crate::operation::Operation;
+use std::sync::Arc;
+use std::time::Instant;
+
+const CLOSING: &str = "closing the client";
+
+impl Client {
+    /// Closes the connection, ends all operations that are under way, and stops the runtime if no other client is left.
+    /// Closing again does nothing.
+    ///
+    /// This may be submitted from a callback; nothing waits for the callbacks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn close_async(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
+        let inner = self.inner().cloned();
+        async move {
+            inner?.close().await;
+            Ok(())
+        }
+    }
+
+    /// Begins to close, as an operation: [`submit`](Self::submit) with [`close_async`](Self::close_async), except that it does
+    /// not fail because somebody else closes the client at the same time.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit); among them [`ErrorKind::Closed`] if it is closed already.
+    pub fn submit_close<M: Send + 'static>(
+        &self,
+        mailbox: &Arc<Mailbox<M>>,
+        complete: impl FnOnce(Result<(), Error>) -> M + Send + 'static,
+    ) -> Result<Operation, Error> {
+        self.submit(CLOSING, self.close_async(), mailbox, |result| {
+            complete(result.or_else(|error| match error.kind() {
+                ErrorKind::Closed => Ok(()),
+                _ => Err(error),
+            }))
+        })
+    }
+
+    /// Closes it, and waits until the last callback has returned and the threads have ended. What waits in its
+    /// [queue](crate::Queue) is run here.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`]; [`ErrorKind::WrongThread`] in a callback of this client, or of one with the same queue, where
+    /// nothing happens then.
+    pub fn close(&self, mut wait: Wait<'_>) -> Result<(), Stopped> {
+        let inner = Arc::clone(self.inner()?);
+        if self.is_in_callback() {
+            let reason = "a callback of the client cannot wait for the callbacks; close it from another thread";
+            return Err(wrong_thread(CLOSING, reason).into());
+        }
+        let closing = Arc::clone(&inner);
+        self.wait_for_end(
+            CLOSING,
+            async move {
+                closing.close().await;
+                if let Some(dispatcher) = closing.dispatcher.get() {
+                    dispatcher.ended().await;
+                }
+                Ok(())
+            },
+            wait.again(),
+        )?;
+        if let Some(lane) = &inner.lane {
+            self.finish(lane, &mut wait)?;
+        }
+        if let Some(dispatcher) = inner.dispatcher.get() {
+            dispatcher.join();
+        }
+        let ending = lock(&inner.ending).clone();
+        if let Some(runtime) = ending {
+            runtime.join();
+        }
+        Ok(())
+    }
+
+    /// Runs what is left in its lane, until nothing can come any more.
+    fn finish(&self, lane: &Lane, wait: &mut Wait<'_>) -> Result<(), Stopped> {
+        while !lane.is_over() {
+            let turn = lane.lanes().turn(wait.deadline);
+            turn.ok_or(Stopped::TimedOut)?.drain(lane)?;
+            let changed = async {
+                lane.changed().await;
+                Ok(())
+            };
+            self.wait_for_end(CLOSING, changed, wait.again())?;
+        }
+        Ok(())
+    }
+
+    /// As [`close`](Self::close), giving up at a deadline; what was begun goes on in the background then.
+    ///
+    /// # Errors
+    /// As [`close`](Self::close), and [`Stopped::TimedOut`].
+    pub fn close_within(&self, deadline: Instant) -> Result<(), Stopped> {
+        self.close(Wait {
+            deadline: Some(deadline),
+            ..Wait::default()
+        })
+    }
+}

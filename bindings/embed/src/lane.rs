@@ -1,0 +1,320 @@
+//! The callbacks of clients that are run by the program itself, when it says so, instead of by a thread of their client.
+use crate::admission::Idle;
+use crate::dispatcher::Job;
+use crate::error::Error;
+use crate::home::Home;
+use crate::mailbox::Mailbox;
+use crate::process::{Process, forked};
+use crate::signal::Signal;
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+use tokio::sync::Notify;
+
+thread_local! {
+    /// Its address tells this thread from others that live, and needs no memory.
+    static ME: u8 = const { 0 };
+}
+
+/// This thread.
+fn me() -> usize {
+    ME.with(|me| std::ptr::from_ref(me).addr())
+}
+
+/// The lanes of clients that share a queue, of which one thread at a time runs what waits.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    state: Mutex<State>,
+    /// Set while a lane is listed.
+    signal: Signal,
+    /// Nobody runs them any more.
+    released: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Lanes in which something may wait, each once.
+    ready: VecDeque<Arc<Lane>>,
+    /// The thread that runs them.
+    runner: Option<usize>,
+}
+
+impl Lanes {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            state: Mutex::default(),
+            signal: Signal::new()?,
+            released: Condvar::new(),
+        })
+    }
+
+    /// A descriptor that is readable while something waits.
+    pub(crate) fn raw_fd(&self) -> i32 {
+        self.signal.raw_fd()
+    }
+
+    /// Whether some thread runs them now.
+    pub(crate) fn is_running(&self) -> bool {
+        self.state().runner.is_some()
+    }
+
+    /// Whether this thread runs them now, and so is in a callback of theirs.
+    pub(crate) fn is_running_here(&self) -> bool {
+        self.state().runner == Some(me())
+    }
+
+    /// The right to run them; none while some thread, this one or another, has it.
+    pub(crate) fn try_turn(&self) -> Option<Turn<'_>> {
+        self.take(&mut self.state())
+    }
+
+    /// The right to run them, as soon as no other thread has it; none if one still has it at the deadline.
+    pub(crate) fn turn(&self, deadline: Option<Instant>) -> Option<Turn<'_>> {
+        let mut state = self.state();
+        loop {
+            if let Some(turn) = self.take(&mut state) {
+                return Some(turn);
+            }
+            state = match deadline {
+                None => self
+                    .released
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let time = deadline.checked_duration_since(Instant::now())?;
+                    let waited = self.released.wait_timeout(state, time);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    fn take(&self, state: &mut State) -> Option<Turn<'_>> {
+        if state.runner.is_some() {
+            return None;
+        }
+        state.runner = Some(me());
+        Some(Turn {
+            lanes: self,
+            process: Process::current(),
+        })
+    }
+
+    /// Something waits in a lane.
+    fn list(&self, lanes: impl IntoIterator<Item = Arc<Lane>>) {
+        let mut state = self.state();
+        for lane in lanes {
+            if !lane.is_listed.swap(true, Ordering::AcqRel) {
+                state.ready.push_back(lane);
+                self.signal.set();
+            }
+        }
+    }
+
+    /// Takes a lane off the list if nothing waits in it.
+    fn unlist(&self, lane: &Lane) {
+        let mut state = self.state();
+        // What is posted from here on lists it again.
+        if lane.mailbox.is_empty() && lane.is_listed.swap(false, Ordering::AcqRel) {
+            state
+                .ready
+                .retain(|listed| !std::ptr::eq(&raw const **listed, lane));
+            if state.ready.is_empty() {
+                self.signal.clear();
+            }
+        }
+    }
+
+    /// Takes the list.
+    fn listed(&self) -> VecDeque<Arc<Lane>> {
+        let mut state = self.state();
+        self.signal.clear();
+        let ready = mem::take(&mut state.ready);
+        for lane in &ready {
+            lane.is_listed.store(false, Ordering::Release);
+        }
+        ready
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The right of this thread to run what waits, one callback after the other.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    lanes: &'a Lanes,
+    process: Process,
+}
+
+impl Turn<'_> {
+    /// Runs at most so many of what waits now; how many it ran. What comes meanwhile waits for another turn.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Forked`]: a callback forked, and this is the child, which has nothing to run.
+    pub(crate) fn run(self, most: usize) -> Result<usize, Error> {
+        let (mut ran, mut again) = (0, Vec::new());
+        let mut ready = self.lanes.listed();
+        while ran < most
+            && let Some(lane) = ready.pop_front()
+        {
+            let has_more = self.drain_counting(&lane, most, &mut ran);
+            if !self.process.is_here() {
+                mem::forget((self, lane, ready, again));
+                return Err(forked());
+            }
+            if has_more {
+                again.push(lane);
+            }
+        }
+        // Those that had no turn come first.
+        self.lanes.list(ready.into_iter().chain(again));
+        Ok(ran)
+    }
+
+    /// Runs all that waits in one lane.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(crate) fn drain(self, lane: &Lane) -> Result<(), Error> {
+        self.drain_counting(lane, usize::MAX, &mut 0);
+        if self.process.is_here() {
+            self.lanes.unlist(lane);
+            return Ok(());
+        }
+        mem::forget(self);
+        Err(forked())
+    }
+
+    /// Whether something is left in the lane.
+    fn drain_counting(&self, lane: &Lane, most: usize, ran: &mut usize) -> bool {
+        let has_more = lane.mailbox.drain_while(most - *ran, |job| {
+            *ran += 1;
+            let is_good = catch_unwind(AssertUnwindSafe(job)).is_ok();
+            // A child has the memory of its parent, with the locks of all its threads as they were.
+            let goes_on = self.process.is_here();
+            if goes_on && !is_good {
+                lane.home.panicked();
+            }
+            goes_on
+        });
+        if self.process.is_here() {
+            lane.is_over();
+        }
+        has_more
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.lanes.state().runner = None;
+        self.lanes.released.notify_all();
+    }
+}
+
+/// What waits of one client.
+pub(crate) struct Lane {
+    lanes: Arc<Lanes>,
+    mailbox: Arc<Mailbox<Job>>,
+    home: Arc<Home>,
+    /// It is in the list of the lanes; changed under the lock of that.
+    is_listed: AtomicBool,
+    is_stopping: AtomicBool,
+    /// Something was posted, or the last result was taken.
+    changed: Notify,
+}
+
+impl Lane {
+    pub(crate) fn new(lanes: &Arc<Lanes>, home: &Arc<Home>) -> Arc<Self> {
+        let lane = Arc::new_cyclic(|lane: &Weak<Self>| {
+            let hooked = lane.clone();
+            Self {
+                lanes: Arc::clone(lanes),
+                mailbox: Mailbox::new(move || {
+                    if let Some(lane) = hooked.upgrade() {
+                        lane.posted();
+                    }
+                }),
+                home: Arc::clone(home),
+                is_listed: AtomicBool::new(false),
+                is_stopping: AtomicBool::new(false),
+                changed: Notify::new(),
+            }
+        });
+        let idle: Arc<dyn Idle> = Arc::new(WakesCloser(Arc::downgrade(&lane)));
+        home.admission.on_idle(Some(idle));
+        lane
+    }
+
+    pub(crate) fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
+    pub(crate) fn mailbox(&self) -> &Arc<Mailbox<Job>> {
+        &self.mailbox
+    }
+
+    pub(crate) fn home(&self) -> &Home {
+        &self.home
+    }
+
+    fn posted(self: Arc<Self>) {
+        self.changed.notify_waiters();
+        let lanes = Arc::clone(&self.lanes);
+        lanes.list([self]);
+    }
+
+    /// Lets it be over once every operation has ended and its callback has returned.
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        self.changed.notify_waiters();
+    }
+
+    /// Whether nothing will ever be run here any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_stopping.load(Ordering::SeqCst)
+            && self.home.admission.is_idle()
+            && self.mailbox.close_if_empty()
+    }
+
+    /// Ready when there is something to run, or it is over.
+    pub(crate) async fn changed(&self) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            // From here on it is noticed.
+            changed.as_mut().enable();
+            if !self.mailbox.is_empty() || self.is_over() {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+/// Who closes the client waits until nothing is under way.
+#[derive(Debug)]
+struct WakesCloser(Weak<Lane>);
+
+impl Idle for WakesCloser {
+    fn idle(&self) {
+        if let Some(lane) = self.0.upgrade() {
+            lane.changed.notify_waiters();
+        }
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane")
+            .field("mailbox", &self.mailbox)
+            .field("is_stopping", &self.is_stopping)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,159 @@
+//! A queue of callbacks that the program runs on a thread of its own choice, out of its event loop.
+use crate::blocking::{self, Wait};
+use crate::cause::{lacking, wrong_thread};
+use crate::client::{Client, WeakClient};
+use crate::error::{Error, ErrorKind};
+use crate::lane::{Lane, Lanes};
+use crate::process::OfProcess;
+use statestore::{Outcome, Settings};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// The callbacks of its clients wait here until the program [runs](Self::run) them, instead of being called on a thread of each
+/// client. A [descriptor](Self::raw_fd) says when there is something to run.
+///
+/// One thread at a time runs a queue, so that callbacks come one after the other, whichever of its clients they belong to.
+#[derive(Debug)]
+pub struct Queue {
+    inner: OfProcess<Arc<Inner>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    lanes: Arc<Lanes>,
+    members: Mutex<Members>,
+}
+
+#[derive(Debug, Default)]
+struct Members {
+    is_closed: bool,
+    all: Vec<(WeakClient, Weak<Lane>)>,
+}
+
+impl Queue {
+    /// A queue without clients.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`]: the system gives no descriptor that an event loop could wait for.
+    pub fn new() -> Result<Self, Error> {
+        let lanes = Lanes::new().map_err(|error| lacking("making a queue", error.to_string()))?;
+        Ok(Self {
+            inner: OfProcess::new(Arc::new(Inner {
+                lanes: Arc::new(lanes),
+                members: Mutex::default(),
+            })),
+        })
+    }
+
+    /// As [`Client::new`], with this queue for its callbacks.
+    ///
+    /// # Errors
+    /// As there; [`ErrorKind::Forked`]; [`ErrorKind::Closed`] if the queue was closed.
+    pub fn client(&self, settings: Settings) -> Result<Client, Error> {
+        let inner = self.inner.get()?;
+        let mut members = inner.members();
+        if members.is_closed {
+            let reason = "its queue was freed";
+            return Err(Error::new(
+                ErrorKind::Closed,
+                Outcome::NotDone,
+                "making a client",
+                reason,
+            ));
+        }
+        let (client, lane) = Client::with_lane(settings, &inner.lanes)?;
+        members.all.retain(|(_, lane)| lane.strong_count() > 0);
+        members
+            .all
+            .push((client.downgrade(), Arc::downgrade(&lane)));
+        Ok(client)
+    }
+
+    /// A descriptor that is readable while there is something to run, and may be so now and then although there is nothing. It is
+    /// the queue's.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn raw_fd(&self) -> Result<i32, Error> {
+        Ok(self.inner.get()?.lanes.raw_fd())
+    }
+
+    /// Runs callbacks on this thread: at most so many of those that wait now; how many it ran. If some are left, or come meanwhile,
+    /// the descriptor says so.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WrongThread`] in a callback of the queue, and while another thread runs it: nothing is run then.
+    /// [`ErrorKind::Forked`], also in the child if a callback forked: it has nothing to run.
+    pub fn run(&self, most: usize) -> Result<usize, Error> {
+        const ACTION: &str = "running a queue";
+        let inner = self.inner.get()?;
+        let Some(turn) = inner.lanes.try_turn() else {
+            let reason = if inner.lanes.is_running_here() {
+                "a callback that it runs cannot run others"
+            } else {
+                "another thread runs it"
+            };
+            return Err(wrong_thread(ACTION, reason));
+        };
+        let ran = turn.run(most)?;
+        if inner.members().is_closed {
+            inner.end();
+        }
+        Ok(ran)
+    }
+
+    /// Closes its clients, and runs what they have left on this thread. While it runs, here or on another thread, that is left to who
+    /// runs it, who does so before he returns. It can be run afterwards, and has nothing to run.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn close(&self) -> Result<(), Error> {
+        let inner = self.inner.get()?;
+        inner.members().is_closed = true;
+        // In this order: who runs it looks at the above after it.
+        if !inner.lanes.is_running() {
+            inner.end();
+        }
+        Ok(())
+    }
+}
+
+impl Inner {
+    fn end(&self) {
+        let all = std::mem::take(&mut self.members().all);
+        for (client, lane) in all {
+            if let Ok(client) = client.upgrade()
+                && client.close(Wait::default()).is_err()
+            {
+                // It goes on by itself.
+                continue;
+            }
+            if let Some(lane) = lane.upgrade() {
+                finish(&lane);
+            }
+        }
+    }
+
+    fn members(&self) -> MutexGuard<'_, Members> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs what is left of a client that is being closed in the background.
+fn finish(lane: &Lane) {
+    while !lane.is_over() {
+        let Some(turn) = lane.lanes().turn(None) else {
+            return;
+        };
+        if turn.drain(lane).is_err() || lane.is_over() {
+            return;
+        }
+        // The runtime's thread closes it, and needs nobody.
+        let wait = Wait {
+            for_event: true,
+            ..Wait::default()
+        };
+        if blocking::wait(lane.home(), lane.changed(), wait).is_err() {
+            return;
+        }
+    }
+}
