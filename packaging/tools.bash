@@ -40,6 +40,20 @@ compile() {
   done
 }
 
+# library_of CRATE: what a shared library is called where it is for.
+library_of() {
+  case "$target" in
+    *-apple-*) echo "lib$1.dylib" ;;
+    *-windows-*) echo "$1.dll" ;;
+    *) echo "lib$1.so" ;;
+  esac
+}
+
+# stripped FILE COPY: without symbols. Cargo leaves them out of what is optimised.
+stripped() {
+  if [[ "$profile" == dev && "$target" == "$host" && "$target" == *-linux-* ]]; then strip -o "$2" "$1"; else cp "$1" "$2"; fi
+}
+
 # materials PACKAGE FOLDER: the notices and the bill of materials of what PACKAGE is compiled to.
 materials() {
   mkdir -p "$2"

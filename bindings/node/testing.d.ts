@@ -11,7 +11,7 @@
 /// <reference lib="esnext.disposable" />
 
 export interface ServerOptions {
-  /** The program; unless given the variable `STATESTORED`, or `statestored` in the `PATH`. */
+  /** The program; unless given that of the variable `STATESTORED`, of the package `@statestore/server`, or in the `PATH`. */
   binary?: string | undefined;
   /** Where it keeps its data; in memory unless given. */
   dataDir?: string | undefined;

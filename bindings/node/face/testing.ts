@@ -47,9 +47,18 @@ function endAll(): void {
   }
 }
 
+/** That of the package @statestore/server, if it is installed. */
+function packaged(): string | undefined {
+  try {
+    return (require("@statestore/server") as { statestoredPath: string }).statestoredPath;
+  } catch {
+    return undefined;
+  }
+}
+
 export async function startServer(given: ServerOptions = {}): Promise<Declared> {
   const options = args.options("startServer", given) as ServerOptions;
-  const binary = options.binary ?? process.env.STATESTORED ?? "statestored";
+  const binary = options.binary ?? process.env.STATESTORED ?? packaged() ?? "statestored";
   const storage = options.dataDir === undefined ? ["--storage", "memory"] : ["--data-dir", options.dataDir];
   const listen = ["--listen", `tcp://127.0.0.1:${options.port ?? 0}`];
   const server = spawn(binary, [...listen, ...storage, ...(options.args ?? [])], { stdio: ["ignore", "pipe", "pipe"] });
@@ -82,7 +91,7 @@ export async function startServer(given: ServerOptions = {}): Promise<Declared> 
     server.kill("SIGKILL");
     const end = await gone;
     const cause = said.trim() === "" ? end : new Error(said.trim());
-    throw new Error(`${binary} does not start; set STATESTORED to the path of statestored`, { cause });
+    throw new Error(`${binary} does not start; set STATESTORED to the path of statestored, or install @statestore/server`, { cause });
   }
   return new Server(server, match[1] as string, Number(match[2]), gone);
 }

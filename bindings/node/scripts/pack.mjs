@@ -1,16 +1,19 @@
 /**
  * Makes the packages that are published: `statestore`, and that of this platform with the native half in it.
  *
- *     node scripts/pack.mjs FOLDER [ADDON]
+ *     node scripts/pack.mjs FOLDER [ADDON] [--server STATESTORED] [--materials MATERIALS]
  *
- * FOLDER gets the tarballs; ADDON is statestore.node unless given. Their names are printed, one per line. The packages of
- * other platforms are made the same way on those platforms; platforms.json lists them all.
+ * FOLDER gets the tarballs; ADDON is statestore.node unless given. With a program STATESTORED also `@statestore/server`, and that of
+ * this platform with the program in it. MATERIALS has a folder of notices and bills of materials for each of the two, called `addon` and
+ * `server`. The names of the tarballs are printed, one per line. The packages of other platforms are made the same way on those
+ * platforms; platforms.json lists them all.
  */
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
 
 const ROOT = join(import.meta.dirname, "..");
 const readJson = (name) => JSON.parse(readFileSync(join(ROOT, name), "utf8"));
@@ -18,7 +21,10 @@ const writeJson = (path, value) => writeFileSync(path, `${JSON.stringify(value, 
 
 const platforms = readJson("platforms.json");
 const { scripts: _scripts, devDependencies: _devDependencies, ...manifest } = readJson("package.json");
-const packageOf = ({ name }) => `@statestore/${name}`;
+const addonOf = ({ name }) => `@statestore/${name}`;
+const serverOf = ({ name }) => `@statestore/server-${name}`;
+/** `statestored` is for systems of the Unix kind. */
+const hasServer = ({ os }) => os !== "win32";
 
 function thisPlatform() {
   const { platform } = createRequire(import.meta.url)("../dist/platform.js");
@@ -28,6 +34,10 @@ function thisPlatform() {
   }
   return found;
 }
+
+/** What every package says of where it comes from. */
+const { version, license, repository, homepage, bugs, publishConfig, engines } = manifest;
+const ORIGIN = { version, license, repository, homepage, bugs, publishConfig, engines };
 
 /** What every package has. */
 const LICENSES = ["LICENSE", "LICENSE-MIT", "LICENSE-APACHE"];
@@ -45,26 +55,49 @@ function stageMain(folder) {
     cpSync(join(ROOT, name), join(folder, name), { recursive: true });
   }
   // Written down here only: in a checkout npm would look for packages that are not published yet.
-  const optionalDependencies = Object.fromEntries(platforms.map((it) => [packageOf(it), manifest.version]));
+  const optionalDependencies = Object.fromEntries(platforms.map((it) => [addonOf(it), version]));
   writeJson(join(folder, "package.json"), { ...manifest, files: [...manifest.files, ...LICENSES], optionalDependencies });
 }
 
-function stagePlatform(folder, platform, addon) {
+function stageServer(folder) {
   stage(folder);
-  cpSync(addon, join(folder, "statestore.node"));
-  const { version, license, repository, engines } = manifest;
+  const files = ["index.js", "index.d.ts"];
+  for (const name of [...files, "README.md"]) {
+    cpSync(join(ROOT, "server", name), join(folder, name));
+  }
+  cpSync(join(ROOT, "dist/platform.js"), join(folder, "platform.js"));
   writeJson(join(folder, "package.json"), {
-    name: packageOf(platform),
-    version,
-    description: `The native half of statestore for ${platform.name}`,
-    license,
-    repository,
-    engines,
+    name: "@statestore/server",
+    description: "The program statestored for tests: a state store and MQTT 5 listener in one process",
+    keywords: ["state-store", "mqtt", "server", "testing"],
+    ...ORIGIN,
+    type: "commonjs",
+    main: "./index.js",
+    types: "./index.d.ts",
+    files: [...files, "platform.js", ...LICENSES],
+    optionalDependencies: Object.fromEntries(platforms.filter(hasServer).map((it) => [serverOf(it), version])),
+  });
+}
+
+/** A package with something compiled in it: `file`, as `name` with these `permissions`. */
+function stagePlatform(folder, platform, { name, description, file, as, permissions, materials }) {
+  stage(folder);
+  cpSync(file, join(folder, as));
+  chmodSync(join(folder, as), permissions);
+  const texts = materials === undefined ? [] : readdirSync(materials);
+  for (const text of texts) {
+    cpSync(join(materials, text), join(folder, text));
+  }
+  writeFileSync(join(folder, "README.md"), `# ${name}\n\n${description}. It is installed with the package that needs it.\n`);
+  writeJson(join(folder, "package.json"), {
+    name,
+    description,
+    ...ORIGIN,
     os: [platform.os],
     cpu: [platform.cpu],
     ...(platform.libc === undefined ? {} : { libc: [platform.libc] }),
-    main: "statestore.node",
-    files: ["statestore.node", ...LICENSES],
+    main: as,
+    files: [as, ...texts, ...LICENSES],
   });
 }
 
@@ -76,18 +109,45 @@ function pack(folder, destination) {
   return join(destination, npm.stdout.trim());
 }
 
-const [destination, addon = join(ROOT, "statestore.node")] = process.argv.slice(2);
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { server: { type: "string" }, materials: { type: "string" } },
+});
+const [destination, addon = join(ROOT, "statestore.node")] = positionals;
 if (destination === undefined) {
-  console.error("Usage: node scripts/pack.mjs FOLDER [ADDON]");
+  console.error("Usage: node scripts/pack.mjs FOLDER [ADDON] [--server STATESTORED] [--materials MATERIALS]");
   process.exit(2);
 }
+const materialsOf = (name) => (values.materials === undefined ? undefined : resolve(values.materials, name));
 mkdirSync(destination, { recursive: true });
 const staging = mkdtempSync(join(tmpdir(), "statestore-pack-"));
 try {
+  const platform = thisPlatform();
   stageMain(join(staging, "main"));
-  stagePlatform(join(staging, "platform"), thisPlatform(), resolve(addon));
-  console.log(pack(join(staging, "main"), resolve(destination)));
-  console.log(pack(join(staging, "platform"), resolve(destination)));
+  stagePlatform(join(staging, "platform"), platform, {
+    name: addonOf(platform),
+    description: `The native half of statestore for ${platform.name}`,
+    file: resolve(addon),
+    as: "statestore.node",
+    permissions: 0o644,
+    materials: materialsOf("addon"),
+  });
+  const made = ["main", "platform"];
+  if (values.server !== undefined) {
+    stageServer(join(staging, "server"));
+    stagePlatform(join(staging, "server-platform"), platform, {
+      name: serverOf(platform),
+      description: `The program statestored for ${platform.name}`,
+      file: resolve(values.server),
+      as: "statestored",
+      permissions: 0o755,
+      materials: materialsOf("server"),
+    });
+    made.push("server", "server-platform");
+  }
+  for (const folder of made) {
+    console.log(pack(join(staging, folder), resolve(destination)));
+  }
 } finally {
   rmSync(staging, { recursive: true });
 }

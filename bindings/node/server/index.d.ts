@@ -1,0 +1,2 @@
+/** The path of the program `statestored` for this platform. */
+export const statestoredPath: string;

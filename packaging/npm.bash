@@ -1,0 +1,66 @@
+# The packages for Node. Sourced by scripts/package.
+
+make_npm() {
+  local made="$work/npm"
+  compile statestore-node statestored
+  rm -rf "$made"
+  mkdir -p "$made"
+  stripped "$(built)/$(library_of statestore_node)" "$made/statestore.node"
+  materials statestore-node "$made/materials/addon"
+  local server=()
+  if [[ "$target" != *-windows-* ]]; then
+    stripped "$(built)/statestored" "$made/statestored"
+    materials statestored "$made/materials/server"
+    server=(--server "$made/statestored")
+  fi
+  (
+    cd bindings/node
+    npm ci --no-audit --no-fund --loglevel=error
+    npx --no-install tsc -p face
+    node scripts/pack.mjs "$made/packages" "$made/statestore.node" "${server[@]}" --materials "$made/materials" >"$made/names"
+  )
+  cp "$made/packages"/*.tgz "$out"
+}
+
+check_npm() {
+  local project package
+  empty_place
+  project="$scratch/project"
+  mkdir "$project"
+  echo '{ "private": true }' >"$project/package.json"
+  (cd "$project" && npm install --offline --no-audit --no-fund --loglevel=error "$work/npm/packages"/*.tgz)
+  for package in "$project"/node_modules/@statestore/*-*; do
+    for name in LICENSE-MIT LICENSE-APACHE THIRD-PARTY-NOTICES.txt README.md; do
+      [[ -s "$package/$name" ]] || fail "$package has no $name"
+    done
+    check_sbom "$package"/*.cdx.json
+  done
+  for package in "$project"/node_modules/{statestore,@statestore/*}; do
+    node --eval 'for (const name of ["homepage", "bugs", "repository", "license", "publishConfig"])
+      if (require(process.argv[1])[name] === undefined) throw new Error(`${process.argv[1]} has no ${name}`)' "$package/package.json"
+  done
+  serve "$(cd "$project" && node --print 'require("@statestore/server").statestoredPath')"
+  readme js >"$project/program.mjs"
+  says_hello node "$project/program.mjs"
+  end_server
+  # With no server but that of the package.
+  readme js | sed -e '1i import { startServer } from "statestore/testing"; const server = await startServer();' \
+    -e "s#\"$url\"#server.url#" -e '$a await server.stop();' >"$project/test.mjs"
+  (unset STATESTORED && says_hello node "$project/test.mjs")
+  check_time_to_load "$project"
+}
+
+# As for Python: 30 ms more than Node needs for itself.
+check_time_to_load() {
+  node --eval '
+    const { spawnSync } = require("node:child_process");
+    const [, project, profile] = process.argv;
+    const least = (program) => Math.min(...Array.from({ length: 20 }, () => {
+      const report = `; const used = process.resourceUsage(); console.log((used.userCPUTime + used.systemCPUTime) / 1000)`;
+      return Number(spawnSync(process.execPath, ["--eval", program + report], { cwd: project, encoding: "utf8" }).stdout);
+    }));
+    const took = least("require(\"statestore\")") - least("");
+    console.log(`require("statestore") takes ${took.toFixed(1)} ms`);
+    process.exit(took > 30 && profile !== "dev" ? 1 : 0);
+  ' "$1" "$profile"
+}
