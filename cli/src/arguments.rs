@@ -2,6 +2,7 @@
 use crate::{
     attendant::{self, Attendant},
     bench::Bench,
+    completions::Completions,
     connection::Clients,
     del::Del,
     duration,
@@ -76,6 +77,7 @@ pub(crate) enum Verb {
     Elect(Elect),
     Lease(Lease),
     Bench(Bench),
+    Completions(Completions),
     #[command(name = attendant::VERB, hide = true)]
     Attendant(Attendant),
 }

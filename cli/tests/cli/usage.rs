@@ -8,7 +8,17 @@ fn refused(arguments: &[&str], words: &str) {
 #[test]
 fn help_teaches_every_subcommand_with_examples() {
     for verb in [
-        "get", "set", "del", "vdel", "scan", "watch", "lock", "elect", "lease", "bench",
+        "get",
+        "set",
+        "del",
+        "vdel",
+        "scan",
+        "watch",
+        "lock",
+        "elect",
+        "lease",
+        "bench",
+        "completions",
     ] {
         let run = run(statestore([verb, "--help"]), b"");
         let help = String::from_utf8(run.stdout).unwrap();
@@ -18,6 +28,19 @@ fn help_teaches_every_subcommand_with_examples() {
             "{help}"
         );
     }
+}
+
+#[test]
+fn completions_know_the_verbs_that_the_help_shows() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let run = run(statestore(["completions", shell]), b"");
+        let script = String::from_utf8(run.stdout).unwrap();
+        assert_eq!(run.code, Some(0), "{shell}");
+        for word in ["vdel", "completions", "allow-plaintext-credentials"] {
+            assert!(script.contains(word), "{shell}: no {word}");
+        }
+    }
+    refused(&["completions", "cobol"], "possible values: bash");
 }
 
 #[test]

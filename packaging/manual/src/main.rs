@@ -1,0 +1,96 @@
+//! Writes the manual pages of `statestore`, of each of its subcommands, and of `statestored` into a folder.
+//!
+//!     cargo run --package statestore-manual FOLDER
+#![forbid(unsafe_code)]
+
+use clap::{Command, CommandFactory as _};
+use clap_mangen::{
+    Man,
+    roff::{Roff, roman},
+};
+use std::{env, fs, io, path::Path, process::ExitCode};
+
+const MANUAL: &str = "libstatestore";
+
+fn main() -> ExitCode {
+    let Some(folder) = env::args_os().nth(1) else {
+        eprintln!("Usage: statestore-manual FOLDER");
+        return ExitCode::from(2);
+    };
+    let folder = Path::new(&folder);
+    let written = fs::create_dir_all(folder)
+        .and_then(|()| client(folder))
+        .and_then(|()| server(folder));
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!(
+                "statestore-manual: cannot write in {}: {error}",
+                folder.display()
+            );
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn client(folder: &Path) -> io::Result<()> {
+    // Global arguments get to the subcommands only so.
+    let mut command = statestore_cli::command().disable_help_subcommand(true);
+    command.build();
+    with_verbs(folder, command, "statestore")
+}
+
+fn with_verbs(folder: &Path, command: Command, name: &str) -> io::Result<()> {
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        with_verbs(folder, verb.clone(), &format!("{name}-{}", verb.get_name()))?;
+    }
+    write(folder, command, name, "1")
+}
+
+fn server(folder: &Path) -> io::Result<()> {
+    let command = statestored::config::Arguments::command();
+    write(folder, command, "statestored", "8")
+}
+
+/// One page. What follows the help is paragraphs with a line for a title and indented lines, which are sections here, or text.
+fn write(folder: &Path, command: Command, name: &str, section: &str) -> io::Result<()> {
+    let after = command.get_after_help().map(ToString::to_string);
+    let has_verbs = command.get_subcommands().any(|verb| !verb.is_hide_set());
+    let page = Man::new(command)
+        .title(name.to_uppercase())
+        .section(section)
+        .source(format!("{MANUAL} {}", env!("CARGO_PKG_VERSION")))
+        .manual(MANUAL);
+    let mut text = Vec::new();
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    if has_verbs {
+        page.render_subcommands_section(&mut text)?;
+    }
+    for paragraph in after.iter().flat_map(|after| after.split("\n\n")) {
+        paragraph_of(paragraph).to_writer(&mut text)?;
+    }
+    fs::write(folder.join(format!("{name}.{section}")), text)
+}
+
+fn paragraph_of(paragraph: &str) -> Roff {
+    let mut roff = Roff::new();
+    match paragraph.split_once(":\n") {
+        Some((title, lines)) if lines.starts_with("  ") => {
+            roff.control("SH", [title.to_uppercase().as_str()]);
+            roff.control("nf", []);
+            for line in lines.lines() {
+                roff.text([roman(line.strip_prefix("  ").unwrap_or(line))]);
+            }
+            roff.control("fi", []);
+        }
+        _ => {
+            roff.control("PP", []);
+            roff.text([roman(paragraph)]);
+        }
+    }
+    roff
+}
