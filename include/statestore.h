@@ -374,6 +374,9 @@ typedef struct sst_operation sst_operation;
 // called by sst_queue_run(): results of operations, observations, states, and contexts are dropped there.
 typedef struct sst_queue sst_queue;
 
+// What sst_set_many() or sst_del_many() did, in the order of the keys: a result for each. Opaque.
+typedef struct sst_results sst_results;
+
 // The keys that match a pattern, page by page. Opaque.
 typedef struct sst_scan sst_scan;
 
@@ -654,6 +657,28 @@ typedef struct sst_on_del {
     // Called once after the last call, or instead of it; may be NULL.
     void (*drop)(void *context);
 } sst_on_del;
+
+// A key and the value that it is to hold.
+typedef struct sst_pair {
+    // The key.
+    struct sst_slice key;
+    // The value.
+    struct sst_slice value;
+} sst_pair;
+
+// Is called with what several writes did. For what a callback may do see "Callbacks" at the top.
+typedef struct sst_on_results {
+    // Handed to both functions.
+    void *context;
+    // Called once; may be NULL. `results` and `error` are borrowed for the call. `results` is NULL unless `status` is
+    // SST_OK; `error` is NULL if it is.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 const struct sst_results *results);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_results;
 
 // Options of sst_scan_new(). Set `size` to sizeof(sst_scan_options) and everything else to zero, which means the
 // default.
@@ -1411,6 +1436,99 @@ enum sst_status sst_vdel_async(const struct sst_client *client,
                                struct sst_on_del callback,
                                struct sst_operation **operation,
                                struct sst_error **error);
+
+// How many results there are: as many as there were keys.
+//
+// Owner: `results` is borrowed. Thread: any. Blocks: no. NULL, and what are no results, gives 0.
+size_t sst_results_len(const struct sst_results *results);
+
+// How many of them are errors.
+//
+// Owner: `results` is borrowed. Thread: any. Blocks: no. NULL, and what are no results, gives 0.
+size_t sst_results_failed(const struct sst_results *results);
+
+// What the SET of the key at an index did: this returns and writes what sst_set() would have for it.
+//
+// Owner: `*version` is the caller's, freed with sst_hlc_free(); `results` is borrowed. Thread: any. Blocks: no. NULL:
+// `result`, `version` and `error`. Errors: that of the SET; SST_INVALID_ARGUMENT if the index is too large or these are
+// not results of sst_set_many(), SST_INVALID_HANDLE; `*result` is SST_SET_FAILED and `*version` NULL then.
+enum sst_status sst_results_set_at(const struct sst_results *results,
+                                   size_t index,
+                                   enum sst_set_result *result,
+                                   struct sst_hlc **version,
+                                   struct sst_error **error);
+
+// What the DEL of the key at an index did: this returns and writes what sst_del() would have for it.
+//
+// Owner: `results` is borrowed. Thread: any. Blocks: no. NULL: `result` and `error`. Errors: that of the DEL;
+// SST_INVALID_ARGUMENT if the index is too large or these are not results of sst_del_many(), SST_INVALID_HANDLE;
+// `*result` is SST_DEL_FAILED then.
+enum sst_status sst_results_del_at(const struct sst_results *results,
+                                   size_t index,
+                                   enum sst_del_result *result,
+                                   struct sst_error **error);
+
+// Frees results.
+//
+// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+void sst_results_free(struct sst_results *results);
+
+// Stores several values. These are single SETs, sent in their order and without waiting for each other; they are no
+// transaction. Each is applied, or fails, by itself, and a failure of one ends none of the others: SST_OK says only that
+// there is a result for each, see sst_results_failed() and sst_results_set_at().
+//
+// Owner: `*results` is the caller's, freed with sst_results_free(); everything else is borrowed for the call. Thread:
+// any. Blocks: until the last answer; the time-out is for each SET. NULL: `pairs` if `count` is 0, `options` and
+// `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; nothing was sent, or what became of it is unknown, and `*results` is
+// NULL then.
+enum sst_status sst_set_many(const struct sst_client *client,
+                             const struct sst_pair *pairs,
+                             size_t count,
+                             const struct sst_set_options *options,
+                             struct sst_results **results,
+                             struct sst_error **error);
+
+// Begins to store several values. See sst_set_many().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+// borrowed for the call. Thread: any. Blocks: no. NULL: `pairs` if `count` is 0, `options`, `operation` and `error`.
+// Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped
+// before this returns, and `*operation` is NULL.
+enum sst_status sst_set_many_async(const struct sst_client *client,
+                                   const struct sst_pair *pairs,
+                                   size_t count,
+                                   const struct sst_set_options *options,
+                                   struct sst_on_results callback,
+                                   struct sst_operation **operation,
+                                   struct sst_error **error);
+
+// Deletes several keys. These are single DELs; as with sst_set_many(), each has a result of its own: see
+// sst_results_failed() and sst_results_del_at().
+//
+// Owner: `*results` is the caller's, freed with sst_results_free(); everything else is borrowed for the call. Thread:
+// any. Blocks: until the last answer; the time-out is for each DEL. NULL: `keys` if `count` is 0, `options` and
+// `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; nothing was sent, or what became of it is unknown, and `*results` is
+// NULL then.
+enum sst_status sst_del_many(const struct sst_client *client,
+                             const struct sst_slice *keys,
+                             size_t count,
+                             const struct sst_del_options *options,
+                             struct sst_results **results,
+                             struct sst_error **error);
+
+// Begins to delete several keys. See sst_del_many().
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+// borrowed for the call. Thread: any. Blocks: no. NULL: `keys` if `count` is 0, `options`, `operation` and `error`.
+// Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped
+// before this returns, and `*operation` is NULL.
+enum sst_status sst_del_many_async(const struct sst_client *client,
+                                   const struct sst_slice *keys,
+                                   size_t count,
+                                   const struct sst_del_options *options,
+                                   struct sst_on_results callback,
+                                   struct sst_operation **operation,
+                                   struct sst_error **error);
 
 // Prepares to look for keys. Nothing is sent before the first page is asked for. The pattern is a glob: `*`, `?`,
 // `[ab]`, `[0-9]`, `[!x]`, and `[*]` for a star. Keys that are there during the whole scan are found; one that is set

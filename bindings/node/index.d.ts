@@ -119,6 +119,9 @@ export class Hlc {
   toJSON(): string;
 }
 
+/** Keys and values: an object whose keys are text, a map, or pairs. */
+export type Pairs = Readonly<Record<string, Data>> | Iterable<readonly [Data, Data]>;
+
 export interface Entry {
   value: Buffer;
   version: Hlc;
@@ -347,7 +350,15 @@ export interface Client extends EventEmitter, AsyncDisposable {
   /** An entry or `null` for each key, in their order. */
   getMany(keys: Iterable<Data>, options?: TimeoutOptions): Promise<(Entry | null)[]>;
   set(key: Data, value: Data, options?: SetOptions): Promise<SetOutcome>;
+  /**
+   * What each SET did, in their order. The requests are sent together, in their order; the options are those of each. This is no
+   * transaction: each value is stored, or not, by itself. If any fails, the others are carried out nevertheless, and this rejects with
+   * the first failure, whose {@link StateStoreError.results} has the outcome or the error of each.
+   */
+  setMany(values: Pairs, options?: SetOptions): Promise<SetOutcome[]>;
   del(key: Data, options?: DelOptions): Promise<DelOutcome>;
+  /** What each DEL did, in their order; what fails is told as by {@link setMany}. */
+  delMany(keys: Iterable<Data>, options?: DelOptions): Promise<DelOutcome[]>;
   /** Deletes the key if it has this value. */
   vdel(key: Data, value: Data, options?: DelOptions): Promise<VdelOutcome>;
   /** The keys that match a glob pattern, in no particular order; the time-out is that of each page. */
@@ -417,6 +428,8 @@ export class StateStoreError extends Error {
   readonly outcome: Outcome;
   /** Whether the same call may succeed later without anything being changed by hand. */
   readonly retryable: boolean;
+  /** Of {@link Client.setMany} and {@link Client.delMany}: what became of each key, in their order. */
+  readonly results?: readonly (SetOutcome | DelOutcome | StateStoreError)[];
 }
 
 /** An argument cannot be sent: an empty key, a negative time. It is a `RangeError` too. */

@@ -6,6 +6,7 @@ use crate::input;
 use crate::output::Out;
 use crate::status::sst_status;
 use bytes::Bytes;
+use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -32,6 +33,21 @@ impl sst_slice {
             len: bytes.len(),
         }
     }
+}
+
+/// Several byte strings of the caller. NULL stands for none.
+///
+/// # Safety As [`input::elements`] asks, and for each element as [`input::bytes`] asks.
+pub(crate) unsafe fn slices<'a>(
+    data: *const sst_slice,
+    count: usize,
+    name: &str,
+) -> Result<Vec<&'a [u8]>, Error> {
+    // SAFETY: by the contract.
+    let elements = unsafe { input::elements(data, count, name) }?;
+    // SAFETY: by the contract.
+    let slice = |slice: &sst_slice| unsafe { input::bytes(slice.data, slice.len, name) };
+    elements.iter().map(slice).collect()
 }
 
 /// Bytes with a handle of their own. Opaque.

@@ -1,18 +1,16 @@
 //! Many GETs at a time.
 use crate::boundary;
-use crate::bytes::sst_slice;
+use crate::bytes::{slices, sst_slice};
 use crate::callback::{Callback, closure};
 use crate::client::sst_client;
 use crate::completion;
 use crate::entry::{Entries, sst_entries};
 use crate::error::sst_error;
 use crate::get::{self, sst_get_options};
-use crate::input;
 use crate::operation::{begin, sst_operation, wait};
 use crate::output::{self, Out};
 use crate::status::sst_status;
 use bytes::Bytes;
-use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -41,15 +39,6 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_entries)
 );
 
-/// # Safety As [`input::elements`] asks, and for each element as [`input::bytes`] asks.
-unsafe fn keys<'a>(keys: *const sst_slice, count: usize) -> Result<Vec<&'a [u8]>, Error> {
-    // SAFETY: by the contract.
-    let keys = unsafe { input::elements(keys, count, "keys") }?;
-    // SAFETY: by the contract.
-    let key = |key: &sst_slice| unsafe { input::bytes(key.data, key.len, "keys") };
-    keys.iter().map(key).collect()
-}
-
 /// Reads several keys. These are single GETs, sent without waiting for each other; the result is no snapshot.
 ///
 /// Owner: `*entries` is the caller's, freed with sst_entries_free(); everything else is borrowed for the call. Thread:
@@ -68,7 +57,7 @@ pub unsafe extern "C" fn sst_get_many(
     boundary::with_client(error, client, |client| {
         let to = Out::<Entries>::new(entries, "entries")?;
         // SAFETY: the header asks for NULL or `count` slices of keys, and for a struct with its size.
-        let (keys, options) = unsafe { (self::keys(keys, count)?, get::options(options)?) };
+        let (keys, options) = unsafe { (slices(keys, count, "keys")?, get::options(options)?) };
         let get_many = client.core()?.get_many_with(&keys, &options);
         to.give(Entries(wait(client, "getting keys", get_many)?))
     })
@@ -94,7 +83,7 @@ pub unsafe extern "C" fn sst_get_many_async(
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or `count` slices of keys, and for a struct with its size.
-        let (keys, options) = unsafe { (self::keys(keys, count)?, get::options(options)?) };
+        let (keys, options) = unsafe { (slices(keys, count, "keys")?, get::options(options)?) };
         let keys = keys.into_iter().map(Bytes::copy_from_slice).collect();
         let get_many = client.get_many(keys, options);
         begin(

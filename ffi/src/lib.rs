@@ -81,6 +81,10 @@ mod del;
 
 mod vdel;
 
+mod results;
+
+mod write_many;
+
 mod scan;
 
 mod pattern;

@@ -110,32 +110,11 @@ class [[nodiscard]] client {
   }
 
   /// Reads several keys, in their order; not a snapshot. Blocks: until the last answer. Errors: the first one of any of them.
-  result<std::vector<std::optional<entry>>> get_many(const std::vector<bytes_view>& keys, const get_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<std::vector<std::optional<entry>>>(*no);
-    const sst_get_options given = detail::raw(options);
-    const std::vector<sst_slice> slices = slices_of(keys);
-    sst_entries* found = nullptr;
-    return detail::give<std::vector<std::optional<entry>>>(
-        [&](sst_error** failure) { return sst_get_many(raw(), slices.data(), slices.size(), &given, &found, failure); },
-        [&] {
-          const detail::owned<sst_entries, sst_entries_free> entries(found);
-          return detail::read(entries.get());
-        });
-  }
+  result<std::vector<std::optional<entry>>> get_many(const std::vector<bytes_view>& keys, const get_options& options = {}) const;
 
   /// Begins to read several keys. Blocks: no.
   result<operation> get_many_async(const std::vector<bytes_view>& keys, completion<std::vector<std::optional<entry>>> done,
-                                   const get_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
-    const sst_get_options given = detail::raw(options);
-    const std::vector<sst_slice> slices = slices_of(keys);
-    return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_get_many_async(raw(), slices.data(), slices.size(), &given,
-                                detail::completion<sst_on_entries, std::vector<std::optional<entry>>>(
-                                    std::move(done), [](const sst_entries* entries) { return detail::read(entries); }),
-                                operation, failure);
-    });
-  }
+                                   const get_options& options = {}) const;
 
   /// Stores a value. A condition that is not met is a result, not an error.
   ///
@@ -159,6 +138,16 @@ class [[nodiscard]] client {
     });
   }
 
+  /// Stores several values; what each SET did, in their order. No transaction: each is applied, or fails, by itself.
+  ///
+  /// Blocks: until the last answer. Errors: those of a client that cannot be asked; those of the values are in the result.
+  result<std::vector<expected<set_outcome>>> set_many(const std::vector<std::pair<bytes_view, bytes_view>>& values,
+                                                      const set_options& options = {}) const;
+
+  /// Begins to store several values. Blocks: no.
+  result<operation> set_many_async(const std::vector<std::pair<bytes_view, bytes_view>>& values,
+                                   completion<std::vector<expected<set_outcome>>> done, const set_options& options = {}) const;
+
   /// Deletes a key. Blocks: until the answer. Errors: those of `get`.
   result<del_outcome> del(bytes_view key, const del_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
@@ -176,6 +165,13 @@ class [[nodiscard]] client {
       return sst_del_async(raw(), key.data(), key.size(), &given, detail::on_del(std::move(done)), operation, failure);
     });
   }
+
+  /// Deletes several keys; what each DEL did, in their order. Blocks, errors: as `set_many`.
+  result<std::vector<expected<del_outcome>>> del_many(const std::vector<bytes_view>& keys, const del_options& options = {}) const;
+
+  /// Begins to delete several keys. Blocks: no.
+  result<operation> del_many_async(const std::vector<bytes_view>& keys, completion<std::vector<expected<del_outcome>>> done,
+                                   const del_options& options = {}) const;
 
   /// Deletes a key if it holds this value. Blocks: until the answer. Errors: those of `get`.
   result<del_outcome> vdel(bytes_view key, bytes_view value, const del_options& options = {}) const {
@@ -438,13 +434,6 @@ class [[nodiscard]] client {
         [&] { return statestore::guard(guard); });
   }
 
-  static std::vector<sst_slice> slices_of(const std::vector<bytes_view>& keys) {
-    std::vector<sst_slice> slices;
-    slices.reserve(keys.size());
-    for (const bytes_view key : keys) slices.push_back(key.slice());
-    return slices;
-  }
-
   /// The change, or none and the exception.
   static std::optional<std::string> guarded(const change& function, const entry* old, [[maybe_unused]] std::exception_ptr& thrown) {
 #ifdef STATESTORE_NO_EXCEPTIONS
@@ -482,5 +471,7 @@ class [[nodiscard]] client {
 
 }  // namespace STATESTORE_VARIANT
 }  // namespace statestore
+
+#include "many.hpp"
 
 #endif

@@ -22,7 +22,7 @@ struct get_options {
   std::optional<milliseconds> timeout;
 };
 
-/// Options of `set`.
+/// Options of `set` and `set_many`.
 struct set_options {
   sst_condition condition = SST_ALWAYS;
   /// After what time the key expires, at least 1 ms; by default never.
@@ -36,7 +36,7 @@ struct set_options {
   sst_retry retry = SST_RETRY_SAFE;
 };
 
-/// Options of `del` and `vdel`.
+/// Options of `del`, `del_many` and `vdel`.
 struct del_options {
   /// Needed for a key that is protected by a fencing token: that token or a higher one.
   std::optional<hlc> fencing_token;

@@ -45,11 +45,16 @@ namespace detail {
 
 /// A SET; `call` is given where to leave the result, the version and an error.
 template <class Call>
-result<set_outcome> give_set(Call call) {
+expected<set_outcome> attempt_set(Call call) {
   sst_set_result outcome = SST_SET_FAILED;
   sst_hlc* version = nullptr;
-  return give<set_outcome>([&](sst_error** failure) { return call(&outcome, &version, failure); },
-                           [&] { return set_outcome{outcome == SST_SET_APPLIED, take(version)}; });
+  return attempt<set_outcome>([&](sst_error** failure) { return call(&outcome, &version, failure); },
+                              [&] { return set_outcome{outcome == SST_SET_APPLIED, take(version)}; });
+}
+
+template <class Call>
+result<set_outcome> give_set(Call call) {
+  return unwrap(attempt_set(std::move(call)));
 }
 
 inline sst_on_set on_set(statestore::completion<set_outcome> done) {
@@ -63,10 +68,15 @@ inline sst_on_set on_set(statestore::completion<set_outcome> done) {
 
 /// A DEL or VDEL; `call` is given where to leave the result and an error.
 template <class Call>
-result<del_outcome> give_del(Call call) {
+expected<del_outcome> attempt_del(Call call) {
   sst_del_result outcome = SST_DEL_FAILED;
-  return give<del_outcome>([&](sst_error** failure) { return call(&outcome, failure); },
-                           [&] { return static_cast<del_outcome>(outcome); });
+  return attempt<del_outcome>([&](sst_error** failure) { return call(&outcome, failure); },
+                              [&] { return static_cast<del_outcome>(outcome); });
+}
+
+template <class Call>
+result<del_outcome> give_del(Call call) {
+  return unwrap(attempt_del(std::move(call)));
 }
 
 inline sst_on_del on_del(statestore::completion<del_outcome> done) {

@@ -148,6 +148,7 @@ static void bytes(sst_client *client) {
   sst_error *error = NULL;
   sst_entry *entry = NULL;
   sst_entries *entries = NULL;
+  sst_results *results = NULL;
   sst_bytes *made = NULL;
   sst_hlc *hlc = (sst_hlc *)(uintptr_t)1;
   sst_observer *observer = NULL;
@@ -157,6 +158,7 @@ static void bytes(sst_client *client) {
   sst_election *election = NULL;
   bool matches = true;
   const sst_slice bad = {NULL, 4};
+  const sst_pair bad_key = {{NULL, 4}, {"x", 1}}, bad_value = {{"x", 1}, {NULL, 4}};
   EXPECT(SST_INVALID_ARGUMENT, sst_get(client, NULL, 0, NULL, &entry, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_get(client, NULL, 5, NULL, &entry, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_get(client, "x", SIZE_MAX, NULL, &entry, &error));
@@ -166,7 +168,13 @@ static void bytes(sst_client *client) {
   EXPECT(SST_INVALID_ARGUMENT, sst_get_many(client, &bad, 1, NULL, &entries, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_get_many(client, NULL, 1, NULL, &entries, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_get_many(client, &bad, SIZE_MAX / 2, NULL, &entries, &error));
-  CHECK(entries == NULL && entry == NULL);
+  EXPECT(SST_INVALID_ARGUMENT, sst_set_many(client, &bad_key, 1, NULL, &results, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_set_many(client, &bad_value, 1, NULL, &results, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_set_many(client, NULL, 1, NULL, &results, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_set_many(client, NULL, 0, NULL, NULL, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_del_many(client, &bad, 1, NULL, &results, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_del_many(client, NULL, 0, NULL, NULL, &error));
+  CHECK(entries == NULL && entry == NULL && results == NULL);
   EXPECT(SST_INVALID_ARGUMENT, sst_observe(client, NULL, 5, NULL, &observer, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_scan_new(client, NULL, 5, NULL, &scan, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_lease_new(client, NULL, 0, NULL, &lease, &error));

@@ -83,6 +83,19 @@ static sst_status unsubscribed(latch *told, sst_status status, sst_subscription 
 TOLD(on_client, sst_client *client, client == NULL, client)
 TOLD(on_entry, const sst_entry *entry, entry == NULL, NULL)
 TOLD(on_entries, const sst_entries *entries, entries == NULL, NULL)
+// Of several writes, the last one counts.
+static void on_results(void *context, sst_status status, const sst_error *error, const sst_results *results) {
+  sst_error *own = sst_error_clone(error);
+  CHECK((error != NULL) == (status != SST_OK) && (results != NULL) == (status == SST_OK));
+  if (status == SST_OK) status = sst_results_set_at(results, sst_results_len(results) - 1, NULL, NULL, &own);
+  latch_call((latch *)context, status, own, "");
+}
+static void on_del_results(void *context, sst_status status, const sst_error *error, const sst_results *results) {
+  sst_error *own = sst_error_clone(error);
+  CHECK((error != NULL) == (status != SST_OK) && (results != NULL) == (status == SST_OK));
+  if (status == SST_OK) status = sst_results_del_at(results, sst_results_len(results) - 1, NULL, &own);
+  latch_call((latch *)context, status, own, "");
+}
 TOLD(on_set, sst_set_result set AND const sst_hlc *version, set == SST_SET_FAILED && version == NULL, NULL)
 TOLD(on_del, sst_del_result del, del == SST_DEL_FAILED, NULL)
 TOLD(on_update, sst_update_result update AND const sst_hlc *version, update == SST_UPDATE_FAILED && version == NULL, NULL)
@@ -190,6 +203,52 @@ CALL(sst_del, sst_del_result del = SST_DEL_DELETED, sst_del(of->client, BYTES, O
      del == SST_DEL_FAILED, )
 BEGIN(sst_del_async, sst_on_del, on_del,
       sst_del_async(of->client, BYTES, OPTIONS(sst_del_options), callback, &operation, error))
+
+static sst_status call_sst_set_many(const things *of, sst_error **error) {
+  sst_results *results = JUNK(sst_results);
+  const sst_pair pairs[2] = {{{"key", 3}, {"x", 1}}, {{of->data, of->len}, {"x", 1}}};
+  sst_status status = sst_set_many(of->client, pairs, 2, OPTIONS(sst_set_options), &results, error);
+  CHECK((results == NULL) == (status != SST_OK));
+  if (status == SST_OK) status = sst_results_set_at(results, 1, NULL, NULL, error);
+  sst_results_free(results);
+  return status;
+}
+
+static sst_status call_sst_del_many(const things *of, sst_error **error) {
+  sst_results *results = JUNK(sst_results);
+  const sst_slice keys[2] = {{"key", 3}, {of->data, of->len}};
+  sst_status status = sst_del_many(of->client, keys, 2, OPTIONS(sst_del_options), &results, error);
+  CHECK((results == NULL) == (status != SST_OK));
+  if (status == SST_OK) status = sst_results_del_at(results, 1, NULL, error);
+  sst_results_free(results);
+  return status;
+}
+
+static sst_status call_sst_set_many_async(const things *of, sst_error **error) {
+  sst_operation *operation = JUNK(sst_operation);
+  const sst_pair pairs[2] = {{{"key", 3}, {"x", 1}}, {{of->data, of->len}, {"x", 1}}};
+  latch told;
+  const sst_on_results callback = {&told, on_results, latch_drop};
+  sst_status status;
+  latch_init(&told);
+  status = sst_set_many_async(of->client, pairs, 2, OPTIONS(sst_set_options), callback, &operation, error);
+  return ended(&told, status, operation, error);
+}
+
+static sst_status call_sst_del_many_async(const things *of, sst_error **error) {
+  sst_operation *operation = JUNK(sst_operation);
+  const sst_slice keys[2] = {{"key", 3}, {of->data, of->len}};
+  latch told;
+  const sst_on_results callback = {&told, on_del_results, latch_drop};
+  sst_status status;
+  latch_init(&told);
+  status = sst_del_many_async(of->client, keys, 2, OPTIONS(sst_del_options), callback, &operation, error);
+  return ended(&told, status, operation, error);
+}
+
+CALL(sst_results_set_at, SET_PLACES, sst_results_set_at(of->sets, 0, &set, &version, error), NOT_SET, sst_hlc_free(version))
+CALL(sst_results_del_at, sst_del_result del = SST_DEL_DELETED, sst_results_del_at(of->dels, 0, &del, error), del == SST_DEL_FAILED, )
+
 CALL(sst_vdel, sst_del_result del = SST_DEL_DELETED,
      sst_vdel(of->client, TEXT("key"), BYTES, OPTIONS(sst_del_options), &del, error), del == SST_DEL_FAILED, )
 BEGIN(sst_vdel_async, sst_on_del, on_del,
@@ -360,6 +419,8 @@ const failing failings[] = {
     DATA(sst_hlc_compare),
     DATA(sst_entry_version),
     DATA(sst_entries_at),
+    DATA(sst_results_set_at),
+    DATA(sst_results_del_at),
     DATA(sst_observation_version),
     DATA(sst_holding_version),
     ROW(sst_queue_new, 0, SST_OK, SST_OK, SST_OK),
@@ -381,6 +442,10 @@ const failing failings[] = {
     REQUEST(sst_set_async, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_del, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_del_async, HAS_BYTES | HAS_OPTIONS),
+    REQUEST(sst_set_many, HAS_BYTES | HAS_OPTIONS),
+    REQUEST(sst_set_many_async, HAS_BYTES | HAS_OPTIONS),
+    REQUEST(sst_del_many, HAS_BYTES | HAS_OPTIONS),
+    REQUEST(sst_del_many_async, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_vdel, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_vdel_async, HAS_BYTES | HAS_OPTIONS),
     LOCAL(sst_scan_new, HAS_BYTES | HAS_OPTIONS),
@@ -447,7 +512,8 @@ static void on_kept(void *context, sst_status status, const sst_error *error, ss
 things make_things(sst_client *client) {
   sst_error *error = NULL;
   things of;
-  const sst_slice key = {"failures/key", 12};
+  const sst_slice key = {"failures/key", 12}, no_key = {"failures/none", 13};
+  const sst_pair pair = {{"failures/pair", 13}, {"value", 5}};
   sst_on_entry nobody;
   const sst_on_state kept = {NULL, on_kept, NULL};
   sst_observe_options all;
@@ -470,6 +536,8 @@ things make_things(sst_client *client) {
   EXPECT(SST_OK, sst_get(client, TEXT("failures/key"), NULL, &of.entry, &error));
   EXPECT(SST_OK, sst_entry_version(of.entry, &of.hlc, &error));
   EXPECT(SST_OK, sst_get_many(client, &key, 1, NULL, &of.entries, &error));
+  EXPECT(SST_OK, sst_set_many(client, &pair, 1, NULL, &of.sets, &error));
+  EXPECT(SST_OK, sst_del_many(client, &no_key, 1, NULL, &of.dels, &error));
   EXPECT(SST_OK, sst_scan_new(client, TEXT("failures/k*"), NULL, &of.scan, &error));
   EXPECT(SST_OK, sst_scan_next_page(of.scan, &of.keys, &error));
   sst_scan_free(of.scan);
@@ -517,6 +585,8 @@ void free_things(things *things) {
   sst_hlc_free(things->hlc);
   sst_entry_free(things->entry);
   sst_entries_free(things->entries);
+  sst_results_free(things->sets);
+  sst_results_free(things->dels);
   sst_keys_free(things->keys);
   sst_bytes_free(things->bytes);
   sst_error_free(things->error);
@@ -543,6 +613,7 @@ void expect_nothing(const things *of) {
   CHECK(sst_hlc_clone(of->hlc) == NULL);
   CHECK(sst_entry_value(of->entry).data == NULL && sst_entry_value(of->entry).len == 0 && sst_entry_clone(of->entry) == NULL);
   CHECK(sst_entries_len(of->entries) == 0);
+  CHECK(sst_results_len(of->sets) == 0 && sst_results_failed(of->dels) == 0);
   CHECK(sst_operation_has_ended(of->operation));
   CHECK(sst_observation_kind_of(of->observation) == SST_NOT_OBSERVED && sst_observation_lagged(of->observation) == 0);
   CHECK(sst_observation_value(of->observation).data == NULL && sst_observation_value(of->observation).len == 0);
@@ -571,6 +642,8 @@ static void with_handles(const things *good, sst_client *client, void *pointer, 
   bad.hlc = (sst_hlc *)pointer;
   bad.entry = (sst_entry *)pointer;
   bad.entries = (sst_entries *)pointer;
+  bad.sets = (sst_results *)pointer;
+  bad.dels = (sst_results *)pointer;
   bad.keys = (sst_keys *)pointer;
   bad.bytes = (sst_bytes *)pointer;
   bad.error = (sst_error *)pointer;

@@ -23,6 +23,8 @@ typedef struct things {
   sst_hlc *hlc;
   sst_entry *entry;
   sst_entries *entries;
+  // Of one SET, and of one DEL.
+  sst_results *sets, *dels;
   sst_keys *keys;
   sst_bytes *bytes;
   sst_error *error;

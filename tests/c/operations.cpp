@@ -115,6 +115,14 @@ void values(const statestore::client& client) {
   const auto many = wait_for<std::vector<std::optional<entry>>>(
       [&](auto done) { return client.get_many_async({"cxx/a", "cxx/none"}, done); });
   CHECK(many && many->size() == 2 && many->at(0) && !many->at(1));
+  const auto sets = wait_for<std::vector<expected<set_outcome>>>(
+      [&](auto done) { return client.set_many_async({{"cxx/many", "1"}, {"", "x"}}, done); });
+  CHECK(sets && sets->size() == 2 && sets->at(0)->applied && sets->at(0)->version);
+  CHECK(!sets->at(1) && sets->at(1).error().status() == SST_INVALID_ARGUMENT);
+  const auto dels = wait_for<std::vector<expected<del_outcome>>>(
+      [&](auto done) { return client.del_many_async({"cxx/none", "", "cxx/many"}, done); });
+  CHECK(dels && dels->size() == 3 && *dels->at(0) == del_outcome::absent && *dels->at(2) == del_outcome::deleted);
+  CHECK(dels->at(1).error().status() == SST_INVALID_ARGUMENT && dels->at(1).error().outcome() == SST_NOT_DONE);
   const auto vdel = wait_for<del_outcome>([&](auto done) { return client.vdel_async("cxx/a", "2", done); });
   CHECK(vdel && *vdel == del_outcome::mismatch);
   const auto del = wait_for<del_outcome>([&](auto done) { return client.del_async("cxx/a", done); });

@@ -66,6 +66,18 @@ json as_json(statestore::del_outcome outcome) {
   }
 }
 
+json as_json(const statestore::error& error) {
+  return {{"kind", error.name()}, {"outcome", error.outcome() == SST_NOT_DONE ? "not_done" : "unknown"}};
+}
+
+/// What each of several writes did.
+template <class T>
+json each(const std::vector<statestore::expected<T>>& outcomes) {
+  json all = json::array();
+  for (const auto& outcome : outcomes) all.push_back(outcome ? as_json(*outcome) : json({{"error", as_json(outcome.error())}}));
+  return all;
+}
+
 json as_json(statestore::release_outcome outcome) {
   return {{"is", outcome == statestore::release_outcome::released ? "released" : "not_held"}};
 }
@@ -103,9 +115,9 @@ class player {
       result = call(step, made);
     } catch (const statestore::error& error) {
       if (expected == nullptr) fail(std::string(error.name()) + ": " + error.what());
-      const char* outcome = error.outcome() == SST_NOT_DONE ? "not_done" : "unknown";
-      if ((*expected)["kind"] != error.name() || expected->value("outcome", outcome) != outcome) {
-        fail(std::string(error.name()) + ", " + outcome + ": " + error.what());
+      const json found = as_json(error);
+      if ((*expected)["kind"] != found["kind"] || expected->value("outcome", found["outcome"]) != found["outcome"]) {
+        fail(found.dump() + ": " + error.what());
       }
       return;
     }
@@ -147,6 +159,16 @@ class player {
       json all = json::array();
       for (const auto& entry : client.get_many({keys.begin(), keys.end()}, {optional_time(options, "timeout")})) all.push_back(as_json(entry));
       return all;
+    }
+    if (call == "set_many") {
+      std::vector<std::pair<std::string, std::string>> own;
+      for (const json& pair : args[0]) own.emplace_back(bytes(pair[0]), bytes(pair[1]));
+      return each(client.set_many({own.begin(), own.end()}, set_options(options)));
+    }
+    if (call == "del_many") {
+      std::vector<std::string> keys;
+      for (const json& key : args[0]) keys.push_back(bytes(key));
+      return each(client.del_many({keys.begin(), keys.end()}, del_options(options)));
     }
     if (call == "set") return as_json(client.set(first, bytes(args[1]), set_options(options)));
     if (call == "del") return as_json(client.del(first, del_options(options)));

@@ -75,6 +75,8 @@ void times(statestore::client& client) {
   CHECK(status_of([&] { client.get("cxx/times", in_time(statestore::get_options())); }) == SST_TIMED_OUT);
   CHECK(status_of([&] { client.set("cxx/times", "x", in_time(statestore::set_options())); }) == SST_TIMED_OUT);
   CHECK(status_of([&] { client.del("cxx/times", in_time(statestore::del_options())); }) == SST_TIMED_OUT);
+  CHECK(status_of([&] { client.set_many({}, in_time(statestore::set_options())); }) == SST_TIMED_OUT);
+  CHECK(status_of([&] { client.del_many_async({}, nullptr, in_time(statestore::del_options())); }) == SST_TIMED_OUT);
   CHECK(status_of([&] { client.get_async("cxx/times", nullptr, in_time(statestore::get_options())); }) == SST_TIMED_OUT);
   CHECK(status_of([&] { (void)client.observe("cxx/times", in_time(statestore::observe_options())); }) == SST_TIMED_OUT);
   CHECK(status_of([&] { client.scan("*", in_time(statestore::scan_options())); }) == SST_TIMED_OUT);

@@ -146,6 +146,47 @@ static void many(sst_client *client) {
   sst_entries_free(entries);
 }
 
+// Each has a result of its own, and one that fails ends no other.
+static void write_many(sst_client *client) {
+  sst_error *error = NULL;
+  sst_results *results = NULL;
+  sst_entry *entry = NULL;
+  sst_hlc *version = NULL;
+  sst_set_result set = SST_SET_FAILED;
+  sst_del_result del = SST_DEL_FAILED;
+  const sst_pair pairs[3] = {{{"wrote/a", 7}, {"A", 1}}, {{NULL, 0}, {"x", 1}}, {{"wrote/c", 7}, {NULL, 0}}};
+  const sst_slice keys[3] = {{"wrote/none", 10}, {NULL, 0}, {"wrote/a", 7}};
+  EXPECT(SST_OK, sst_set_many(client, pairs, 3, NULL, &results, &error));
+  CHECK(sst_results_len(results) == 3 && sst_results_failed(results) == 1);
+  EXPECT(SST_OK, sst_results_set_at(results, 0, &set, &version, &error));
+  CHECK(set == SST_SET_APPLIED && version != NULL);
+  sst_hlc_free(version);
+  EXPECT(SST_INVALID_ARGUMENT, sst_results_set_at(results, 1, &set, &version, &error));
+  CHECK(set == SST_SET_FAILED && version == NULL);
+  EXPECT(SST_OK, sst_results_set_at(results, 2, &set, NULL, &error));
+  CHECK(set == SST_SET_APPLIED);
+  EXPECT(SST_INVALID_ARGUMENT, sst_results_set_at(results, 3, &set, NULL, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_results_del_at(results, 0, &del, &error));
+  sst_results_free(results);
+  EXPECT(SST_OK, sst_get(client, TEXT("wrote/a"), NULL, &entry, &error));
+  CHECK(holds(sst_entry_value(entry), "A"));
+  sst_entry_free(entry);
+
+  EXPECT(SST_OK, sst_del_many(client, keys, 3, NULL, &results, &error));
+  CHECK(sst_results_len(results) == 3 && sst_results_failed(results) == 1);
+  EXPECT(SST_OK, sst_results_del_at(results, 0, &del, &error));
+  CHECK(del == SST_DEL_ABSENT);
+  EXPECT(SST_INVALID_ARGUMENT, sst_results_del_at(results, 1, &del, &error));
+  CHECK(del == SST_DEL_FAILED);
+  EXPECT(SST_OK, sst_results_del_at(results, 2, &del, &error));
+  CHECK(del == SST_DEL_DELETED);
+  EXPECT(SST_INVALID_ARGUMENT, sst_results_set_at(results, 0, &set, NULL, &error));
+  sst_results_free(results);
+  EXPECT(SST_OK, sst_set_many(client, NULL, 0, NULL, &results, &error));
+  CHECK(sst_results_len(results) == 0);
+  sst_results_free(results);
+}
+
 static void about_the_client(sst_client *client) {
   sst_error *error = NULL;
   sst_bytes *id = NULL;
@@ -189,6 +230,7 @@ void suite_values(void) {
   timestamps();
   conditions_and_options(client);
   many(client);
+  write_many(client);
   about_the_client(client);
   settings();
   end_client(client);

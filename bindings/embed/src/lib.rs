@@ -187,3 +187,4 @@ pub use queue::Queue;
 pub use scan::Scan;
 pub use signal::Signal;
 pub use subscription::Subscription;
+pub use verbs::Many;

@@ -11,6 +11,9 @@ use statestore::{
 use std::pin::pin;
 use std::task::{Context, Poll};
 
+/// What each of several writes did, in their order.
+pub type Many<T> = Vec<Result<T, statestore::Error>>;
+
 impl Client {
     /// As [`statestore::Client::get_with`].
     pub fn get(
@@ -43,6 +46,16 @@ impl Client {
         async move { Ok(core?.set_with(key, value, &options).await?) }
     }
 
+    /// As [`statestore::Client::set_many_with`]. The outer error is that of a client that cannot be asked.
+    pub fn set_many(
+        &self,
+        values: Vec<(Bytes, Bytes)>,
+        options: SetOptions,
+    ) -> impl Future<Output = Result<Many<SetOutcome>, Error>> + Send + 'static + use<> {
+        let core = self.core().cloned();
+        async move { Ok(core?.set_many_with(&values, &options).await) }
+    }
+
     /// As [`statestore::Client::del_with`].
     pub fn del(
         &self,
@@ -51,6 +64,16 @@ impl Client {
     ) -> impl Future<Output = Result<DelOutcome, Error>> + Send + 'static + use<> {
         let core = self.core().cloned();
         async move { Ok(core?.del_with(key, &options).await?) }
+    }
+
+    /// As [`statestore::Client::del_many_with`]. The outer error is that of a client that cannot be asked.
+    pub fn del_many(
+        &self,
+        keys: Vec<Bytes>,
+        options: DelOptions,
+    ) -> impl Future<Output = Result<Many<DelOutcome>, Error>> + Send + 'static + use<> {
+        let core = self.core().cloned();
+        async move { Ok(core?.del_many_with(&keys, &options).await) }
     }
 
     /// As [`statestore::Client::vdel_with`].

@@ -43,6 +43,23 @@ export function manyData(name: string, value: unknown): Uint8Array[] {
   return Array.from(value as Iterable<unknown>, (item, index) => data(`${name}[${index}]`, item));
 }
 
+/** Keys and values: of a map, of pairs, or the members of an object. */
+export function pairs(name: string, value: unknown): [Uint8Array[], Uint8Array[]] {
+  const isIterable = typeof (value as Iterable<unknown> | null | undefined)?.[Symbol.iterator] === "function";
+  if (typeof value !== "object" || value === null || value instanceof Uint8Array) {
+    throw wrongType(name, "an object, a map or an iterable of pairs", value);
+  }
+  const [keys, contents]: [Uint8Array[], Uint8Array[]] = [[], []];
+  for (const [index, pair] of [...(isIterable ? (value as Iterable<unknown>) : Object.entries(value))].entries()) {
+    if (!Array.isArray(pair) || pair.length !== 2) {
+      throw wrongType(`${name}[${index}]`, "a pair of a key and a value", pair);
+    }
+    keys.push(data(`${name}[${index}][0]`, pair[0]));
+    contents.push(data(`${name}[${index}][1]`, pair[1]));
+  }
+  return [keys, contents];
+}
+
 export function callback(name: string, value: unknown): void {
   if (typeof value !== "function") {
     throw wrongType(name, "a function", value);

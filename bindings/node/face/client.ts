@@ -16,6 +16,7 @@ import type {
   Observation,
   ObserveOptions,
   Observer as DeclaredObserver,
+  Pairs,
   SetOptions,
   SetOutcome,
   TimeoutOptions,
@@ -112,6 +113,16 @@ export class Client extends EventEmitter implements Declared {
   del(key: Data, options?: DelOptions): Promise<DelOutcome> {
     const begin = (from: Options) => this.#native.del(args.data("key", key), args.delInput(from));
     return this.#operations.run("del", options, begin, results.del);
+  }
+
+  setMany(values: Pairs, options?: SetOptions): Promise<SetOutcome[]> {
+    const begin = (from: Options) => this.#native.setMany(...args.pairs("values", values), args.setInput(from));
+    return this.#operations.run("setMany", options, begin, results.sets);
+  }
+
+  delMany(keys: Iterable<Data>, options?: DelOptions): Promise<DelOutcome[]> {
+    const begin = (from: Options) => this.#native.delMany(args.manyData("keys", keys), args.delInput(from));
+    return this.#operations.run("delMany", options, begin, results.dels);
   }
 
   vdel(key: Data, value: Data, options?: DelOptions): Promise<VdelOutcome> {

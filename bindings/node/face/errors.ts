@@ -164,7 +164,12 @@ export function failed(failure: Failure): StateStoreError {
   for (const text of [...causes].reverse()) {
     cause = new Error(text, cause === undefined ? undefined : { cause });
   }
-  return new made(message, cause === undefined ? { outcome, retryable } : { outcome, retryable, cause });
+  const error = new made(message, cause === undefined ? { outcome, retryable } : { outcome, retryable, cause });
+  if (failure.results !== undefined) {
+    const results = failure.results.map((result) => ("failure" in result ? failed(result.failure) : result.outcome));
+    Object.defineProperty(error, "results", { value: results });
+  }
+  return error;
 }
 
 /** Calls the native half where it may throw a failure. */

@@ -1,4 +1,5 @@
 /** The native half, as Rust gives it; see src/. */
+import type { DelOutcome, SetOutcome } from "../index.js";
 import { load } from "./platform.js";
 
 /** Why an operation has no result. */
@@ -9,6 +10,8 @@ export interface Failure {
   message: string;
   /** The messages of what caused it, the nearest first. */
   causes: string[];
+  /** Of several writes: what each did. */
+  results?: ({ outcome: SetOutcome | DelOutcome } | { failure: Failure })[];
 }
 
 /** The number of an operation that has begun, or why it could not begin. */
@@ -110,7 +113,9 @@ export interface NativeClient {
   get(key: Uint8Array, timeout?: number): Begun;
   getMany(keys: Uint8Array[], timeout?: number): Begun;
   set(key: Uint8Array, value: Uint8Array, options?: SetInput): Begun;
+  setMany(keys: Uint8Array[], values: Uint8Array[], options?: SetInput): Begun;
   del(key: Uint8Array, options?: DelInput): Begun;
+  delMany(keys: Uint8Array[], options?: DelInput): Begun;
   vdel(key: Uint8Array, value: Uint8Array, options?: DelInput): Begun;
   update(key: Uint8Array, options?: UpdateInput): Begun;
   scan(pattern: Uint8Array, timeout?: number): NativeScan;

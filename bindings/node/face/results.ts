@@ -42,6 +42,37 @@ export function del(is: unknown, version: unknown): DelOutcome {
   return vdel(is, version) as DelOutcome;
 }
 
+/** What each of several writes did, in three places each. If any failed, the first failure is thrown, and says what each did. */
+function each<T extends SetOutcome | DelOutcome>(list: unknown, read: (a: unknown, b: unknown) => T): T[] {
+  const flat = list as unknown[];
+  const outcomes: T[] = [];
+  const results: Required<Failure>["results"] = [];
+  let first: Failure | undefined;
+  for (let place = 0; place < flat.length; place += 3) {
+    const failure = flat[place] as Failure | undefined;
+    if (failure === undefined) {
+      const outcome = read(flat[place + 1], flat[place + 2]);
+      outcomes.push(outcome);
+      results.push({ outcome });
+    } else {
+      first ??= failure;
+      results.push({ failure });
+    }
+  }
+  if (first !== undefined) {
+    throw { ...first, results } satisfies Failure;
+  }
+  return outcomes;
+}
+
+export function sets(list: unknown): SetOutcome[] {
+  return each(list, set);
+}
+
+export function dels(list: unknown): DelOutcome[] {
+  return each(list, del);
+}
+
 export function vdel(is: unknown, version: unknown): VdelOutcome {
   return is === "deleted" ? { is, version: optional(version) } : { is: is as "absent" | "mismatch" };
 }

@@ -188,6 +188,37 @@ impl NativeClient {
         self.desk.submit("getting", get, Reply::Entries)
     }
 
+    /// As many values as keys.
+    #[napi]
+    pub fn set_many(
+        &self,
+        keys: Vec<Uint8Array>,
+        values: Vec<Uint8Array>,
+        options: Option<SetInput>,
+    ) -> Begun {
+        let options = match options::set(options) {
+            Ok(options) => options,
+            Err(error) => return Either::B(error.into()),
+        };
+        let pairs = keys.iter().zip(&values);
+        let pairs = pairs
+            .map(|(key, value)| (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value)))
+            .collect();
+        let set = self.desk.client.set_many(pairs, options);
+        self.desk.submit("setting", set, Reply::Sets)
+    }
+
+    #[napi]
+    pub fn del_many(&self, keys: Vec<Uint8Array>, options: Option<DelInput>) -> Begun {
+        let options = match options::del(options) {
+            Ok(options) => options,
+            Err(error) => return Either::B(error.into()),
+        };
+        let keys = keys.iter().map(|key| Bytes::copy_from_slice(key)).collect();
+        let del = self.desk.client.del_many(keys, options);
+        self.desk.submit("deleting", del, Reply::Dels)
+    }
+
     #[napi]
     pub fn set(&self, key: &[u8], value: &[u8], options: Option<SetInput>) -> Begun {
         let options = match options::set(options) {

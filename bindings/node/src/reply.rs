@@ -12,7 +12,7 @@ use statestore::{
     ConnectionState, DelOutcome, Entry, Hlc, Holder, Holding, Leader, LostReason, Observation,
     Release, SetOutcome, UpdateOutcome, VdelOutcome,
 };
-use statestore_embed::{Acquisition, Error, Guard};
+use statestore_embed::{Acquisition, Error, Guard, Many};
 use std::rc::Rc;
 
 /// What an operation brought. Where it says *or null*, both slots are `null`.
@@ -25,6 +25,10 @@ pub(crate) enum Reply {
     Entries(Vec<Option<Entry>>),
     /// Whether it applied; the version.
     Set(SetOutcome),
+    /// A list with three places for each: the failure or nothing, and the two of [`Set`](Self::Set).
+    Sets(Many<SetOutcome>),
+    /// The same with those of [`Del`](Self::Del).
+    Dels(Many<DelOutcome>),
     /// A word; the version if it has one.
     Del(DelOutcome),
     Vdel(VdelOutcome),
@@ -85,10 +89,15 @@ impl Reply {
             Self::Entry(None) | Self::Page(None) => slots.put(Null, Null),
             Self::Entries(entries) => slots.put(list(env, entries)?, ()),
             Self::Set(outcome) => slots.put(outcome.is_applied(), outcome.version().to_string()),
-            Self::Del(outcome) => match outcome {
-                DelOutcome::Deleted { version } => slots.put("deleted", text(version.as_ref())),
-                DelOutcome::Absent => slots.put("absent", Null),
-            },
+            Self::Sets(outcomes) => {
+                let places = |set: SetOutcome| (set.is_applied(), set.version().to_string());
+                slots.put(each(env, outcomes, places)?, ())
+            }
+            Self::Del(outcome) => {
+                let (is, version) = deleted(&outcome);
+                slots.put(is, version)
+            }
+            Self::Dels(outcomes) => slots.put(each(env, outcomes, |del| deleted(&del))?, ()),
             Self::Vdel(outcome) => match outcome {
                 VdelOutcome::Deleted { version } => slots.put("deleted", text(version.as_ref())),
                 VdelOutcome::Absent => slots.put("absent", Null),
@@ -234,6 +243,38 @@ fn list(env: &Env, entries: Vec<Option<Entry>>) -> Result<Array<'_>> {
         }
     }
     Ok(list)
+}
+
+/// What each of several writes did.
+fn each<T, A: ToNapiValue, B: ToNapiValue>(
+    env: &Env,
+    outcomes: Many<T>,
+    places: impl Fn(T) -> (A, B),
+) -> Result<Array<'_>> {
+    let mut list = env.create_array(0)?;
+    for outcome in outcomes {
+        match outcome {
+            Ok(outcome) => {
+                let (a, b) = places(outcome);
+                list.insert(())?;
+                list.insert(a)?;
+                list.insert(b)?;
+            }
+            Err(error) => {
+                list.insert(Failure::from(Error::from(error)))?;
+                list.insert(Null)?;
+                list.insert(Null)?;
+            }
+        }
+    }
+    Ok(list)
+}
+
+fn deleted(outcome: &DelOutcome) -> (&'static str, Option<String>) {
+    match outcome {
+        DelOutcome::Deleted { version } => ("deleted", text(version.as_ref())),
+        DelOutcome::Absent => ("absent", None),
+    }
 }
 
 fn buffers<'env>(env: &'env Env, all: &[Bytes]) -> Result<Array<'env>> {

@@ -74,6 +74,8 @@ test("an option that does not exist is refused, with the name of the nearest one
       getMany: [(options) => client.getMany(["k"], options), "timeOut", "timeout"],
       set: [(options) => client.set("k", "v", options), "expires_in", "expiresIn"],
       del: [(options) => client.del("k", options), "fencing-token", "fencingToken"],
+      setMany: [(options) => client.setMany({ k: "v" }, options), "persists", "persist"],
+      delMany: [(options) => client.delMany(["k"], options), "fencing", "fencingToken"],
       vdel: [(options) => client.vdel("k", "v", options), "retries", "retry"],
       scan: [async (options) => client.scan("*", options), "tiemout", "timeout"],
       observe: [(options) => client.observe("k", () => {}, options), "overFlow", "overflow"],

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
-import { CancelledError, ClosedError, connect, TimedOutError, UnreachableError } from "statestore";
+import { CancelledError, ClosedError, connect, InvalidArgumentError, TimedOutError, UnreachableError } from "statestore";
 import { clientOf, serverOf } from "./system.mjs";
 
 test("strings are UTF-8, and any view of bytes is its bytes", async (t) => {
@@ -17,6 +17,35 @@ test("strings are UTF-8, and any view of bytes is its bytes", async (t) => {
   const [both, none] = await client.getMany(new Set(["schlüssel", "nothing"]));
   assert.equal(both.value.toString(), "größe");
   assert.equal(none, null);
+});
+
+test("several writes are given as an object, a map or pairs, and each has its outcome", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  const own = (values) => client.setMany(values).then((outcomes) => outcomes.map(({ applied }) => applied));
+  assert.deepEqual(await own({ a: "1", b: Buffer.from("2") }), [true, true]);
+  assert.deepEqual(await own(new Map([[Buffer.from("c"), "3"]])), [true]);
+  assert.deepEqual(await own(new Set([["d", "4"]])), [true]);
+  assert.deepEqual((await client.getMany(["a", "b", "c", "d"])).map(({ value }) => value.toString()), ["1", "2", "3", "4"]);
+  assert.deepEqual((await client.delMany(["a", "none"])).map(({ is }) => is), ["deleted", "absent"]);
+
+  await assert.rejects(client.setMany([["e", "5"], ["", "6"], ["f", "7"]]), (error) => {
+    assert(error instanceof InvalidArgumentError);
+    const [before, failed, after] = error.results;
+    assert(before.applied && after.applied && failed instanceof InvalidArgumentError && failed !== error);
+    assert.equal(failed.message, error.message);
+    return true;
+  });
+  assert.equal((await client.get("f")).value.toString(), "7");
+  await assert.rejects(client.delMany(["f", ""]), ({ results }) => results[0].is === "deleted" && results[1].code === "InvalidArgument");
+  const refusals = [
+    [client.setMany("ab"), "values must be an object, a map or an iterable of pairs, not string"],
+    [client.setMany([["a"]]), "values[0] must be a pair of a key and a value, not an array"],
+    [client.setMany([["a", "1"], ["b", 2]]), "values[1][1] must be a string, a Buffer or a Uint8Array, not number"],
+    [client.setMany({}, { persists: true }), "setMany has no option persists; the nearest is persist"],
+  ];
+  for (const [refused, message] of refusals) {
+    await assert.rejects(refused, { name: "TypeError", message });
+  }
 });
 
 test("what is passed may change after the call", async (t) => {

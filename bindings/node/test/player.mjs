@@ -24,7 +24,7 @@ export class Player {
     assert(on !== undefined, `nothing was saved as ${step.on}`);
     const outcome = await this.#call(on, step).then(
       (result) => ({ result }),
-      (error) => ({ error }),
+      (error) => (error.results === undefined ? { error } : { result: error.results }),
     );
     if (step.error !== undefined) {
       this.#expectError(step.error, outcome);
@@ -135,5 +135,8 @@ export class Player {
 
 /** The outcome of a release is its word alone in this language. */
 function worded(result) {
+  if (result instanceof Array) {
+    return result.map((item) => (item instanceof StateStoreError ? { error: { kind: item.code, outcome: item.outcome } } : item));
+  }
   return result === "released" || result === "not_held" ? { is: result } : result;
 }

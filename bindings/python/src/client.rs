@@ -199,6 +199,47 @@ impl Client {
             .run(py, "SET", set, |py, _, outcome| outcome::set(py, &outcome))
     }
 
+    /// Stores several values, given as a mapping or as pairs: a list with the `SetOutcome` of each, in their order. The
+    /// requests are sent together, in their order; the options are those of `set`, for each.
+    ///
+    /// This is no transaction: each value is stored, or not, by itself. If any fails, the others are carried out nevertheless,
+    /// and the first failure is raised; its `results` has for each value the outcome or the error.
+    ///
+    ///     >>> [outcome.applied for outcome in client.set_many({"a": "1", "b": "2"}, condition="if_absent")]
+    ///     [True, True]
+    #[allow(clippy::too_many_arguments, reason = "each is an option")]
+    #[pyo3(
+        signature = (
+            values, *, condition=None, expires_in=None, fencing_token=None, persist=None, timeout=None, retry=None,
+        ),
+        text_signature = "($self, values, *, condition='always', expires_in=None, fencing_token=None, persist=False, timeout=None, retry='safe')"
+    )]
+    fn set_many<'py>(
+        &self,
+        py: Python<'py>,
+        values: &Bound<'py, PyAny>,
+        condition: Any<'_, 'py>,
+        expires_in: Any<'_, 'py>,
+        fencing_token: Any<'_, 'py>,
+        persist: Any<'_, 'py>,
+        timeout: Any<'_, 'py>,
+        retry: Any<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let values = self.shared.codec.read_pairs("values", values)?;
+        let options = options::Set {
+            condition,
+            expires_in,
+            fencing_token,
+            persist,
+            timeout,
+            retry,
+        };
+        let set = self.shared.client.set_many(values, options.read()?);
+        self.shared.run(py, "SET", set, |py, _, outcomes| {
+            outcome::each(py, &outcomes, outcome::set)
+        })
+    }
+
     /// Deletes a key: `Deleted` (true), or `Absent` (false).
     ///
     ///     >>> client.delete("greeting")
@@ -220,6 +261,32 @@ impl Client {
         let del = self.shared.client.del(key, options);
         self.shared
             .run(py, "DEL", del, |py, _, outcome| outcome::del(py, &outcome))
+    }
+
+    /// Deletes several keys: a list with `Deleted` or `Absent` for each, in their order. The requests are sent together; the
+    /// options are those of `delete`, for each. What fails is told as by `set_many`.
+    ///
+    ///     >>> _ = client.set("a", "1")
+    ///     >>> [bool(outcome) for outcome in client.delete_many(["a", "b"])]
+    ///     [True, False]
+    #[pyo3(
+        signature = (keys, *, fencing_token=None, timeout=None, retry=None),
+        text_signature = "($self, keys, *, fencing_token=None, timeout=None, retry='safe')"
+    )]
+    fn delete_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+        fencing_token: Any<'_, 'py>,
+        timeout: Any<'_, 'py>,
+        retry: Any<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let keys = self.shared.codec.read_each("keys", keys)?;
+        let options = options::del(fencing_token, timeout, retry)?;
+        let del = self.shared.client.del_many(keys, options);
+        self.shared.run(py, "DEL", del, |py, _, outcomes| {
+            outcome::each(py, &outcomes, outcome::del)
+        })
     }
 
     /// Deletes a key if it holds this value: `Deleted` (true), `Absent` or `Mismatch` (false).

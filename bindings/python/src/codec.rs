@@ -79,6 +79,34 @@ impl Codec {
         }
     }
 
+    /// The bytes of the pairs of an argument, which is a mapping or has pairs as its items.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read), and `TypeError` if it has no pairs.
+    pub(crate) fn read_pairs(
+        &self,
+        name: &str,
+        values: &Bound<'_, PyAny>,
+    ) -> PyResult<Vec<(Bytes, Bytes)>> {
+        let wrong =
+            |found: &Bound<'_, PyAny>| wrong_type(name, "a mapping or an iterable of pairs", found);
+        let pairs = match values.getattr_opt("items")? {
+            Some(items) => items.call0()?,
+            None => values.clone(),
+        };
+        let pair = |pair: Bound<'_, PyAny>| {
+            // Only tuples: two letters are no pair.
+            let Ok((key, value)) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>() else {
+                return Err(wrong(&pair));
+            };
+            Ok((self.read("key", &key)?, self.read("value", &value)?))
+        };
+        match pairs.try_iter() {
+            Ok(items) => items.map(|item| pair(item?)).collect(),
+            Err(_) => Err(wrong(values)),
+        }
+    }
+
     /// What Python gets.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use statestore::{
     ConnectionState, Counters, DelOutcome, Entry, Holder, Holding, Leader, LostReason, Observation,
     Release, SetOutcome, UpdateOutcome, VdelOutcome,
 };
+use statestore_embed::Many;
 
 type Result = PyResult<Py<PyAny>>;
 
@@ -61,6 +62,27 @@ pub(crate) fn del(py: Python<'_>, outcome: &DelOutcome) -> Result {
         DelOutcome::Deleted { version } => deleted(py, version.as_ref()),
         DelOutcome::Absent => absent(py),
     }
+}
+
+/// What each of several writes did: a list. If any failed, the first failure is raised, and what each did is in its `results`.
+pub(crate) fn each<T>(
+    py: Python<'_>,
+    outcomes: &Many<T>,
+    outcome: impl Fn(Python<'_>, &T) -> Result,
+) -> Result {
+    let failure = |error: &statestore::Error| error::exception(py, &error.clone().into());
+    let results = outcomes.iter().map(|result| match result {
+        Ok(done) => outcome(py, done),
+        Err(error) => Ok(failure(error)?.unbind()),
+    });
+    let results = results.collect::<PyResult<Vec<_>>>()?;
+    let Some(first) = outcomes.iter().find_map(|result| result.as_ref().err()) else {
+        return results.into_py_any(py);
+    };
+    // Not the one in the results, which would be in a circle with its traceback then.
+    let raised = failure(first)?;
+    raised.setattr("results", results)?;
+    Err(PyErr::from_value(raised))
 }
 
 pub(crate) fn vdel(py: Python<'_>, outcome: &VdelOutcome) -> Result {

@@ -13,7 +13,10 @@ from statestore import _errors, _results, aio
 CLASSES = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Scan"]
 # What waits in the one face and is awaited in the other.
 WAITING = {
-    "Client": {"get", "get_many", "set", "delete", "vdel", "observe", "update", "lock", "with_lock", "close"},
+    "Client": {
+        *("get", "get_many", "set", "set_many", "delete", "delete_many", "vdel"),
+        *("observe", "update", "lock", "with_lock", "close"),
+    },
     "Election": {"campaign", "leader", "observe"},
     "Guard": {"lost", "renew", "release", "leave", "set", "delete", "vdel"},
     "Leadership": {"proclaim", "resign"},

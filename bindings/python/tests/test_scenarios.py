@@ -11,7 +11,7 @@ from statestore import Hlc
 FOLDER = Path(__file__).parents[3] / "tests" / "scenarios"
 PATIENCE = 30.0
 TIMES = {"timeout", "expires_in", "duration", "wait", "foreign_lease_max"}
-RENAMED = {"del": "delete"}
+RENAMED = {"del": "delete", "del_many": "delete_many"}
 
 
 def scenarios():
@@ -48,7 +48,12 @@ class Player:
             assert raised.value.kind == step["error"]["kind"]
             assert raised.value.outcome == step["error"].get("outcome", raised.value.outcome)
             return
-        result = self.call(on, step)
+        try:
+            result = self.call(on, step)
+        except statestore.StateStoreError as error:
+            if error.results is None:
+                raise
+            result = error.results
         if "save" in step:
             self.things[step["save"]] = result
         if "result" in step:
@@ -65,7 +70,7 @@ class Player:
 
     def argument(self, argument):
         if isinstance(argument, list):
-            return [raw(key) for key in argument]
+            return [raw(item) if isinstance(item, str) else tuple(map(raw, item)) for item in argument]
         if isinstance(argument, str):
             return raw(argument)
         if "append" in argument:
@@ -124,6 +129,8 @@ def plain(result):
         return text(result)
     if isinstance(result, list):
         return [plain(item) for item in result]
+    if isinstance(result, statestore.StateStoreError):
+        return {"error": {"kind": result.kind, "outcome": result.outcome}}
     if isinstance(result, statestore.Release):
         return {"is": result.value}
     if isinstance(result, statestore.Held):

@@ -26,7 +26,7 @@ DUNDERS = {
 }
 HEAD = """\
 # Made by `tools/aio_stub.py` from `_blocking.pyi`.
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 """
 OPENING_CLASS = '''\
 __all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Scan", "connect"]

@@ -1,12 +1,12 @@
 //! DEL.
-use super::call::{Call, invalid_argument};
+use super::call::{Call, Response, invalid_argument};
 use super::{Client, Retry};
 use crate::error::Error;
 use crate::request::Outgoing;
 use statestore_protocol::{CommandRef, Hlc, Reply};
 use std::time::Duration;
 
-/// Options of [`Client::del_with`] and [`Client::vdel_with`].
+/// Options of [`Client::del_with`], [`Client::del_many_with`] and [`Client::vdel_with`].
 #[derive(Debug, Clone, Default)]
 pub struct DelOptions {
     /// Needed for a key that is protected by a fencing token: that token or a higher one.
@@ -62,25 +62,41 @@ impl Client {
         options: &DelOptions,
         waits: bool,
     ) -> Result<DelOutcome, Error> {
+        let token = options.fencing_token.as_ref().map(Hlc::to_string);
+        let mut del = self.start_del(key, options, token.as_deref(), waits)?;
+        let response = (&mut del).await?;
+        outcome(&del, response)
+    }
+
+    /// `token` is the text of the fencing token in the options.
+    pub(super) fn start_del<'a>(
+        &'a self,
+        key: &'a [u8],
+        options: &DelOptions,
+        token: Option<&'a str>,
+        waits: bool,
+    ) -> Result<Call<'a>, Error> {
         let command = CommandRef::Del { key };
         if key.is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }
-        let token = options.fencing_token.as_ref().map(Hlc::to_string);
         let request = Outgoing {
-            fencing_token: token.as_deref(),
+            fencing_token: token,
             retry: options.retry,
             waits,
             ..Outgoing::new(command)
         };
-        let mut del = Call::new(self.shared(), request, options.timeout);
-        let response = (&mut del).await?;
-        match response.reply {
-            Reply::Count(0) => Ok(DelOutcome::Absent),
-            Reply::Count(1) => Ok(DelOutcome::Deleted {
-                version: response.version,
-            }),
-            _ => Err(del.invalid("the response is not one to DEL")),
-        }
+        Ok(Call::new(self.shared(), request, options.timeout))
+    }
+}
+
+/// What a DEL did.
+pub(super) fn outcome(del: &Call<'_>, response: Response) -> Result<DelOutcome, Error> {
+    match response.reply {
+        Reply::Count(0) => Ok(DelOutcome::Absent),
+        Reply::Count(1) => Ok(DelOutcome::Deleted {
+            version: response.version,
+        }),
+        _ => Err(del.invalid("the response is not one to DEL")),
     }
 }

@@ -1,14 +1,7 @@
 //! Many GETs at a time.
-use super::call::Call;
+use super::many::{Begun, together};
 use super::{Client, Entry, GetOptions, get};
 use crate::error::Error;
-use std::collections::VecDeque;
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-/// How many GETs of one call may be under way.
-const AT_A_TIME: usize = 256;
 
 impl Client {
     /// Reads several keys, in their order; `None` for each that is absent.
@@ -28,54 +21,13 @@ impl Client {
         keys: &[K],
         options: &GetOptions,
     ) -> Result<Vec<Option<Entry>>, Error> {
-        let mut entries = Vec::with_capacity(keys.len());
-        let mut under_way: VecDeque<Fetch<'_>> = VecDeque::new();
-        let mut keys = keys.iter();
-        poll_fn(|context| {
-            loop {
-                for fetch in &mut under_way {
-                    fetch.poll(context)?;
-                }
-                while let Some(Fetch::Done(_)) = under_way.front() {
-                    if let Some(Fetch::Done(entry)) = under_way.pop_front() {
-                        entries.push(entry);
-                    }
-                }
-                let started = under_way.len();
-                for key in keys.by_ref().take(AT_A_TIME - started) {
-                    under_way.push_back(Fetch::Running(self.start_get(
-                        key.as_ref(),
-                        options,
-                        true,
-                    )?));
-                }
-                if under_way.is_empty() {
-                    return Poll::Ready(Ok(()));
-                }
-                if under_way.len() == started {
-                    return Poll::Pending;
-                }
-            }
+        let gets = keys.iter().map(|key| {
+            let get = self.start_get(key.as_ref(), options, true)?;
+            Ok(Begun::Running(get))
+        });
+        together(self.shared(), gets, |get, response| {
+            get::entry(get, response?)
         })
         .await
-        .map(|()| entries)
-    }
-}
-
-/// One of the GETs. All are polled whenever one may have news: each may have to send itself when its turn comes.
-enum Fetch<'a> {
-    Running(Call<'a>),
-    Done(Option<Entry>),
-}
-
-impl Fetch<'_> {
-    fn poll(&mut self, context: &mut Context<'_>) -> Result<(), Error> {
-        if let Self::Running(call) = self
-            && let Poll::Ready(response) = Pin::new(&mut *call).poll(context)
-        {
-            let entry = get::entry(call, response?)?;
-            *self = Self::Done(entry);
-        }
-        Ok(())
     }
 }

@@ -1,5 +1,5 @@
 //! SET.
-use super::call::{Call, check_value, invalid_argument};
+use super::call::{Call, Response, check_value, invalid_argument};
 use super::{Client, Retry};
 use crate::error::Error;
 use crate::request::Outgoing;
@@ -7,7 +7,7 @@ use statestore_protocol::{CommandRef, Condition, Hlc, Reply};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// Options of [`Client::set_with`].
+/// Options of [`Client::set_with`] and [`Client::set_many_with`].
 ///
 /// ```
 /// use statestore::{Condition, SetOptions};
@@ -108,6 +108,21 @@ impl Client {
         options: &SetOptions,
         waits: bool,
     ) -> Result<SetOutcome, Error> {
+        let token = options.fencing_token.as_ref().map(Hlc::to_string);
+        let mut set = self.start_set(key, value, options, token.as_deref(), waits)?;
+        let response = (&mut set).await?;
+        outcome(&set, response)
+    }
+
+    /// `token` is the text of the fencing token in the options.
+    pub(super) fn start_set<'a>(
+        &'a self,
+        key: &'a [u8],
+        value: &'a [u8],
+        options: &SetOptions,
+        token: Option<&'a str>,
+        waits: bool,
+    ) -> Result<Call<'a>, Error> {
         let command = |expires_in_ms| CommandRef::Set {
             key,
             value,
@@ -130,23 +145,23 @@ impl Client {
                 Some(ms)
             }
         };
-        let token = options.fencing_token.as_ref().map(Hlc::to_string);
         let request = Outgoing {
-            fencing_token: token.as_deref(),
+            fencing_token: token,
             persist: options.persist,
             retry: options.retry,
             waits,
             ..Outgoing::new(command(expires_in_ms))
         };
-        let mut set = Call::new(self.shared(), request, options.timeout);
-        let response = (&mut set).await?;
-        match (response.reply, response.version) {
-            (Reply::Ok, Some(version)) => Ok(SetOutcome::Applied { version }),
-            (Reply::NotApplied, Some(version)) => Ok(SetOutcome::NotApplied { version }),
-            (Reply::Ok | Reply::NotApplied, None) => {
-                Err(set.invalid("the response has no version"))
-            }
-            _ => Err(set.invalid("the response is not one to SET")),
-        }
+        Ok(Call::new(self.shared(), request, options.timeout))
+    }
+}
+
+/// What a SET did.
+pub(super) fn outcome(set: &Call<'_>, response: Response) -> Result<SetOutcome, Error> {
+    match (response.reply, response.version) {
+        (Reply::Ok, Some(version)) => Ok(SetOutcome::Applied { version }),
+        (Reply::NotApplied, Some(version)) => Ok(SetOutcome::NotApplied { version }),
+        (Reply::Ok | Reply::NotApplied, None) => Err(set.invalid("the response has no version")),
+        _ => Err(set.invalid("the response is not one to SET")),
     }
 }

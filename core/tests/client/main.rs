@@ -8,6 +8,7 @@ mod hostile;
 mod limits;
 mod link;
 mod logs;
+mod many;
 mod messages;
 mod observe;
 mod reconnecting;

@@ -369,37 +369,6 @@ async fn arguments_that_cannot_be_sent_are_refused_without_being_sent() {
 }
 
 #[tokio::test]
-async fn many_gets_are_under_way_together_and_come_back_in_their_order() {
-    let broker = Broker::start().await;
-    let (client, mut peer) = broker.connect(broker.settings()).await;
-    let answer = async {
-        let mut requests = Vec::new();
-        for _ in 0..3 {
-            requests.push(peer.request().await);
-        }
-        for request in requests.iter().rev() {
-            peer.acknowledge(request, ReasonCode::SUCCESS).await;
-            match request.key() {
-                b"b" => peer.respond(request, &Reply::Nil, None).await,
-                key => {
-                    let reply = Reply::Value(key.to_vec().into());
-                    peer.respond(request, &reply, Some(&version(1))).await;
-                }
-            }
-        }
-    };
-    let keys = ["a", "b", "c"];
-    let (entries, ()) = within(async { tokio::join!(client.get_many(&keys), answer) }).await;
-    let values: Vec<_> = entries
-        .unwrap()
-        .into_iter()
-        .map(|entry| entry.map(|entry| entry.value))
-        .collect();
-    assert_eq!(values, [Some("a".into()), None, Some("c".into())]);
-    assert_eq!(client.get_many::<&str>(&[]).await.unwrap(), []);
-}
-
-#[tokio::test]
 async fn a_scan_follows_its_tokens() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;

@@ -1,11 +1,13 @@
 //! Plays the steps of one scenario.
+use crate::answer::{
+    certainty, del, each, entry, holding, kind, observation, release, set, vdel, version,
+};
 use crate::step::{Step, bytes, text};
 use serde_json::{Map, Value, json};
 use statestore::{
-    Acquisition, Client, Condition, DelOptions, DelOutcome, Election, Entry, Error, GetOptions,
-    Guard, Hlc, Leadership, Lease, LeaseOptions, LockOptions, Observation, ObserveOptions,
-    Observer, Outcome, Overflow, Release, Renewal, Retry, SetOptions, SetOutcome, Settings,
-    UpdateOptions, UpdateOutcome, VdelOutcome,
+    Acquisition, Client, Condition, DelOptions, Election, Entry, Error, GetOptions, Guard, Hlc,
+    Leadership, Lease, LeaseOptions, LockOptions, ObserveOptions, Observer, Overflow, Renewal,
+    Retry, SetOptions, Settings, UpdateOptions, UpdateOutcome,
 };
 use std::collections::HashMap;
 use std::time::Duration;
@@ -85,15 +87,12 @@ impl Player {
             (Ok((result, _)), Some(_)) => Err(format!("it succeeded: {result}")),
             (Err(error), None) => Err(error.to_string()),
             (Err(error), Some(expected)) => {
-                let outcome = match error.outcome() {
-                    Outcome::NotDone => "not_done",
-                    Outcome::Unknown => "unknown",
-                };
-                let is_expected = format!("{:?}", error.kind()) == expected.kind
+                let (kind, outcome) = (kind(&error), certainty(&error));
+                let is_expected = kind == expected.kind
                     && expected.outcome.as_deref().is_none_or(|is| is == outcome);
                 is_expected
                     .then_some(())
-                    .ok_or_else(|| format!("{:?}, {outcome}: {error}", error.kind()))
+                    .ok_or_else(|| format!("{kind}, {outcome}: {error}"))
             }
         }
     }
@@ -248,69 +247,17 @@ impl Options<'_> {
 }
 
 fn argument(step: &Step, index: usize) -> Vec<u8> {
-    bytes(step.args[index].as_str().expect("bytes"))
+    bytes_of(&step.args[index])
 }
 
-fn version(version: Option<&Hlc>) -> Value {
-    version.map_or(Value::Null, |version| version.to_string().into())
+fn bytes_of(value: &Value) -> Vec<u8> {
+    bytes(value.as_str().expect("bytes"))
 }
 
-fn entry(entry: Option<&Entry>) -> Value {
-    entry.map_or(
-        Value::Null,
-        |entry| json!({"value": text(&entry.value), "version": version(Some(&entry.version))}),
-    )
-}
-
-fn set(outcome: &SetOutcome) -> Value {
-    json!({"applied": outcome.is_applied(), "version": version(Some(outcome.version()))})
-}
-
-fn del(outcome: &DelOutcome) -> Value {
-    match outcome {
-        DelOutcome::Deleted { version: at } => {
-            json!({"is": "deleted", "version": version(at.as_ref())})
-        }
-        DelOutcome::Absent => json!({"is": "absent"}),
-    }
-}
-
-fn vdel(outcome: &VdelOutcome) -> Value {
-    match outcome {
-        VdelOutcome::Deleted { version: at } => {
-            json!({"is": "deleted", "version": version(at.as_ref())})
-        }
-        VdelOutcome::Absent => json!({"is": "absent"}),
-        VdelOutcome::Mismatch => json!({"is": "mismatch"}),
-    }
-}
-
-fn release(outcome: Release) -> Value {
-    match outcome {
-        Release::Released => json!({"is": "released"}),
-        Release::NotHeld => json!({"is": "not_held"}),
-    }
-}
-
-fn holding(holding: Option<&statestore::Holding>) -> Value {
-    holding.map_or(Value::Null, |holding| {
-        json!({"holder": text(holding.holder.name()), "version": version(Some(&holding.version))})
-    })
-}
-
-fn observation(observation: Option<&Observation>) -> Value {
-    match observation {
-        None => Value::Null,
-        Some(Observation::Set { value, version: at }) => {
-            json!({"is": "set", "value": text(value), "version": version(Some(at))})
-        }
-        Some(Observation::Deleted { version: at }) => {
-            json!({"is": "deleted", "version": version(at.as_ref())})
-        }
-        Some(Observation::Resync) => json!({"is": "resync"}),
-        Some(Observation::Lagged(count)) => json!({"is": "lagged", "count": count}),
-        Some(other) => panic!("{other:?}"),
-    }
+/// The items of a list that is the first argument.
+fn many<T>(step: &Step, item: impl Fn(&Value) -> T) -> Vec<T> {
+    let items = step.args[0].as_array().expect("a list");
+    items.iter().map(item).collect()
 }
 
 async fn on_client(client: &Client, step: &Step, options: &Options<'_>) -> Result<Answer, Error> {
@@ -321,11 +268,7 @@ async fn on_client(client: &Client, step: &Step, options: &Options<'_>) -> Resul
             (entry(found.as_ref()), None)
         }
         "get_many" => {
-            let keys = step.args[0].as_array().expect("keys");
-            let keys: Vec<_> = keys
-                .iter()
-                .map(|key| bytes(key.as_str().expect("bytes")))
-                .collect();
+            let keys = many(step, bytes_of);
             let found = client.get_many_with(&keys, &options.get()).await?;
             (
                 found.iter().map(|found| entry(found.as_ref())).collect(),
@@ -337,6 +280,16 @@ async fn on_client(client: &Client, step: &Step, options: &Options<'_>) -> Resul
                 .set_with(key(), argument(step, 1), &options.set())
                 .await?;
             (set(&outcome), None)
+        }
+        "set_many" => {
+            let values = many(step, |pair| (bytes_of(&pair[0]), bytes_of(&pair[1])));
+            let outcomes = client.set_many_with(&values, &options.set()).await;
+            (each(&outcomes, set), None)
+        }
+        "del_many" => {
+            let keys = many(step, bytes_of);
+            let outcomes = client.del_many_with(&keys, &options.del()).await;
+            (each(&outcomes, del), None)
         }
         "del" => (del(&client.del_with(key(), &options.del()).await?), None),
         "vdel" => {

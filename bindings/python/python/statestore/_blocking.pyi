@@ -1,5 +1,5 @@
 # The types of the asyncio face are made from this file: see `tools/aio_stub.py`.
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from os import PathLike
 from types import TracebackType
@@ -61,6 +61,25 @@ class Client(Generic[_V]):
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> SetOutcome: ...
+    def set_many(
+        self,
+        values: Mapping[str, _Data] | Mapping[bytes, _Data] | Iterable[tuple[_Data, _Data]],
+        *,
+        condition: _Condition = "always",
+        expires_in: _Time | None = None,
+        fencing_token: Hlc | None = None,
+        persist: bool = False,
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
+    ) -> list[SetOutcome]: ...
+    def delete_many(
+        self,
+        keys: Iterable[_Data],
+        *,
+        fencing_token: Hlc | None = None,
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
+    ) -> list[Deleted | Absent]: ...
     def delete(
         self,
         key: _Data,

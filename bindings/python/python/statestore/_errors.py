@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from statestore._results import Absent, Deleted, SetOutcome
 
 __all__ = [
     "CancelledError",
@@ -61,6 +64,8 @@ class StateStoreError(Exception):
     """``"not_done"``: it certainly did not happen. ``"unknown"``: it may have happened, or may still happen."""
     retryable: bool
     """Whether the same call may succeed later without anything being changed by hand."""
+    results: list[SetOutcome | Deleted | Absent | StateStoreError] | None = None
+    """Of `Client.set_many` and `Client.delete_many`: what became of each key, in their order; ``None`` of all other calls."""
 
     def __init__(
         self,
@@ -73,7 +78,7 @@ class StateStoreError(Exception):
         self.retryable = retryable
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.outcome, self.retryable)
+        return type(self), (str(self), self.outcome, self.retryable), self.__dict__
 
 
 class InvalidArgumentError(StateStoreError, ValueError):

@@ -1,5 +1,5 @@
 # Made by `tools/aio_stub.py` from `_blocking.pyi`.
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from datetime import timedelta
 from os import PathLike
 from types import TracebackType
@@ -81,6 +81,25 @@ class Client(Generic[_V]):
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> SetOutcome: ...
+    async def set_many(
+        self,
+        values: Mapping[str, _Data] | Mapping[bytes, _Data] | Iterable[tuple[_Data, _Data]],
+        *,
+        condition: _Condition = "always",
+        expires_in: _Time | None = None,
+        fencing_token: Hlc | None = None,
+        persist: bool = False,
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
+    ) -> list[SetOutcome]: ...
+    async def delete_many(
+        self,
+        keys: Iterable[_Data],
+        *,
+        fencing_token: Hlc | None = None,
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
+    ) -> list[Deleted | Absent]: ...
     async def delete(
         self,
         key: _Data,

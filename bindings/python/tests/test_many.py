@@ -1,0 +1,50 @@
+"""Several writes in one call: each has an outcome of its own."""
+
+import pickle
+
+import pytest
+
+from statestore import Absent, Deleted, InvalidArgumentError, SetOutcome
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda: {"a": "1", "b": "2"},
+        lambda: {b"a": b"1", b"b": bytearray(b"2")},
+        lambda: [("a", "1"), (b"b", memoryview(b"2"))],
+        lambda: zip("ab", "12", strict=True),
+    ],
+    ids=["mapping", "of bytes", "pairs", "generator"],
+)
+def test_values_are_given_as_a_mapping_or_as_pairs(face, connect, values):
+    client = connect()
+    first, second = face.run(client.set_many(values()))
+    assert first.applied and second.applied
+    assert [entry.value for entry in face.run(client.get_many(["a", "b"]))] == [b"1", b"2"]
+
+
+def test_a_failure_is_raised_and_ends_none_of_the_others(face, connect):
+    client = connect()
+    with pytest.raises(InvalidArgumentError) as raised:
+        face.run(client.set_many([("a", "1"), ("", "2"), ("c", "3")], condition="if_absent"))
+    a, failed, c = raised.value.results
+    assert isinstance(a, SetOutcome) and isinstance(c, SetOutcome) and a.applied and c.applied
+    assert isinstance(failed, InvalidArgumentError) and failed.outcome == "not_done"
+    # It is not in a circle with its results, which would keep frames alive.
+    assert failed is not raised.value and failed.results is None and str(failed) == str(raised.value)
+    assert face.run(client.get("c")).value == b"3"
+
+    with pytest.raises(InvalidArgumentError) as raised:
+        face.run(client.delete_many(["none", "a", ""]))
+    none, a, failed = raised.value.results
+    assert (none, type(a), type(failed)) == (Absent(), Deleted, InvalidArgumentError)
+
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert again.results[:2] == [none, a] and again.results[2].kind == failed.kind
+
+
+def test_other_errors_have_no_results(face, connect):
+    with pytest.raises(InvalidArgumentError) as raised:
+        face.run(connect().set("", "1"))
+    assert raised.value.results is None

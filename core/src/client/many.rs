@@ -1,0 +1,81 @@
+//! Many requests of one call.
+use super::call::{Call, Response};
+use super::shared::Shared;
+use crate::error::Error;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// How many requests of one call may be under way.
+const AT_A_TIME: usize = 256;
+
+/// A request that was begun, or what is known of it without sending it.
+pub(super) enum Begun<'a, T> {
+    Running(Call<'a>),
+    Done(T),
+}
+
+/// Sends requests in their order, without waiting for each other, and gives what came of them in that order. `read` says what a
+/// response means; an error of it, or of a request that cannot begin, ends all: what is under way is cancelled.
+pub(super) async fn together<'a, T, E>(
+    shared: &Shared,
+    mut requests: impl Iterator<Item = Result<Begun<'a, T>, E>>,
+    read: impl Fn(&Call<'a>, Result<Response, Error>) -> Result<T, E>,
+) -> Result<Vec<T>, E> {
+    // Those that wait must not fill the queue by themselves.
+    let at_a_time = AT_A_TIME.min(shared.settings.max_queued as usize).max(1);
+    let mut done = Vec::with_capacity(requests.size_hint().0);
+    let mut under_way: VecDeque<Begun<'a, T>> = VecDeque::new();
+    poll_fn(|context| {
+        loop {
+            // All are polled whenever one may have news: each may have to send itself when its turn comes.
+            for begun in &mut under_way {
+                begun.poll(context, &read)?;
+            }
+            while let Some(Begun::Done(_)) = under_way.front() {
+                if let Some(Begun::Done(result)) = under_way.pop_front() {
+                    done.push(result);
+                }
+            }
+            let started = under_way.len();
+            for begun in requests.by_ref().take(at_a_time - started) {
+                under_way.push_back(begun?);
+            }
+            if under_way.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            if under_way.len() == started {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await
+    .map(|()| done)
+}
+
+impl<'a, T> Begun<'a, T> {
+    fn poll<E>(
+        &mut self,
+        context: &mut Context<'_>,
+        read: &impl Fn(&Call<'a>, Result<Response, Error>) -> Result<T, E>,
+    ) -> Result<(), E> {
+        if let Self::Running(call) = self
+            && let Poll::Ready(response) = Pin::new(&mut *call).poll(context)
+        {
+            let result = read(call, response)?;
+            *self = Self::Done(result);
+        }
+        Ok(())
+    }
+}
+
+impl<'a, T> From<Result<Call<'a>, Error>> for Begun<'a, Result<T, Error>> {
+    /// A request whose failure is what came of it.
+    fn from(begun: Result<Call<'a>, Error>) -> Self {
+        match begun {
+            Ok(call) => Self::Running(call),
+            Err(error) => Self::Done(Err(error)),
+        }
+    }
+}

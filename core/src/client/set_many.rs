@@ -1,0 +1,53 @@
+//! Many SETs at a time.
+use super::many::{Begun, together};
+use super::{Client, SetOptions, SetOutcome, set};
+use crate::error::Error;
+use statestore_protocol::Hlc;
+use std::convert::Infallible;
+
+impl Client {
+    /// Stores several values; what each SET did, in their order.
+    ///
+    /// The protocol has no command for that: these are single SETs, sent in their order and without waiting for each other. They
+    /// are **not a transaction**: each is applied, or fails, by itself. A failure of one says nothing of the others, and ends none
+    /// of them; readers may see any part of them. If this future is dropped, what was sent may be carried out nevertheless.
+    ///
+    /// ```no_run
+    /// # async fn example(client: &statestore::Client) -> Result<(), statestore::Error> {
+    /// for outcome in client.set_many(&[("pump/1", "on"), ("pump/2", "off")]).await {
+    ///     outcome?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`set`](Self::set), for each value one of its own.
+    #[must_use = "each outcome may be an error"]
+    pub async fn set_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        values: &[(K, V)],
+    ) -> Vec<Result<SetOutcome, Error>> {
+        self.set_many_with(values, &SetOptions::default()).await
+    }
+
+    /// Like [`set_many`](Self::set_many); the options are those of each SET, its time-out counts from when it is sent.
+    #[must_use = "each outcome may be an error"]
+    pub async fn set_many_with<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        values: &[(K, V)],
+        options: &SetOptions,
+    ) -> Vec<Result<SetOutcome, Error>> {
+        let token = options.fencing_token.as_ref().map(Hlc::to_string);
+        let sets = values.iter().map(|(key, value)| {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            let set = self.start_set(key, value, options, token.as_deref(), true);
+            Ok::<_, Infallible>(Begun::from(set))
+        });
+        let Ok(outcomes) = together(self.shared(), sets, |set, response| {
+            Ok(response.and_then(|response| set::outcome(set, response)))
+        })
+        .await;
+        outcomes
+    }
+}

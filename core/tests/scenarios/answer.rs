@@ -1,0 +1,92 @@
+//! Results as the scenarios write them.
+use crate::step::text;
+use serde_json::{Value, json};
+use statestore::{
+    DelOutcome, Entry, Error, Hlc, Observation, Outcome, Release, SetOutcome, VdelOutcome,
+};
+
+pub(crate) fn version(version: Option<&Hlc>) -> Value {
+    version.map_or(Value::Null, |version| version.to_string().into())
+}
+
+pub(crate) fn entry(entry: Option<&Entry>) -> Value {
+    entry.map_or(
+        Value::Null,
+        |entry| json!({"value": text(&entry.value), "version": version(Some(&entry.version))}),
+    )
+}
+
+pub(crate) fn set(outcome: &SetOutcome) -> Value {
+    json!({"applied": outcome.is_applied(), "version": version(Some(outcome.version()))})
+}
+
+pub(crate) fn del(outcome: &DelOutcome) -> Value {
+    match outcome {
+        DelOutcome::Deleted { version: at } => {
+            json!({"is": "deleted", "version": version(at.as_ref())})
+        }
+        DelOutcome::Absent => json!({"is": "absent"}),
+    }
+}
+
+pub(crate) fn vdel(outcome: &VdelOutcome) -> Value {
+    match outcome {
+        VdelOutcome::Deleted { version: at } => {
+            json!({"is": "deleted", "version": version(at.as_ref())})
+        }
+        VdelOutcome::Absent => json!({"is": "absent"}),
+        VdelOutcome::Mismatch => json!({"is": "mismatch"}),
+    }
+}
+
+pub(crate) fn release(outcome: Release) -> Value {
+    match outcome {
+        Release::Released => json!({"is": "released"}),
+        Release::NotHeld => json!({"is": "not_held"}),
+    }
+}
+
+pub(crate) fn holding(holding: Option<&statestore::Holding>) -> Value {
+    holding.map_or(Value::Null, |holding| {
+        json!({"holder": text(holding.holder.name()), "version": version(Some(&holding.version))})
+    })
+}
+
+pub(crate) fn observation(observation: Option<&Observation>) -> Value {
+    match observation {
+        None => Value::Null,
+        Some(Observation::Set { value, version: at }) => {
+            json!({"is": "set", "value": text(value), "version": version(Some(at))})
+        }
+        Some(Observation::Deleted { version: at }) => {
+            json!({"is": "deleted", "version": version(at.as_ref())})
+        }
+        Some(Observation::Resync) => json!({"is": "resync"}),
+        Some(Observation::Lagged(count)) => json!({"is": "lagged", "count": count}),
+        Some(other) => panic!("{other:?}"),
+    }
+}
+
+/// What each of several writes did.
+pub(crate) fn each<T>(outcomes: &[Result<T, Error>], outcome: impl Fn(&T) -> Value) -> Value {
+    let outcomes = outcomes.iter();
+    outcomes
+        .map(|found| match found {
+            Ok(found) => outcome(found),
+            Err(error) => {
+                json!({"error": {"kind": kind(error), "outcome": certainty(error)}})
+            }
+        })
+        .collect()
+}
+
+pub(crate) fn kind(error: &Error) -> String {
+    format!("{:?}", error.kind())
+}
+
+pub(crate) fn certainty(error: &Error) -> &'static str {
+    match error.outcome() {
+        Outcome::NotDone => "not_done",
+        Outcome::Unknown => "unknown",
+    }
+}

@@ -1,0 +1,121 @@
+//! What several writes did, each by itself.
+use crate::boundary;
+use crate::del::sst_del_result;
+use crate::error::sst_error;
+use crate::handle::{self, object};
+use crate::hlc::sst_hlc;
+use crate::input;
+use crate::outcome::Results;
+use crate::set::sst_set_result;
+use crate::status::sst_status;
+use statestore_core::{DelOutcome, Outcome, SetOutcome};
+use statestore_embed::{Error, ErrorKind, Many};
+use std::mem::MaybeUninit;
+
+/// What sst_set_many() or sst_del_many() did, in the order of the keys: a result for each. Opaque.
+pub struct sst_results;
+
+/// What each of several requests did.
+pub(crate) enum Written {
+    Set(Many<SetOutcome>),
+    Deleted(Many<DelOutcome>),
+}
+
+object!(Written, sst_results, 19, "results");
+
+impl Written {
+    fn len(&self) -> usize {
+        match self {
+            Self::Set(sets) => sets.len(),
+            Self::Deleted(dels) => dels.len(),
+        }
+    }
+
+    fn failed(&self) -> usize {
+        match self {
+            Self::Set(sets) => sets.iter().filter(|set| set.is_err()).count(),
+            Self::Deleted(dels) => dels.iter().filter(|del| del.is_err()).count(),
+        }
+    }
+}
+
+/// The result at an index.
+fn at<T>(results: &Many<T>, index: usize) -> Result<&T, Error> {
+    let count = results.len();
+    match results.get(index) {
+        Some(result) => result.as_ref().map_err(|error| error.clone().into()),
+        None => Err(input::invalid("index", format!("it is {index} of {count}"))),
+    }
+}
+
+fn others(asked: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        Outcome::NotDone,
+        "looking at results",
+        format!("they are not those of {asked}()"),
+    )
+}
+
+/// How many results there are: as many as there were keys.
+///
+/// Owner: `results` is borrowed. Thread: any. Blocks: no. NULL, and what are no results, gives 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_results_len(results: *const sst_results) -> usize {
+    boundary::value(0, || Ok(handle::get::<Written>(results)?.len()))
+}
+
+/// How many of them are errors.
+///
+/// Owner: `results` is borrowed. Thread: any. Blocks: no. NULL, and what are no results, gives 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_results_failed(results: *const sst_results) -> usize {
+    boundary::value(0, || Ok(handle::get::<Written>(results)?.failed()))
+}
+
+/// What the SET of the key at an index did: this returns and writes what sst_set() would have for it.
+///
+/// Owner: `*version` is the caller's, freed with sst_hlc_free(); `results` is borrowed. Thread: any. Blocks: no. NULL:
+/// `result`, `version` and `error`. Errors: that of the SET; SST_INVALID_ARGUMENT if the index is too large or these are
+/// not results of sst_set_many(), SST_INVALID_HANDLE; `*result` is SST_SET_FAILED and `*version` NULL then.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_results_set_at(
+    results: *const sst_results,
+    index: usize,
+    result: Option<&mut MaybeUninit<sst_set_result>>,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let to = Results::with_version(result, version);
+    boundary::status(error, || match &*handle::get::<Written>(results)? {
+        Written::Set(sets) => to.give(at(sets, index)?),
+        Written::Deleted(_) => Err(others("sst_set_many")),
+    })
+}
+
+/// What the DEL of the key at an index did: this returns and writes what sst_del() would have for it.
+///
+/// Owner: `results` is borrowed. Thread: any. Blocks: no. NULL: `result` and `error`. Errors: that of the DEL;
+/// SST_INVALID_ARGUMENT if the index is too large or these are not results of sst_del_many(), SST_INVALID_HANDLE;
+/// `*result` is SST_DEL_FAILED then.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_results_del_at(
+    results: *const sst_results,
+    index: usize,
+    result: Option<&mut MaybeUninit<sst_del_result>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let to = Results::new(result);
+    boundary::status(error, || match &*handle::get::<Written>(results)? {
+        Written::Deleted(dels) => to.give(at(dels, index)?),
+        Written::Set(_) => Err(others("sst_del_many")),
+    })
+}
+
+/// Frees results.
+///
+/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_results_free(results: *mut sst_results) {
+    boundary::run(|| drop(handle::free::<Written>(results)));
+}

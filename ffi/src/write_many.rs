@@ -1,0 +1,218 @@
+//! Many SETs, or many DELs, at a time.
+use crate::boundary;
+use crate::bytes::{slices, sst_slice};
+use crate::callback::{Callback, closure};
+use crate::client::sst_client;
+use crate::completion;
+use crate::del::{self, sst_del_options};
+use crate::error::sst_error;
+use crate::input;
+use crate::operation::{begin, sst_operation, wait};
+use crate::output::{self, Out};
+use crate::results::{Written, sst_results};
+use crate::set::{self, sst_set_options};
+use crate::status::sst_status;
+use bytes::Bytes;
+use statestore_core::{DelOptions, SetOptions};
+use statestore_embed::Error;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
+/// A key and the value that it is to hold.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct sst_pair {
+    /// The key.
+    pub key: sst_slice,
+    /// The value.
+    pub value: sst_slice,
+}
+
+/// Is called with what several writes did. For what a callback may do see "Callbacks" at the top.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_results {
+    /// Handed to both functions.
+    pub context: *mut c_void,
+    /// Called once; may be NULL. `results` and `error` are borrowed for the call. `results` is NULL unless `status` is
+    /// SST_OK; `error` is NULL if it is.
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            status: sst_status,
+            error: *const sst_error,
+            results: *const sst_results,
+        ),
+    >,
+    /// Called once after the last call, or instead of it; may be NULL.
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_results,
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_results)
+);
+
+/// Keys and values of the caller.
+type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
+
+/// What to store.
+///
+/// # Safety As [`input::elements`] and [`set::options`] ask, and for each element as [`input::key_value`] asks.
+unsafe fn sets<'a>(
+    pairs: *const sst_pair,
+    count: usize,
+    options: *const sst_set_options,
+) -> Result<(Pairs<'a>, SetOptions), Error> {
+    // SAFETY: by the contract.
+    let pairs = unsafe { input::elements(pairs, count, "pairs") }?;
+    let pair = |&sst_pair { key, value }: &sst_pair| {
+        // SAFETY: by the contract.
+        unsafe { input::key_value(key.data, key.len, value.data, value.len) }
+    };
+    let pairs: Result<_, Error> = pairs.iter().map(pair).collect();
+    // SAFETY: by the contract.
+    Ok((pairs?, unsafe { set::options(options) }?))
+}
+
+/// What to delete.
+///
+/// # Safety As [`slices`] and [`del::options`] ask.
+unsafe fn dels<'a>(
+    keys: *const sst_slice,
+    count: usize,
+    options: *const sst_del_options,
+) -> Result<(Vec<&'a [u8]>, DelOptions), Error> {
+    // SAFETY: by the contract.
+    unsafe { Ok((slices(keys, count, "keys")?, del::options(options)?)) }
+}
+
+/// Stores several values. These are single SETs, sent in their order and without waiting for each other; they are no
+/// transaction. Each is applied, or fails, by itself, and a failure of one ends none of the others: SST_OK says only that
+/// there is a result for each, see sst_results_failed() and sst_results_set_at().
+///
+/// Owner: `*results` is the caller's, freed with sst_results_free(); everything else is borrowed for the call. Thread:
+/// any. Blocks: until the last answer; the time-out is for each SET. NULL: `pairs` if `count` is 0, `options` and
+/// `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; nothing was sent, or what became of it is unknown, and `*results` is
+/// NULL then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_set_many(
+    client: *const sst_client,
+    pairs: *const sst_pair,
+    count: usize,
+    options: *const sst_set_options,
+    results: Option<&mut MaybeUninit<*mut sst_results>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let results = output::failed(results);
+    boundary::with_client(error, client, |client| {
+        let to = Out::<Written>::new(results, "results")?;
+        // SAFETY: the header asks for NULL or `count` pairs, and for a struct with its size.
+        let (pairs, options) = unsafe { sets(pairs, count, options) }?;
+        let core = client.core()?;
+        let set_many = async { Ok::<_, Error>(core.set_many_with(&pairs, &options).await) };
+        to.give(Written::Set(wait(client, "setting", set_many)?))
+    })
+}
+
+/// Begins to store several values. See sst_set_many().
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+/// borrowed for the call. Thread: any. Blocks: no. NULL: `pairs` if `count` is 0, `options`, `operation` and `error`.
+/// Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped
+/// before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_set_many_async(
+    client: *const sst_client,
+    pairs: *const sst_pair,
+    count: usize,
+    options: *const sst_set_options,
+    callback: sst_on_results,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let operation = output::failed(operation);
+    let callback = Callback::new(callback);
+    boundary::with_client(error, client, |client| {
+        // SAFETY: the header asks for NULL or `count` pairs, and for a struct with its size.
+        let (pairs, options) = unsafe { sets(pairs, count, options) }?;
+        let pairs = pairs.into_iter();
+        let pairs = pairs
+            .map(|(key, value)| (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value)))
+            .collect();
+        let set_many = client.set_many(pairs, options);
+        begin(
+            client,
+            "setting",
+            set_many,
+            callback,
+            operation,
+            |callback, result| {
+                completion::lend(callback, result.map(|sets| Some(Written::Set(sets))));
+            },
+        )
+    })
+}
+
+/// Deletes several keys. These are single DELs; as with sst_set_many(), each has a result of its own: see
+/// sst_results_failed() and sst_results_del_at().
+///
+/// Owner: `*results` is the caller's, freed with sst_results_free(); everything else is borrowed for the call. Thread:
+/// any. Blocks: until the last answer; the time-out is for each DEL. NULL: `keys` if `count` is 0, `options` and
+/// `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; nothing was sent, or what became of it is unknown, and `*results` is
+/// NULL then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_del_many(
+    client: *const sst_client,
+    keys: *const sst_slice,
+    count: usize,
+    options: *const sst_del_options,
+    results: Option<&mut MaybeUninit<*mut sst_results>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let results = output::failed(results);
+    boundary::with_client(error, client, |client| {
+        let to = Out::<Written>::new(results, "results")?;
+        // SAFETY: the header asks for NULL or `count` slices of keys, and for a struct with its size.
+        let (keys, options) = unsafe { dels(keys, count, options) }?;
+        let core = client.core()?;
+        let del_many = async { Ok::<_, Error>(core.del_many_with(&keys, &options).await) };
+        to.give(Written::Deleted(wait(client, "deleting", del_many)?))
+    })
+}
+
+/// Begins to delete several keys. See sst_del_many().
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
+/// borrowed for the call. Thread: any. Blocks: no. NULL: `keys` if `count` is 0, `options`, `operation` and `error`.
+/// Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped
+/// before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_del_many_async(
+    client: *const sst_client,
+    keys: *const sst_slice,
+    count: usize,
+    options: *const sst_del_options,
+    callback: sst_on_results,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let operation = output::failed(operation);
+    let callback = Callback::new(callback);
+    boundary::with_client(error, client, |client| {
+        // SAFETY: the header asks for NULL or `count` slices of keys, and for a struct with its size.
+        let (keys, options) = unsafe { dels(keys, count, options) }?;
+        let keys = keys.into_iter().map(Bytes::copy_from_slice).collect();
+        let del_many = client.del_many(keys, options);
+        begin(
+            client,
+            "deleting",
+            del_many,
+            callback,
+            operation,
+            |callback, result| {
+                completion::lend(callback, result.map(|dels| Some(Written::Deleted(dels))));
+            },
+        )
+    })
+}
