@@ -38,7 +38,11 @@
 // Blocking. A function that blocks says so, and has a twin with the suffix _async. That gives a callback its result
 // instead: exactly once if the function gave SST_OK, whatever happens; sst_operation_cancel() ends it early. Operations
 // begin in the order in which they were asked for, a moment after the function returned; a blocking call may overtake
-// them. Blocking functions give SST_WRONG_THREAD on threads of the library, except in callbacks.
+// them. Blocking functions give SST_WRONG_THREAD on threads of the library, except in callbacks. Each one has a time-out,
+// in its options or the settings, or as an argument, and sst_client_interrupt() ends those that wait now.
+//
+// Ending. Three words: cancel ends an operation or a subscription and waits for nothing; close waits until nothing of it
+// is called any more; free gives a handle back, and what it stands for goes on, unless the function says otherwise.
 //
 // Callbacks. A callback is a struct of a context, a function to call, and a function to drop the context. The functions
 // are called on the thread of the callbacks of the client, one after the other: never on the thread that handed them

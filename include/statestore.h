@@ -38,7 +38,11 @@
 // Blocking. A function that blocks says so, and has a twin with the suffix _async. That gives a callback its result
 // instead: exactly once if the function gave SST_OK, whatever happens; sst_operation_cancel() ends it early. Operations
 // begin in the order in which they were asked for, a moment after the function returned; a blocking call may overtake
-// them. Blocking functions give SST_WRONG_THREAD on threads of the library, except in callbacks.
+// them. Blocking functions give SST_WRONG_THREAD on threads of the library, except in callbacks. Each one has a time-out,
+// in its options or the settings, or as an argument, and sst_client_interrupt() ends those that wait now.
+//
+// Ending. Three words: cancel ends an operation or a subscription and waits for nothing; close waits until nothing of it
+// is called any more; free gives a handle back, and what it stands for goes on, unless the function says otherwise.
 //
 // Callbacks. A callback is a struct of a context, a function to call, and a function to drop the context. The functions
 // are called on the thread of the callbacks of the client, one after the other: never on the thread that handed them
@@ -1195,6 +1199,48 @@ enum sst_status sst_connect_async(const char *url,
 enum sst_status sst_client_close(const struct sst_client *client,
                                  struct sst_error **error);
 
+// Closes a client as sst_client_close() does, and waits for that for `timeout_ms` milliseconds: not at all for 0, without
+// a limit if it is negative. If the time is over, which only callbacks can make happen, closing goes on by itself.
+//
+// Owner: `client` is borrowed and still to be freed. Thread: any but that of the callbacks. Blocks: at most for the
+// time-out, and while callbacks of its queue run on this thread. NULL: `error`. Errors: SST_TIMED_OUT,
+// SST_WRONG_THREAD as there, SST_INVALID_HANDLE, SST_FORKED.
+enum sst_status sst_client_close_within(const struct sst_client *client,
+                                        int64_t timeout_ms,
+                                        struct sst_error **error);
+
+// Waits until what is under way has ended, for `timeout_ms` milliseconds: not at all for 0, without a limit if it is
+// negative. That are all operations and blocking calls that wait for answers, also those that begin meanwhile. What waits
+// for an event is left alone: an observation, a lock that others have, the loss of a lock. To end in order, begin nothing
+// more, drain, and close.
+//
+// Owner: `client` is borrowed. Thread: any. Blocks: at most for the time-out. NULL: `error`. Errors: SST_TIMED_OUT if
+// something is still under way, SST_CLOSED, SST_INVALID_HANDLE, SST_FORKED.
+enum sst_status sst_client_drain(const struct sst_client *client,
+                                 int64_t timeout_ms,
+                                 struct sst_error **error);
+
+// Begins to wait until what is under way has ended. See sst_client_drain(). The callback is called after those of all
+// operations that it waited for.
+//
+// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+// not called then, its context is dropped before this returns, and `*operation` is NULL.
+enum sst_status sst_client_drain_async(const struct sst_client *client,
+                                       struct sst_on_done callback,
+                                       struct sst_operation **operation,
+                                       struct sst_error **error);
+
+// Ends all blocking calls that wait with this client at this moment, on any thread: with SST_CANCELLED, and what is known
+// of the outcome. A call that begins later is not concerned, so repeat this until the thread that is meant has noticed.
+// Operations go on; sst_operation_cancel() is for them. A sst_client_close() that is interrupted goes on by itself.
+//
+// This takes locks, so it is not for handlers of signals: call it on a thread that waits for those.
+//
+// Owner: `client` is borrowed. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED.
+enum sst_status sst_client_interrupt(const struct sst_client *client,
+                                     struct sst_error **error);
+
 // Begins to close a client. See sst_client_close(). This may be called in a callback, since nothing waits for
 // callbacks.
 //
@@ -1272,6 +1318,15 @@ void sst_log_off(void);
 enum sst_status sst_operation_cancel(const struct sst_operation *operation,
                                      struct sst_error **error);
 
+// Gives an operation up, and takes its callback back: unless it was called before or runs now, it is never called, and when
+// this returns its context was dropped. A call that runs on another thread is waited for, so nothing that it waits for may be held meanwhile. In the
+// callback itself this does nothing. What such an operation would have given is given back.
+//
+// Owner: `operation` is borrowed and still to be freed. Thread: any; the context is dropped on this one unless the callback
+// was called. Blocks: while the callback runs on another thread. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED.
+enum sst_status sst_operation_close(const struct sst_operation *operation,
+                                    struct sst_error **error);
+
 // Whether an operation has ended, which means that its callback was called, or is going to be at once.
 //
 // Owner: `operation` is borrowed. Thread: any. Blocks: no. NULL, and what is no operation, gives true.
@@ -1289,6 +1344,15 @@ void sst_operation_free(struct sst_operation *operation);
 // `error`. Errors: SST_INVALID_HANDLE, SST_FORKED.
 enum sst_status sst_subscription_cancel(const struct sst_subscription *subscription,
                                         struct sst_error **error);
+
+// Ends a subscription, and waits for a call that runs on another thread, so nothing that it waits for may be held meanwhile:
+// when this returns, nothing is called any more, and the context was dropped. In the callback itself that is so when the
+// call has returned.
+//
+// Owner: `subscription` is borrowed and still to be freed. Thread: any; the context is dropped on this one. Blocks: while
+// the callback runs on another thread. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED.
+enum sst_status sst_subscription_close(const struct sst_subscription *subscription,
+                                       struct sst_error **error);
 
 // Frees the handle of a subscription, which goes on.
 //
@@ -1773,6 +1837,15 @@ enum sst_status sst_observer_subscribe(const struct sst_observer *observer,
 enum sst_status sst_observer_fd(const struct sst_observer *observer,
                                 int *fd,
                                 struct sst_error **error);
+
+// Ends an observer for everybody: who waits in sst_observer_next() gets SST_CLOSED, and so does whoever asks later; its
+// callback is told that as its last call, and its descriptor becomes readable. The watch at the store ends with the last
+// observer of the key. Closing again does nothing.
+//
+// Owner: `observer` is borrowed and still to be freed. Thread: any. Blocks: no. NULL: `error`. Errors:
+// SST_INVALID_HANDLE, SST_FORKED.
+enum sst_status sst_observer_close(const struct sst_observer *observer,
+                                   struct sst_error **error);
 
 // Frees an observer. The watch at the store ends with the last observer of the key.
 //

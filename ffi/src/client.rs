@@ -6,15 +6,17 @@ use crate::completion;
 use crate::error::{self, sst_error};
 use crate::handle::{self, object};
 use crate::input;
-use crate::operation::{begin, sst_operation, wait};
+use crate::operation::{begin, deadline, event, sst_operation, wait, wait_for_event};
 use crate::output::{self, Out};
 use crate::settings::{self, sst_settings};
 use crate::status::sst_status;
 use statestore_core::{Outcome, Settings};
-use statestore_embed::{Client, Error, ErrorKind, Job, Operation, Wait};
+use statestore_embed::{Client, Error, ErrorKind, Wait};
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
+
+const DRAINING: &str = "draining the client";
 
 /// A client of the state store: one connection, any number of requests at a time, any number of threads. Opaque.
 ///
@@ -184,6 +186,81 @@ pub extern "C" fn sst_client_close(
     })
 }
 
+/// Closes a client as sst_client_close() does, and waits for that for `timeout_ms` milliseconds: not at all for 0, without
+/// a limit if it is negative. If the time is over, which only callbacks can make happen, closing goes on by itself.
+///
+/// Owner: `client` is borrowed and still to be freed. Thread: any but that of the callbacks. Blocks: at most for the
+/// time-out, and while callbacks of its queue run on this thread. NULL: `error`. Errors: SST_TIMED_OUT,
+/// SST_WRONG_THREAD as there, SST_INVALID_HANDLE, SST_FORKED.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_client_close_within(
+    client: *const sst_client,
+    timeout_ms: i64,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(error, client, |client| {
+        let closed = client.close(Wait {
+            deadline: deadline(timeout_ms),
+            ..Wait::default()
+        });
+        closed.map_err(|stopped| stopped.into_error("closing the client"))
+    })
+}
+
+/// Waits until what is under way has ended, for `timeout_ms` milliseconds: not at all for 0, without a limit if it is
+/// negative. That are all operations and blocking calls that wait for answers, also those that begin meanwhile. What waits
+/// for an event is left alone: an observation, a lock that others have, the loss of a lock. To end in order, begin nothing
+/// more, drain, and close.
+///
+/// Owner: `client` is borrowed. Thread: any. Blocks: at most for the time-out. NULL: `error`. Errors: SST_TIMED_OUT if
+/// something is still under way, SST_CLOSED, SST_INVALID_HANDLE, SST_FORKED.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_client_drain(
+    client: *const sst_client,
+    timeout_ms: i64,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(error, client, |client| {
+        wait_for_event(client, DRAINING, client.drain(), timeout_ms)
+    })
+}
+
+/// Begins to wait until what is under way has ended. See sst_client_drain(). The callback is called after those of all
+/// operations that it waited for.
+///
+/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
+/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
+/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_client_drain_async(
+    client: *const sst_client,
+    callback: sst_on_done,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let operation = output::failed(operation);
+    let callback = Callback::new(callback);
+    boundary::with_client(error, client, |client| {
+        let drain = client.drain();
+        begin(client, event(DRAINING), drain, callback, operation, done)
+    })
+}
+
+/// Ends all blocking calls that wait with this client at this moment, on any thread: with SST_CANCELLED, and what is known
+/// of the outcome. A call that begins later is not concerned, so repeat this until the thread that is meant has noticed.
+/// Operations go on; sst_operation_cancel() is for them. A sst_client_close() that is interrupted goes on by itself.
+///
+/// This takes locks, so it is not for handlers of signals: call it on a thread that waits for those.
+///
+/// Owner: `client` is borrowed. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_client_interrupt(
+    client: *const sst_client,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || get(client)?.interrupt())
+}
+
 /// Begins to close a client. See sst_client_close(). This may be called in a callback, since nothing waits for
 /// callbacks.
 ///
@@ -200,13 +277,14 @@ pub extern "C" fn sst_client_close_async(
     let operation = output::failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
-        let to = Out::<Operation>::optional(operation);
-        let callbacks = client.callbacks()?;
-        output::begin(to, || {
-            client.submit_close(&callbacks, |result| -> Job {
-                Box::new(move || done(&callback, result))
-            })
-        })
+        begin(
+            client,
+            "closing the client",
+            client.close_async(),
+            callback,
+            operation,
+            |callback, result| done(callback, Client::or_closed(result)),
+        )
     })
 }
 

@@ -11,7 +11,7 @@ use crate::input;
 use crate::leader::{Leads, sst_leader, sst_on_leader};
 use crate::lock::{self, sst_lock_options};
 use crate::made::Made;
-use crate::operation::{begin, sst_operation, wait, wait_for_event};
+use crate::operation::{begin, event, sst_operation, wait, wait_for_event};
 use crate::outcome::{self, Results};
 use crate::output::{self, Out};
 use crate::set::{sst_on_set, sst_set_result};
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn sst_election_campaign_async(
         let campaign = election.it.campaign(unsafe { proposed(value, value_len) }?);
         begin(
             client,
-            "campaigning",
+            event("campaigning"),
             campaign,
             callback,
             operation,

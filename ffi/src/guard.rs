@@ -8,7 +8,7 @@ use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::{Timestamp, sst_hlc};
 use crate::made::Made;
-use crate::operation::{begin, sst_operation, wait, wait_for_event};
+use crate::operation::{begin, event, sst_operation, wait, wait_for_event};
 use crate::outcome::{self, Results};
 use crate::output::{self, Out};
 use crate::release::{sst_on_release, sst_release};
@@ -183,7 +183,7 @@ pub extern "C" fn sst_guard_lost_async(
         let action = "waiting for the loss of a lease";
         begin(
             client,
-            action,
+            event(action),
             lost,
             callback,
             operation,

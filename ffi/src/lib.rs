@@ -6,8 +6,8 @@
 //!   the header what an operation did.
 //! - What is [`made`] by a client keeps it. An export looks its object up once, and reads its arguments where its twin that waits,
 //!   or does not, reads them.
-//! - A [`callback`] is three words: a context, a function to call, and one to drop the context. A [`completion`] lends or
-//!   gives it an object.
+//! - A [`callback`] is three words: a context, a function to call, and one to drop the context; one that is [`revocable`]
+//!   can be taken back. A [`completion`] lends or gives it an object.
 //!
 //! The rest is one file for each noun of the header.
 #![allow(non_camel_case_types, reason = "the names are those of the header")]
@@ -41,6 +41,7 @@ mod input;
 mod made;
 mod outcome;
 mod output;
+mod revocable;
 
 // The order is that of the header.
 mod version;

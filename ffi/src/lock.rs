@@ -6,7 +6,7 @@ use crate::error::sst_error;
 use crate::guard::{self, Guarded, sst_guard, sst_on_guard};
 use crate::input::{self, sized};
 use crate::lease::{self, sst_lease_options};
-use crate::operation::{begin, sst_operation, wait_for_event};
+use crate::operation::{begin, event, sst_operation, wait_for_event};
 use crate::output::{self, Out};
 use crate::status::sst_status;
 use bytes::Bytes;
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn sst_lock_async(
         let lock = client.lock(Bytes::copy_from_slice(name), options);
         begin(
             client,
-            "locking",
+            event("locking"),
             lock,
             callback,
             operation,

@@ -9,7 +9,7 @@ use crate::input::{self, milliseconds, sized};
 use crate::lost_reason;
 use crate::made::OfClient;
 use crate::observation::{Observed, sst_observation};
-use crate::operation::{begin, sst_operation, wait, wait_for_event};
+use crate::operation::{begin, event, sst_operation, wait, wait_for_event};
 use crate::output::{self, Out};
 use crate::status::sst_status;
 use crate::subscription::{self, sst_subscription};
@@ -277,7 +277,7 @@ pub extern "C" fn sst_observer_next_async(
         let next = async move { Ok(next.await?.ok_or(end)) };
         begin(
             client,
-            "waiting for an observation",
+            event("waiting for an observation"),
             next,
             callback,
             operation,
@@ -354,6 +354,20 @@ pub extern "C" fn sst_observer_fd(
         }
         Ok(())
     })
+}
+
+/// Ends an observer for everybody: who waits in sst_observer_next() gets SST_CLOSED, and so does whoever asks later; its
+/// callback is told that as its last call, and its descriptor becomes readable. The watch at the store ends with the last
+/// observer of the key. Closing again does nothing.
+///
+/// Owner: `observer` is borrowed and still to be freed. Thread: any. Blocks: no. NULL: `error`. Errors:
+/// SST_INVALID_HANDLE, SST_FORKED.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_observer_close(
+    observer: *const sst_observer,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || handle::get::<Observer>(observer)?.feed.stop())
 }
 
 /// Frees an observer. The watch at the store ends with the last observer of the key.

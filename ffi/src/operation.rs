@@ -4,9 +4,11 @@ use crate::callback::{Callback, Closure};
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::output::{self, Out};
+use crate::revocable::{Revocable, Revoke};
 use crate::status::sst_status;
 use statestore_embed::{Client, Error, Job, Operation, Wait};
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// An operation that an _async function began. Opaque.
@@ -14,7 +16,13 @@ use std::time::{Duration, Instant};
 /// It ends exactly once, by its callback, however it ends. Freeing this handle does not end it.
 pub struct sst_operation;
 
-object!(Operation, sst_operation, 2, "an operation");
+/// An operation that was begun, and what it calls.
+pub(crate) struct Begun {
+    operation: Operation,
+    callbacks: Vec<Arc<dyn Revoke>>,
+}
+
+object!(Begun, sst_operation, 2, "an operation");
 
 /// Gives an operation up. Its callback is called with SST_CANCELLED, or with its result if that comes at this very
 /// moment. What was sent is not taken back. An operation that has ended is left alone.
@@ -27,7 +35,29 @@ pub extern "C" fn sst_operation_cancel(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        handle::get::<Operation>(operation)?.cancel()?;
+        handle::get::<Begun>(operation)?.operation.cancel()?;
+        Ok(())
+    })
+}
+
+/// Gives an operation up, and takes its callback back: unless it was called before or runs now, it is never called, and when
+/// this returns its context was dropped. A call that runs on another thread is waited for, so nothing that it waits for may be held meanwhile. In the
+/// callback itself this does nothing. What such an operation would have given is given back.
+///
+/// Owner: `operation` is borrowed and still to be freed. Thread: any; the context is dropped on this one unless the callback
+/// was called. Blocks: while the callback runs on another thread. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_operation_close(
+    operation: *const sst_operation,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || {
+        let begun = handle::get::<Begun>(operation)?;
+        // In this order, or it could be told that it was cancelled.
+        for callback in &begun.callbacks {
+            callback.revoke();
+        }
+        begun.operation.cancel()?;
         Ok(())
     })
 }
@@ -37,7 +67,9 @@ pub extern "C" fn sst_operation_cancel(
 /// Owner: `operation` is borrowed. Thread: any. Blocks: no. NULL, and what is no operation, gives true.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_operation_has_ended(operation: *const sst_operation) -> bool {
-    boundary::value(true, || handle::get::<Operation>(operation)?.has_ended())
+    boundary::value(true, || {
+        handle::get::<Begun>(operation)?.operation.has_ended()
+    })
 }
 
 /// Frees the handle of an operation, which goes on.
@@ -45,13 +77,38 @@ pub extern "C" fn sst_operation_has_ended(operation: *const sst_operation) -> bo
 /// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_operation_free(operation: *mut sst_operation) {
-    boundary::run(|| drop(handle::free::<Operation>(operation)));
+    boundary::run(|| drop(handle::free::<Begun>(operation)));
+}
+
+/// What an operation does, for errors, and what it waits for.
+#[derive(Clone, Copy)]
+pub(crate) struct Action {
+    name: &'static str,
+    is_event: bool,
+}
+
+impl From<&'static str> for Action {
+    /// It waits for answers, which come in time.
+    fn from(name: &'static str) -> Self {
+        Self {
+            name,
+            is_event: false,
+        }
+    }
+}
+
+/// It waits for something that may never happen.
+pub(crate) fn event(name: &'static str) -> Action {
+    Action {
+        name,
+        is_event: true,
+    }
 }
 
 /// Begins an operation that ends with a call of `callback` on the thread of the callbacks.
 pub(crate) fn begin<T, C>(
     client: &Client,
-    action: &'static str,
+    action: impl Into<Action>,
     future: impl Future<Output = Result<T, Error>> + Send + 'static,
     callback: Callback<C>,
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
@@ -61,13 +118,59 @@ where
     T: Send + 'static,
     C: Closure + 'static,
 {
-    let operation = Out::<Operation>::optional(operation);
-    let callbacks = client.callbacks()?;
-    output::begin(operation, || {
-        client.submit(action, future, &callbacks, |result| -> Job {
+    let (action, operation) = (action.into(), Out::<Begun>::optional(operation));
+    begin_asking(client, action, future, callback, None, operation, complete)
+}
+
+/// [`begin`] for an operation that may have another callback asked before.
+pub(crate) fn begin_asking<T, C>(
+    client: &Client,
+    action: Action,
+    future: impl Future<Output = Result<T, Error>> + Send + 'static,
+    callback: Callback<C>,
+    asked: Option<Arc<dyn Revoke>>,
+    operation: Option<Out<'_, Begun>>,
+    complete: impl FnOnce(&Callback<C>, Result<T, Error>) + Send + 'static,
+) -> Result<(), Error>
+where
+    T: Send + 'static,
+    C: Closure + 'static,
+{
+    if operation.is_none() {
+        // Nobody can take the callback back.
+        submit(client, action, future, |result| -> Job {
             Box::new(move || complete(&callback, result))
+        })?;
+        return Ok(());
+    }
+    let callback = Revocable::new(callback);
+    let called = Arc::clone(&callback);
+    output::begin(operation, || {
+        let operation = submit(client, action, future, |result| -> Job {
+            Box::new(move || {
+                called.call(|callback| complete(callback, result));
+                called.revoke();
+            })
+        })?;
+        Ok(Begun {
+            operation,
+            callbacks: [callback as _].into_iter().chain(asked).collect(),
         })
     })
+}
+
+fn submit<T: Send + 'static>(
+    client: &Client,
+    action: Action,
+    future: impl Future<Output = Result<T, Error>> + Send + 'static,
+    complete: impl FnOnce(Result<T, Error>) -> Job + Send + 'static,
+) -> Result<Operation, Error> {
+    let callbacks = client.callbacks()?;
+    if action.is_event {
+        client.submit_event(action.name, future, &callbacks, complete)
+    } else {
+        client.submit(action.name, future, &callbacks, complete)
+    }
 }
 
 /// Waits for a future, of the client proper or of what is around it.
@@ -81,6 +184,12 @@ pub(crate) fn wait<T: Send, E: Into<Error>>(
     waited.map_err(|stopped| stopped.into_error(action))
 }
 
+/// When so many milliseconds are over; never if they are negative.
+pub(crate) fn deadline(timeout_ms: i64) -> Option<Instant> {
+    let timeout = Duration::from_millis(u64::try_from(timeout_ms).ok()?);
+    Instant::now().checked_add(timeout)
+}
+
 /// Waits for an event for some milliseconds; without a limit if they are negative.
 pub(crate) fn wait_for_event<T: Send>(
     client: &Client,
@@ -88,11 +197,8 @@ pub(crate) fn wait_for_event<T: Send>(
     future: impl Future<Output = Result<T, Error>> + Send,
     timeout_ms: i64,
 ) -> Result<T, Error> {
-    let deadline = u64::try_from(timeout_ms)
-        .ok()
-        .and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
     let wait = Wait {
-        deadline,
+        deadline: deadline(timeout_ms),
         for_event: true,
         ..Wait::default()
     };

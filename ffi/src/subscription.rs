@@ -58,6 +58,23 @@ pub extern "C" fn sst_subscription_cancel(
     })
 }
 
+/// Ends a subscription, and waits for a call that runs on another thread, so nothing that it waits for may be held meanwhile:
+/// when this returns, nothing is called any more, and the context was dropped. In the callback itself that is so when the
+/// call has returned.
+///
+/// Owner: `subscription` is borrowed and still to be freed. Thread: any; the context is dropped on this one. Blocks: while
+/// the callback runs on another thread. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_subscription_close(
+    subscription: *const sst_subscription,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || {
+        handle::get::<Subscription>(subscription)?.close();
+        Ok(())
+    })
+}
+
 /// Has a callback told what a feed brings, and its end.
 pub(crate) fn begin<T: Send + 'static>(
     client: &Client,

@@ -8,9 +8,10 @@ use crate::error::sst_error;
 use crate::handle;
 use crate::hlc::sst_hlc;
 use crate::input::{self, milliseconds, sized};
-use crate::operation::{begin, sst_operation, wait};
+use crate::operation::{begin_asking, sst_operation, wait};
 use crate::outcome::{self, Outcome, Results};
-use crate::output::{self, Failed};
+use crate::output::{self, Failed, Out};
+use crate::revocable::{Revocable, Revoke};
 use crate::status::sst_status;
 use bytes::Bytes;
 use statestore_core::{Entry, Hlc, UpdateOptions, UpdateOutcome};
@@ -154,27 +155,16 @@ fn ask(changer: &Callback<sst_changer>, old: Option<Entry>) -> Result<Option<Byt
     })
 }
 
-/// A callback that computes values, until it is taken away.
-struct Changer(Mutex<Option<Callback<sst_changer>>>);
+/// A callback that computes values, until it is taken back.
+type Changer = Revocable<sst_changer>;
 
-impl Changer {
-    fn new(callback: Callback<sst_changer>) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Some(callback))))
-    }
-
-    /// Answers a question. Nobody else waits for this lock but who takes the callback away, and he has to wait for the call.
-    fn answer(&self, question: Question) {
-        let callback = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(callback) = &*callback {
-            // Who asked may have given up.
-            let _ = question.answer.send(ask(callback, question.old));
-        }
-    }
-
-    /// Waits for a call that runs, and lets no other follow.
-    fn take(&self) -> Option<Callback<sst_changer>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
+/// Answers a question. If the callback was taken back, nobody does, and who asked learns that.
+fn answer(changer: &Changer, question: Question) {
+    let Question { old, answer } = question;
+    changer.call(|callback| {
+        // Who asked may have given up.
+        let _ = answer.send(ask(callback, old));
+    });
 }
 
 /// What the new value is to be.
@@ -241,7 +231,7 @@ fn update_there(
     Ok(update(client, key, options, move |question| {
         let changer = Arc::clone(&changer);
         // If the client was closed, the job is dropped, and with it the question.
-        let _ = callbacks.post(Box::new(move || changer.answer(question)));
+        let _ = callbacks.post(Box::new(move || answer(&changer, question)));
     }))
 }
 
@@ -271,7 +261,7 @@ fn update_here(
         });
         match wait(client, UPDATING, next)? {
             Next::Outcome(outcome) => return Ok(outcome),
-            Next::Question(question) => changer.answer(question),
+            Next::Question(question) => answer(changer, question),
         }
     }
 }
@@ -356,7 +346,7 @@ pub unsafe extern "C" fn sst_update(
         };
         results.give(&outcome)
     });
-    drop(changer.take());
+    changer.revoke();
     status
 }
 
@@ -389,20 +379,21 @@ pub unsafe extern "C" fn sst_update_async(
         }
         let update = update_there(client, key, options, &changer)?;
         let ended = Arc::clone(&changer);
-        begin(
+        begin_asking(
             client,
-            UPDATING,
+            UPDATING.into(),
             update,
             callback,
-            operation,
+            Some(Arc::clone(&changer) as _),
+            Out::optional(operation),
             move |callback, result| {
-                drop(ended.take());
+                ended.revoke();
                 outcome::tell_with_version(callback, result);
             },
         )
     });
     if status != sst_status::SST_OK {
-        drop(changer.take());
+        changer.revoke();
     }
     status
 }

@@ -7,35 +7,10 @@
 #include "election.hpp"
 #include "lease.hpp"
 #include "observer.hpp"
+#include "work.hpp"
 
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
-
-namespace detail {
-
-/// What `client::with_lock` gives for work that returns a `T`: the same, in the style of this program.
-template <class T>
-struct worked {
-  using type = result<T>;
-  static type failed(const error& reason) { return unwrap(expected<T>(reason)); }
-  static bool has_failed(const T&) noexcept { return false; }
-};
-
-template <>
-struct worked<void> {
-  using type = result<void>;
-  static type failed(const error& reason) { return unwrap(expected<void>(reason)); }
-};
-
-/// Work that says itself whether it failed.
-template <class T>
-struct worked<expected<T>> {
-  using type = expected<T>;
-  static type failed(const error& reason) { return reason; }
-  static bool has_failed(const expected<T>& done) noexcept { return !done; }
-};
-
-}  // namespace detail
 
 /// A client: one connection, any number of requests at a time, from any number of threads.
 ///
@@ -76,6 +51,32 @@ class [[nodiscard]] client {
   result<void> close() const {
     return detail::give([&](sst_error** failure) { return sst_client_close(raw(), failure); });
   }
+
+  /// Closes it, and waits for that at most this long; whether it was done in time. Otherwise it goes on by itself.
+  ///
+  /// Blocks: at most for the time, unless its `queue` runs functions. Errors: those of `close`.
+  result<bool> close_within(milliseconds timeout) const {
+    return in_time([&](sst_error** failure) { return sst_client_close_within(raw(), detail::limit(timeout), failure); });
+  }
+
+  /// Waits until what is under way has ended: operations and blocking calls that wait for answers, also those that begin meanwhile.
+  /// What waits for an event is left alone. Whether that was so in time.
+  ///
+  /// Blocks: at most for the time, by default without a limit. Errors: SST_CLOSED.
+  result<bool> drain(std::optional<milliseconds> timeout = std::nullopt) const {
+    return in_time([&](sst_error** failure) { return sst_client_drain(raw(), detail::limit(timeout), failure); });
+  }
+
+  /// Begins to wait until what is under way has ended. Blocks: no. Errors: SST_CLOSED.
+  result<operation> drain_async(completion<void> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_client_drain_async(raw(), detail::on_done(std::move(done)), operation, failure);
+    });
+  }
+
+  /// Ends all blocking calls that wait with this client at this moment, on any thread: with SST_CANCELLED. Not for handlers of
+  /// signals. Blocks: no.
+  void interrupt() const noexcept { sst_client_interrupt(raw(), nullptr); }
 
   /// Begins to close; allowed in functions that this client calls. Blocks: no. Errors: SST_CLOSED if it is closed already.
   result<operation> close_async(completion<void> done) const {
@@ -408,6 +409,14 @@ class [[nodiscard]] client {
   const sst_client* raw() const noexcept { return raw_.get(); }
 
  private:
+  /// Whether a call that waits has done so in time.
+  template <class Call>
+  static result<bool> in_time(Call call) {
+    auto done = detail::attempt<bool>(std::move(call), [] { return true; });
+    if (!done && done.error().status() == SST_TIMED_OUT) done = false;
+    return detail::unwrap(std::move(done));
+  }
+
   static result<client> connect_to(const char* url, const settings& settings) {
     if (const auto no = detail::refused(settings)) return detail::refuse<client>(*no);
     const sst_settings given = detail::raw(settings);

@@ -40,8 +40,7 @@ class [[nodiscard]] guard {
   ///
   /// Blocks: at most for `timeout`; by default without a limit.
   result<bool> lost(std::optional<milliseconds> timeout = std::nullopt) const {
-    const std::int64_t limit = timeout ? static_cast<std::int64_t>(detail::ms(*timeout)) : -1;
-    auto lost = detail::attempt<bool>([&](sst_error** failure) { return sst_guard_lost(raw_.get(), limit, failure); },
+    auto lost = detail::attempt<bool>([&](sst_error** failure) { return sst_guard_lost(raw_.get(), detail::limit(timeout), failure); },
                                       [] { return true; });
     if (!lost && lost.error().status() == SST_TIMED_OUT) lost = false;
     return detail::unwrap(std::move(lost));

@@ -2,6 +2,9 @@
 #ifndef STATESTORE_OBSERVER_HPP
 #define STATESTORE_OBSERVER_HPP
 
+#include <cstddef>
+#include <iterator>
+
 #include "operation.hpp"
 #include "options.hpp"
 
@@ -22,10 +25,9 @@ class [[nodiscard]] observer {
   /// Blocks: until there is one, at most for `timeout` (by default without a limit, 0 not at all). Errors: SST_TIMED_OUT if
   /// nothing happened, or why the store does not allow the watch any more.
   result<std::optional<observation>> next(std::optional<milliseconds> timeout = std::nullopt) const {
-    const std::int64_t limit = timeout ? static_cast<std::int64_t>(detail::ms(*timeout)) : -1;
     sst_observation* raw = nullptr;
     auto next = detail::attempt<std::optional<observation>>(
-        [&](sst_error** failure) { return sst_observer_next(raw_.get(), limit, &raw, failure); },
+        [&](sst_error** failure) { return sst_observer_next(raw_.get(), detail::limit(timeout), &raw, failure); },
         [&] { return std::optional<observation>(observation(raw)); });
     if (!next && next.error().status() == SST_CLOSED) next = std::optional<observation>();
     return detail::unwrap(std::move(next));
@@ -56,6 +58,9 @@ class [[nodiscard]] observer {
     return detail::reason_of(sst_observer_lost_reason(raw_.get()));
   }
 
+  /// Ends it for everybody: who waits in `next` is given none, and the function is told SST_CLOSED as its last call. Blocks: no.
+  void close() const noexcept { sst_observer_close(raw_.get(), nullptr); }
+
   /// Has a function told every observation, the last time an error: SST_CLOSED, or why the store does not allow the watch any
   /// more. The observer must not be asked for observations besides; it may be destroyed. Blocks: no. Errors: SST_INVALID_ARGUMENT if it
   /// has a function or a descriptor already.
@@ -83,6 +88,8 @@ class [[nodiscard]] observer {
 };
 
 /// The keys that match a pattern. Several threads that ask at the same time get one page, or key, after the other.
+///
+///     for (const std::string& key : client.scan("machine/*")) std::cout << key << '\n';
 class scan {
  public:
   /// Takes a handle over.
@@ -121,6 +128,45 @@ class scan {
           return detail::read(key.get());
         });
   }
+
+#ifndef STATESTORE_NO_EXCEPTIONS
+  /// Goes through the keys that are left, once.
+  class iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = std::string;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const std::string*;
+    using reference = const std::string&;
+
+    reference operator*() const noexcept { return *key_; }
+    pointer operator->() const noexcept { return &*key_; }
+    /// Blocks, errors: as `next`.
+    iterator& operator++() {
+      key_ = scan_->next();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    /// All that have come to the end are equal.
+    friend bool operator==(const iterator& one, const iterator& other) noexcept {
+      return one.key_.has_value() == other.key_.has_value();
+    }
+    friend bool operator!=(const iterator& one, const iterator& other) noexcept { return !(one == other); }
+
+   private:
+    friend scan;
+    explicit iterator(const scan* scan) : scan_(scan) {
+      if (scan_ != nullptr) ++*this;
+    }
+
+    const scan* scan_;
+    std::optional<std::string> key_;
+  };
+
+  /// The next key that is left, and so on: for a `for` over a range. Blocks, errors: as `next`.
+  iterator begin() const { return iterator(this); }
+  iterator end() const { return iterator(nullptr); }
+#endif
 
   /// Begins to ask for the next key. Blocks: no.
   result<operation> next_async(completion<std::optional<std::string>> done) const {

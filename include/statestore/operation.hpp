@@ -18,7 +18,7 @@ using completion = std::function<void(expected<T>)>;
 
 /// An operation that an `_async` function began. It goes on when this is destroyed.
 ///
-/// Thread: any. Blocks: never.
+/// Thread: any. Blocks: never, but for `close`.
 class operation {
  public:
   /// Takes a handle over.
@@ -26,6 +26,9 @@ class operation {
 
   /// Gives it up: it ends with SST_CANCELLED, or with its result if that comes at this very moment.
   void cancel() const noexcept { sst_operation_cancel(raw_.get(), nullptr); }
+  /// Gives it up, and takes its function back: when this returns it was called, or never will be, and was destroyed. Blocks: while the
+  /// function runs on another thread; in the function itself this does nothing.
+  void close() const noexcept { sst_operation_close(raw_.get(), nullptr); }
   /// Whether it has ended, so that its function was called, or is going to be at once.
   bool has_ended() const noexcept { return sst_operation_has_ended(raw_.get()); }
 
@@ -36,7 +39,7 @@ class operation {
 /// A function that is called again and again on the thread of the callbacks of the client. The subscription ends when this is
 /// destroyed, unless it was detached.
 ///
-/// Thread: any. Blocks: never; a call that runs at the end is not waited for.
+/// Thread: any. Blocks: never, but for `close`; a call that runs at the end is not waited for.
 class [[nodiscard]] subscription {
  public:
   /// Takes a handle over.
@@ -52,6 +55,11 @@ class [[nodiscard]] subscription {
   /// Ends it. The function is destroyed on the thread of the callbacks, after its last call.
   void cancel() const noexcept {
     if (raw_) sst_subscription_cancel(raw_.get(), nullptr);
+  }
+  /// Ends it, and waits for a call that runs on another thread: when this returns, the function was destroyed. In the function itself
+  /// that is so when it has returned.
+  void close() const noexcept {
+    if (raw_) sst_subscription_close(raw_.get(), nullptr);
   }
   /// Lets it go on until the client is closed or there is nothing more to tell.
   void detach() noexcept { raw_.reset(); }

@@ -143,6 +143,9 @@ inline std::uint32_t choice(const std::optional<bool>& choice) noexcept {
 /// A time-out that goes by default if it was not given.
 inline std::uint64_t ms(const std::optional<milliseconds>& time) noexcept { return time ? ms(*time) : 0; }
 
+/// How long to wait; without a limit if that was not given.
+inline std::int64_t limit(const std::optional<milliseconds>& time) noexcept { return time ? static_cast<std::int64_t>(ms(*time)) : -1; }
+
 /// Why a time cannot be used: one that was given and is not more than 0, for which the C interface takes the default.
 inline std::optional<error> refused(sst_status status, const char* name, const std::optional<milliseconds>& time) {
   if (!time || time->count() > 0) return std::nullopt;

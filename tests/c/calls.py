@@ -17,6 +17,9 @@ NOT_IN_CXX = {
 
 # What blocks and has no twin.
 WITHOUT_TWIN = {
+    "sst_client_close_within": "sst_client_close_async() does not wait at all",
+    "sst_operation_close": "sst_operation_cancel() does not wait",
+    "sst_subscription_close": "sst_subscription_cancel() does not wait",
     "sst_queue_free": "it waits only for clients that were not closed before, which sst_client_close_async() begins",
 }
 

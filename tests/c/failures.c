@@ -147,6 +147,13 @@ BEGIN(sst_connect_async, sst_on_client, on_client,
       sst_connect_async("mqtt://127.0.0.1:1", OPTIONS(sst_settings), callback, &operation, error))
 CALL(sst_client_close, , sst_client_close(of->client, error), true, )
 BEGIN(sst_client_close_async, sst_on_done, on_done, sst_client_close_async(of->client, callback, &operation, error))
+CALL(sst_client_close_within, , sst_client_close_within(of->client, -1, error), true, )
+CALL(sst_client_drain, , sst_client_drain(of->client, 60000, error), true, )
+BEGIN(sst_client_drain_async, sst_on_done, on_done, sst_client_drain_async(of->client, callback, &operation, error))
+CALL(sst_client_interrupt, , sst_client_interrupt(of->client, error), true, )
+CALL(sst_operation_close, , sst_operation_close(of->operation, error), true, )
+CALL(sst_subscription_close, , sst_subscription_close(of->subscription, error), true, )
+CALL(sst_observer_close, , sst_observer_close(of->observer, error), true, )
 CALL(sst_client_id, sst_bytes *id = JUNK(sst_bytes), sst_client_id(of->client, &id, error), id == NULL, sst_bytes_free(id))
 CALL(sst_client_state, sst_state state = SST_CONNECTED, sst_client_state(of->client, &state, error), state == SST_STATE_UNKNOWN, )
 SUBSCRIBE(sst_client_on_state, sst_on_state, on_state, sst_client_on_state(of->client, callback, &subscription, error))
@@ -429,7 +436,13 @@ const failing failings[] = {
     ROW(sst_connect, HAS_OPTIONS, SST_OK, SST_OK, SST_OK),
     ROW(sst_connect_async, HAS_OPTIONS, SST_OK, SST_OK, SST_OK),
     DATA(sst_operation_cancel),
+    DATA(sst_operation_close),
     DATA(sst_subscription_cancel),
+    DATA(sst_subscription_close),
+    DATA(sst_observer_close),
+    DATA(sst_client_interrupt),
+    LOCAL(sst_client_drain, 0),
+    LOCAL(sst_client_drain_async, 0),
     LOCAL(sst_client_id, 0),
     LOCAL(sst_client_counters, 0),
     LOCAL(sst_client_on_state, 0),
@@ -501,6 +514,7 @@ const failing failings[] = {
     ROW(sst_guard_leave, HAS_HANDLE | HAS_CLIENT, SST_OK, SST_INTERNAL, SST_OK),
     LOCAL(sst_guard_leave_async, 0),
     ROW(sst_client_close, HAS_HANDLE | HAS_CLIENT, SST_OK, SST_OK, SST_OK),
+    ROW(sst_client_close_within, HAS_HANDLE | HAS_CLIENT, SST_OK, SST_OK, SST_OK),
     LOCAL(sst_client_close_async, 0),
 };
 const size_t failings_len = sizeof failings / sizeof failings[0];

@@ -4,6 +4,9 @@
 #include <deque>
 #include <mutex>
 #include <set>
+#include <thread>
+
+#include <poll.h>
 
 #include "harness.hpp"
 
@@ -168,7 +171,10 @@ void scans(const statestore::client& client) {
   while (const auto key = wait_for<std::optional<std::string>>(next).value()) single.insert(*key);
   const auto next_page = [&](auto done) { return pages.next_page_async(done); };
   while (const auto page = wait_for<keys>(next_page).value()) paged.insert(page->begin(), page->end());
-  CHECK(single == all && paged == all);
+  std::set<std::string> ranged;
+  for (const std::string& key : client.scan("cxx/scan/*")) ranged.insert(key);
+  CHECK(single == all && paged == all && ranged == all);
+  for (const std::string& key : client.scan("cxx/no/such/key/*")) CHECK(key.empty());
   const silence silence;
   const auto slow = client.scan("cxx/scan/*");
   CHECK(cancelled<std::optional<std::string>>([&](auto done) { return slow.next_async(done); }) == SST_CANCELLED);
@@ -288,6 +294,48 @@ void elections(const statestore::client& client, const statestore::client& other
   CHECK(cancelled<std::optional<leader>>([&](auto done) { return foreign.leader_async(done); }) == SST_CANCELLED);
 }
 
+/// On the thread that runs them, each once.
+void queues() {
+  const auto queue = statestore::queue::make();
+  statestore::settings settings;
+  settings.queue = &queue;
+  const auto here = std::this_thread::get_id();
+  const auto client = statestore::client::connect(server_url(), settings);
+  int calls = 0;
+  const auto each = [&](const expected<set_outcome>& set) {
+    CHECK(std::this_thread::get_id() == here && ((bool(set) && set->applied) || set.error().status() == SST_CLOSED));
+    ++calls;
+  };
+  client.set_async("cxx/queue", "1", each);
+  pollfd readable{queue.fd(), POLLIN, 0};
+  while (calls == 0) {
+    CHECK(poll(&readable, 1, 60000) == 1);
+    CHECK(queue.run() <= 1);
+  }
+  // What an operation would have called is destroyed, and what is left is called by who closes the client.
+  const auto counted = std::make_shared<int>(0);
+  client.get_async("cxx/queue", [counted](const auto&) { ++*counted; }).close();
+  CHECK(counted.use_count() == 1);
+  client.set_async("cxx/queue", "2", each);
+  CHECK(calls == 1 && client.drain(60s) && client.drain() && client.close_within(60s) && calls == 2 && queue.run() == 0);
+}
+
+/// What waits is woken.
+void stopping(const statestore::client& client) {
+  const auto closed = client.observe("cxx/stopping"), interrupted = client.observe("cxx/stopping");
+  auto waiting = std::async(std::launch::async, [&] { return closed.next(); });
+  closed.close();
+  CHECK(!waiting.get() && closed.lost_reason() == statestore::lost_reason::closed);
+  auto caller = std::async(std::launch::async, [&] { return status_of([&] { interrupted.next(); }); });
+  while (caller.wait_for(1ms) != std::future_status::ready) client.interrupt();
+  CHECK(caller.get() == SST_CANCELLED);
+  const auto alive = std::make_shared<int>(0);
+  const auto subscription = interrupted.subscribe([alive](const auto&) {});
+  subscription.close();
+  CHECK(alive.use_count() == 1);
+  CHECK(wait_for<void>([&](auto done) { return client.drain_async(done); }).has_value());
+}
+
 /// What was moved from has nothing that it could begin.
 void moved_from(const statestore::client& client) {
   auto lease = client.lease("cxx/moved");
@@ -316,6 +364,8 @@ int main() {
   leases(client, other);
   elections(client, other);
   moved_from(client);
+  queues();
+  stopping(client);
   other.close();
   client.close();
 }

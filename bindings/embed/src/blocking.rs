@@ -3,7 +3,7 @@ use crate::error::{Error, ErrorKind};
 use crate::executor::Poller;
 use crate::home::Home;
 use crate::waiter::Waiter;
-use statestore::Outcome;
+use statestore::{Abandoned, Outcome};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -91,17 +91,40 @@ impl Stopped {
 /// Polls the future on this thread until it is ready, and drives the runtime meanwhile if nobody else has to.
 pub(crate) fn wait<F: Future>(
     home: &Home,
+    action: &str,
     future: F,
     wait: Wait<'_>,
 ) -> Result<F::Output, Stopped> {
-    let mut future = pin!(future);
+    let is_event = wait.for_event;
+    let _blocked = (!is_event).then(|| home.registry.block());
+    let mut future = pin!(Some(future));
+    let mut interrupted = pin!(home.interrupted.notified());
     let mut output = None;
     wait_until(home, wait, &mut |context| {
-        let polled = future.as_mut().poll(context);
-        polled.map(|ready| output = Some(ready))
+        let polled = match future.as_mut().as_pin_mut() {
+            Some(future) => future.poll(context),
+            None => Poll::Pending,
+        };
+        match polled {
+            Poll::Ready(ready) => output = Some(ready),
+            Poll::Pending => return interrupted.as_mut().poll(context),
+        }
+        Poll::Ready(())
     })?;
-    // It is there now; without it, nothing has come.
-    output.ok_or(Stopped::TimedOut)
+    if let Some(output) = output {
+        return Ok(output);
+    }
+    // The future tells what becomes of its requests.
+    let abandoned = Abandoned::begin();
+    future.set(None);
+    let otherwise = if is_event {
+        Outcome::NotDone
+    } else {
+        Outcome::Unknown
+    };
+    let outcome = abandoned.outcome().unwrap_or(otherwise);
+    let reason = "waiting was interrupted";
+    Err(Error::new(ErrorKind::Cancelled, outcome, action, reason).into())
 }
 
 /// Waits until `poll` is ready.

@@ -10,6 +10,7 @@ use crate::lane::{Lane, Lanes};
 use crate::mailbox::Mailbox;
 use crate::operation::{self, Operation};
 use crate::process::OfProcess;
+use crate::registry::Kind;
 use crate::runtime::{Runtime, Share};
 use crate::task::Task;
 use crate::thread;
@@ -53,7 +54,7 @@ pub(crate) struct Inner {
     settings: Mutex<Option<Settings>>,
     /// Present from when it is connected.
     core: OnceLock<statestore::Client>,
-    home: Arc<Home>,
+    pub(crate) home: Arc<Home>,
     /// Present until it is closed.
     share: Mutex<Option<Share>>,
     /// The runtime that ends because this was its last client, until somebody waits for that.
@@ -202,7 +203,7 @@ impl Client {
         self.open.inner.get()
     }
 
-    fn usable(&self) -> Result<&Arc<Inner>, Error> {
+    pub(crate) fn usable(&self) -> Result<&Arc<Inner>, Error> {
         let inner = self.open.inner.get()?;
         inner.check()?;
         if inner.home.is_closed() {
@@ -257,13 +258,47 @@ impl Client {
         T: Send + 'static,
         M: Send + 'static,
     {
+        self.submit_as(Kind::Request, action, future, mailbox, complete)
+    }
+
+    /// [`submit`](Self::submit) for what waits for an event, which may take any time to come: nothing to be
+    /// [drained](Self::drain).
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn submit_event<T, M>(
+        &self,
+        action: &'static str,
+        future: impl Future<Output = Result<T, Error>> + Send + 'static,
+        mailbox: &Arc<Mailbox<M>>,
+        complete: impl FnOnce(Result<T, Error>) -> M + Send + 'static,
+    ) -> Result<Operation, Error>
+    where
+        T: Send + 'static,
+        M: Send + 'static,
+    {
+        self.submit_as(Kind::Event, action, future, mailbox, complete)
+    }
+
+    fn submit_as<T, M>(
+        &self,
+        kind: Kind,
+        action: &'static str,
+        future: impl Future<Output = Result<T, Error>> + Send + 'static,
+        mailbox: &Arc<Mailbox<M>>,
+        complete: impl FnOnce(Result<T, Error>) -> M + Send + 'static,
+    ) -> Result<Operation, Error>
+    where
+        T: Send + 'static,
+        M: Send + 'static,
+    {
         let home = &self.usable()?.home;
         let permit = home.admission.permit(action)?;
         let mailbox = Arc::clone(mailbox);
         let body = |reason| operation::body(action, future, mailbox, complete, permit, reason);
         let task = home
             .registry
-            .enter(|place| Task::new(Arc::clone(home), place, body));
+            .enter(kind, |place| Task::new(Arc::clone(home), place, body));
         home.executor.schedule(Arc::clone(&task) as _);
         if home.registry.has_ended() {
             task.end(Cause::Closed);
@@ -284,6 +319,16 @@ impl Client {
     ) -> Result<T, Stopped> {
         self.open.inner.get()?.check()?;
         self.wait_for_end(action, future, wait)
+    }
+
+    /// Ends the [waits](Self::wait) of all threads that wait with this client at this moment: with [`ErrorKind::Cancelled`], and
+    /// what is known of the outcome.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn interrupt(&self) -> Result<(), Error> {
+        self.open.inner.get()?.home.interrupted.notify_waiters();
+        Ok(())
     }
 
     /// [`wait`](Self::wait), also after a panic.
@@ -316,7 +361,7 @@ impl Client {
         // Timers and tasks are those of the runtime, also when the future is dropped.
         let _guard = inner.home.runtime.enter();
         let waited = catch_unwind(AssertUnwindSafe(|| {
-            blocking::wait(&inner.home, future, wait)
+            blocking::wait(&inner.home, action, future, wait)
         }));
         match waited {
             Ok(result) => Ok(result??),

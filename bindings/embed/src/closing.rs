@@ -1,7 +1,7 @@
 //! Closing a client.
 use crate::blocking::{Stopped, Wait};
 use crate::cause::wrong_thread;
-use crate::client::{Client, lock};
+use crate::client::{Client, Inner, lock};
 use crate::error::{Error, ErrorKind};
 use crate::lane::Lane;
 use crate::mailbox::Mailbox;
@@ -12,6 +12,17 @@ use std::time::Instant;
 const CLOSING: &str = "closing the client";
 
 impl Client {
+    /// Ready when every operation that answers end has ended, and no thread waits for such a one: nothing would be cut off by closing
+    /// now. Who waits for an event, as for an observation, a lock that others have or its loss, is not waited for. What is begun
+    /// meanwhile is.
+    pub fn drain(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
+        let home = self.usable().map(|inner| Arc::clone(&inner.home));
+        async move {
+            home?.registry.drained().await;
+            Ok(())
+        }
+    }
+
     /// Closes the connection, ends all operations that are under way, and stops the runtime if no other client is left.
     /// Closing again does nothing.
     ///
@@ -38,26 +49,43 @@ impl Client {
         complete: impl FnOnce(Result<(), Error>) -> M + Send + 'static,
     ) -> Result<Operation, Error> {
         self.submit(CLOSING, self.close_async(), mailbox, |result| {
-            complete(result.or_else(|error| match error.kind() {
-                ErrorKind::Closed => Ok(()),
-                _ => Err(error),
-            }))
+            complete(Self::or_closed(result))
+        })
+    }
+
+    /// What [`close_async`](Self::close_async) brings as an operation: that somebody else closed the client is no failure.
+    ///
+    /// # Errors
+    /// Any other than [`ErrorKind::Closed`].
+    pub fn or_closed(result: Result<(), Error>) -> Result<(), Error> {
+        result.or_else(|error| match error.kind() {
+            ErrorKind::Closed => Ok(()),
+            _ => Err(error),
         })
     }
 
     /// Closes it, and waits until the last callback has returned and the threads have ended. What waits in its
-    /// [queue](crate::Queue) is run here.
+    /// [queue](crate::Queue) is run here. If that is given up, closing goes on by itself.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`]; [`ErrorKind::WrongThread`] in a callback of this client, or of one with the same queue, where
     /// nothing happens then.
-    pub fn close(&self, mut wait: Wait<'_>) -> Result<(), Stopped> {
-        let inner = Arc::clone(self.inner()?);
+    pub fn close(&self, wait: Wait<'_>) -> Result<(), Stopped> {
         if self.is_in_callback() {
             let reason = "a callback of the client cannot wait for the callbacks; close it from another thread";
             return Err(wrong_thread(CLOSING, reason).into());
         }
-        let closing = Arc::clone(&inner);
+        let inner = Arc::clone(self.inner()?);
+        let closed = self.close_or_stop(&inner, wait);
+        if closed.is_err() {
+            let runtime = inner.home.runtime.clone();
+            runtime.spawn(async move { inner.close().await });
+        }
+        closed
+    }
+
+    fn close_or_stop(&self, inner: &Arc<Inner>, mut wait: Wait<'_>) -> Result<(), Stopped> {
+        let closing = Arc::clone(inner);
         self.wait_for_end(
             CLOSING,
             async move {

@@ -203,7 +203,7 @@ impl<T: Send + 'static> Feed<T> {
         let pump = pump(sender);
         let nobody = Mailbox::new(|| {});
         nobody.close();
-        let operation = client.submit(
+        let operation = client.submit_event(
             action,
             async move {
                 pump.await;

@@ -8,6 +8,7 @@ use crate::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::{EnterGuard, Handle};
+use tokio::sync::Notify;
 
 #[derive(Debug)]
 pub(crate) struct Home {
@@ -16,6 +17,8 @@ pub(crate) struct Home {
     pub(crate) runtime: Handle,
     pub(crate) admission: Arc<Admission>,
     pub(crate) registry: Registry,
+    /// Threads that wait now are to give up.
+    pub(crate) interrupted: Notify,
     is_poisoned: AtomicBool,
 }
 
@@ -27,6 +30,7 @@ impl Home {
             runtime: runtime.handle.clone(),
             admission: Arc::default(),
             registry: Registry::default(),
+            interrupted: Notify::new(),
             is_poisoned: AtomicBool::new(false),
         }
     }

@@ -6,6 +6,7 @@ use crate::home::Home;
 use crate::mailbox::Mailbox;
 use crate::process::{Process, forked};
 use crate::signal::Signal;
+use crate::thread;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -16,16 +17,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 use tokio::sync::Notify;
-
-thread_local! {
-    /// Its address tells this thread from others that live, and needs no memory.
-    static ME: u8 = const { 0 };
-}
-
-/// This thread.
-fn me() -> usize {
-    ME.with(|me| std::ptr::from_ref(me).addr())
-}
 
 /// The lanes of clients that share a queue, of which one thread at a time runs what waits.
 #[derive(Debug)]
@@ -66,7 +57,7 @@ impl Lanes {
 
     /// Whether this thread runs them now, and so is in a callback of theirs.
     pub(crate) fn is_running_here(&self) -> bool {
-        self.state().runner == Some(me())
+        self.state().runner == Some(thread::number())
     }
 
     /// The right to run them; none while some thread, this one or another, has it.
@@ -99,7 +90,7 @@ impl Lanes {
         if state.runner.is_some() {
             return None;
         }
-        state.runner = Some(me());
+        state.runner = Some(thread::number());
         Some(Turn {
             lanes: self,
             process: Process::current(),

@@ -187,4 +187,5 @@ pub use queue::Queue;
 pub use scan::Scan;
 pub use signal::Signal;
 pub use subscription::Subscription;
+pub use thread::number as thread_number;
 pub use verbs::Many;

@@ -152,7 +152,7 @@ fn finish(lane: &Lane) {
             for_event: true,
             ..Wait::default()
         };
-        if blocking::wait(lane.home(), lane.changed(), wait).is_err() {
+        if blocking::wait(lane.home(), "freeing a queue", lane.changed(), wait).is_err() {
             return;
         }
     }

@@ -2,7 +2,7 @@
 use slab::Slab;
 use std::fmt;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
@@ -14,36 +14,85 @@ pub(crate) trait Underway: fmt::Debug + Send + Sync {
 
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    tasks: Mutex<Slab<Arc<dyn Underway>>>,
+    tasks: Mutex<Tasks>,
+    /// Threads that wait for what ends by itself.
+    blocked: AtomicUsize,
     /// Tasks that come from now on are too late.
     has_ended: AtomicBool,
     /// The last task has ended.
     emptied: Notify,
+    /// Nothing is left that ends by itself.
+    drained: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Tasks {
+    all: Slab<(Arc<dyn Underway>, Kind)>,
+    /// How many of them are requests.
+    requests: usize,
+}
+
+/// What a task waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Answers: it ends by itself.
+    Request,
+    /// Something that may never happen.
+    Event,
+}
+
+/// A thread waits for what ends by itself.
+#[derive(Debug)]
+pub(crate) struct Blocked<'a>(&'a Registry);
+
+impl Drop for Blocked<'_> {
+    fn drop(&mut self) {
+        if self.0.blocked.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.drained.notify_waiters();
+        }
+    }
 }
 
 impl Registry {
     /// Enters a task that is made with its place; `make` must not enter another one.
     pub(crate) fn enter<T: Underway + 'static>(
         &self,
+        kind: Kind,
         make: impl FnOnce(usize) -> Arc<T>,
     ) -> Arc<T> {
         let mut tasks = self.tasks();
-        let entry = tasks.vacant_entry();
+        let entry = tasks.all.vacant_entry();
         let task = make(entry.key());
         let underway: Arc<dyn Underway> = Arc::clone(&task) as _;
-        entry.insert(underway);
+        entry.insert((underway, kind));
+        tasks.requests += usize::from(kind == Kind::Request);
         task
+    }
+
+    /// A thread begins to wait for what ends by itself.
+    pub(crate) fn block(&self) -> Blocked<'_> {
+        self.blocked.fetch_add(1, Ordering::SeqCst);
+        Blocked(self)
     }
 
     /// Whether every task has ended.
     pub(crate) fn is_empty(&self) -> bool {
-        self.tasks().is_empty()
+        self.tasks().all.is_empty()
     }
 
     pub(crate) fn remove(&self, place: usize) {
+        let (task, is_last) = {
+            let mut tasks = self.tasks();
+            let task = tasks.all.try_remove(place);
+            let is_request = matches!(task, Some((_, Kind::Request)));
+            tasks.requests -= usize::from(is_request);
+            (task, is_request && tasks.requests == 0)
+        };
         // A task drops its registry, so it is dropped outside of the lock.
-        let task = self.tasks().try_remove(place);
         drop(task);
+        if is_last {
+            self.drained.notify_waiters();
+        }
         if self.has_ended() && self.is_empty() {
             self.emptied.notify_waiters();
         }
@@ -62,6 +111,19 @@ impl Registry {
         }
     }
 
+    /// Ready when nothing is under way that ends by itself.
+    pub(crate) async fn drained(&self) {
+        loop {
+            let mut drained = pin!(self.drained.notified());
+            // From here on it is noticed.
+            drained.as_mut().enable();
+            if self.tasks().requests == 0 && self.blocked.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            drained.await;
+        }
+    }
+
     /// Whether [`end`](Self::end) was called, which a task that was entered just now may have missed.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::SeqCst)
@@ -72,13 +134,14 @@ impl Registry {
         self.has_ended.store(true, Ordering::SeqCst);
         let tasks: Vec<_> = self
             .tasks()
+            .all
             .iter()
-            .map(|(_, task)| Arc::clone(task))
+            .map(|(_, (task, _))| Arc::clone(task))
             .collect();
         tasks.into_iter().for_each(Underway::close);
     }
 
-    fn tasks(&self) -> MutexGuard<'_, Slab<Arc<dyn Underway>>> {
+    fn tasks(&self) -> MutexGuard<'_, Tasks> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,9 +5,10 @@ use crate::dispatcher::Job;
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::mailbox::Mailbox;
+use crate::thread;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
 /// Calls in a row, before other callbacks have their turn.
@@ -49,7 +50,8 @@ impl Subscription {
     ) -> Result<Self, Error> {
         let teller = Arc::new(Teller {
             feed: feed.clone(),
-            callback: Mutex::new(Some((callback, permit))),
+            callback: Mutex::new(Place::Here(callback, permit)),
+            returned: Condvar::new(),
             mailbox,
             is_posted: AtomicBool::new(false),
             is_cancelled: AtomicBool::new(false),
@@ -63,20 +65,36 @@ impl Subscription {
     pub fn cancel(&self) {
         Arc::clone(&self.teller).cancel();
     }
+
+    /// Ends it, and waits for a call that runs on another thread. When this returns, the callback was dropped, unless it is what
+    /// calls this.
+    pub fn close(&self) {
+        self.teller.close();
+    }
 }
 
 trait Cancel: fmt::Debug + Send + Sync {
     fn cancel(self: Arc<Self>);
+    fn close(&self);
 }
 
 struct Teller<T> {
     feed: Feed<T>,
-    /// Present until the end.
-    callback: Mutex<Option<(Callback<T>, Permit)>>,
+    callback: Mutex<Place<T>>,
+    /// It does not run any more.
+    returned: Condvar,
     mailbox: Arc<Mailbox<Job>>,
     /// A job for it waits in the mailbox, so that there is never more than one.
     is_posted: AtomicBool,
     is_cancelled: AtomicBool,
+}
+
+/// Where the callback is.
+enum Place<T> {
+    Here(Callback<T>, Permit),
+    /// On the thread with this number.
+    Running(usize),
+    Dropped,
 }
 
 impl<T: Send + 'static> Teller<T> {
@@ -90,15 +108,11 @@ impl<T: Send + 'static> Teller<T> {
 
     fn tell(self: Arc<Self>) {
         self.is_posted.store(false, Ordering::Release);
-        // Only this thread locks it, so a callback that comes back here does not find itself locked out.
-        let taken = self
-            .callback
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let Some((mut callback, permit)) = taken else {
+        let Some((mut callback, permit)) = self.take() else {
             return;
         };
+        // Even if it panics, nobody waits for it for ever.
+        let _lost = Lost(&self);
         for _ in 0..ROW {
             if self.is_cancelled.load(Ordering::Acquire) {
                 return self.end(callback, permit);
@@ -117,11 +131,24 @@ impl<T: Send + 'static> Teller<T> {
             }
         }
         self.put_back(callback, permit);
-        self.post();
+        Arc::clone(&self).post();
+    }
+
+    /// Takes the callback, to call it without a lock.
+    fn take(&self) -> Option<(Callback<T>, Permit)> {
+        let mut place = self.place();
+        match std::mem::replace(&mut *place, Place::Running(thread::number())) {
+            Place::Here(callback, permit) => Some((callback, permit)),
+            elsewhere => {
+                *place = elsewhere;
+                None
+            }
+        }
     }
 
     fn put_back(&self, callback: Callback<T>, permit: Permit) {
-        *self.callback.lock().unwrap_or_else(PoisonError::into_inner) = Some((callback, permit));
+        *self.place() = Place::Here(callback, permit);
+        self.returned.notify_all();
     }
 
     fn end(&self, callback: Callback<T>, permit: Permit) {
@@ -129,7 +156,28 @@ impl<T: Send + 'static> Teller<T> {
         let _ = self.feed.clear_hook();
         let _ = self.feed.stop();
         drop(callback);
+        *self.place() = Place::Dropped;
+        self.returned.notify_all();
         drop(permit);
+    }
+}
+
+impl<T> Teller<T> {
+    fn place(&self) -> MutexGuard<'_, Place<T>> {
+        self.callback.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The callback is gone if nobody put it back.
+struct Lost<'a, T>(&'a Teller<T>);
+
+impl<T> Drop for Lost<'_, T> {
+    fn drop(&mut self) {
+        let mut place = self.0.place();
+        if matches!(*place, Place::Running(_)) {
+            *place = Place::Dropped;
+            self.0.returned.notify_all();
+        }
     }
 }
 
@@ -137,6 +185,27 @@ impl<T: Send + 'static> Cancel for Teller<T> {
     fn cancel(self: Arc<Self>) {
         self.is_cancelled.store(true, Ordering::Release);
         self.post();
+    }
+
+    fn close(&self) {
+        self.is_cancelled.store(true, Ordering::Release);
+        let mut place = self.place();
+        loop {
+            match *place {
+                Place::Here(..) => {
+                    drop(place);
+                    if let Some((callback, permit)) = self.take() {
+                        return self.end(callback, permit);
+                    }
+                    place = self.place();
+                }
+                Place::Running(thread) if thread != thread::number() => {
+                    let waited = self.returned.wait(place);
+                    place = waited.unwrap_or_else(PoisonError::into_inner);
+                }
+                Place::Running(_) | Place::Dropped => return,
+            }
+        }
     }
 }
 

@@ -1,0 +1,37 @@
+// Work under a lock.
+#ifndef STATESTORE_WORK_HPP
+#define STATESTORE_WORK_HPP
+
+#include "error.hpp"
+
+namespace statestore {
+inline namespace STATESTORE_VARIANT {
+namespace detail {
+
+/// What `client::with_lock` gives for work that returns a `T`: the same, in the style of this program.
+template <class T>
+struct worked {
+  using type = result<T>;
+  static type failed(const error& reason) { return unwrap(expected<T>(reason)); }
+  static bool has_failed(const T&) noexcept { return false; }
+};
+
+template <>
+struct worked<void> {
+  using type = result<void>;
+  static type failed(const error& reason) { return unwrap(expected<void>(reason)); }
+};
+
+/// Work that says itself whether it failed.
+template <class T>
+struct worked<expected<T>> {
+  using type = expected<T>;
+  static type failed(const error& reason) { return reason; }
+  static bool has_failed(const expected<T>& done) noexcept { return !done; }
+};
+
+}  // namespace detail
+}  // namespace STATESTORE_VARIANT
+}  // namespace statestore
+
+#endif
