@@ -4,7 +4,7 @@ use super::{
     decimal::{self, Decimal},
     resp::{self, Decoder},
 };
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use std::num::NonZeroU64;
 
 /// The longest command: `SET key value NX PX ms`.
@@ -294,15 +294,16 @@ impl CommandRef<'_> {
     /// Appends the request payload. Room for all of it is reserved first, once.
     pub fn encode(&self, out: &mut BytesMut) {
         out.reserve(self.encoded_len());
-        let mut count = 0;
+        let mut count = 1;
         self.each_argument(|_| count += 1);
         resp::put_array(count, out);
+        out.put_slice(self.encoded_verb());
         self.each_argument(|argument| resp::put_bulk(argument, out));
     }
 
     /// How many bytes [`encode`](Self::encode) appends.
     pub fn encoded_len(&self) -> usize {
-        let (mut count, mut len) = (0, 0);
+        let (mut count, mut len) = (1, self.encoded_verb().len());
         self.each_argument(|argument| {
             count += 1;
             len += resp::bulk_len(argument.len());
@@ -322,9 +323,20 @@ impl CommandRef<'_> {
         }
     }
 
-    /// Visits the verb and all that follows it, in order.
+    /// The verb as a bulk string.
+    const fn encoded_verb(&self) -> &'static [u8] {
+        match self {
+            Self::Set { .. } => b"$3\r\nSET\r\n",
+            Self::Get { .. } => b"$3\r\nGET\r\n",
+            Self::Del { .. } => b"$3\r\nDEL\r\n",
+            Self::Vdel { .. } => b"$4\r\nVDEL\r\n",
+            Self::Watch { .. } | Self::Unwatch { .. } => b"$9\r\nKEYNOTIFY\r\n",
+            Self::Scan { .. } => b"$4\r\nSCAN\r\n",
+        }
+    }
+
+    /// Visits all that follows the verb, in order.
     fn each_argument(&self, mut visit: impl FnMut(&[u8])) {
-        visit(self.verb().as_bytes());
         match *self {
             Self::Set {
                 key,

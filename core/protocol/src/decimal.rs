@@ -2,7 +2,7 @@
 use std::fmt;
 
 /// Most digits that a `u64` has.
-const MAX_DIGITS: usize = 20;
+pub(super) const MAX_DIGITS: usize = 20;
 
 /// Reads digits and nothing else: no sign, no space, at least one digit, at most `u64::MAX`.
 ///
@@ -21,6 +21,22 @@ pub(super) fn parse(digits: &[u8]) -> Option<u64> {
         value = value.checked_mul(10)?.checked_add(digit(byte)?)?;
     }
     Some(value)
+}
+
+/// What eight digits stand for, if they are digits.
+pub(super) fn eight_digits(digits: [u8; 8]) -> Option<u64> {
+    const ZEROS: u64 = u64::from_ne_bytes(*b"00000000");
+    const HIGH_HALVES: u64 = 0xF0F0_F0F0_F0F0_F0F0;
+    let text = u64::from_le_bytes(digits);
+    // Neither a character before '0' or far behind '9', nor one just behind it.
+    let just_behind = text.wrapping_add(0x0606_0606_0606_0606);
+    if (text ^ ZEROS | just_behind ^ ZEROS) & HIGH_HALVES != 0 {
+        return None;
+    }
+    let ones = text ^ ZEROS;
+    let pairs = (ones.wrapping_mul(10) + (ones >> 8)) & 0x00FF_00FF_00FF_00FF;
+    let fours = (pairs.wrapping_mul(100) + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
+    Some((fours.wrapping_mul(10_000) + (fours >> 32)) & 0xFFFF_FFFF)
 }
 
 /// Whether so many digits are a number, whatever they are.
@@ -47,7 +63,26 @@ const PAIRS: [[u8; 2]; 100] = {
 
 /// How many digits `value` has without padding.
 pub(super) fn len(value: u64) -> usize {
-    value.checked_ilog10().map_or(1, |log| log as usize + 1)
+    match value {
+        // Lengths of keys and values, mostly.
+        0..=9 => 1,
+        10..=99 => 2,
+        100..=999 => 3,
+        1000..=9999 => 4,
+        _ => value.ilog10() as usize + 1,
+    }
+}
+
+/// Writes the last digits of `value` to all of `out`, with leading zeros.
+pub(super) fn fill(out: &mut [u8], mut value: u64) {
+    let (single, pairs) = out.as_rchunks_mut();
+    for pair in pairs.iter_mut().rev() {
+        *pair = PAIRS[(value % 100) as usize];
+        value /= 100;
+    }
+    if let [digit] = single {
+        *digit = b'0' + (value % 10) as u8;
+    }
 }
 
 /// A number as text on the stack.
@@ -96,7 +131,7 @@ impl fmt::Display for Decimal {
 
 #[cfg(test)]
 mod tests {
-    use super::{Decimal, len, parse};
+    use super::{Decimal, eight_digits, fill, len, parse};
 
     #[test]
     fn only_digits_that_fit_are_numbers() {
@@ -115,6 +150,28 @@ mod tests {
             "٣",
         ] {
             assert_eq!(parse(bad.as_bytes()), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn eight_digits_are_a_number_and_nothing_else_is() {
+        assert_eq!(eight_digits(*b"01234567"), Some(1_234_567));
+        assert_eq!(eight_digits(*b"99999999"), Some(99_999_999));
+        for at in 0..8 {
+            for byte in 0..=u8::MAX {
+                let mut text = *b"98765432";
+                text[at] = byte;
+                assert_eq!(eight_digits(text), parse(&text), "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_fill_a_width() {
+        for (value, width) in [(0, 1), (7, 2), (1_234_567, 7), (42, 15), (99_999, 5)] {
+            let mut text = vec![b'x'; width];
+            fill(&mut text, value);
+            assert_eq!(text, Decimal::padded(value, width).as_bytes());
         }
     }
 

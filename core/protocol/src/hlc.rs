@@ -14,6 +14,9 @@ pub const STORE_NODE_ID: &str = "StateStore";
 const WALL_WIDTH: usize = 15;
 /// Digits to which the counter is padded in the text form.
 const COUNTER_WIDTH: usize = 5;
+/// The least numbers that take more.
+const LEAST_TOO_WIDE_WALL: u64 = 1_000_000_000_000_000;
+const LEAST_TOO_WIDE_COUNTER: u64 = 100_000;
 
 /// A hybrid logical clock value; ordered by wall clock, then counter, then the bytes of the node id.
 ///
@@ -86,10 +89,12 @@ impl Hlc {
     ///
     /// The segments are counted first; then wall clock, counter and node id are checked in this order.
     pub fn parse(text: &[u8]) -> Result<Self, HlcError> {
-        let segments = split_number(text).and_then(|(wall, rest)| {
-            let (counter, node_id) = split_number(rest)?;
-            (!node_id.contains(&b':')).then_some((wall, counter, node_id))
-        });
+        let segments = split_wall(text)
+            .or_else(|| split_number(text))
+            .and_then(|(wall, rest)| {
+                let (counter, node_id) = split_number(rest)?;
+                (!node_id.contains(&b':')).then_some((wall, counter, node_id))
+            });
         let (wall, counter, node_id) = segments.ok_or(HlcError::Segments)?;
         let wall_ms = wall.ok_or(HlcError::Wall)?;
         let counter = counter.ok_or(HlcError::Counter)?;
@@ -99,7 +104,11 @@ impl Hlc {
         Ok(Self {
             wall_ms,
             counter,
-            node_id: SmolStr::from_utf8(node_id).map_err(|_| HlcError::NodeId)?,
+            node_id: if node_id == STORE_NODE_ID.as_bytes() {
+                SmolStr::new_static(STORE_NODE_ID)
+            } else {
+                SmolStr::from_utf8(node_id).map_err(|_| HlcError::NodeId)?
+            },
         })
     }
 
@@ -140,10 +149,20 @@ impl Hlc {
     ///
     /// A buffer that cannot grow must have room for [`text_len`](Self::text_len) bytes.
     pub fn write_text(&self, out: &mut impl BufMut) {
-        out.put_slice(Decimal::padded(self.wall_ms, WALL_WIDTH).as_bytes());
-        out.put_u8(b':');
-        out.put_slice(Decimal::padded(self.counter, COUNTER_WIDTH).as_bytes());
-        out.put_u8(b':');
+        if self.wall_ms < LEAST_TOO_WIDE_WALL && self.counter < LEAST_TOO_WIDE_COUNTER {
+            let mut numbers = [b':'; WALL_WIDTH + 1 + COUNTER_WIDTH + 1];
+            decimal::fill(&mut numbers[..WALL_WIDTH], self.wall_ms);
+            decimal::fill(
+                &mut numbers[WALL_WIDTH + 1..][..COUNTER_WIDTH],
+                self.counter,
+            );
+            out.put_slice(&numbers);
+        } else {
+            out.put_slice(Decimal::padded(self.wall_ms, WALL_WIDTH).as_bytes());
+            out.put_u8(b':');
+            out.put_slice(Decimal::padded(self.counter, COUNTER_WIDTH).as_bytes());
+            out.put_u8(b':');
+        }
         out.put_slice(self.node_id.as_bytes());
     }
 
@@ -171,6 +190,18 @@ impl FromStr for Hlc {
     fn from_str(text: &str) -> Result<Self, HlcError> {
         Self::parse(text.as_bytes())
     }
+}
+
+/// As [`split_number`], for a wall clock of the usual width.
+fn split_wall(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
+    let (wall, rest) = text.split_first_chunk::<WALL_WIDTH>()?;
+    let (b':', rest) = rest.split_first()? else {
+        return None;
+    };
+    let high = decimal::eight_digits(*wall.first_chunk()?)?;
+    // Its first digit is the last one of the others.
+    let low = decimal::eight_digits(*wall.last_chunk()?)?;
+    Some((Some(high * 10_000_000 + low % 10_000_000), rest))
 }
 
 /// What stands before the first colon, if it is a number, and what stands behind that colon.
@@ -279,6 +310,11 @@ impl Clock {
         if self.last.check_skew(now_wall_ms).is_err() {
             (self.last.wall_ms, self.last.counter) = (0, 0);
         }
+    }
+
+    /// Whether taking over a received timestamp would change nothing, since the clock is ahead of it.
+    pub fn is_ahead_of(&self, received: &Hlc) -> bool {
+        (self.last.wall_ms, self.last.counter) >= (received.wall_ms, received.counter)
     }
 
     /// Takes over a received timestamp, unless it is too far ahead; then nothing changes.

@@ -1,4 +1,5 @@
 //! MQTT 5 user properties of requests and responses.
+use super::mqtt::{EncodeError, EncodedProperties, PublishHeader};
 use super::{Hlc, HlcError, decimal};
 
 /// HLC timestamp: of the request, or the version in a response or notification.
@@ -93,6 +94,32 @@ pub fn response_pairs(version: Option<&str>) -> impl Iterator<Item = (&str, &str
     ]
     .into_iter()
     .filter_map(|(name, value)| Some((name, value?)))
+}
+
+/// [`TIMESTAMP`] of a response, encoded in the same memory each time.
+#[derive(Debug, Clone)]
+pub struct EncodedTimestamp(EncodedProperties);
+
+impl Default for EncodedTimestamp {
+    fn default() -> Self {
+        let header = PublishHeader {
+            user_properties: &[(TIMESTAMP, "")],
+            ..PublishHeader::default()
+        };
+        Self(EncodedProperties::new(&header).unwrap_or_default())
+    }
+}
+
+impl EncodedTimestamp {
+    /// The property with the text of this timestamp.
+    ///
+    /// # Errors
+    /// The node id is too long for a property.
+    pub fn encode(&mut self, timestamp: &Hlc) -> Result<&EncodedProperties, EncodeError> {
+        let write = |out: &mut Vec<u8>| timestamp.write_text(out);
+        self.0.rewrite_last_value("a timestamp", write)?;
+        Ok(&self.0)
+    }
 }
 
 /// What a server reads from a request's user properties.

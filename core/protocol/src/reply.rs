@@ -118,7 +118,7 @@ impl Reply {
         match self {
             Self::Ok => out.put_slice(OK),
             Self::NotApplied => out.put_slice(NOT_APPLIED),
-            Self::Value(value) => encode_value(value, out),
+            Self::Value(value) => resp::put_bulk(value, out),
             Self::Nil => out.put_slice(NIL),
             Self::Count(count) => resp::put_integer(*count, out),
             Self::Page { keys, token } => {

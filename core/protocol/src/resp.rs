@@ -206,9 +206,13 @@ pub fn integer_len(value: u64) -> usize {
 }
 
 fn put_number(marker: u8, value: u64, out: &mut BytesMut) {
-    out.put_u8(marker);
-    out.put_slice(Decimal::new(value).as_bytes());
-    out.put_slice(CRLF);
+    let digits = Decimal::new(value);
+    let digits = digits.as_bytes();
+    let mut line = [0; 1 + decimal::MAX_DIGITS + CRLF.len()];
+    line[0] = marker;
+    line[1..=digits.len()].copy_from_slice(digits);
+    line[1 + digits.len()..][..CRLF.len()].copy_from_slice(CRLF);
+    out.put_slice(&line[..1 + digits.len() + CRLF.len()]);
 }
 
 #[cfg(test)]

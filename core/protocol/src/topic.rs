@@ -24,8 +24,9 @@ pub fn response(client_id: &str) -> String {
 
 /// Whether a request with this response topic must be answered with a DISCONNECT: the request topic itself, or
 /// anything that begins as the store's own topics do.
-pub fn is_forbidden_response(topic: &str) -> bool {
-    topic == REQUEST || topic.starts_with(STORE_TO_CLIENTS)
+pub fn is_forbidden_response(topic: impl AsRef<[u8]>) -> bool {
+    let topic = topic.as_ref();
+    topic == REQUEST.as_bytes() || topic.starts_with(STORE_TO_CLIENTS.as_bytes())
 }
 
 /// Whether nobody but a store publishes to this topic: it carries notifications, or responses to some client in one of

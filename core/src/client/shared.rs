@@ -170,9 +170,13 @@ impl Shared {
     pub(crate) fn merge(&self, received: &Hlc) -> bool {
         let (skew, warns) = {
             let mut local = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
-            let merged = local
-                .clock
-                .merge(received, self.settings.platform.wall_ms());
+            // The usual case, and what time it is does not matter then.
+            let merged = if local.clock.is_ahead_of(received) {
+                Ok(())
+            } else {
+                let now_wall_ms = self.settings.platform.wall_ms();
+                local.clock.merge(received, now_wall_ms)
+            };
             let Err(skew) = merged else {
                 local.is_skewed = false;
                 return true;

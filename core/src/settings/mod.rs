@@ -276,7 +276,7 @@ pub(crate) fn check_client_id(id: &str) -> Result<(), &'static str> {
         Err("the client id contains `+`, `#` or U+0000, which cannot stand in its response topic")
     } else if id.len() > MAX_BYTES {
         Err("the client id is longer than 16384 bytes")
-    } else if topic::is_forbidden_response(&topic::response(id)) {
+    } else if topic::is_forbidden_response(topic::response(id)) {
         Err("the client id makes a response topic that the state store forbids")
     } else {
         Ok(())

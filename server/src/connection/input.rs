@@ -1,7 +1,7 @@
 //! Input: which packets are taken out of it, and when.
 use super::{Connection, Phase};
 use bytes::BytesMut;
-use statestore_protocol::mqtt::{self, DecodeError, Packet, Publish, QoS, ReasonCode};
+use statestore_protocol::mqtt::{DecodeError, Packet, Publish, QoS, ReasonCode};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl Connection {
         } else {
             self.bounds.max_packet_bytes.min(MAX_CONTROL_BYTES)
         };
-        match mqtt::decode(input, max_packet_bytes) {
+        match self.decoder.decode(input, max_packet_bytes) {
             Ok(Some(packet)) => {
                 self.ahead.taken(before - input.len());
                 Next::Packet(packet)
@@ -150,7 +150,7 @@ impl Connection {
         } else {
             return self
                 .aliases
-                .resolve(publish.topic(), publish.topic_alias())
+                .topic_of(publish)
                 .map_err(|error| (error.reason(), error.to_string().into()));
         };
         Err((broken.0, broken.1.into()))

@@ -26,7 +26,7 @@ use slotmap::new_key_type;
 use statestore_protocol::mqtt::alias::InboundAliases;
 use statestore_protocol::mqtt::keep_alive::ServerKeepAlive;
 use statestore_protocol::mqtt::{
-    Connect, Disconnect, EncodeError, Limits, PubAck, ReasonCode, Will,
+    Connect, Decoder, Disconnect, EncodeError, Limits, PubAck, ReasonCode, Will,
 };
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -113,6 +113,7 @@ pub(crate) struct Connection {
     client: Arc<str>,
     /// What waits to be sent.
     pub(crate) output: Output,
+    decoder: Decoder,
     aliases: InboundAliases,
     keep_alive: ServerKeepAlive,
     /// What the client allows.
@@ -148,6 +149,7 @@ impl Connection {
             login: None,
             client: Arc::default(),
             output: Output::default(),
+            decoder: Decoder::default(),
             aliases: InboundAliases::default(),
             keep_alive: ServerKeepAlive::new(0, now_ms),
             limits: Limits::default(),

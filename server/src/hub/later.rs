@@ -10,7 +10,7 @@ use crate::budget::Charge;
 use crate::clock::Now;
 use crate::connection::Place;
 use crate::service::{Outcome, Ticket};
-use statestore_protocol::mqtt::PacketId;
+use statestore_protocol::mqtt::{KeptTopic, PacketId};
 
 /// Memory of a request under way besides what the client has sent: here, in the service and in the keyspace.
 const ASKER_BYTES: usize = 512;
@@ -22,7 +22,7 @@ pub(super) struct Asker {
     session: SessionId,
     packet_id: PacketId,
     place: Place,
-    response_topic: Box<str>,
+    response_topic: KeptTopic,
     correlation_data: Box<[u8]>,
     charge: Charge,
 }
@@ -43,14 +43,17 @@ impl Hub {
         ) else {
             return;
         };
-        let bytes = ASKER_BYTES + payload_len + to.response_topic.len() + to.correlation_data.len();
+        let bytes = ASKER_BYTES
+            + payload_len
+            + to.response_topic.as_bytes().len()
+            + to.correlation_data.len();
         session.outcome_awaited(bytes);
         let asker = Asker {
             connection: id,
             session: session_id,
             packet_id: to.packet_id,
             place: connection.outcome_awaited(bytes),
-            response_topic: to.response_topic.into(),
+            response_topic: to.response_topic.kept(),
             correlation_data: to.correlation_data.into(),
             charge: Charge::new(&self.gauge, bytes),
         };
@@ -75,7 +78,7 @@ impl Hub {
         session.outcome_came(bytes);
         let mut to = ReturnAddress {
             packet_id: asker.packet_id,
-            response_topic: &asker.response_topic,
+            response_topic: asker.response_topic.get(),
             correlation_data: &asker.correlation_data,
             place: Some(asker.place),
         };

@@ -79,6 +79,7 @@ mod reload;
 mod request;
 mod room;
 mod session;
+mod spares;
 mod statistics;
 mod subscribe;
 mod subscriptions;
@@ -101,7 +102,9 @@ use fanout::{Fanout, MOST_FANOUTS};
 use later::Asker;
 use session::Sessions;
 use slotmap::{Key, KeyData, SlotMap};
+use spares::Spares;
 use statestore_protocol::mqtt::{EncodedProperties, ReasonCode};
+use statestore_protocol::property::EncodedTimestamp;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::task::{Context, Poll};
@@ -173,8 +176,9 @@ pub struct Hub {
     assigned_client_ids: u64,
     /// What all responses say alike.
     response_properties: EncodedProperties,
-    /// The text of a timestamp.
-    scratch: BytesMut,
+    /// The version of the response at hand.
+    response_version: EncodedTimestamp,
+    spares: Spares,
     statistics: Statistics,
 }
 
@@ -201,7 +205,8 @@ impl Hub {
             gauge: Gauge::default(),
             assigned_client_ids: config.client_id_seed,
             response_properties: request::response_properties(),
-            scratch: BytesMut::new(),
+            response_version: EncodedTimestamp::default(),
+            spares: Spares::default(),
             statistics: Statistics::default(),
         }
     }

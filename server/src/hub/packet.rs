@@ -1,4 +1,5 @@
 //! Packets as they come, to those who serve them.
+use super::session::Content;
 use super::{ConnectionId, Hub};
 use crate::clock::Now;
 use crate::connection::Connection;
@@ -20,11 +21,17 @@ impl Hub {
             Packet::Publish(publish) => self.publish(id, session, &publish, now),
             Packet::PubAck(puback) => {
                 if let Some(session) = self.sessions.get_mut(session)
-                    && let Some(answer) = session.finish(puback.packet_id)
-                    // On a later connection, the client may not have seen the request acknowledged.
-                    && answer.connection == id
+                    && let Some(in_flight) = session.finish(puback.packet_id)
                 {
-                    self.service.answer_received(&session.client, answer.number);
+                    if let Some(answer) = in_flight.answer
+                        // On a later connection, the client may not have seen the request acknowledged.
+                        && answer.connection == id
+                    {
+                        self.service.answer_received(&session.client, answer.number);
+                    }
+                    if let Content::Packet(packet) = in_flight.content {
+                        self.spares.put(packet);
+                    }
                 }
                 self.send_waiting(session, now);
             }

@@ -23,10 +23,12 @@ impl Hub {
             Ok(aliased) => aliased,
             Err((reason, why)) => return self.fail(id, reason, &why, now),
         };
+        let name = aliased.as_deref().map(str::as_bytes);
+        if name.unwrap_or_else(|| publish.topic_bytes()) == topic::REQUEST.as_bytes() {
+            return self.request(id, session, publish, now);
+        }
         let topic = aliased.as_deref().unwrap_or_else(|| publish.topic());
-        if topic == topic::REQUEST {
-            self.request(id, session, publish, now);
-        } else if topic::is_from_store(topic) {
+        if topic::is_from_store(topic) {
             self.statistics.messages_refused += 1;
             let why = "only the store publishes notifications and responses";
             self.acknowledge(

@@ -1,16 +1,18 @@
 //! Requests to the store ("State store system topic, QoS, and required MQTT5 properties").
 use super::message::{Delivery, Message, Payload};
 use super::session::{Answer, Content, InFlight, Queued, Session};
+use super::spares::Spares;
 use super::{ConnectionId, Hub, SessionId};
 use crate::clock::Now;
 use crate::connection::{Connection, Place};
 use crate::service::{Answered, Envelope, Outcome, Reception, Refusal, Request};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{
-    EncodeError, EncodedProperties, PacketId, PubAck, Publish, PublishHeader, ReasonCode,
+    CheckedTopic, EncodeError, EncodedProperties, PacketId, PubAck, Publish, PublishHeader,
+    ReasonCode,
 };
-use statestore_protocol::property::{self, RequestProperties};
-use statestore_protocol::{Hlc, Reply, topic};
+use statestore_protocol::property::{self, EncodedTimestamp, RequestProperties};
+use statestore_protocol::{Hlc, topic};
 
 /// The status of every response of a store; errors of the store are in the payload.
 const STATUS_OK: &str = "200";
@@ -32,7 +34,7 @@ pub(super) fn response_properties() -> EncodedProperties {
 #[derive(Clone, Copy)]
 pub(super) struct ReturnAddress<'a> {
     pub(super) packet_id: PacketId,
-    pub(super) response_topic: &'a str,
+    pub(super) response_topic: CheckedTopic<'a>,
     pub(super) correlation_data: &'a [u8],
     /// The place of its PUBACK, if that was promised.
     pub(super) place: Option<Place>,
@@ -47,7 +49,7 @@ impl Hub {
         publish: &Publish,
         now: Now,
     ) {
-        let response_topic = publish.response_topic();
+        let response_topic = publish.checked_response_topic();
         if response_topic.is_some_and(topic::is_forbidden_response) {
             let why = "this response topic is not permitted";
             return self.fail(id, ReasonCode::TOPIC_NAME_INVALID, why, now);
@@ -150,15 +152,18 @@ impl Hub {
             connection: id,
         });
         if !is_full && session.may_send_now() {
-            let identifiers = session.identifiers(to.response_topic);
-            let version = version_property(response.version.as_ref(), &mut self.scratch);
+            let identifiers = session.identifiers_of_response(to.response_topic);
             let header = PublishHeader {
+                checked_topic: Some(to.response_topic),
+                correlation_data: Some(to.correlation_data),
                 subscription_identifiers: &identifiers,
-                ..response_header(to, &self.response_properties, version.as_slice())
+                encoded: Some(&self.response_properties),
+                encoded_last: encoded(response.version.as_ref(), &mut self.response_version),
+                ..PublishHeader::default()
             };
-            let reply = &response.reply;
             self.statistics.responses += 1;
-            let sent = send_response(connection, session, to, header, reply, hold, answer);
+            let spares = &mut self.spares;
+            let sent = send_response(connection, session, spares, to, header, answered, answer);
             if let Err(error) = sent {
                 self.statistics.dropped_too_large += 1;
                 acknowledge_unanswerable(connection, to, &error, hold);
@@ -186,12 +191,17 @@ impl Hub {
         let mut payload = BytesMut::with_capacity(response.reply.encoded_len());
         response.reply.encode(&mut payload);
         let payload = Payload::new(payload.freeze(), &self.gauge);
-        let version = version_property(response.version.as_ref(), &mut self.scratch);
-        let header = response_header(to, &self.response_properties, version.as_slice());
+        let header = PublishHeader {
+            topic: to.response_topic.as_str(),
+            correlation_data: Some(to.correlation_data),
+            encoded: Some(&self.response_properties),
+            encoded_last: encoded(response.version.as_ref(), &mut self.response_version),
+            ..PublishHeader::default()
+        };
         if let Ok(message) = Message::new(&header, payload, None) {
             let delivery = Delivery {
                 message,
-                identifiers: session.identifiers(to.response_topic).into(),
+                identifiers: session.identifiers_of_response(to.response_topic).into(),
             };
             session.enqueue(Queued {
                 delivery,
@@ -211,30 +221,13 @@ impl Hub {
     }
 }
 
-/// `__ts` of a response that has one; its text is written to `scratch`.
-fn version_property<'a>(
+/// `__ts` of a response that has one.
+fn encoded<'a>(
     version: Option<&Hlc>,
-    scratch: &'a mut BytesMut,
-) -> Option<(&'static str, &'a str)> {
-    let version = version?;
-    scratch.clear();
-    version.write_text(scratch);
-    let text = std::str::from_utf8(scratch).unwrap_or_default();
-    Some((property::TIMESTAMP, text))
-}
-
-fn response_header<'a>(
-    to: ReturnAddress<'a>,
-    encoded: &'a EncodedProperties,
-    version: &'a [(&'a str, &'a str)],
-) -> PublishHeader<'a> {
-    PublishHeader {
-        topic: to.response_topic,
-        correlation_data: Some(to.correlation_data),
-        encoded: Some(encoded),
-        user_properties: version,
-        ..PublishHeader::default()
-    }
+    encoder: &'a mut EncodedTimestamp,
+) -> Option<&'a EncodedProperties> {
+    // The node id is that of a store, which is short.
+    encoder.encode(version?).ok()
 }
 
 /// Appends PUBACK and response, which may leave before the PUBACK. Nothing is appended if the client does not take a
@@ -242,12 +235,13 @@ fn response_header<'a>(
 fn send_response(
     connection: &mut Connection,
     session: &mut Session,
+    spares: &mut Spares,
     to: ReturnAddress<'_>,
     mut header: PublishHeader<'_>,
-    reply: &Reply,
-    hold: u64,
+    Answered { response, commit }: &Answered,
     answer: Option<Answer>,
 ) -> Result<(), EncodeError> {
+    let (reply, hold) = (&response.reply, *commit);
     let Some(id) = session.packet_id() else {
         return Ok(());
     };
@@ -268,7 +262,7 @@ fn send_response(
         Ok(if is_ephemeral {
             Content::Once
         } else {
-            Content::Packet(out[start..].into())
+            Content::Packet(spares.copy(&out[start..]))
         })
     });
     match result {

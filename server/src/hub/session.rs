@@ -43,7 +43,7 @@ pub(crate) enum Content {
     /// The session ends with the connection, so that it is never sent again.
     Once,
     /// The whole packet.
-    Packet(Box<[u8]>),
+    Packet(Vec<u8>),
     /// A message, encoded anew each time since its message expiry goes down.
     Delivery(Delivery),
 }
@@ -53,7 +53,7 @@ impl Content {
     fn bytes(&self) -> usize {
         match self {
             Self::Once => 0,
-            Self::Packet(packet) => packet.len() + size_of::<Self>(),
+            Self::Packet(packet) => packet.capacity() + size_of::<Self>(),
             Self::Delivery(delivery) => delivery.bytes(),
         }
     }
@@ -62,7 +62,7 @@ impl Content {
     fn own_bytes(&self) -> usize {
         match self {
             Self::Once => 0,
-            Self::Packet(packet) => packet.len(),
+            Self::Packet(packet) => packet.capacity(),
             Self::Delivery(delivery) => delivery.own_bytes(),
         }
     }
@@ -269,8 +269,8 @@ impl Session {
         self.packet_ids.release(id);
     }
 
-    /// A message was acknowledged, or will never be; the answer that it carried.
-    pub(crate) fn finish(&mut self, id: PacketId) -> Option<Answer> {
+    /// A message was acknowledged, or will never be.
+    pub(crate) fn finish(&mut self, id: PacketId) -> Option<InFlight> {
         let in_flight = self.window.acknowledge(id)?;
         self.held_bytes -= in_flight.content.bytes();
         self.own_held_bytes -= in_flight.content.own_bytes();
@@ -281,7 +281,7 @@ impl Session {
             self.widest = 0;
         }
         self.recharge();
-        in_flight.answer
+        Some(in_flight)
     }
 
     fn missed(&self) -> Missed {

@@ -4,7 +4,9 @@ use super::subscriptions::{Subscription, is_exact};
 use super::topic_filter;
 use super::{ConnectionId, Hub, SessionId};
 use crate::clock::Now;
-use statestore_protocol::mqtt::{self, QoS, ReasonCode, SubAck, Subscribe, UnsubAck, Unsubscribe};
+use statestore_protocol::mqtt::{
+    self, CheckedTopic, QoS, ReasonCode, SubAck, Subscribe, UnsubAck, Unsubscribe,
+};
 use statestore_protocol::topic;
 
 /// Memory of a subscription in its session and in the table of those without wildcards.
@@ -162,5 +164,14 @@ impl Session {
         matching
             .map(|matching| matching.identifiers)
             .unwrap_or_default()
+    }
+
+    /// The same for the topic of a response, which most sessions need not look at.
+    pub(super) fn identifiers_of_response(&mut self, topic: CheckedTopic<'_>) -> Vec<u32> {
+        if self.identified.is_some() {
+            self.identifiers(topic.as_str())
+        } else {
+            Vec::new()
+        }
     }
 }

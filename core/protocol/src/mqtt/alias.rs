@@ -1,5 +1,5 @@
 //! Topic aliases (MQTT 5, section 3.3.2.3.4). They live as long as one connection.
-use super::ReasonCode;
+use super::{Publish, ReasonCode};
 use std::sync::Arc;
 
 /// A topic alias that its receiver cannot resolve. The connection must be closed.
@@ -47,6 +47,14 @@ impl InboundAliases {
     /// Bytes of the topics that the aliases stand for.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// As [`resolve`](Self::resolve), for a PUBLISH that was received.
+    pub fn topic_of(&mut self, publish: &Publish) -> Result<Option<Arc<str>>, AliasError> {
+        match publish.topic_alias() {
+            None => Ok(None),
+            alias => self.resolve(publish.topic(), alias),
+        }
     }
 
     /// Takes a PUBLISH's topic and alias into account. The topic of a PUBLISH whose own topic is empty; `None` where

@@ -10,10 +10,12 @@
 pub mod alias;
 pub mod auth;
 mod authentication;
+pub mod checked_topic;
 pub mod connack;
 pub mod connect;
 pub mod disconnect;
 pub mod error;
+mod familiar;
 pub mod keep_alive;
 pub mod limits;
 mod outbox;
@@ -30,12 +32,13 @@ pub mod window;
 mod wire;
 
 pub use auth::Auth;
+pub use checked_topic::{CheckedTopic, KeptTopic};
 pub use connack::ConnAck;
 pub use connect::{Connect, Will};
 pub use disconnect::Disconnect;
 pub use error::{DecodeError, EncodeError};
 pub use limits::Limits;
-pub use packet::{Packet, announced_len, decode, encode_pingreq, encode_pingresp};
+pub use packet::{Decoder, Packet, announced_len, decode, encode_pingreq, encode_pingresp};
 pub use packet_id::{PacketId, PacketIds};
 pub use puback::PubAck;
 pub use publish::{EncodedProperties, Publish, PublishHeader};

@@ -1,10 +1,11 @@
 //! Framing: a stream of bytes becomes packets.
+use super::familiar::Familiar;
 use super::wire::{self, Reader};
 use super::{
     Auth, ConnAck, Connect, DecodeError, Disconnect, PubAck, Publish, SubAck, Subscribe, UnsubAck,
     Unsubscribe,
 };
-use bytes::{BufMut, BytesMut};
+use bytes::{Buf, BufMut, BytesMut};
 
 /// A received packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,33 +77,50 @@ impl FixedHeader {
     }
 }
 
-/// Takes the first packet out of `stream`; `None` if it has not arrived completely.
-///
-/// A packet larger than `max_packet_bytes`, header included, is refused as soon as its header is there. Malformed
-/// headers are refused at once as well. While a packet is incomplete, a call looks at no more than its header.
-///
-/// # Errors
-/// See [`DecodeError`]. The stream cannot be read on after an error.
-pub fn decode(stream: &mut BytesMut, max_packet_bytes: u32) -> Result<Option<Packet>, DecodeError> {
-    let Some(header) = FixedHeader::decode(stream)? else {
-        return Ok(None);
-    };
-    let size = header.len + header.remaining;
-    if size > max_packet_bytes as usize {
-        return Err(DecodeError::TooLarge {
-            size: size as u64,
-            max: max_packet_bytes,
-        });
+/// Takes packets out of what comes on one connection.
+#[derive(Debug, Clone, Default)]
+pub struct Decoder(Familiar);
+
+impl Decoder {
+    /// Takes the first packet out of `stream`; `None` if it has not arrived completely.
+    ///
+    /// A packet larger than `max_packet_bytes`, header included, is refused as soon as its header is there. Malformed
+    /// headers are refused at once as well. While a packet is incomplete, a call looks at no more than its header.
+    ///
+    /// # Errors
+    /// See [`DecodeError`]. The stream cannot be read on after an error.
+    pub fn decode(
+        &mut self,
+        stream: &mut BytesMut,
+        max_packet_bytes: u32,
+    ) -> Result<Option<Packet>, DecodeError> {
+        let Some(header) = FixedHeader::decode(stream)? else {
+            return Ok(None);
+        };
+        let size = header.len + header.remaining;
+        if size > max_packet_bytes as usize {
+            return Err(DecodeError::TooLarge {
+                size: size as u64,
+                max: max_packet_bytes,
+            });
+        }
+        if stream.len() < size {
+            return Ok(None);
+        }
+        if header.first >> 4 == 3 {
+            let frame = stream.split_to(size).freeze();
+            return Publish::decode(frame, header.len, &mut self.0)
+                .map(|publish| Some(Packet::Publish(publish)));
+        }
+        let packet = other(&stream[..size], header)?;
+        stream.advance(size);
+        Ok(Some(packet))
     }
-    if stream.len() < size {
-        return Ok(None);
-    }
-    let frame = stream.split_to(size);
-    if header.first >> 4 == 3 {
-        return Publish::decode(frame.freeze(), header.len)
-            .map(|publish| Some(Packet::Publish(publish)));
-    }
-    let mut reader = Reader::new(&frame, header.len);
+}
+
+/// A packet that is no PUBLISH.
+fn other(frame: &[u8], header: FixedHeader) -> Result<Packet, DecodeError> {
+    let mut reader = Reader::new(frame, header.len);
     let packet = match header.first >> 4 {
         1 => Packet::Connect(Box::new(Connect::decode(&mut reader)?)),
         2 => Packet::ConnAck(Box::new(ConnAck::decode(&mut reader)?)),
@@ -118,7 +136,15 @@ pub fn decode(stream: &mut BytesMut, max_packet_bytes: u32) -> Result<Option<Pac
         _ => return Err(DecodeError::Malformed("an unknown packet type")),
     };
     reader.end()?;
-    Ok(Some(packet))
+    Ok(packet)
+}
+
+/// As [`Decoder::decode`], for a packet by itself.
+///
+/// # Errors
+/// See [`DecodeError`]. The stream cannot be read on after an error.
+pub fn decode(stream: &mut BytesMut, max_packet_bytes: u32) -> Result<Option<Packet>, DecodeError> {
+    Decoder::default().decode(stream, max_packet_bytes)
 }
 
 /// How many bytes the first packet in `stream` has, header included, if its header is there and [`decode`] would take

@@ -71,15 +71,19 @@ pub(crate) const NOT_ALLOWED: DecodeError =
 #[derive(Debug)]
 pub(crate) struct Properties<'a> {
     reader: Reader<'a>,
-    seen: u64,
+    seen: Seen,
 }
+
+/// Which properties were there, of those that may stand only once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Seen(u64);
 
 impl<'a> Properties<'a> {
     pub(crate) fn new(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let len = reader.varint()?;
         Ok(Self {
             reader: reader.section(len as usize)?,
-            seen: 0,
+            seen: Seen::default(),
         })
     }
     /// The section of a packet that may end before its property length (PUBACK, DISCONNECT, AUTH).
@@ -87,10 +91,17 @@ impl<'a> Properties<'a> {
         if reader.is_empty() {
             return Ok(Self {
                 reader: Reader::new(&[], 0),
-                seen: 0,
+                seen: Seen::default(),
             });
         }
         Self::new(reader)
+    }
+    /// A section without its length, of which these properties were read before.
+    pub(crate) fn resumed(reader: Reader<'a>, seen: Seen) -> Self {
+        Self { reader, seen }
+    }
+    pub(crate) fn seen(&self) -> Seen {
+        self.seen
     }
     /// The offset of the next byte in the packet.
     pub(crate) fn position(&self) -> usize {
@@ -113,10 +124,10 @@ impl<'a> Properties<'a> {
             return Err(DecodeError::Malformed("an unknown property"));
         }
         if !matches!(id, USER_PROPERTY | SUBSCRIPTION_ID) {
-            if self.seen & (1 << id) != 0 {
+            if self.seen.0 & (1 << id) != 0 {
                 return Err(DecodeError::Protocol("a property stands twice"));
             }
-            self.seen |= 1 << id;
+            self.seen.0 |= 1 << id;
         }
         Ok(Some(id))
     }

@@ -1,7 +1,8 @@
 //! PUBLISH (MQTT 5, section 3.3): read in place, written in place.
-use super::property::{self, Properties, Property};
+use super::familiar::Familiar;
+use super::property::{self, Properties, Property, Seen};
 use super::wire::{self, Reader, put_binary, put_string};
-use super::{DecodeError, EncodeError, PacketId, QoS};
+use super::{CheckedTopic, DecodeError, EncodeError, PacketId, QoS};
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// Where a field lies in the frame.
@@ -34,6 +35,12 @@ pub struct Publish {
     packet_id: Option<PacketId>,
     topic: Span,
     properties: Span,
+    fields: Fields,
+}
+
+/// What the properties say. Places are counted from the first property.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Fields {
     response_topic: Option<Span>,
     correlation_data: Option<Span>,
     content_type: Option<Span>,
@@ -41,82 +48,116 @@ pub struct Publish {
     topic_alias: Option<u16>,
     payload_is_utf8: Option<bool>,
     has_subscription_ids: bool,
+    seen: Seen,
+}
+
+impl Fields {
+    /// Reads the properties of `section` from the offset `at` on, what comes before it being read already.
+    fn read(&mut self, section: &[u8], at: usize) -> Result<(), DecodeError> {
+        let mut properties = Properties::resumed(Reader::new(section, at), self.seen);
+        while self.read_next(&mut properties)? {}
+        self.seen = properties.seen();
+        Ok(())
+    }
+
+    /// Reads as many whole properties of `section` as its first `most` bytes hold; says of how many bytes they are.
+    pub(super) fn of_whole_properties(
+        section: &[u8],
+        most: usize,
+    ) -> Result<(usize, Self), DecodeError> {
+        let mut properties = Properties::resumed(Reader::new(section, 0), Seen::default());
+        let (mut end, mut whole, mut fields) = (0, Self::default(), Self::default());
+        while fields.read_next(&mut properties)? && properties.position() <= most {
+            fields.seen = properties.seen();
+            (end, whole) = (properties.position(), fields);
+        }
+        Ok((end, whole))
+    }
+
+    /// Reads one more property; whether there was one.
+    fn read_next(&mut self, properties: &mut Properties<'_>) -> Result<bool, DecodeError> {
+        let Some(id) = properties.id()? else {
+            return Ok(false);
+        };
+        let value = properties.value();
+        let span = |field: &[u8], end| Some(Span::new(end - field.len(), end));
+        match id {
+            property::USER_PROPERTY => {
+                value.text()?;
+                value.text()?;
+            }
+            property::RESPONSE_TOPIC => {
+                let text = value.text()?;
+                property::check_response_topic(text)?;
+                self.response_topic = span(text, value.position());
+            }
+            property::CONTENT_TYPE => {
+                let text = value.text()?;
+                self.content_type = span(text, value.position());
+            }
+            property::CORRELATION_DATA => {
+                let data = value.binary()?;
+                self.correlation_data = span(data, value.position());
+            }
+            _ => match property::read(id, value)? {
+                Property::PayloadFormat(utf8) => self.payload_is_utf8 = Some(utf8),
+                Property::MessageExpiry(seconds) => self.message_expiry = Some(seconds),
+                Property::TopicAlias(alias) => self.topic_alias = Some(alias),
+                Property::SubscriptionId(_) => self.has_subscription_ids = true,
+                _ => return Err(property::NOT_ALLOWED),
+            },
+        }
+        Ok(true)
+    }
 }
 
 impl Publish {
     /// Checks `frame`, one whole packet whose variable header begins at `at`.
-    pub(crate) fn decode(frame: Bytes, at: usize) -> Result<Self, DecodeError> {
+    pub(super) fn decode(
+        frame: Bytes,
+        at: usize,
+        familiar: &mut Familiar,
+    ) -> Result<Self, DecodeError> {
         let first = frame.first().copied().unwrap_or_default();
         let mut reader = Reader::new(&frame, at);
         let qos = QoS::from_bits(first >> 1 & 3).ok_or(DecodeError::Malformed("QoS 3"))?;
         if qos == QoS::AtMostOnce && first & DUP != 0 {
             return Err(DecodeError::Protocol("DUP on a PUBLISH with QoS 0"));
         }
-        let topic = reader.text()?;
-        if wire::has_wildcard(topic) {
-            return Err(DecodeError::Malformed("a topic name has wildcards"));
+        let topic = reader.binary()?;
+        if !topic.is_empty() && !familiar.is_topic(topic) {
+            wire::check_text(topic)?;
+            if wire::has_wildcard(topic) {
+                return Err(DecodeError::Malformed("a topic name has wildcards"));
+            }
         }
-        let topic_is_empty = topic.is_empty();
-        let topic = Span::new(reader.position() - topic.len(), reader.position());
+        let topic_span = Span::new(reader.position() - topic.len(), reader.position());
         let packet_id = if qos == QoS::AtMostOnce {
             None
         } else {
             Some(reader.packet_id()?)
         };
 
-        let mut properties = Properties::new(&mut reader)?;
-        let start = properties.position();
-        let mut publish = Self {
-            frame: Bytes::new(),
-            packet_id,
-            topic,
-            properties: Span::default(),
-            response_topic: None,
-            correlation_data: None,
-            content_type: None,
-            message_expiry: None,
-            topic_alias: None,
-            payload_is_utf8: None,
-            has_subscription_ids: false,
-        };
-        while let Some(id) = properties.id()? {
-            let value = properties.value();
-            let span = |field: &[u8], end| Some(Span::new(end - field.len(), end));
-            match id {
-                property::USER_PROPERTY => {
-                    value.text()?;
-                    value.text()?;
-                }
-                property::RESPONSE_TOPIC => {
-                    let text = value.text()?;
-                    property::check_response_topic(text)?;
-                    publish.response_topic = span(text, value.position());
-                }
-                property::CONTENT_TYPE => {
-                    let text = value.text()?;
-                    publish.content_type = span(text, value.position());
-                }
-                property::CORRELATION_DATA => {
-                    let data = value.binary()?;
-                    publish.correlation_data = span(data, value.position());
-                }
-                _ => match property::read(id, value)? {
-                    Property::PayloadFormat(utf8) => publish.payload_is_utf8 = Some(utf8),
-                    Property::MessageExpiry(seconds) => publish.message_expiry = Some(seconds),
-                    Property::TopicAlias(alias) => publish.topic_alias = Some(alias),
-                    Property::SubscriptionId(_) => publish.has_subscription_ids = true,
-                    _ => return Err(property::NOT_ALLOWED),
-                },
-            }
-        }
-        publish.properties = Span::new(start, properties.position());
-        if topic_is_empty && publish.topic_alias.is_none() {
+        let len = reader.varint()? as usize;
+        let section = reader.take(len)?;
+        let properties = Span::new(reader.position() - len, reader.position());
+        let (recognized, mut fields) = familiar.recognize(section);
+        fields.read(section, recognized)?;
+        if topic.is_empty() && fields.topic_alias.is_none() {
             return Err(DecodeError::Protocol(
                 "a PUBLISH has neither topic nor topic alias",
             ));
         }
-        publish.frame = frame;
-        Ok(publish)
+        if recognized == 0 {
+            familiar.met(topic, section)?;
+        }
+        Ok(Self {
+            topic: topic_span,
+            packet_id,
+            properties,
+            fields,
+            frame,
+        })
     }
 
     /// Whether the sender says that it may have sent this before.
@@ -137,7 +178,7 @@ impl Publish {
     }
     /// The topic name; empty if a topic alias stands for it.
     pub fn topic(&self) -> &str {
-        self.text(self.topic)
+        std::str::from_utf8(self.topic_bytes()).unwrap_or_default()
     }
     /// The bytes of the topic name.
     pub fn topic_bytes(&self) -> &[u8] {
@@ -153,27 +194,36 @@ impl Publish {
     }
     /// Where the receiver is to send a response.
     pub fn response_topic(&self) -> Option<&str> {
-        self.response_topic.map(|span| self.text(span))
+        self.checked_response_topic().map(CheckedTopic::as_str)
+    }
+    /// The same, to be used as it is.
+    pub fn checked_response_topic(&self) -> Option<CheckedTopic<'_>> {
+        let name = |span: Span| CheckedTopic::checked(span.of(self.section()));
+        self.fields.response_topic.map(name)
     }
     /// What a response must carry to be matched with this request.
     pub fn correlation_data(&self) -> Option<&[u8]> {
-        self.correlation_data.map(|span| span.of(&self.frame))
+        self.fields
+            .correlation_data
+            .map(|span| span.of(self.section()))
     }
     /// The MIME type of the payload.
     pub fn content_type(&self) -> Option<&str> {
-        self.content_type.map(|span| self.text(span))
+        // As the topics, it was found to be UTF-8 when the packet was decoded.
+        let text = |span: Span| std::str::from_utf8(span.of(self.section())).unwrap_or_default();
+        self.fields.content_type.map(text)
     }
     /// For how many seconds the message is valid.
     pub fn message_expiry(&self) -> Option<u32> {
-        self.message_expiry
+        self.fields.message_expiry
     }
     /// The topic alias, not 0.
     pub fn topic_alias(&self) -> Option<u16> {
-        self.topic_alias
+        self.fields.topic_alias
     }
     /// The payload format indicator: whether the payload is UTF-8 text, if the sender says so or not so.
     pub fn payload_is_utf8(&self) -> Option<bool> {
-        self.payload_is_utf8
+        self.fields.payload_is_utf8
     }
     /// The user properties, in their order.
     pub fn user_properties(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -184,22 +234,26 @@ impl Publish {
     }
     /// The UTF-8 of the user properties, in their order: quicker than as strings.
     pub fn user_property_bytes(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let mut reader = self.property_reader();
+        let mut rest = self.section();
         std::iter::from_fn(move || {
             loop {
-                match reader.u8().ok()? {
+                let (id, value) = rest.split_first()?;
+                rest = match *id {
                     property::USER_PROPERTY => {
-                        return Some((reader.binary().ok()?, reader.binary().ok()?));
+                        let (name, value) = wire::split_binary(value)?;
+                        let (value, others) = wire::split_binary(value)?;
+                        rest = others;
+                        return Some((name, value));
                     }
                     property::CONTENT_TYPE
                     | property::RESPONSE_TOPIC
-                    | property::CORRELATION_DATA => {
-                        reader.binary().ok()?;
-                    }
-                    id => {
-                        property::read(id, &mut reader).ok()?;
-                    }
-                }
+                    | property::CORRELATION_DATA => wire::split_binary(value)?.1,
+                    property::MESSAGE_EXPIRY => value.get(4..)?,
+                    property::TOPIC_ALIAS => value.get(2..)?,
+                    property::PAYLOAD_FORMAT => value.get(1..)?,
+                    // A subscription identifier: nothing else is in a PUBLISH.
+                    _ => value.get(wire::varint(value).ok()??.1..)?,
+                };
             }
         })
     }
@@ -212,7 +266,7 @@ impl Publish {
     }
     /// Whether there are [`subscription_identifiers`](Self::subscription_identifiers).
     pub fn has_subscription_identifiers(&self) -> bool {
-        self.has_subscription_ids
+        self.fields.has_subscription_ids
     }
     /// Bytes of the whole packet.
     pub fn packet_bytes(&self) -> usize {
@@ -225,18 +279,12 @@ impl Publish {
     fn payload_start(&self) -> usize {
         self.properties.end as usize
     }
-    /// A span that was found to be UTF-8 when the packet was decoded.
-    fn text(&self, span: Span) -> &str {
-        std::str::from_utf8(span.of(&self.frame)).unwrap_or_default()
-    }
-    fn property_reader(&self) -> Reader<'_> {
-        Reader::new(
-            &self.frame[..self.payload_start()],
-            self.properties.start as usize,
-        )
+    /// The properties.
+    fn section(&self) -> &[u8] {
+        self.properties.of(&self.frame)
     }
     fn properties(&self) -> impl Iterator<Item = Property<'_>> {
-        let mut reader = self.property_reader();
+        let mut reader = Reader::new(self.section(), 0);
         std::iter::from_fn(move || {
             let id = reader.u8().ok()?;
             property::read(id, &mut reader).ok()
@@ -252,6 +300,8 @@ const RETAIN: u8 = 0b0001;
 pub struct PublishHeader<'a> {
     /// The topic name; empty if the topic alias stands for it.
     pub topic: &'a str,
+    /// The topic name, in the place of the one above.
+    pub checked_topic: Option<CheckedTopic<'a>>,
     /// QoS 1 with this packet identifier, or QoS 0.
     pub packet_id: Option<PacketId>,
     /// May have been sent before.
@@ -276,28 +326,58 @@ pub struct PublishHeader<'a> {
     pub user_properties: &'a [(&'a str, &'a str)],
     /// Properties that were encoded before and go first. They may not repeat a property that may stand only once.
     pub encoded: Option<&'a EncodedProperties>,
+    /// The same, which go last.
+    pub encoded_last: Option<&'a EncodedProperties>,
 }
 
 /// Properties that are the same in many packets, encoded once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct EncodedProperties(Bytes);
+pub struct EncodedProperties {
+    bytes: Vec<u8>,
+    /// Where the value of the last user property begins, with its length.
+    last_value: usize,
+}
 
 impl EncodedProperties {
     /// Encodes the properties of `header`; its other fields do not matter.
     pub fn new(header: &PublishHeader<'_>) -> Result<Self, EncodeError> {
-        let mut out = BytesMut::new();
+        let mut out = Vec::with_capacity(header.properties_len());
         header.put_properties(&mut out)?;
-        Ok(Self(out.freeze()))
+        let last_value = header.user_properties.last();
+        let last_value = last_value.map_or(0, |(_, value)| 2 + value.len());
+        Ok(Self {
+            last_value: out.len() - last_value,
+            bytes: out,
+        })
+    }
+
+    /// Gives the last user property, which comes last of all, the value that `write` appends: UTF-8 without U+0000.
+    pub(crate) fn rewrite_last_value(
+        &mut self,
+        what: &'static str,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), EncodeError> {
+        self.bytes.truncate(self.last_value);
+        self.bytes.put_u16(0);
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        let len = self.bytes.len() - start;
+        let Ok(written) = u16::try_from(len) else {
+            self.bytes.truncate(start);
+            return Err(EncodeError::FieldTooLong { what, len });
+        };
+        self.bytes[start - 2..start].copy_from_slice(&written.to_be_bytes());
+        Ok(())
     }
 
     /// How many bytes they take.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.bytes.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.bytes.is_empty()
     }
 }
 
@@ -330,28 +410,39 @@ impl PublishHeader<'_> {
         write_payload: impl FnOnce(&mut BytesMut),
     ) -> Result<(), EncodeError> {
         let properties_len = self.properties_len();
-        let remaining = (2 + self.topic.len() + if self.packet_id.is_some() { 2 } else { 0 })
+        let topic = self.checked_topic.map_or_else(
+            || {
+                wire::check_encodable("the topic", self.topic)?;
+                if wire::has_wildcard(self.topic) {
+                    return Err(EncodeError::ForbiddenCharacter { what: "the topic" });
+                }
+                Ok(self.topic.as_bytes())
+            },
+            |topic| Ok(topic.as_bytes()),
+        )?;
+        let header_len = (2 + topic.len() + if self.packet_id.is_some() { 2 } else { 0 })
             .saturating_add(wire::varint_len(properties_len))
-            .saturating_add(properties_len)
-            .saturating_add(payload_len);
+            .saturating_add(properties_len);
+        let remaining = header_len.saturating_add(payload_len);
         wire::check_size(remaining, max_packet_bytes)?;
-        if wire::has_wildcard(self.topic) {
-            return Err(EncodeError::ForbiddenCharacter { what: "the topic" });
-        }
-        out.reserve(5 + remaining);
-        out.put_u8(
+        let start = out.len();
+        let payload_start = start + 1 + wire::varint_len(remaining) + header_len;
+        out.reserve(payload_start - start + payload_len);
+        // Fields are quicker to write into memory that is there than to append.
+        out.resize(payload_start, 0);
+        let mut header = &mut out[start..];
+        header.put_u8(
             0x30 | if self.packet_id.is_some() { 0b0010 } else { 0 }
                 | if self.dup { DUP } else { 0 }
                 | if self.retain { RETAIN } else { 0 },
         );
-        wire::put_varint(out, remaining);
-        put_string(out, "the topic", self.topic)?;
+        wire::put_varint(&mut header, remaining);
+        put_binary(&mut header, "the topic", topic)?;
         if let Some(id) = self.packet_id {
-            out.put_u16(id.get());
+            header.put_u16(id.get());
         }
-        wire::put_varint(out, properties_len);
-        self.put_properties(out)?;
-        let payload_start = out.len();
+        wire::put_varint(&mut header, properties_len);
+        self.put_properties(&mut header)?;
         write_payload(out);
         let written = out.len().saturating_sub(payload_start);
         if written == payload_len {
@@ -368,7 +459,8 @@ impl PublishHeader<'_> {
         let field = |len: Option<usize>| len.map_or(0, |len| 3 + len);
         let ids = self.subscription_identifiers.iter();
         let users = self.user_properties.iter();
-        self.encoded.map_or(0, |encoded| encoded.0.len())
+        self.encoded.map_or(0, EncodedProperties::len)
+            + self.encoded_last.map_or(0, EncodedProperties::len)
             + if self.payload_is_utf8.is_some() { 2 } else { 0 }
             + self.message_expiry.map_or(0, |_| 5)
             + self.topic_alias.map_or(0, |_| 3)
@@ -383,9 +475,9 @@ impl PublishHeader<'_> {
                 .sum::<usize>()
     }
 
-    fn put_properties(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+    fn put_properties(&self, out: &mut impl BufMut) -> Result<(), EncodeError> {
         if let Some(encoded) = self.encoded {
-            out.put_slice(&encoded.0);
+            out.put_slice(&encoded.bytes);
         }
         if let Some(is_utf8) = self.payload_is_utf8 {
             out.put_slice(&[property::PAYLOAD_FORMAT, u8::from(is_utf8)]);
@@ -423,6 +515,9 @@ impl PublishHeader<'_> {
             out.put_u8(property::USER_PROPERTY);
             put_string(out, "a user property's name", name)?;
             put_string(out, "a user property's value", value)?;
+        }
+        if let Some(encoded) = self.encoded_last {
+            out.put_slice(&encoded.bytes);
         }
         Ok(())
     }

@@ -63,10 +63,8 @@ impl<'a> Reader<'a> {
     /// Binary data: a length of two bytes, then the bytes.
     pub(crate) fn binary(&mut self) -> Result<&'a [u8], DecodeError> {
         let rest = self.bytes.get(self.at..).ok_or(SHORT)?;
-        let (len, rest) = rest.split_first_chunk().ok_or(SHORT)?;
-        let len = usize::from(u16::from_be_bytes(*len));
-        let taken = rest.get(..len).ok_or(SHORT)?;
-        self.at += size_of::<u16>() + len;
+        let (taken, _) = split_binary(rest).ok_or(SHORT)?;
+        self.at += size_of::<u16>() + taken.len();
         Ok(taken)
     }
     /// A UTF-8 string without U+0000.
@@ -80,16 +78,8 @@ impl<'a> Reader<'a> {
     /// The bytes of a UTF-8 string without U+0000: much quicker to check than to make a string of.
     pub(crate) fn text(&mut self) -> Result<&'a [u8], DecodeError> {
         let bytes = self.binary()?;
-        if is_plain(bytes) {
-            return Ok(bytes);
-        }
-        if bytes.contains(&0) {
-            return Err(ZERO);
-        }
-        match std::str::from_utf8(bytes) {
-            Ok(_) => Ok(bytes),
-            Err(_) => Err(NOT_UTF8),
-        }
+        check_text(bytes)?;
+        Ok(bytes)
     }
     pub(crate) fn packet_id(&mut self) -> Result<super::PacketId, DecodeError> {
         super::PacketId::new(self.u16()?)
@@ -118,6 +108,12 @@ impl<'a> Reader<'a> {
             Err(DecodeError::Malformed("bytes after the last field"))
         }
     }
+}
+
+/// Binary data at the start of `bytes`, without its length, and what is behind it.
+pub(crate) fn split_binary(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))
 }
 
 /// A variable byte integer at the start of `bytes` and how many bytes it takes; `None` if it is not complete.
@@ -153,7 +149,7 @@ pub(crate) const fn varint_len(value: usize) -> usize {
 }
 
 /// Appends a variable byte integer; `value` is at most [`VARINT_MAX`].
-pub(crate) fn put_varint(out: &mut BytesMut, mut value: usize) {
+pub(crate) fn put_varint(out: &mut impl BufMut, mut value: usize) {
     loop {
         // The mask leaves seven bits.
         #[allow(clippy::cast_possible_truncation)]
@@ -169,7 +165,7 @@ pub(crate) fn put_varint(out: &mut BytesMut, mut value: usize) {
 
 /// Appends binary data, its length first.
 pub(crate) fn put_binary(
-    out: &mut BytesMut,
+    out: &mut impl BufMut,
     what: &'static str,
     bytes: &[u8],
 ) -> Result<(), EncodeError> {
@@ -180,6 +176,20 @@ pub(crate) fn put_binary(
     out.put_u16(len);
     out.put_slice(bytes);
     Ok(())
+}
+
+/// Refuses what is not UTF-8, and U+0000.
+pub(crate) fn check_text(bytes: &[u8]) -> Result<(), DecodeError> {
+    if is_plain(bytes) {
+        return Ok(());
+    }
+    if bytes.contains(&0) {
+        return Err(ZERO);
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(NOT_UTF8),
+    }
 }
 
 /// A bit for each byte of a word.
@@ -220,14 +230,20 @@ fn has_zero(bytes: &[u8]) -> bool {
 
 /// Appends a UTF-8 string, its length first.
 pub(crate) fn put_string(
-    out: &mut BytesMut,
+    out: &mut impl BufMut,
     what: &'static str,
     text: &str,
 ) -> Result<(), EncodeError> {
+    check_encodable(what, text)?;
+    put_binary(out, what, text.as_bytes())
+}
+
+/// Refuses a text with a character that no string of a packet has.
+pub(crate) fn check_encodable(what: &'static str, text: &str) -> Result<(), EncodeError> {
     if has_zero(text.as_bytes()) {
         return Err(EncodeError::ForbiddenCharacter { what });
     }
-    put_binary(out, what, text.as_bytes())
+    Ok(())
 }
 
 /// Appends a whole packet: fixed header and `body`. Writes nothing if it is larger than `max_packet_bytes`.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 mod connection;
+mod familiar;
 mod properties;
 mod publish;
 mod refusals;
@@ -62,6 +63,6 @@ fn full_header() -> PublishHeader<'static> {
         correlation_data: Some(b"0123456789abcdef"),
         subscription_identifiers: &[1, 300],
         user_properties: &[("__stat", "200"), ("__ts", "1:2:n"), ("__ts", "again")],
-        encoded: None,
+        ..PublishHeader::default()
     }
 }

@@ -70,7 +70,7 @@ proptest! {
                         correlation_data: publish.correlation_data(),
                         subscription_identifiers: &ids,
                         user_properties: &users,
-                        encoded: None,
+                        ..PublishHeader::default()
                     };
                     let payload = publish.payload();
                     header.encode(MAX, &mut out, payload.len(), |out| out.extend_from_slice(&payload)).unwrap();

@@ -22,8 +22,8 @@ use super::authentication::Authentication;
 use super::keep_alive::{ClientKeepAlive, Due};
 use super::outbox::Outbox;
 use super::{
-    Connect, Disconnect, EncodeError, Limits, PacketId, PacketIds, PublishHeader, ReasonCode,
-    Subscription, Window, decode, encode_pingreq,
+    Connect, Decoder, Disconnect, EncodeError, Limits, PacketId, PacketIds, PublishHeader,
+    ReasonCode, Subscription, Window, encode_pingreq,
 };
 use bytes::{Bytes, BytesMut};
 use unacknowledged::Unacknowledged;
@@ -102,6 +102,7 @@ pub struct Session<T> {
     untaken_pubacks: u16,
     peer: Limits,
     keep_alive: ClientKeepAlive,
+    decoder: Decoder,
     inbound: InboundAliases,
     outbound: OutboundAliases,
     resent: u64,
@@ -131,6 +132,7 @@ impl<T: Copy> Session<T> {
             untaken_pubacks: 0,
             peer: Limits::default(),
             keep_alive: ClientKeepAlive::new(0, 0, 0),
+            decoder: Decoder::default(),
             inbound: InboundAliases::default(),
             outbound: OutboundAliases::default(),
             resent: 0,
@@ -417,7 +419,8 @@ impl<T: Copy> Session<T> {
     ) -> Result<bool, SessionError> {
         self.keep_alive.received(now_ms);
         for _ in 0..budget {
-            let Some(packet) = decode(stream, self.max_packet_bytes())? else {
+            let most = self.max_packet_bytes();
+            let Some(packet) = self.decoder.decode(stream, most)? else {
                 return Ok(false);
             };
             self.packet(packet, now_ms, &mut handle)?;

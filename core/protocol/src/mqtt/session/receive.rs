@@ -271,9 +271,7 @@ impl<T: Copy> Session<T> {
             }
             self.untaken_pubacks += 1;
         }
-        let alias_topic = self
-            .inbound
-            .resolve(publish.topic(), publish.topic_alias())?;
+        let alias_topic = self.inbound.topic_of(&publish)?;
         handle(Event::Message {
             publish,
             alias_topic,

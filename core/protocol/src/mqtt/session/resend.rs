@@ -88,7 +88,6 @@ fn encode_again<T>(
         packet_id: publish.packet_id(),
         dup: entry.maybe_delivered,
         retain: publish.retain(),
-        topic_alias: None,
         message_expiry: publish
             .message_expiry()
             .map(|_| seconds_left(wanted_until_ms, now_ms)),
@@ -96,9 +95,8 @@ fn encode_again<T>(
         content_type: publish.content_type(),
         response_topic: publish.response_topic(),
         correlation_data: publish.correlation_data(),
-        subscription_identifiers: &[],
         user_properties: &users,
-        encoded: None,
+        ..PublishHeader::default()
     };
     let payload = publish.payload_bytes();
     header.encode(peer.max_packet_bytes, out, payload.len(), |out| {

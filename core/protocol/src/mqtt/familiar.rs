@@ -1,0 +1,90 @@
+//! What the PUBLISHes of one sender begin with alike: read once, recognized by comparing bytes from then on.
+//!
+//! Who sends requests names in each the same topic, response topic and protocol version. What was found to be right is
+//! right when it comes again, and where its fields are is known.
+use super::DecodeError;
+use super::publish::Fields;
+
+/// So many PUBLISHes come before anything is remembered: a connection that sends few takes no memory for it.
+const FIRST_AFTER: u8 = 16;
+/// So many unfamiliar PUBLISHes pass before something else is remembered.
+const AGAIN_AFTER: u8 = 64;
+/// Longer topics and properties are not remembered.
+const MAX_BYTES: usize = 1024;
+
+/// The topic and the first properties of former PUBLISHes on the same connection.
+#[derive(Debug, Clone)]
+pub(super) struct Familiar {
+    known: Option<Box<Known>>,
+    /// Unfamiliar PUBLISHes until the next is remembered.
+    countdown: u8,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Known {
+    topic: Vec<u8>,
+    /// The properties of one PUBLISH.
+    properties: Vec<u8>,
+    /// How many of their bytes another had as well, in whole properties.
+    alike: usize,
+    /// What these say.
+    fields: Fields,
+}
+
+impl Default for Familiar {
+    fn default() -> Self {
+        Self {
+            known: None,
+            countdown: FIRST_AFTER,
+        }
+    }
+}
+
+impl Familiar {
+    /// Whether this is a topic that was checked before.
+    pub(super) fn is_topic(&self, topic: &[u8]) -> bool {
+        match &self.known {
+            Some(known) => known.topic == topic,
+            None => false,
+        }
+    }
+
+    /// What is known of the properties in this section: of how many of its bytes, and what they say.
+    pub(super) fn recognize(&self, section: &[u8]) -> (usize, Fields) {
+        match &self.known {
+            Some(known)
+                if known.alike > 0 && section.starts_with(&known.properties[..known.alike]) =>
+            {
+                (known.alike, known.fields)
+            }
+            _ => (0, Fields::default()),
+        }
+    }
+
+    /// A PUBLISH of which nothing was recognized was found to be right.
+    pub(super) fn met(&mut self, topic: &[u8], section: &[u8]) -> Result<(), DecodeError> {
+        if let Some(known) = &mut self.known
+            && known.alike == 0
+        {
+            let pairs = known.properties.iter().zip(section);
+            let alike = pairs.take_while(|(one, other)| one == other).count();
+            (known.alike, known.fields) = Fields::of_whole_properties(section, alike)?;
+            if known.alike > 0 {
+                return Ok(());
+            }
+        }
+        if self.countdown > 0 {
+            self.countdown -= 1;
+        } else if topic.len() <= MAX_BYTES && section.len() <= MAX_BYTES {
+            // Those that come next are compared with this one.
+            self.countdown = AGAIN_AFTER;
+            let known = self.known.get_or_insert_default();
+            known.topic.clear();
+            known.topic.extend_from_slice(topic);
+            known.properties.clear();
+            known.properties.extend_from_slice(section);
+            known.alike = 0;
+        }
+        Ok(())
+    }
+}

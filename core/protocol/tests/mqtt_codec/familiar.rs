@@ -1,0 +1,66 @@
+//! A decoder that knows what a sender's PUBLISHes begin with finds in each what one finds that knows nothing.
+use crate::{MAX, encoded, id};
+use bytes::BytesMut;
+use proptest::prelude::*;
+use statestore_protocol::mqtt::{Decoder, Packet, PublishHeader, decode};
+
+/// A PUBLISH as some sender would write it: much is the same in all of one sender.
+fn publish(sender: u8, number: u16, is_aliased: bool) -> BytesMut {
+    let name = format!("sender-{sender}");
+    let answers = format!("answers/{name}/{}", "x".repeat(usize::from(sender) * 20));
+    let constant = [("__srcId", name.as_str()), ("__protVer", "1.0")];
+    let stamp = format!("{number}:0:{name}");
+    let users = match sender % 3 {
+        // What changes comes first.
+        0 => vec![("__ts", stamp.as_str()), constant[0], constant[1]],
+        _ => vec![constant[0], constant[1], ("__ts", stamp.as_str())],
+    };
+    let correlation = number.to_be_bytes();
+    let header = PublishHeader {
+        topic: if is_aliased { "" } else { "requests" },
+        packet_id: Some(id(number)),
+        topic_alias: is_aliased.then_some(1),
+        message_expiry: Some(u32::from(number % 7)),
+        content_type: (sender != 1).then_some("text/plain"),
+        response_topic: Some(&answers),
+        correlation_data: (sender != 2).then_some(&correlation),
+        user_properties: &users,
+        ..PublishHeader::default()
+    };
+    encoded(|out| header.encode(MAX, out, 2, |out| out.extend_from_slice(b"ab")))
+}
+
+proptest! {
+    #[test]
+    fn a_decoder_with_a_past_finds_what_one_without_finds(
+        packets in prop::collection::vec(
+            (
+                prop_oneof![6 => Just(4_u8), 1 => 0_u8..4],
+                1..u16::MAX,
+                any::<bool>(),
+                prop_oneof![
+                    4 => Just(None),
+                    1 => (any::<prop::sample::Index>(), any::<u8>()).prop_map(Some)
+                ],
+            ),
+            0..300,
+        )
+    ) {
+        let mut experienced = Decoder::default();
+        for (sender, number, is_aliased, damage) in packets {
+            let mut packet = publish(sender, number, is_aliased);
+            if let Some((at, byte)) = damage {
+                // Behind the fixed header, so that it is still a whole packet.
+                let at = 3 + at.index(packet.len() - 3);
+                packet[at] = byte;
+            }
+            let fresh = decode(&mut packet.clone(), MAX);
+            prop_assert_eq!(experienced.decode(&mut packet.clone(), MAX), fresh.clone());
+            if let (Ok(Some(Packet::Publish(publish))), None) = (fresh, damage) {
+                let stamp = format!("{number}:0:sender-{sender}");
+                prop_assert!(publish.user_properties().any(|pair| pair == ("__ts", stamp.as_str())));
+                prop_assert_eq!(publish.user_properties().count(), 3);
+            }
+        }
+    }
+}
