@@ -10,7 +10,7 @@ use super::{ConnectionId, Hub, SessionId};
 use crate::clock::Now;
 use crate::service::Notify;
 use bytes::{Bytes, BytesMut};
-use statestore_protocol::mqtt::{PacketId, PublishHeader, QoS, ReasonCode};
+use statestore_protocol::mqtt::{EncodedProperties, PacketId, PublishHeader, QoS, ReasonCode};
 use statestore_protocol::{property, topic};
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ struct Notification {
     clients: Arc<Vec<Arc<str>>>,
     key: Bytes,
     payload: Payload,
-    version: String,
+    properties: Arc<EncodedProperties>,
     /// The write that must be durable before it may leave; 0 for none.
     hold: u64,
     /// The client that is next.
@@ -125,11 +125,27 @@ impl Hub {
     ) {
         let mut payload = BytesMut::with_capacity(notify.event.encoded_len());
         notify.event.encode(&mut payload);
+        let header = PublishHeader {
+            content_type: Some(property::CONTENT_TYPE),
+            user_properties: &[
+                (property::TIMESTAMP, &notify.version.to_string()),
+                (property::PROTOCOL_VERSION, property::PROTOCOL_VERSION_VALUE),
+            ],
+            ..PublishHeader::default()
+        };
+        let properties = match EncodedProperties::new(&header) {
+            Ok(properties) => Arc::new(properties),
+            Err(error) => {
+                self.statistics.dropped_too_large += 1;
+                tracing::debug!(%error, "a notification cannot be sent");
+                return;
+            }
+        };
         let notification = Notification {
             clients: Arc::clone(&notify.clients),
             key: Bytes::copy_from_slice(&notify.key),
             payload: Payload::new(payload.freeze(), &self.gauge),
-            version: notify.version.to_string(),
+            properties,
             hold,
             next: 0,
         };
@@ -219,30 +235,19 @@ impl Hub {
                 continue;
             }
             let topic = topic::notification(client, &notification.key);
-            let header = PublishHeader {
-                topic: &topic,
-                content_type: Some(property::CONTENT_TYPE),
-                user_properties: &[
-                    (property::TIMESTAMP, &notification.version),
-                    (property::PROTOCOL_VERSION, property::PROTOCOL_VERSION_VALUE),
-                ],
-                ..PublishHeader::default()
+            let identifiers = self.identifiers(session, &topic).into();
+            let message = Message::to(
+                topic.into(),
+                notification.properties.clone(),
+                notification.payload.clone(),
+                None,
+            );
+            let delivery = Delivery {
+                message,
+                identifiers,
             };
-            match Message::new(&header, notification.payload.clone(), None) {
-                Ok(message) => {
-                    let identifiers = self.identifiers(session, &topic).into();
-                    let delivery = Delivery {
-                        message,
-                        identifiers,
-                    };
-                    self.statistics.notifications += 1;
-                    self.deliver(session, delivery, true, notification.hold, now);
-                }
-                Err(error) => {
-                    self.statistics.dropped_too_large += 1;
-                    tracing::debug!(%error, "a notification cannot be sent");
-                }
-            }
+            self.statistics.notifications += 1;
+            self.deliver(session, delivery, true, notification.hold, now);
         }
         notification.next >= notification.clients.len()
     }

@@ -39,7 +39,7 @@ pub(crate) struct Message(Arc<Content>);
 struct Content {
     topic: Box<str>,
     /// All but the message expiry and subscription identifiers.
-    properties: EncodedProperties,
+    properties: Arc<EncodedProperties>,
     payload: Payload,
     /// When it expires, on the monotonic clock.
     expires_ms: Option<u64>,
@@ -66,17 +66,31 @@ impl Message {
         payload: Payload,
         expires_ms: Option<u64>,
     ) -> Result<Self, EncodeError> {
-        let properties = EncodedProperties::new(header)?;
-        let bytes = header.topic.len() + properties.len() + size_of::<Content>();
-        let charge = payload.charge(bytes);
-        let topic = header.topic.into();
-        Ok(Self(Arc::new(Content {
+        let properties = Arc::new(EncodedProperties::new(header)?);
+        Ok(Self::to(
+            header.topic.into(),
+            properties,
+            payload,
+            expires_ms,
+        ))
+    }
+
+    /// A message to `topic`, which may share its properties with messages to others.
+    pub(crate) fn to(
+        topic: Box<str>,
+        properties: Arc<EncodedProperties>,
+        payload: Payload,
+        expires_ms: Option<u64>,
+    ) -> Self {
+        // As if nothing was shared, since nobody knows for how long it is.
+        let charge = payload.charge(topic.len() + properties.len() + size_of::<Content>());
+        Self(Arc::new(Content {
             topic,
             properties,
             payload,
             expires_ms,
             charge,
-        })))
+        }))
     }
 
     /// What a client published to `topic`. Nothing of the receive buffer is kept.
