@@ -459,6 +459,11 @@ typedef struct sst_settings {
     uint64_t reconnect_delay_min_ms;
     // The greatest bound of that delay, in milliseconds (default: 30,000).
     uint64_t reconnect_delay_max_ms;
+    // How long connecting is tried again before there was any connection, in milliseconds (default: not at all, so that a
+    // wrong password is seen at once; UINT64_MAX for ever). Whatever failed is tried again, but for settings that cannot be
+    // used: so a machine that starts before its network, its clock or its broker connects when they are there. To be able
+    // to end that, use sst_connect_async().
+    uint64_t connect_limit_ms;
     // How long after a lost connection the client tries to connect again, in milliseconds (default: for ever). Then it
     // gives up for good.
     uint64_t reconnect_limit_ms;
@@ -1168,7 +1173,7 @@ void sst_queue_free(struct sst_queue *queue);
 // pods of Azure IoT Operations have. What `settings` has goes before both.
 //
 // Owner: `*client` is the caller's, freed with sst_client_free(); everything else is borrowed for the call. Thread:
-// any. Blocks: until it is connected, or one attempt failed. NULL: `url`, `settings` and `error`. Errors:
+// any. Blocks: until it is connected, or one attempt failed, or those that `connect_limit_ms` allows. NULL: `url`, `settings` and `error`. Errors:
 // SST_UNREACHABLE, SST_CONNECTION_REFUSED, SST_NOT_AUTHENTICATED, SST_UNTRUSTED, SST_INVALID_SETTINGS,
 // SST_INVALID_ARGUMENT; `*client` is NULL then.
 enum sst_status sst_connect(const char *url,

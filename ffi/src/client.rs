@@ -112,7 +112,7 @@ unsafe fn make(url: *const c_char, given: *const sst_settings) -> Result<Client,
 /// pods of Azure IoT Operations have. What `settings` has goes before both.
 ///
 /// Owner: `*client` is the caller's, freed with sst_client_free(); everything else is borrowed for the call. Thread:
-/// any. Blocks: until it is connected, or one attempt failed. NULL: `url`, `settings` and `error`. Errors:
+/// any. Blocks: until it is connected, or one attempt failed, or those that `connect_limit_ms` allows. NULL: `url`, `settings` and `error`. Errors:
 /// SST_UNREACHABLE, SST_CONNECTION_REFUSED, SST_NOT_AUTHENTICATED, SST_UNTRUSTED, SST_INVALID_SETTINGS,
 /// SST_INVALID_ARGUMENT; `*client` is NULL then.
 #[unsafe(no_mangle)]

@@ -84,6 +84,11 @@ pub struct sst_settings {
     pub reconnect_delay_min_ms: u64,
     /// The greatest bound of that delay, in milliseconds (default: 30,000).
     pub reconnect_delay_max_ms: u64,
+    /// How long connecting is tried again before there was any connection, in milliseconds (default: not at all, so that a
+    /// wrong password is seen at once; UINT64_MAX for ever). Whatever failed is tried again, but for settings that cannot be
+    /// used: so a machine that starts before its network, its clock or its broker connects when they are there. To be able
+    /// to end that, use sst_connect_async().
+    pub connect_limit_ms: u64,
     /// How long after a lost connection the client tries to connect again, in milliseconds (default: for ever). Then it
     /// gives up for good.
     pub reconnect_limit_ms: u64,
@@ -231,6 +236,10 @@ fn limit(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error
             return Err(input::invalid("reconnect_delay_min_ms", reason));
         }
         settings = settings.reconnect_delay(min, max);
+    }
+    if given.connect_limit_ms > 0 {
+        // The highest number is longer than anything lasts.
+        settings = settings.connect_limit(Duration::from_millis(given.connect_limit_ms));
     }
     if let Some(limit) = milliseconds(given.reconnect_limit_ms) {
         settings = settings.reconnect_limit(limit);

@@ -118,6 +118,8 @@ struct settings {
   std::uint32_t max_in_flight = 0, max_queued = 0;
   std::size_t max_buffered_bytes = 0, max_value_bytes = 0, max_packet_bytes = 0;
   milliseconds reconnect_delay_min{0}, reconnect_delay_max{0};
+  /// How long connecting is tried again before there was any connection; not at all by default, and `milliseconds::max()` for ever.
+  milliseconds connect_limit{0};
   /// How long after a lost connection the client tries to connect again; for ever by default. Then it gives up for good.
   milliseconds reconnect_limit{0};
   /// Whether credentials may be sent over plain TCP, where everybody on the way can read them; no by default.
@@ -196,6 +198,7 @@ inline std::optional<error> refused(const settings& from) {
                   refused_if_negative("ping_timeout", from.ping_timeout),
                   refused_if_negative("connect_timeout", from.connect_timeout),
                   refused_if_negative("request_timeout", from.request_timeout),
+                  refused_if_negative("connect_limit", from.connect_limit),
                   refused_if_negative("reconnect_delay_min", from.reconnect_delay_min),
                   refused_if_negative("reconnect_delay_max", from.reconnect_delay_max),
                   refused_if_negative("reconnect_limit", from.reconnect_limit));
@@ -309,6 +312,7 @@ inline sst_settings raw(const settings& from) noexcept {
   made.max_packet_bytes = from.max_packet_bytes;
   made.reconnect_delay_min_ms = ms(from.reconnect_delay_min);
   made.reconnect_delay_max_ms = ms(from.reconnect_delay_max);
+  made.connect_limit_ms = ms(from.connect_limit);
   made.reconnect_limit_ms = ms(from.reconnect_limit);
   made.allow_plaintext_credentials = choice(from.allow_plaintext_credentials);
   if (from.queue != nullptr) made.queue = from.queue->raw();

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 /// A connection that held this long was a good one: the next failure starts with an immediate attempt.
 const GOOD: Duration = Duration::from_secs(5);
 
-/// Drives the client until it is closed. `first` is told how the first attempt to connect went; if it failed, that was
-/// all.
+/// Drives the client until it is closed. `first` is told that it is connected, or that it could not connect, which was all
+/// then.
 pub(super) async fn run(shared: Arc<Shared>, first: oneshot::Sender<Result<(), Error>>) {
     let mut end = End {
         shared: &shared,
@@ -62,13 +62,12 @@ fn taken_over(address: &str, told: Error) -> (LostReason, Error) {
 }
 
 /// The limit for trying to connect again is reached.
-fn gave_up(address: &str, limit: Duration, told: Error) -> (LostReason, Error) {
+fn gave_up(address: &str, limit: Duration, told: Error) -> Error {
     let action = format!("connecting to {address}");
     let reason = format!("gave up after {limit:?}: {}", told.reason());
-    let error = Error::new(told.kind(), Outcome::NotDone, action, reason)
+    Error::new(told.kind(), Outcome::NotDone, action, reason)
         .with_mqtt_reason(told.mqtt_reason())
-        .with_source(told);
-    (LostReason::GaveUp, error)
+        .with_source(told)
 }
 
 /// Counts protocol errors of connections of which none held.
@@ -137,13 +136,11 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
             continue;
         }
         let error = lost.into_error(&shared.settings.address(), held.is_some());
-        if let Some(first) = first.take() {
-            // Nobody waits if the caller gave up connecting.
-            let _ = first.send(Err(error));
-            return closed("it could not connect");
+        let is_first = first.is_some();
+        if !is_first {
+            tracing::warn!(reason = %error, "the connection to the broker is lost");
         }
-        tracing::warn!(reason = %error, "the connection to the broker is lost");
-        if for_good {
+        if for_good && !is_first {
             return taken_over(&shared.settings.address(), error);
         }
         if held_well {
@@ -153,17 +150,35 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
             lost_at = None;
         }
         let lost_at = *lost_at.get_or_insert_with(Instant::now);
-        let left = match shared.settings.reconnect_limit {
-            Some(limit) => limit.saturating_sub(lost_at.elapsed()),
+        let limit = match shared.settings.reconnect_limit {
+            _ if is_first => shared.settings.connect_limit,
+            Some(limit) => limit,
             None => Duration::MAX,
         };
-        if left.is_zero() {
-            let limit = shared.settings.reconnect_limit.unwrap_or_default();
-            return gave_up(&shared.settings.address(), limit, error);
+        let left = limit.saturating_sub(lost_at.elapsed());
+        if let Some(first) =
+            first.take_if(|_| left.is_zero() || error.kind() == ErrorKind::InvalidSettings)
+        {
+            let error = if limit.is_zero() || !left.is_zero() {
+                error
+            } else {
+                gave_up(&shared.settings.address(), limit, error)
+            };
+            // Nobody waits if the caller gave up connecting.
+            let _ = first.send(Err(error));
+            return closed("it could not connect");
         }
-        shared
-            .state
-            .send_replace(ConnectionState::Reconnecting(error));
+        if left.is_zero() {
+            let error = gave_up(&shared.settings.address(), limit, error);
+            return (LostReason::GaveUp, error);
+        }
+        if is_first {
+            tracing::warn!(reason = %error, "not connected yet");
+        } else {
+            shared
+                .state
+                .send_replace(ConnectionState::Reconnecting(error));
+        }
         let delay = backoff.next(shared.settings.platform.random().unwrap_or(u64::MAX));
         let wait = tokio::time::sleep(delay.min(left));
         if ticker.meanwhile(shared, wait).await.is_none() {

@@ -114,7 +114,8 @@ impl Client {
     ///
     /// # Errors
     /// At the first failure, with its reason: [`ErrorKind::Unreachable`], [`ErrorKind::ConnectionRefused`],
-    /// [`ErrorKind::NotAuthenticated`], [`ErrorKind::Untrusted`], [`ErrorKind::InvalidSettings`]. Only later failures are retried by themselves.
+    /// [`ErrorKind::NotAuthenticated`], [`ErrorKind::Untrusted`], [`ErrorKind::InvalidSettings`]. Only later failures are retried
+    /// by themselves, unless [`Settings::connect_limit`] says otherwise.
     ///
     /// # Panics
     /// Outside of a tokio runtime with time and I/O.

@@ -54,6 +54,7 @@ pub struct Settings {
     pub(crate) max_value_bytes: usize,
     pub(crate) reconnect_delay_min: Duration,
     pub(crate) reconnect_delay_max: Duration,
+    pub(crate) connect_limit: Duration,
     pub(crate) reconnect_limit: Option<Duration>,
     pub(crate) platform: Arc<dyn Platform>,
 }
@@ -86,6 +87,7 @@ impl Settings {
             max_value_bytes: Limits::MAX_PACKET_BYTES as usize,
             reconnect_delay_min: Duration::from_millis(100),
             reconnect_delay_max: Duration::from_secs(30),
+            connect_limit: Duration::ZERO,
             reconnect_limit: None,
             platform: Arc::new(System),
         }
@@ -219,6 +221,16 @@ impl Settings {
     pub fn reconnect_delay(mut self, min: Duration, max: Duration) -> Self {
         self.reconnect_delay_min = min.max(Duration::from_millis(1));
         self.reconnect_delay_max = max.max(self.reconnect_delay_min);
+        self
+    }
+
+    /// How long connecting is tried again before there was any connection (default: not at all, so that a wrong password is
+    /// seen at once; [`Duration::MAX`] for ever), with the delays of [`reconnect_delay`](Self::reconnect_delay). So a
+    /// machine that starts before its network, its clock or its broker connects when they are there: whatever failed is
+    /// tried again, but for [`ErrorKind::InvalidSettings`]. Each failure is logged as a warning.
+    #[must_use]
+    pub fn connect_limit(mut self, limit: Duration) -> Self {
+        self.connect_limit = limit;
         self
     }
 

@@ -1,7 +1,7 @@
 //! The first connection: what the client says, and what becomes of it.
 use crate::support::{Broker, CLIENT_ID, session_present, within};
 use crate::{again, connack, ended, spawn_get};
-use statestore::{Client, ErrorKind, Outcome, Settings};
+use statestore::{Client, ConnectionState, ErrorKind, Outcome, Settings};
 use statestore_protocol::mqtt::{ConnAck, Packet, QoS, ReasonCode};
 use statestore_protocol::{Reply, topic};
 use std::time::Duration;
@@ -108,6 +108,63 @@ async fn a_first_connection_that_fails_says_why_and_is_not_retried() {
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable);
+}
+
+#[tokio::test]
+async fn a_first_connection_is_tried_again_if_asked() {
+    let broker = Broker::start().await;
+    let settings = broker
+        .settings()
+        .reconnect_delay(Duration::from_millis(1), Duration::from_millis(1))
+        .connect_limit(Duration::MAX);
+    let connecting = tokio::spawn(Client::connect(settings.clone()));
+    // No answer, and answers that others would take for their last.
+    drop(within(broker.accept()).await);
+    for reason in [
+        ReasonCode::SERVER_BUSY,
+        ReasonCode::BAD_USER_NAME_OR_PASSWORD,
+    ] {
+        let mut peer = within(broker.accept()).await;
+        peer.connect().await;
+        peer.send_connack(ConnAck::new(reason)).await;
+    }
+    let (_peer, connect) = again(&broker, ConnAck::new(ReasonCode::SUCCESS)).await;
+    assert!(connect.clean_start);
+    let client = ended(connecting).await.unwrap();
+    assert_eq!(client.counters().reconnects, 0);
+    assert!(matches!(
+        *client.state().borrow(),
+        ConnectionState::Connected
+    ));
+
+    // Who does not want it any more ends it.
+    let connecting = tokio::spawn(Client::connect(settings.clone()));
+    drop(within(broker.accept()).await);
+    connecting.abort();
+    assert!(connecting.await.unwrap_err().is_cancelled());
+
+    // What other settings would be needed for is not tried again.
+    let missing = settings.ca_file("/no/such/file").tls(true);
+    let error = within(Client::connect(missing)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidSettings);
+}
+
+#[tokio::test]
+async fn a_first_connection_is_given_up_in_the_end() {
+    let broker = Broker::start().await;
+    let settings = broker
+        .settings()
+        .reconnect_delay(Duration::from_millis(1), Duration::from_millis(1))
+        .connect_limit(Duration::from_millis(50));
+    drop(broker);
+    let began = std::time::Instant::now();
+    let error = within(Client::connect(settings)).await.unwrap_err();
+    assert!(began.elapsed() >= Duration::from_millis(50));
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::Unreachable, Outcome::NotDone)
+    );
+    assert!(error.to_string().contains("gave up after 50ms"), "{error}");
 }
 
 #[tokio::test]
