@@ -9,6 +9,7 @@ use crate::lease::Lease;
 use crate::observer::{check_callback, observer};
 use crate::options;
 use crate::outcome;
+use crate::pipeline::Pipeline;
 use crate::scan::Scan;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -333,7 +334,17 @@ impl Client {
         let timeout = time("timeout", timeout)?;
         let scan = self.shared.client.scan(&pattern, ScanOptions { timeout });
         let scan = scan.map_err(|error| error::to_python(py, &error))?;
-        self.shared.dress(py, "Scan", Scan::of(&self.shared, scan))
+        let scan = Scan::of(&self.shared, scan, &pattern);
+        self.shared.dress(py, "Scan", scan)
+    }
+
+    /// Collects requests, which are sent together by `Pipeline.execute`: many round trips in the time of one.
+    ///
+    ///     >>> client.pipeline().set("a", "1").get("b").delete("a").execute()  # doctest: +ELLIPSIS
+    ///     [SetOutcome(applied=True, ...), None, Deleted(version=...)]
+    fn pipeline(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let pipeline = Pipeline::of(&self.shared);
+        self.shared.dress(py, "Pipeline", pipeline)
     }
 
     /// Follows a key from now on: an `Observer`, whose observations are `Set`, `Deleted`, `Resync` and `Lagged`. Changes
@@ -341,8 +352,8 @@ impl Client {
     ///
     /// ``overflow`` is ``"latest"``, ``"all"`` (1,024 observations are kept for a slow reader), or the number of
     /// observations to keep. With a ``callback``, that is called with each observation, one after the other: on a thread of
-    /// the client, or with `statestore.aio` in the event loop. What it raises goes to `sys.unraisablehook`, and the
-    /// observations go on.
+    /// the client, or with `statestore.aio` in the event loop. What it raises goes to `sys.unraisablehook`, or to the exception
+    /// handler of that loop, and the observations go on.
     ///
     ///     >>> with client.observe("greeting") as changes:
     ///     ...     _ = client.set("greeting", "hello")

@@ -126,6 +126,11 @@ impl Leadership {
         format!("<Leadership of {}>", self.guard.__repr__())
     }
 
+    /// Whether the last object of its guard is about to go while the lead is held.
+    fn _is_dropped_held(&self) -> bool {
+        self.guard.is_dropped_held()
+    }
+
     /// The guard of the lock behind it, for guarded writes.
     #[getter]
     fn guard(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {

@@ -19,6 +19,8 @@ pub(crate) struct Guard {
     name: Arc<[u8]>,
     holder: statestore::Holder,
     token: statestore::Hlc,
+    /// Shared by all objects of this guard, and so a count of them.
+    objects: Arc<()>,
 }
 
 impl Guard {
@@ -34,6 +36,7 @@ impl Guard {
             holder: guard.holder().map_err(to_python)?.clone(),
             token: guard.token().map_err(to_python)?.clone(),
             inner: guard,
+            objects: Arc::default(),
         })
     }
 }
@@ -46,7 +49,13 @@ impl Guard {
     }
 
     pub(crate) fn __repr__(&self) -> String {
-        format!("<Guard b\"{}\" {}>", self.name.escape_ascii(), self.token)
+        let (name, token) = (self.name.escape_ascii(), &self.token);
+        match self.inner.lost_reason() {
+            Ok(Some(lost_reason)) => {
+                format!("<Guard b\"{name}\" {token} {}>", lost_reason.as_str())
+            }
+            _ => format!("<Guard b\"{name}\" {token}>"),
+        }
     }
 
     /// The key of the lock.
@@ -123,6 +132,13 @@ impl Guard {
             .run(py, "renewing a lease", renew, |py, _, version| {
                 Ok(Py::new(py, Hlc(version))?.into_any())
             })
+    }
+
+    /// Whether the last object of it is about to go while the lock is held.
+    #[pyo3(name = "_is_dropped_held")]
+    pub(crate) fn is_dropped_held(&self) -> bool {
+        // In a forked child it is nobody's.
+        Arc::strong_count(&self.objects) == 1 && self.inner.is_valid().unwrap_or(false)
     }
 
     /// Leaves the lock's block.

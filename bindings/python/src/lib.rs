@@ -20,6 +20,7 @@ mod observer;
 mod options;
 mod outcome;
 mod pending;
+mod pipeline;
 mod scan;
 mod settings;
 mod shared;
@@ -48,6 +49,8 @@ mod _native {
     use crate::observer::{Observer, end_callbacks};
     #[pymodule_export]
     use crate::pending::Pending;
+    #[pymodule_export]
+    use crate::pipeline::Pipeline;
     #[pymodule_export]
     use crate::scan::Scan;
     #[pymodule_export]

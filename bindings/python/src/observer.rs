@@ -198,9 +198,13 @@ impl Observer {
     }
 
     fn __repr__(&self) -> String {
-        match &self.key {
-            Some(key) => format!("<Observer b\"{}\">", key.escape_ascii()),
-            None => "<Observer of states>".to_owned(),
+        let of = match &self.key {
+            Some(key) => format!("b\"{}\"", key.escape_ascii()),
+            None => "of states".to_owned(),
+        };
+        match self.source.lost_reason() {
+            Ok(Some(lost_reason)) => format!("<Observer {of} {}>", lost_reason.as_str()),
+            _ => format!("<Observer {of}>"),
         }
     }
 

@@ -10,7 +10,6 @@ use statestore::{
     ConnectionState, Counters, DelOutcome, Entry, Holder, Holding, Leader, LostReason, Observation,
     Release, SetOutcome, UpdateOutcome, VdelOutcome,
 };
-use statestore_embed::Many;
 
 type Result = PyResult<Py<PyAny>>;
 
@@ -64,13 +63,16 @@ pub(crate) fn del(py: Python<'_>, outcome: &DelOutcome) -> Result {
     }
 }
 
-/// What each of several writes did: a list. If any failed, the first failure is raised, and what each did is in its `results`.
-pub(crate) fn each<T>(
+/// What each of several requests brought: a list. If any failed, the first failure is raised, and what each did is in its `results`.
+pub(crate) fn each<T, E>(
     py: Python<'_>,
-    outcomes: &Many<T>,
+    outcomes: &[std::result::Result<T, E>],
     outcome: impl Fn(Python<'_>, &T) -> Result,
-) -> Result {
-    let failure = |error: &statestore::Error| error::exception(py, &error.clone().into());
+) -> Result
+where
+    E: Clone + Into<statestore_embed::Error>,
+{
+    let failure = |error: &E| error::exception(py, &error.clone().into());
     let results = outcomes.iter().map(|result| match result {
         Ok(done) => outcome(py, done),
         Err(error) => Ok(failure(error)?.unbind()),

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Scan {
     shared: Arc<Shared>,
     inner: statestore_embed::Scan,
+    pattern: Arc<[u8]>,
     fetched: Arc<Mutex<Fetched>>,
 }
 
@@ -25,10 +26,11 @@ struct Fetched {
 }
 
 impl Scan {
-    pub(crate) fn of(shared: &Arc<Shared>, scan: statestore_embed::Scan) -> Self {
+    pub(crate) fn of(shared: &Arc<Shared>, scan: statestore_embed::Scan, pattern: &[u8]) -> Self {
         Self {
             shared: Arc::clone(shared),
             inner: scan,
+            pattern: pattern.into(),
             fetched: Arc::default(),
         }
     }
@@ -69,6 +71,10 @@ impl Scan {
     #[new]
     fn new(source: &Bound<'_, Self>) -> Self {
         source.get().clone()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Scan b\"{}\">", self.pattern.escape_ascii())
     }
 
     /// The next page, which may be empty although others follow; ``None`` after the last one. After an error the same

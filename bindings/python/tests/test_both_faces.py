@@ -1,16 +1,19 @@
 """`statestore` and `statestore.aio` have the same names, arguments and defaults."""
 
+import builtins
 import inspect
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 import statestore
 from statestore import _errors, _results, aio
+from statestore.options import LeaseOptions, LockOptions, Settings
 
-CLASSES = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Scan"]
+CLASSES = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan"]
 # What waits in the one face and is awaited in the other.
 WAITING = {
     "Client": {
@@ -22,6 +25,7 @@ WAITING = {
     "Leadership": {"proclaim", "resign"},
     "Lease": {"acquire", "release", "holder", "observe"},
     "Observer": {"next", "close"},
+    "Pipeline": {"execute"},
     "Scan": {"next_page"},
 }
 
@@ -47,6 +51,35 @@ def test_connect_has_the_same_arguments():
     assert inspect.signature(statestore.connect) == inspect.signature(aio.connect)
 
 
+def test_the_types_of_options_have_what_the_calls_take():
+    """The calls are typed with these; what they take is known to the native half."""
+
+    def options(call, *others):
+        return [name for name in inspect.signature(call).parameters if name not in {"self", *others}]
+
+    assert [*get_type_hints(Settings)] == options(statestore.connect, "url", "env", "encoding")
+    assert [*get_type_hints(LeaseOptions)] == options(statestore.Client.lease, "name")
+    for call in (statestore.Client.lock, statestore.Client.election):
+        assert [*get_type_hints(LockOptions)] == options(call, "name")
+
+
+def test_nothing_that_is_imported_with_a_star_hides_a_builtin():
+    shared = set(statestore.__all__) & set(dir(builtins)) - {"__doc__", "__name__"}
+    assert not shared
+    # The names of before stay, and are the same classes.
+    assert statestore.ConnectionRefusedError is statestore.BrokerRefusedError
+    assert statestore.SyntaxError is statestore.RequestSyntaxError
+    assert issubclass(statestore.BrokerRefusedError, builtins.ConnectionRefusedError)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_public_member_has_a_docstring(name):
+    for of in (getattr(statestore, name), getattr(aio, name)):
+        assert inspect.getdoc(of)
+        for member in public(of):
+            assert inspect.getdoc(getattr(of, member)), f"{of.__module__}.{name}.{member}"
+
+
 @pytest.mark.parametrize("name", CLASSES)
 def test_what_waits_is_awaited(name):
     """By what the methods are: those of asyncio are coroutine functions, and the others are not."""
@@ -64,5 +97,6 @@ def test_the_types_of_asyncio_are_made_from_the_blocking_ones():
 
 
 def test_everything_public_is_exported():
-    assert set(statestore.__all__) >= {*_errors.__all__, *_results.__all__, *aio.__all__}
+    hiding_builtins = {"ConnectionRefusedError", "SyntaxError"}
+    assert set(statestore.__all__) >= {*_errors.__all__, *_results.__all__, *aio.__all__} - hiding_builtins
     assert all(hasattr(statestore, name) for name in statestore.__all__)

@@ -15,9 +15,15 @@ GUARD = 30
 
 @pytest.fixture
 def unraisable(monkeypatch):
-    """What callbacks raised."""
+    """What callbacks raised: to the hook of the interpreter, or to the handler of the event loop."""
     raised = queue.Queue()
     monkeypatch.setattr(sys, "unraisablehook", lambda args: raised.put(args.exc_value))
+
+    def handle(_, context):
+        assert "callback" in context["message"]
+        raised.put(context["exception"])
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "call_exception_handler", handle)
     return raised
 
 

@@ -1,10 +1,10 @@
-"""Several writes in one call: each has an outcome of its own."""
+"""Several requests in one call: each has an outcome of its own."""
 
 import pickle
 
 import pytest
 
-from statestore import Absent, Deleted, InvalidArgumentError, SetOutcome
+from statestore import Absent, Deleted, Entry, InvalidArgumentError, Mismatch, SetOutcome
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,40 @@ def test_other_errors_have_no_results(face, connect):
     with pytest.raises(InvalidArgumentError) as raised:
         face.run(connect().set("", "1"))
     assert raised.value.results is None
+
+
+def test_a_pipeline_gives_the_results_in_the_order_of_its_requests(face, connect):
+    client = connect()
+    pipeline = client.pipeline()
+    assert face.run(pipeline.execute()) == []
+    pipeline.set("a", "1", persist=True).set("a", "2", condition="if_absent").get("a").get("none", timeout=5)
+    pipeline.vdel("a", "3").vdel("a", "1", retry="always").delete("none")
+    assert (len(pipeline), repr(pipeline)) == (7, "<Pipeline of 7>")
+    first, second, entry, *rest = face.run(pipeline.execute())
+    assert first.applied and not second.applied and second.version == first.version
+    assert entry == Entry(b"1", first.version)
+    assert rest == [None, Mismatch(), Deleted(rest[2].version), Absent()]
+    # It is empty then, and can be used again.
+    assert len(pipeline) == 0
+    assert face.run(pipeline.get("a").execute()) == [None]
+
+
+def test_a_pipeline_of_very_many_requests_is_sent_in_its_order(face, connect):
+    client = connect()
+    pipeline = client.pipeline()
+    for number in range(2000):
+        pipeline.set("key", str(number))
+    outcomes = face.run(pipeline.execute())
+    assert all(outcomes) and len(outcomes) == 2000
+    assert face.run(client.get("key")) == Entry(b"1999", outcomes[-1].version)
+
+
+def test_what_fails_of_a_pipeline_ends_nothing_else(face, connect):
+    client = connect()
+    with pytest.raises(InvalidArgumentError) as raised:
+        face.run(client.pipeline().set("a", "1").set("", "2").get("a").execute())
+    outcome, failed, entry = raised.value.results
+    assert outcome.applied and isinstance(failed, InvalidArgumentError) and entry.value == b"1"
+    # What cannot be a request is refused when it is added.
+    with pytest.raises(TypeError, match="value"):
+        client.pipeline().set("a", 1)

@@ -24,8 +24,11 @@ def test_the_fixtures_are_there_by_themselves(pytester):
     pytester.runpytest_subprocess().assert_outcomes(passed=2)
 
 
-def test_without_a_server_the_tests_are_skipped(pytester, monkeypatch):
+@pytest.fixture
+def without_server(pytester, monkeypatch):
+    """A test that needs a server where there is none."""
     monkeypatch.delenv("STATESTORED", raising=False)
+    monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("PATH", str(pytester.path))
     pytester.makepyfile(
         """
@@ -40,9 +43,40 @@ def test_without_a_server_the_tests_are_skipped(pytester, monkeypatch):
             pass
         """
     )
-    result = pytester.runpytest_subprocess("-rs")
+    return pytester
+
+
+@pytest.mark.parametrize("ci", [None, "", "false", "0"])
+def test_without_a_server_the_tests_are_skipped(without_server, monkeypatch, ci):
+    if ci is not None:
+        monkeypatch.setenv("CI", ci)
+    result = without_server.runpytest_subprocess("-rs")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["*set STATESTORED*"])
+
+
+def test_without_a_server_the_tests_fail_in_ci(without_server, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    result = without_server.runpytest_subprocess()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*set STATESTORED*"])
+
+
+def test_the_fixture_for_asyncio(pytester):
+    pytester.makepyfile(
+        """
+        import asyncio
+
+        def test_one(statestore_aio_connect):
+            async def main():
+                async with statestore_aio_connect() as client, statestore_aio_connect(encoding="utf-8") as other:
+                    await client.set("key", "value")
+                    return (await other.get("key")).value
+
+            assert asyncio.run(main()) == "value"
+        """
+    )
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
 def test_a_wrong_path_is_an_error(monkeypatch):
@@ -60,8 +94,11 @@ def test_it_is_found_on_the_path(monkeypatch, tmp_path):
 
 
 def test_a_server_says_what_is_wrong_with_its_options():
-    with pytest.raises(RuntimeError, match="--no-such-option"):
+    with pytest.raises(RuntimeError, match="--no-such-option") as raised:
         Server("--no-such-option")
+    # What the server wrote to its standard error, not only our command line.
+    command, *said = str(raised.value).splitlines()
+    assert "ended with 2" in command and any("--no-such-option" in line for line in said)
 
 
 def test_servers_share_nothing():

@@ -1,20 +1,26 @@
-"""Makes the types of `statestore.aio` from those of the blocking face, so that they cannot differ.
+"""Makes the types of `statestore.aio` from those of the blocking face, so that they cannot differ, and writes the docstrings of the
+installed package into the types of both, so that editors show them.
 
-Run `python tools/aio_stub.py` after each change of `_blocking.pyi`. With `--check`, it fails if `aio.pyi` is not what it
-would write.
+Run `python tools/aio_stub.py` after each change of `_blocking.pyi`, or of a docstring, with the package installed. With `--check`, it
+fails if the files are not what it would write.
 """
 
+import ast
+import inspect
 import re
 import sys
 from pathlib import Path
+
+import statestore
+from statestore import _native, aio
 
 PACKAGE = Path(__file__).parent.parent / "python" / "statestore"
 
 # What does not wait, or is waited for item by item.
 PLAIN = {
-    "client_id", "counters", "state", "states", "scan", "lease", "election",  # of a client
+    "client_id", "counters", "state", "states", "pipeline", "scan", "lease", "election",  # of a client
     "key", "error", "name", "token", "is_valid", "reason", "lost_reason", "guard",  # of things
-    "__bool__", "__del__",
+    "__bool__", "__del__", "__len__",
 }  # fmt: skip
 # What is awaited, or used in `async with`.
 OPENING = {"lock", "observe", "campaign", "connect"}
@@ -29,7 +35,7 @@ HEAD = """\
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 """
 OPENING_CLASS = '''\
-__all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Scan", "connect"]
+__all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "connect"]
 
 class _Opening(Coroutine[object, object, _T_co], Generic[_T_co]):
     """A coroutine whose result is a context manager: ``await`` it, or use it in ``async with``."""
@@ -51,14 +57,95 @@ class _Opening(Coroutine[object, object, _T_co], Generic[_T_co]):
 '''
 
 
-def made() -> str:
-    lines = (PACKAGE / "_blocking.pyi").read_text().splitlines(keepends=True)
-    return HEAD + "".join(convert(lines[2:]))
+def blocking() -> str:
+    """The blocking face with the docstrings that it has now."""
+    return documented(undocumented((PACKAGE / "_blocking.pyi").read_text()), statestore)
+
+
+def native() -> str:
+    return documented(undocumented((PACKAGE / "_native.pyi").read_text()), _native)
+
+
+def asyncio() -> str:
+    lines = undocumented((PACKAGE / "_blocking.pyi").read_text()).splitlines(keepends=True)
+    return documented(HEAD + "".join(convert(lines[2:])), aio)
+
+
+MADE = {"_blocking.pyi": blocking, "_native.pyi": native, "aio.pyi": asyncio}
+
+
+def declared(text):
+    """The classes and functions of a stub with their names, the last one first: ``Client``, ``Client.get``, ``connect``."""
+    found = []
+    for node in ast.parse(text).body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            found.append((node.name, node))
+        if isinstance(node, ast.ClassDef):
+            functions = (inner for inner in node.body if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef)))
+            found.extend((f"{node.name}.{inner.name}", inner) for inner in functions)
+    return reversed(found)
+
+
+def undocumented(text: str) -> str:
+    """A stub without docstrings."""
+    lines = text.splitlines(keepends=True)
+    for _, node in declared(text):
+        if ast.get_docstring(node) is None:
+            continue
+        first, last = node.body[0].lineno - 1, node.body[0].end_lineno
+        del lines[first:last]
+        if len(node.body) == 1:
+            lines[first - 1] = lines[first - 1].rstrip() + " ...\n"
+    return "".join(lines)
+
+
+def documented(text: str, module) -> str:
+    """A stub with the docstrings of a module."""
+    lines = text.splitlines(keepends=True)
+    for name, node in declared(text):
+        doc = docstring(module, name)
+        if doc is None:
+            continue
+        line = node.body[0].lineno - 1
+        if isinstance(node, ast.ClassDef):
+            line = node.lineno
+        else:
+            # Its body is `...`, at the end of the line.
+            lines[line] = lines[line].removesuffix(" ...\n") + "\n"
+            line += 1
+        lines.insert(line, "".join(written(doc, node.col_offset + 4)))
+    return "".join(lines)
+
+
+def docstring(module, name):
+    """What ``help`` shows, of what is public."""
+    *within, last = name.split(".")
+    if last.startswith("_") or not hasattr(module, name.split(".")[0]):
+        return None
+    thing = module
+    for part in [*within, last]:
+        thing = getattr(thing, part)
+    return inspect.getdoc(thing)
+
+
+def written(doc, indent):
+    lines = doc.splitlines()
+    raw = "r" if "\\" in doc else ""
+    if len(lines) == 1:
+        yield f'{" " * indent}{raw}"""{doc}"""\n'
+        return
+    yield f'{" " * indent}{raw}"""{lines[0]}\n'
+    for line in lines[1:]:
+        yield f'{" " * indent}{line}'.rstrip() + "\n"
+    yield f'{" " * indent}"""\n'
 
 
 def convert(lines):
     is_property = is_opening = False
+    of = None
     for line in lines:
+        if found := re.match(r"class (\w+)", line):
+            of = found[1]
         if line.startswith("class Client"):
             yield OPENING_CLASS
         for blocking, aio in DUNDERS.items():
@@ -69,6 +156,7 @@ def convert(lines):
             indent, name = found.groups()
             is_opening = name in OPENING
             is_async = name not in PLAIN and not is_property and name != "__aiter__"
+            is_async = is_async and (of != "Pipeline" or name == "execute")
             if is_async and not is_opening:
                 line = line.replace(f"{indent}def ", f"{indent}async def ", 1)
         is_property = line.strip() == "@property"
@@ -84,10 +172,15 @@ def convert(lines):
 
 
 def main() -> int:
-    path = PACKAGE / "aio.pyi"
-    if "--check" in sys.argv:
-        return 0 if path.read_text() == made() else f"{path} is out of date: run {__file__}"
-    path.write_text(made())
+    stale = []
+    for name, make in MADE.items():
+        path, text = PACKAGE / name, make()
+        if path.read_text() != text:
+            stale.append(name)
+            if "--check" not in sys.argv:
+                path.write_text(text)
+    if "--check" in sys.argv and stale:
+        sys.exit(f"{', '.join(stale)}: out of date; run {__file__} with the package installed")
     return 0
 
 

@@ -8,20 +8,28 @@
 
 Calls block, without the interpreter lock, and can be made from any number of threads. `statestore.aio` has the same calls for
 asyncio. An absent key and a condition that is not met are results; what goes wrong is a `StateStoreError`.
+
+``from statestore import *`` brings no name of a builtin: `ConnectionRefusedError` and `SyntaxError` of this module are not among what
+it brings, but `BrokerRefusedError` and `RequestSyntaxError`, which are the same classes.
 """
 
-from statestore._blocking import Client, Election, Guard, Leadership, Lease, Observer, Scan, connect
+from statestore._blocking import Client, Election, Guard, Leadership, Lease, Observer, Pipeline, Scan, connect
 from statestore._errors import *  # noqa: F403
+from statestore._errors import ConnectionRefusedError as BrokerRefusedError
+from statestore._errors import SyntaxError as RequestSyntaxError
 from statestore._native import Hlc, __version__
-from statestore._results import *  # noqa: F403
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from statestore._results import *  # noqa: F403
 
 __all__ = [
     "Absent",
     "Applied",
+    "BrokerRefusedError",
     "CancelledError",
     "Client",
     "ClosedError",
-    "ConnectionRefusedError",
     "Counters",
     "Deleted",
     "Election",
@@ -58,11 +66,13 @@ __all__ = [
     "NotAuthorizedError",
     "Observation",
     "Observer",
+    "Pipeline",
     "OtherRefusalError",
     "QueueFullError",
     "QuotaExceededError",
     "RejectedError",
     "Release",
+    "RequestSyntaxError",
     "Resync",
     "RpcError",
     "Scan",
@@ -71,7 +81,6 @@ __all__ = [
     "SetOutcome",
     "State",
     "StateStoreError",
-    "SyntaxError",
     "TimedOutError",
     "TimestampSkewError",
     "TooLargeError",
@@ -84,3 +93,18 @@ __all__ = [
     "__version__",
     "connect",
 ]
+
+
+def __getattr__(name):
+    """The classes of results, which come with the first client: what they are made of takes longest to import."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from statestore import _results
+
+    found = getattr(_results, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

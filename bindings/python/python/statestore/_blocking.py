@@ -1,9 +1,6 @@
 """The blocking face: calls wait on their thread, without the interpreter lock."""
 
-import difflib
-import inspect
 import sys
-import warnings
 from types import GenericAlias
 
 from statestore import _exit, _log, _native
@@ -79,6 +76,10 @@ class Scan(_Generic, _native.Scan):
             self._keys = iter(page)
 
 
+class Pipeline(_Generic, _native.Pipeline):
+    __doc__ = _native.Pipeline.__doc__
+
+
 class Lease(_Generic, _native.Lease):
     __doc__ = _native.Lease.__doc__
 
@@ -97,6 +98,9 @@ class Guard(_Generic, _native.Guard):
         with _quietly_after(kind):
             self._finish(kind is not None)
 
+    def __del__(self):
+        _warn_of_held(self)
+
 
 class Election(_Generic, _native.Election):
     __doc__ = _native.Election.__doc__
@@ -111,6 +115,9 @@ class Leadership(_Generic, _native.Leadership):
     def __exit__(self, kind, *_):
         with _quietly_after(kind):
             self._finish(kind is not None)
+
+    def __del__(self):
+        _warn_of_held(self)
 
 
 def connect(*args, **kwargs):
@@ -131,19 +138,36 @@ def connect(*args, **kwargs):
     return client
 
 
-connect.__signature__ = inspect.signature(_native.Settings)
+# Where `inspect.signature` finds the arguments.
+connect.__wrapped__ = _native.Settings
 
 
 def _settings(args, kwargs):
     """The settings of `connect`; errors about its arguments bear its name."""
     try:
-        connect.__signature__.bind(*args, **kwargs)
+        settings = _native.Settings(*args, **kwargs)
     except TypeError as error:
-        unknown = next((name for name in kwargs if name not in connect.__signature__.parameters), "")
-        near = difflib.get_close_matches(unknown, connect.__signature__.parameters, 1, 0.5)
+        raise (_misfit(args, kwargs) or error) from None
+    # What calls return, so that the first one need not wait for it.
+    import statestore._results  # noqa: F401
+
+    return settings
+
+
+def _misfit(args, kwargs):
+    """What is wrong with the arguments of `connect`, if they are not those that it has."""
+    import difflib
+    import inspect
+
+    signature = inspect.signature(connect)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        unknown = next((name for name in kwargs if name not in signature.parameters), "")
+        near = difflib.get_close_matches(unknown, signature.parameters, 1, 0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise TypeError(f"connect() {error}{hint}") from None
-    return _native.Settings(*args, **kwargs)
+        return TypeError(f"connect() {error}{hint}")
+    return None
 
 
 class _quietly_after:
@@ -161,4 +185,14 @@ class _quietly_after:
 
 def _warn_of_unclosed(client):
     if not client._is_closed():
+        import warnings
+
         warnings.warn(f"unclosed {client!r}", ResourceWarning, stacklevel=2, source=client)
+
+
+def _warn_of_held(guard):
+    if guard._is_dropped_held():
+        import warnings
+
+        message = f"{guard!r} is dropped while the lock is held, which is given back in the background; use `with`, or release it"
+        warnings.warn(message, ResourceWarning, stacklevel=2, source=guard)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from statestore._results import Absent, Deleted, SetOutcome
+    from typing import Any, ClassVar, Literal
+
+    from statestore._results import Absent, Deleted, Entry, Mismatch, SetOutcome
 
 __all__ = [
     "CancelledError",
@@ -64,8 +66,9 @@ class StateStoreError(Exception):
     """``"not_done"``: it certainly did not happen. ``"unknown"``: it may have happened, or may still happen."""
     retryable: bool
     """Whether the same call may succeed later without anything being changed by hand."""
-    results: list[SetOutcome | Deleted | Absent | StateStoreError] | None = None
-    """Of `Client.set_many` and `Client.delete_many`: what became of each key, in their order; ``None`` of all other calls."""
+    results: list[Entry[Any] | SetOutcome | Deleted | Absent | Mismatch | StateStoreError | None] | None = None
+    """Of `Client.set_many`, `Client.delete_many` and `Pipeline.execute`: what became of each key or request, in their order; ``None`` of
+    all other calls."""
 
     def __init__(
         self,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
-import threading
 import time
 import weakref
-from typing import TYPE_CHECKING
+from _thread import get_ident
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from statestore import _native
 
@@ -44,11 +43,13 @@ def _close_until(clients: list[_native.Client], deadline: float) -> list[_native
 
 def _interrupt(thread: int | None) -> None:
     """Raises `SystemExit` in a callback that does not return."""
-    if thread is None or thread == threading.get_ident():
+    if thread is None or thread == get_ident():
         return
-    with contextlib.suppress(ImportError):
+    try:
         import ctypes
-
+    except ImportError:
+        pass
+    else:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
 
 

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import threading
+from _thread import allocate_lock
 
 from statestore import _native
 
 LOGGER = "statestore"
 
-_lock = threading.Lock()
+_lock = allocate_lock()
 _forwarded: tuple[int, int] | None = None
 
 
 def forward() -> None:
     """Forwards what the logger takes now: its level counts when a client is connected."""
     global _forwarded
-    wanted = (os.getpid(), logging.getLogger(LOGGER).getEffectiveLevel())
+    # Not before the first client: until then nothing is logged, and importing it takes time.
+    import logging
+
+    logger = logging.getLogger(LOGGER)
+    wanted = (os.getpid(), logger.getEffectiveLevel())
     with _lock:
+        if _forwarded is None:
+            # Without it, a program that has set up no logging would find warnings of the library in its standard error.
+            logger.addHandler(logging.NullHandler())
         if wanted != _forwarded:
             _native.forward_log(min(wanted[1], logging.ERROR), _log)
             _forwarded = wanted
 
 
 def _log(level: int, module: str, message: str) -> None:
+    import logging
+
     name = module.replace("statestore_", "statestore::", 1).replace("::", ".")
     logging.getLogger(name).log(level, "%s", message)
 
@@ -32,7 +40,7 @@ def _log(level: int, module: str, message: str) -> None:
 def _forget_lock() -> None:
     """In a forked child: another thread may have held it."""
     global _lock
-    _lock = threading.Lock()
+    _lock = allocate_lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -9,6 +9,15 @@ class Hlc:
     """The version of a value, or a fencing token: a timestamp of a hybrid logical clock.
 
     Versions are ordered: of two versions of a key, the newer is the greater one.
+
+        >>> from statestore import Hlc
+        >>> version = Hlc("001696374425000:00001:store")
+        >>> version.wall_ms, version.counter, version.node_id
+        (1696374425000, 1, 'store')
+        >>> version < Hlc("001696374425000:00002:store")
+        True
+        >>> str(version)
+        '001696374425000:00001:store'
     """
 
     def __new__(cls, text: str, /) -> Hlc: ...
@@ -31,9 +40,13 @@ class Hlc:
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 class Client:
+    """A client of the state store."""
     def _close_within(self, seconds: float) -> bool: ...
     def _callback_thread(self) -> int | None: ...
 
-def forward_log(level: int, callback: Callable[[int, str, str], object], /) -> None: ...
-def stop_log() -> None: ...
-def end_callbacks() -> None: ...
+def forward_log(level: int, callback: Callable[[int, str, str], object], /) -> None:
+    """Calls ``callback(level, module, message)`` for what is logged, if it is at least as important as ``level``."""
+def stop_log() -> None:
+    """Logs nothing any more, and waits until what was logged before has been told."""
+def end_callbacks() -> None:
+    """Begins no further callback, in any client."""

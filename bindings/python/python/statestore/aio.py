@@ -18,10 +18,10 @@ import inspect
 import sys
 
 from statestore import _exit, _log, _native
-from statestore._blocking import _Generic, _quietly_after, _settings, _warn_of_unclosed
+from statestore._blocking import _Generic, _quietly_after, _settings, _warn_of_held, _warn_of_unclosed
 from statestore._errors import ClosedError, ForkedError, InternalError, StateStoreError
 
-__all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Scan", "connect"]
+__all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "connect"]
 
 
 def _coroutine(method):
@@ -220,6 +220,12 @@ class Scan(_Generic, _native.Scan):
             self._keys = iter(page)
 
 
+class Pipeline(_Generic, _native.Pipeline):
+    __doc__ = _native.Pipeline.__doc__
+
+    execute = _coroutine(_native.Pipeline.execute)
+
+
 class Lease(_Generic, _native.Lease):
     __doc__ = _native.Lease.__doc__
 
@@ -257,6 +263,9 @@ class Guard(_Generic, _native.Guard):
         with _quietly_after(kind):
             await self._finish(kind is not None)
 
+    def __del__(self):
+        _warn_of_held(self)
+
 
 class Election(_Generic, _native.Election):
     __doc__ = _native.Election.__doc__
@@ -285,6 +294,9 @@ class Leadership(_Generic, _native.Leadership):
         with _quietly_after(kind):
             await self._finish(kind is not None)
 
+    def __del__(self):
+        _warn_of_held(self)
+
 
 @_opening
 async def connect(*args, **kwargs):
@@ -302,7 +314,8 @@ async def connect(*args, **kwargs):
     return client
 
 
-connect.__signature__ = inspect.signature(_native.Settings)
+# Where `inspect.signature` finds the arguments.
+connect.__wrapped__ = _native.Settings
 
 _tellers = set()
 
@@ -391,19 +404,9 @@ async def _ended(task):
 
 
 def _report(error, callback):
-    sys.unraisablehook(_Unraisable(error, callback))
-
-
-class _Unraisable:
-    """What `sys.unraisablehook` takes."""
-
-    err_msg = "Exception ignored in a callback"
-
-    def __init__(self, error, callback):
-        self.exc_type = type(error)
-        self.exc_value = error
-        self.exc_traceback = error.__traceback__
-        self.object = callback
+    asyncio.get_running_loop().call_exception_handler(
+        {"message": f"Exception in a callback of an observer: {callback!r}", "exception": error}
+    )
 
 
 async def _awaited(function, argument):

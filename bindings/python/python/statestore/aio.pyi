@@ -1,15 +1,19 @@
 # Made by `tools/aio_stub.py` from `_blocking.pyi`.
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
-from datetime import timedelta
-from os import PathLike
 from types import TracebackType
 from typing import Generic, Literal, TypeVar, overload
 
-from typing_extensions import Self, TypeAlias
+from typing_extensions import Self, Unpack
 from typing_extensions import TypeVar as TypeVarWithDefault
 
 from statestore._errors import StateStoreError
 from statestore._native import Hlc
+from statestore.options import LeaseOptions, LockOptions, Settings
+from statestore.options import Condition as _Condition
+from statestore.options import Data as _Data
+from statestore.options import Overflow as _Overflow
+from statestore.options import Retry as _Retry
+from statestore.options import Time as _Time
 from statestore._results import (
     Absent,
     Applied,
@@ -35,24 +39,25 @@ _T = TypeVar("_T")
 _O = TypeVar("_O")
 _T_co = TypeVar("_T_co", covariant=True)
 
-_Data: TypeAlias = str | bytes | bytearray | memoryview
-_Time: TypeAlias = float | timedelta
-_Path: TypeAlias = str | PathLike[str]
-_Condition: TypeAlias = Literal["always", "if_absent", "if_absent_or_equal"]
-_Retry: TypeAlias = Literal["safe", "always", "never"]
-_Overflow: TypeAlias = Literal["latest", "all"] | int
-_Renewal: TypeAlias = Literal["third", "manual"] | _Time
-
-__all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Scan", "connect"]
+__all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "connect"]
 
 class _Opening(Coroutine[object, object, _T_co], Generic[_T_co]):
     """A coroutine whose result is a context manager: ``await`` it, or use it in ``async with``."""
 
     def __init__(self, coroutine: Coroutine[object, object, _T_co]) -> None: ...
     def __await__(self) -> Generator[object, object, _T_co]: ...
-    def send(self, value: object) -> object: ...
-    def throw(self, *args: object) -> object: ...
-    def close(self) -> None: ...
+    def send(self, value: object) -> object:
+        """Send a value into the coroutine.
+        Return next yielded value or raise StopIteration.
+        """
+    def throw(self, *args: object) -> object:
+        """Raise an exception in the coroutine.
+        Return next yielded value or raise StopIteration.
+        """
+    def close(self) -> None:
+        """Raise GeneratorExit inside coroutine.
+
+        """
     async def __aenter__(self) -> _T_co: ...
     async def __aexit__(
         self,
@@ -63,12 +68,42 @@ class _Opening(Coroutine[object, object, _T_co], Generic[_T_co]):
     ) -> None: ...
 
 class Client(Generic[_V]):
-    def client_id(self) -> str: ...
-    def counters(self) -> Counters: ...
-    def state(self) -> State: ...
-    def states(self, callback: Callable[[State], object] | None = None) -> Observer[State]: ...
-    async def get(self, key: _Data, *, timeout: _Time | None = None) -> Entry[_V] | None: ...
-    async def get_many(self, keys: Iterable[_Data], *, timeout: _Time | None = None) -> list[Entry[_V] | None]: ...
+    """A client of the state store."""
+    def client_id(self) -> str:
+        """The MQTT client id; also after the client was closed."""
+    def counters(self) -> Counters:
+        """What the client has seen so far, or until it was closed: `Counters`.
+
+        >>> _ = client.get("greeting")
+        >>> client.counters().completed
+        1
+        """
+    def state(self) -> State:
+        """How the connection is now: a `State`. After `close` its kind is ``"closed"``.
+
+        >>> client.state()
+        State(kind='connected', reason=None, lost_reason=None)
+        """
+    def states(self, callback: Callable[[State], object] | None = None) -> Observer[State]:
+        """Follows how the connection is: first how it is now, then each change. With a callback, that is called for each; see
+        `observe`.
+        """
+    async def get(self, key: _Data, *, timeout: _Time | None = None) -> Entry[_V] | None:
+        """What a key holds: an `Entry`, or ``None`` if the key is absent.
+
+        >>> client.get("greeting") is None
+        True
+        >>> _ = client.set("greeting", "hello")
+        >>> client.get("greeting")  # doctest: +ELLIPSIS
+        Entry(value=b'hello', version=Hlc('...'))
+        """
+    async def get_many(self, keys: Iterable[_Data], *, timeout: _Time | None = None) -> list[Entry[_V] | None]:
+        """What each key holds, in their order: a list of `Entry` or ``None``. The requests are sent together.
+
+        >>> _ = client.set("a", "1")
+        >>> [entry and entry.value for entry in client.get_many(["a", "b"])]
+        [b'1', None]
+        """
     async def set(
         self,
         key: _Data,
@@ -80,7 +115,18 @@ class Client(Generic[_V]):
         persist: bool = False,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
-    ) -> SetOutcome: ...
+    ) -> SetOutcome:
+        """Stores a value: a `SetOutcome`, which is true if it was applied.
+
+        ``condition`` is ``"always"``, ``"if_absent"`` or ``"if_absent_or_equal"``; ``expires_in`` is at least a
+        millisecond; ``retry`` is ``"safe"``, ``"always"`` or ``"never"``: whether the request is sent again when the
+        session was lost before its response came.
+
+            >>> client.set("greeting", "hello")  # doctest: +ELLIPSIS
+            SetOutcome(applied=True, version=Hlc('...'))
+            >>> client.set("greeting", "other", condition="if_absent").applied
+            False
+        """
     async def set_many(
         self,
         values: Mapping[str, _Data] | Mapping[bytes, _Data] | Iterable[tuple[_Data, _Data]],
@@ -91,7 +137,16 @@ class Client(Generic[_V]):
         persist: bool = False,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
-    ) -> list[SetOutcome]: ...
+    ) -> list[SetOutcome]:
+        """Stores several values, given as a mapping or as pairs: a list with the `SetOutcome` of each, in their order. The
+        requests are sent together, in their order; the options are those of `set`, for each.
+
+        This is no transaction: each value is stored, or not, by itself. If any fails, the others are carried out nevertheless,
+        and the first failure is raised; its `results` has for each value the outcome or the error.
+
+            >>> [outcome.applied for outcome in client.set_many({"a": "1", "b": "2"}, condition="if_absent")]
+            [True, True]
+        """
     async def delete_many(
         self,
         keys: Iterable[_Data],
@@ -99,7 +154,14 @@ class Client(Generic[_V]):
         fencing_token: Hlc | None = None,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
-    ) -> list[Deleted | Absent]: ...
+    ) -> list[Deleted | Absent]:
+        """Deletes several keys: a list with `Deleted` or `Absent` for each, in their order. The requests are sent together; the
+        options are those of `delete`, for each. What fails is told as by `set_many`.
+
+            >>> _ = client.set("a", "1")
+            >>> [bool(outcome) for outcome in client.delete_many(["a", "b"])]
+            [True, False]
+        """
     async def delete(
         self,
         key: _Data,
@@ -107,7 +169,12 @@ class Client(Generic[_V]):
         fencing_token: Hlc | None = None,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
-    ) -> Deleted | Absent: ...
+    ) -> Deleted | Absent:
+        """Deletes a key: `Deleted` (true), or `Absent` (false).
+
+        >>> client.delete("greeting")
+        Absent()
+        """
     async def vdel(
         self,
         key: _Data,
@@ -116,8 +183,27 @@ class Client(Generic[_V]):
         fencing_token: Hlc | None = None,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
-    ) -> Deleted | Absent | Mismatch: ...
-    def scan(self, pattern: _Data, *, timeout: _Time | None = None) -> Scan[_V]: ...
+    ) -> Deleted | Absent | Mismatch:
+        """Deletes a key if it holds this value: `Deleted` (true), `Absent` or `Mismatch` (false).
+
+        >>> _ = client.set("greeting", "hello")
+        >>> client.vdel("greeting", "other")
+        Mismatch()
+        """
+    def pipeline(self) -> Pipeline[_V]:
+        """Collects requests, which are sent together by `Pipeline.execute`: many round trips in the time of one.
+
+        >>> client.pipeline().set("a", "1").get("b").delete("a").execute()  # doctest: +ELLIPSIS
+        [SetOutcome(applied=True, ...), None, Deleted(version=...)]
+        """
+    def scan(self, pattern: _Data, *, timeout: _Time | None = None) -> Scan[_V]:
+        """The keys that match a pattern, one after the other. The pattern is a glob: ``*``, ``?``, ``[ab]``, ``[0-9]``,
+        ``[!x]``. ``timeout`` is that of each page.
+
+            >>> _ = client.set("room/1", "x"), client.set("room/2", "x")
+            >>> sorted(client.scan("room/*"))
+            [b'room/1', b'room/2']
+        """
     def observe(
         self,
         key: _Data,
@@ -125,7 +211,20 @@ class Client(Generic[_V]):
         *,
         overflow: _Overflow = "latest",
         timeout: _Time | None = None,
-    ) -> _Opening[Observer[Observation[_V]]]: ...
+    ) -> _Opening[Observer[Observation[_V]]]:
+        """Follows a key from now on: an `Observer`, whose observations are `Set`, `Deleted`, `Resync` and `Lagged`. Changes
+        after this call are not missed.
+
+        ``overflow`` is ``"latest"``, ``"all"`` (1,024 observations are kept for a slow reader), or the number of
+        observations to keep. With a ``callback``, that is called with each observation, one after the other: on a thread of
+        the client, or with `statestore.aio` in the event loop. What it raises goes to `sys.unraisablehook`, or to the exception
+        handler of that loop, and the observations go on.
+
+            >>> with client.observe("greeting") as changes:
+            ...     _ = client.set("greeting", "hello")
+            ...     next(changes)  # doctest: +ELLIPSIS
+            Set(value=b'hello', version=Hlc('...'))
+        """
     async def update(
         self,
         key: _Data,
@@ -134,52 +233,46 @@ class Client(Generic[_V]):
         expires_in: _Time | None = None,
         persist: bool = False,
         timeout: _Time | None = None,
-    ) -> Applied | Unchanged: ...
-    def lease(
-        self,
-        name: _Data,
-        *,
-        duration: _Time = 10.0,
-        renewal: _Renewal = "third",
-        holder: _Data | None = None,
-        timeout: _Time | None = None,
-        foreign_lease_max: _Time = 3600.0,
-    ) -> Lease[_V]: ...
-    def lock(
-        self,
-        name: _Data,
-        *,
-        duration: _Time = 10.0,
-        renewal: _Renewal = "third",
-        holder: _Data | None = None,
-        timeout: _Time | None = None,
-        foreign_lease_max: _Time = 3600.0,
-        wait: _Time | None = None,
-    ) -> _Opening[Guard[_V]]: ...
-    async def with_lock(
-        self,
-        name: _Data,
-        work: Callable[[Guard[_V]], Awaitable[_T]],
-        *,
-        duration: _Time = 10.0,
-        renewal: _Renewal = "third",
-        holder: _Data | None = None,
-        timeout: _Time | None = None,
-        foreign_lease_max: _Time = 3600.0,
-        wait: _Time | None = None,
-    ) -> _T: ...
-    def election(
-        self,
-        name: _Data,
-        *,
-        duration: _Time = 10.0,
-        renewal: _Renewal = "third",
-        holder: _Data | None = None,
-        timeout: _Time | None = None,
-        foreign_lease_max: _Time = 3600.0,
-        wait: _Time | None = None,
-    ) -> Election[_V]: ...
-    async def close(self) -> None: ...
+    ) -> Applied | Unchanged:
+        """Changes a key by what it holds, without a lock: `Applied` (true), or `Unchanged` (false).
+
+        ``change`` is called with the `Entry` or ``None`` and returns the new value, or ``None`` to leave the key as it is. It
+        is called again when somebody else was faster. With `statestore.aio` it may be a coroutine function.
+
+            >>> def count(old):
+            ...     return str(int(old.value if old else 0) + 1)
+            >>> _ = client.update("parts", count), client.update("parts", count)
+            >>> client.get("parts").value
+            b'2'
+        """
+    def lease(self, name: _Data, **options: Unpack[LeaseOptions]) -> Lease[_V]:
+        """The lease of this name, which is a key of the store: a `Lease`. Nothing is sent.
+
+        ``renewal`` is ``"third"`` (of the duration), a time, or ``"manual"``; ``holder`` is a name of your own.
+        """
+    def lock(self, name: _Data, **options: Unpack[LockOptions]) -> _Opening[Guard[_V]]:
+        """Takes the lock of this name, and waits for it for ever unless ``wait`` is given: a `Guard`. The other options are
+        those of `lease`.
+
+            >>> with client.lock("pump/owner", wait=5) as guard:
+            ...     guard.is_valid()
+            True
+        """
+    async def with_lock(self, name: _Data, work: Callable[[Guard[_V]], Awaitable[_T]], **options: Unpack[LockOptions]) -> _T:
+        """Takes the lock, awaits ``work`` with its guard, gives the lock back, and returns what ``work`` returned.
+
+        The options are those of `lock`. If ``work`` fails, that is raised. If the lock is lost meanwhile, ``work`` is cancelled,
+        and `LockLostError` raised, also if it returned something: it may have been done without the lock. The lock is given
+        back when ``work`` has really ended, also if this call is cancelled.
+        """
+    def election(self, name: _Data, **options: Unpack[LockOptions]) -> Election[_V]:
+        """The election of this name, which is a key of the store: an `Election`. Nothing is sent. The options are those of
+        `lock`.
+        """
+    async def close(self) -> None:
+        """Closes the connection, and ends everything that was made from this client: calls that are under way raise
+        `ClosedError`, observers end. Closing again does nothing.
+        """
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
         self,
@@ -191,12 +284,21 @@ class Client(Generic[_V]):
     def __del__(self) -> None: ...
 
 class Observer(Generic[_O]):
+    """Observations, one after the other."""
     @property
-    def key(self) -> bytes | str | None: ...
-    async def next(self, *, timeout: _Time | None = None) -> _O | None: ...
-    def lost_reason(self) -> LostReason | None: ...
-    def error(self) -> StateStoreError | None: ...
-    async def close(self) -> None: ...
+    def key(self) -> bytes | str | None:
+        """The key, or the name of the lease or election; ``None`` for the states of a connection."""
+    async def next(self, *, timeout: _Time | None = None) -> _O | None:
+        """The next observation, or ``None`` when there will be none any more: see `lost_reason`.
+
+        If nothing happens for ``timeout``, this raises `TimedOutError`, and nothing is missed.
+        """
+    def lost_reason(self) -> LostReason | None:
+        """Why there will be no further observation, as a word, once that is so: a `LostReason`."""
+    def error(self) -> StateStoreError | None:
+        """Why there will be no further observation, once that is so; ``None`` if the client or the observer was closed."""
+    async def close(self) -> None:
+        """Ends it: who waits for an observation gets the end, and a callback that runs is the last one."""
     def __aiter__(self) -> AsyncIterator[_O]: ...
     async def __anext__(self) -> _O: ...
     async def __aenter__(self) -> Self: ...
@@ -209,34 +311,113 @@ class Observer(Generic[_O]):
     ) -> None: ...
 
 class Scan(Generic[_V]):
-    async def next_page(self) -> list[_V] | None: ...
+    """The keys that match a pattern, page by page."""
+    async def next_page(self) -> list[_V] | None:
+        """The next page, which may be empty although others follow; ``None`` after the last one. After an error the same
+        page can be asked for again.
+
+        A key that is not text of the client's ``encoding`` is a `UnicodeDecodeError`, whose ``object`` has its bytes. The
+        page ends before it, the next call raises, and the one after that goes on behind it.
+        """
     def __aiter__(self) -> AsyncIterator[_V]: ...
     async def __anext__(self) -> _V: ...
 
+class Pipeline(Generic[_V]):
+    """Requests that are sent together, by `execute`."""
+    def get(self, key: _Data, *, timeout: _Time | None = None) -> Self:
+        """Adds what `Client.get` does. Gives the pipeline, so that calls can be chained."""
+    def set(
+        self,
+        key: _Data,
+        value: _Data,
+        *,
+        condition: _Condition = "always",
+        expires_in: _Time | None = None,
+        fencing_token: Hlc | None = None,
+        persist: bool = False,
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
+    ) -> Self:
+        """Adds what `Client.set` does. Gives the pipeline."""
+    def delete(
+        self,
+        key: _Data,
+        *,
+        fencing_token: Hlc | None = None,
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
+    ) -> Self:
+        """Adds what `Client.delete` does. Gives the pipeline."""
+    def vdel(
+        self,
+        key: _Data,
+        value: _Data,
+        *,
+        fencing_token: Hlc | None = None,
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
+    ) -> Self:
+        """Adds what `Client.vdel` does. Gives the pipeline."""
+    async def execute(self) -> list[Entry[_V] | SetOutcome | Deleted | Absent | Mismatch | None]:
+        """Sends all that was added, in that order and without waiting for each other: a list of the results. The pipeline is
+        empty then.
+
+        This is no transaction. If any request fails, the others are carried out nevertheless, and the first failure is raised;
+        its `results` has for each request the result or the error.
+        """
+    def __len__(self) -> int: ...
+
 class Lease(Generic[_V]):
+    """A lease by its name: at most one holder at a time, for as long as it renews."""
     @property
-    def name(self) -> _V: ...
-    async def acquire(self) -> Guard[_V] | Held[_V]: ...
-    async def release(self) -> Release: ...
-    async def holder(self) -> Holding[_V] | None: ...
+    def name(self) -> _V:
+        """The key of the lease."""
+    async def acquire(self) -> Guard[_V] | Held[_V]:
+        """Tries once to take it: a `Guard`, or `Held` with who holds it, which is false.
+
+        >>> lease = client.lease("pump/owner")
+        >>> guard = lease.acquire()
+        >>> client.lease("pump/owner").acquire()  # doctest: +ELLIPSIS
+        Held(by=Holding(holder=Holder(name=b'...', client_id='...'), version=Hlc('...')))
+        >>> guard.release()
+        Release.RELEASED
+        """
+    async def release(self) -> Release:
+        """Gives back what the last attempt of this object took, as `Guard.release` does."""
+    async def holder(self) -> Holding[_V] | None:
+        """Who holds it: a `Holding`, or ``None``."""
     def observe(
         self, callback: Callable[[Holding[_V] | Nobody], object] | None = None
-    ) -> _Opening[Observer[Holding[_V] | Nobody]]: ...
+    ) -> _Opening[Observer[Holding[_V] | Nobody]]:
+        """Follows who holds it: each observation is a `Holding`, or `Nobody`, which is false."""
 
 class Guard(Generic[_V]):
+    """Holds a lock, renews it, and knows when it is lost."""
     @property
-    def name(self) -> _V: ...
+    def name(self) -> _V:
+        """The key of the lock."""
     @property
-    def holder(self) -> Holder[_V]: ...
+    def holder(self) -> Holder[_V]:
+        """The name under which it is held: a `Holder`."""
     @property
-    def token(self) -> Hlc: ...
-    def is_valid(self) -> bool: ...
-    async def lost(self, *, timeout: _Time | None = None) -> LostReason | None: ...
-    def lost_reason(self) -> LostReason | None: ...
-    def reason(self) -> StateStoreError | None: ...
-    async def renew(self) -> Hlc: ...
-    async def release(self) -> Release: ...
-    async def leave(self) -> None: ...
+    def token(self) -> Hlc:
+        """The fencing token, which goes with every guarded write."""
+    def is_valid(self) -> bool:
+        """Whether the lock is certainly held now, and was not given back."""
+    async def lost(self, *, timeout: _Time | None = None) -> LostReason | None:
+        """Waits until the lock is lost or given back: why, as `lost_reason`; ``None`` if it is still held after ``timeout``."""
+    def lost_reason(self) -> LostReason | None:
+        """Why the lock is not certainly held any more, as a word: a `LostReason`; ``None`` while it is held."""
+    def reason(self) -> StateStoreError | None:
+        """Why the last renewal failed or the lock was lost, as an exception; ``None`` if there is no more to say than
+        `lost_reason` does.
+        """
+    async def renew(self) -> Hlc:
+        """Renews the lease now: the version that its key has then."""
+    async def release(self) -> Release:
+        """Gives the lock back: a `Release`. Writes that are under way are waited for."""
+    async def leave(self) -> None:
+        """Ends the guard without giving the lock back: its lease ends by itself."""
     async def set(
         self,
         key: _Data,
@@ -247,11 +428,19 @@ class Guard(Generic[_V]):
         persist: bool = False,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
-    ) -> SetOutcome: ...
-    async def delete(self, key: _Data, *, timeout: _Time | None = None, retry: _Retry = "safe") -> Deleted | Absent: ...
+    ) -> SetOutcome:
+        """As `Client.set`, under the token of the lock; `LockLostError` once the lock is lost.
+
+        >>> with client.lock("pump/owner") as guard:
+        ...     guard.set("pump/state", "running").applied
+        True
+        """
+    async def delete(self, key: _Data, *, timeout: _Time | None = None, retry: _Retry = "safe") -> Deleted | Absent:
+        """As `Client.delete`, under the token of the lock."""
     async def vdel(
         self, key: _Data, value: _Data, *, timeout: _Time | None = None, retry: _Retry = "safe"
-    ) -> Deleted | Absent | Mismatch: ...
+    ) -> Deleted | Absent | Mismatch:
+        """As `Client.vdel`, under the token of the lock."""
     def __bool__(self) -> Literal[True]: ...
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
@@ -261,21 +450,39 @@ class Guard(Generic[_V]):
         traceback: TracebackType | None,
         /,
     ) -> None: ...
+    def __del__(self) -> None: ...
 
 class Election(Generic[_V]):
+    """An election by its name: one leader at a time, who proclaims a value."""
     @property
-    def name(self) -> _V: ...
-    def campaign(self, value: _Data) -> _Opening[Leadership[_V]]: ...
-    async def leader(self) -> Leader[_V] | None: ...
+    def name(self) -> _V:
+        """The name of the election."""
+    def campaign(self, value: _Data) -> _Opening[Leadership[_V]]:
+        """Waits to become the leader, and proclaims a value: a `Leadership`.
+
+        >>> election = client.election("line-7/leader")
+        >>> with election.campaign("host-a") as leadership:
+        ...     election.leader().value
+        b'host-a'
+        >>> election.leader() is None
+        True
+        """
+    async def leader(self) -> Leader[_V] | None:
+        """Who leads: a `Leader`, or ``None``."""
     def observe(
         self, callback: Callable[[Leader[_V] | Nobody], object] | None = None
-    ) -> _Opening[Observer[Leader[_V] | Nobody]]: ...
+    ) -> _Opening[Observer[Leader[_V] | Nobody]]:
+        """Follows who leads: each observation is a `Leader`, or `Nobody`, which is false."""
 
 class Leadership(Generic[_V]):
+    """The lead of an election."""
     @property
-    def guard(self) -> Guard[_V]: ...
-    async def proclaim(self, value: _Data) -> SetOutcome: ...
-    async def resign(self) -> Release: ...
+    def guard(self) -> Guard[_V]:
+        """The guard of the lock behind it, for guarded writes."""
+    async def proclaim(self, value: _Data) -> SetOutcome:
+        """Proclaims another value; see `SetOutcome`."""
+    async def resign(self) -> Release:
+        """Gives the lead up: a `Release`."""
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
         self,
@@ -284,70 +491,19 @@ class Leadership(Generic[_V]):
         traceback: TracebackType | None,
         /,
     ) -> None: ...
+    def __del__(self) -> None: ...
 
 @overload
 def connect(
-    url: str | None = None,
-    *,
-    env: bool = False,
-    encoding: None = None,
-    client_id: str | None = None,
-    clean_start: bool | None = None,
-    session_expiry: _Time | None = None,
-    keep_alive: _Time | None = None,
-    ping_timeout: _Time | None = None,
-    connect_timeout: _Time | None = None,
-    request_timeout: _Time | None = None,
-    max_in_flight: int | None = None,
-    max_queued: int | None = None,
-    max_buffered_bytes: int | None = None,
-    max_packet_bytes: int | None = None,
-    max_value_bytes: int | None = None,
-    reconnect_delay_min: _Time | None = None,
-    reconnect_delay_max: _Time | None = None,
-    reconnect_limit: _Time | None = None,
-    user_name: str | None = None,
-    password: str | bytes | None = None,
-    password_file: _Path | None = None,
-    sat_file: _Path | None = None,
-    allow_plaintext_credentials: bool | None = None,
-    tls: bool | None = None,
-    ca_file: _Path | None = None,
-    cert_file: _Path | None = None,
-    key_file: _Path | None = None,
-    key_password_file: _Path | None = None,
-    server_name: str | None = None,
-) -> _Opening[Client[bytes]]: ...
+    url: str | None = None, *, env: bool = False, encoding: None = None, **settings: Unpack[Settings]
+) -> _Opening[Client[bytes]]:
+    """Connects to a broker; the client belongs to the event loop that runs now. The arguments are those of
+    `statestore.connect`. Await it, or use it in ``async with``.
+    """
 @overload
 def connect(
-    url: str | None = None,
-    *,
-    env: bool = False,
-    encoding: str,
-    client_id: str | None = None,
-    clean_start: bool | None = None,
-    session_expiry: _Time | None = None,
-    keep_alive: _Time | None = None,
-    ping_timeout: _Time | None = None,
-    connect_timeout: _Time | None = None,
-    request_timeout: _Time | None = None,
-    max_in_flight: int | None = None,
-    max_queued: int | None = None,
-    max_buffered_bytes: int | None = None,
-    max_packet_bytes: int | None = None,
-    max_value_bytes: int | None = None,
-    reconnect_delay_min: _Time | None = None,
-    reconnect_delay_max: _Time | None = None,
-    reconnect_limit: _Time | None = None,
-    user_name: str | None = None,
-    password: str | bytes | None = None,
-    password_file: _Path | None = None,
-    sat_file: _Path | None = None,
-    allow_plaintext_credentials: bool | None = None,
-    tls: bool | None = None,
-    ca_file: _Path | None = None,
-    cert_file: _Path | None = None,
-    key_file: _Path | None = None,
-    key_password_file: _Path | None = None,
-    server_name: str | None = None,
-) -> _Opening[Client[str]]: ...
+    url: str | None = None, *, env: bool = False, encoding: str, **settings: Unpack[Settings]
+) -> _Opening[Client[str]]:
+    """Connects to a broker; the client belongs to the event loop that runs now. The arguments are those of
+    `statestore.connect`. Await it, or use it in ``async with``.
+    """

@@ -11,6 +11,8 @@ Elsewhere, `Server` is a context manager.
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import os
 import queue
 import shutil
@@ -23,7 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
+    from typing import IO
 
     from typing_extensions import Self
 
@@ -80,27 +84,37 @@ class Server:
     def __init__(self, *options: str, patience: float = 20.0) -> None:
         storage = () if "--data-dir" in options else ("--storage", "memory")
         command = [str(find_server()), "--listen", "tcp://127.0.0.1:0", "--log", "warn", *storage, *options]
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, errors="replace")
         lines: queue.Queue[str] = queue.Queue()
-        self._reader = threading.Thread(target=self._read, args=(lines,), daemon=True)
-        self._reader.start()
+        self._said: collections.deque[str] = collections.deque(maxlen=100)
+        readers = [(self._process.stdout, lines.put), (self._process.stderr, self._note)]
+        self._readers = [threading.Thread(target=_read, args=reader, daemon=True) for reader in readers]
+        for reader in self._readers:
+            reader.start()
         try:
             line = lines.get(timeout=patience)
         except queue.Empty:
             line = ""
         if not line.startswith(_READY):
             self.stop()
-            raise RuntimeError(f"`{' '.join(command)}` did not say that it listens, but {line!r}")
+            found = f"but {line.strip()!r}" if line else f"and ended with {self._process.returncode}"
+            raise RuntimeError(f"`{' '.join(command)}` did not say that it listens, {found}:\n{self.stderr}")
         self.host, _, port = line.strip().removeprefix(_READY).rpartition(":")
         self.port = int(port)
         self.url = f"mqtt://{self.host}:{self.port}"
 
-    def _read(self, lines: queue.Queue[str]) -> None:
-        assert self._process.stdout is not None
-        # To the end, so that the process can never block on a full pipe.
-        for line in self._process.stdout:
-            lines.put(line)
-        lines.put("")
+    def _note(self, line: str) -> None:
+        """Keeps what it complains about, and passes it on to our own standard error."""
+        self._said.append(line)
+        # Which may be that of a test that has ended.
+        with contextlib.suppress(ValueError, AttributeError):
+            sys.stderr.write(line)
+
+    @property
+    def stderr(self) -> str:
+        """The last hundred lines of its standard error; all of them once it has ended."""
+        return "".join(self._said)
 
     @property
     def pid(self) -> int:
@@ -121,9 +135,8 @@ class Server:
             except subprocess.TimeoutExpired:
                 self._process.kill()
         self._process.wait()
-        self._reader.join()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        for reader in self._readers:
+            reader.join()
 
     def __enter__(self) -> Self:
         return self
@@ -138,4 +151,13 @@ class Server:
         self.stop()
 
     def __repr__(self) -> str:
-        return f"<Server {self.url}>"
+        state = "" if self._process.returncode is None else " stopped"
+        return f"<Server {self.url}{state}>"
+
+
+def _read(lines: IO[str], told: Callable[[str], None]) -> None:
+    """Tells of each line, and of the end as of an empty one. All is read, so that the process can never block on a full pipe."""
+    with lines:
+        for line in lines:
+            told(line)
+    told("")

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
 import statestore
+from statestore import aio
 from statestore.testing import Server, ServerNotFound
 
 
 @pytest.fixture
 def statestore_server() -> Iterator[Server]:
-    """A private, empty state store for this test; the test is skipped if there is no `statestored`."""
+    """A private, empty state store for this test.
+
+    Without `statestored`, the test is skipped; but it fails where the environment variable ``CI`` is set, as in every common CI: a
+    suite that skips everything would prove nothing there.
+    """
     try:
         server = Server()
     except ServerNotFound as error:
+        if os.environ.get("CI", "").lower() not in ("", "0", "false"):
+            raise
         pytest.skip(str(error))
     with server:
         yield server
@@ -26,3 +36,17 @@ def statestore_client(statestore_server: Server) -> Iterator[statestore.Client]:
     """A client of the private state store."""
     with statestore.connect(statestore_server.url) as client:
         yield client
+
+
+@pytest.fixture
+def statestore_aio_connect(statestore_server: Server) -> Callable[..., AbstractAsyncContextManager[aio.Client]]:
+    """Connects asyncio clients to the private state store, in the event loop that runs then:
+
+        async def test_greeting(statestore_aio_connect):
+            async with statestore_aio_connect() as client:
+                await client.set("greeting", "hello")
+
+    Each is one of that loop, so this works with pytest-asyncio, with anyio, and with `asyncio.run` in a plain test. The arguments are
+    those of `statestore.aio.connect` beside the URL.
+    """
+    return functools.partial(aio.connect, statestore_server.url)

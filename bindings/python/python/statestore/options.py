@@ -1,0 +1,109 @@
+"""The settings of `connect`, and the options of leases and locks, as types.
+
+Programs that pass them on annotate them so; nothing else is needed from here:
+
+    from statestore.options import LockOptions
+    from typing_extensions import Unpack
+
+    def locked(client: statestore.Client, **options: Unpack[LockOptions]) -> statestore.Guard:
+        return client.lock("pump/owner", **options)
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from os import PathLike
+from typing import Literal, TypedDict, Union
+
+__all__ = ["Condition", "Data", "LeaseOptions", "LockOptions", "Overflow", "Path", "Renewal", "Retry", "Settings", "Time"]
+
+Data = Union[str, bytes, bytearray, memoryview]
+"""A key, a value or a name; ``str`` stands for its UTF-8, or for its bytes in the client's ``encoding``."""
+Time = Union[float, timedelta]
+"""Seconds, or a ``timedelta``."""
+Path = Union[str, "PathLike[str]"]
+Condition = Literal["always", "if_absent", "if_absent_or_equal"]
+"""When a SET applies: always, only if the key is absent (NX), or also if it holds this value already (NEX)."""
+Retry = Literal["safe", "always", "never"]
+"""Whether a request is sent again when the session was lost before its response came."""
+Overflow = Union[Literal["latest", "all"], int]
+"""What of the observations is kept for a slow reader: the newest, 1,024, or so many."""
+Renewal = Union[Literal["third", "manual"], float, timedelta]
+"""When a lease is renewed: after a third of its duration, after this time, or only by hand."""
+
+
+class Settings(TypedDict, total=False):
+    """How to reach the broker and how the client behaves, beside the URL."""
+
+    client_id: str | None
+    """The MQTT client id; a random one by default."""
+    clean_start: bool | None
+    """Whether the first connection ends a session that the broker still has for this client id. Default: ``True``."""
+    session_expiry: Time | None
+    """How long the broker keeps the session while the client is away, in whole seconds. Default: 1 h."""
+    keep_alive: Time | None
+    """After how much silence the connection is checked, in whole seconds; 0 is never. Default: 60 s."""
+    ping_timeout: Time | None
+    """How long such a check may take. Default: 10 s."""
+    connect_timeout: Time | None
+    """How long each attempt to connect may take. Default: 10 s."""
+    request_timeout: Time | None
+    """How long a call may take unless it says otherwise. Default: 10 s."""
+    max_in_flight: int | None
+    """Most requests that are sent and not yet answered; further ones queue. Default: 65,536."""
+    max_queued: int | None
+    """Most requests that queue; further ones raise `QueueFullError`. Default: 65,536."""
+    max_buffered_bytes: int | None
+    """Most bytes of requests that the broker has not acknowledged; further requests queue. Default: 64 MiB."""
+    max_packet_bytes: int | None
+    """The largest packet that the broker may send. Default: 256 MiB."""
+    max_value_bytes: int | None
+    """The longest value that is sent. Default: 256 MiB."""
+    reconnect_delay_min: Time | None
+    """The shortest pause between attempts to reconnect. Default: 100 ms."""
+    reconnect_delay_max: Time | None
+    """The longest pause between attempts to reconnect. Default: 30 s."""
+    reconnect_limit: Time | None
+    """How long after a lost connection the client tries before it gives up for good. Default: for ever."""
+    user_name: str | None
+    password: str | bytes | None
+    password_file: Path | None
+    """A file with the password, read anew for each connection."""
+    sat_file: Path | None
+    """A file with a Kubernetes service account token, read anew for each connection."""
+    allow_plaintext_credentials: bool | None
+    """Whether credentials may be sent over plain TCP, where everybody on the way can read them. Default: ``False``."""
+    tls: bool | None
+    """Whether the connection is encrypted. Default: as the URL says."""
+    ca_file: Path | None
+    """The authorities that may sign the broker's certificate, as PEM. Default: those of the system."""
+    cert_file: Path | None
+    """The client's own certificate, as PEM."""
+    key_file: Path | None
+    """Its private key, as PEM."""
+    key_password_file: Path | None
+    """A file with the password of the private key."""
+    server_name: str | None
+    """To whom the broker's certificate must be made out. Default: the host of the URL."""
+
+
+class LeaseOptions(TypedDict, total=False):
+    """Options of `Client.lease`."""
+
+    duration: Time
+    """How long the lease lasts without renewal: 100 ms to 24 h. Default: 10 s."""
+    renewal: Renewal
+    """When it is renewed. Default: ``"third"`` of the duration."""
+    holder: Data | None
+    """The name of the holder. Default: a unique one."""
+    timeout: Time | None
+    """How long each request may take. Default: ``request_timeout`` of the connection."""
+    foreign_lease_max: Time
+    """After how long an unknown value in the key counts as data, not as somebody's lease. Default: 1 h."""
+
+
+class LockOptions(LeaseOptions, total=False):
+    """Options of `Client.lock`, `Client.with_lock` and `Client.election`."""
+
+    wait: Time | None
+    """How long to wait for the lock; 0 is one attempt. Default: for ever."""
