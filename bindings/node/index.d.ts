@@ -14,11 +14,14 @@
  * is not met and a value that does not match are results, not errors.
  */
 /// <reference types="node" />
-/// <reference lib="esnext.disposable" />
 import type { EventEmitter } from "node:events";
+import type { StateStoreError } from "./errors.js";
 
 /** Bytes; a string stands for its UTF-8. */
 export type Data = string | Uint8Array;
+
+/** What comes out: `Buffer`, or `string` if the client was connected with an `encoding`. */
+export type Bytes = Buffer | string;
 
 /** What every call takes. */
 export interface CallOptions {
@@ -56,6 +59,8 @@ export interface Settings {
   pingTimeout?: number | undefined;
   /** How long each attempt to connect may take (default: 10 s). */
   connectTimeout?: number | undefined;
+  /** How long the first connection is tried again before {@link connect} rejects (default: 0, not at all). */
+  connectLimit?: number | undefined;
   /** How long a call may take unless it says otherwise (default: 10 s). */
   requestTimeout?: number | undefined;
   /** Most requests that are sent and not yet answered; further ones queue (default: 65,536). */
@@ -90,13 +95,27 @@ export interface Settings {
   serverName?: string | undefined;
 }
 
+/** A setting that changes what comes out: keys, values and names are `string` then instead of `Buffer`. */
+export interface Encoding {
+  /**
+   * The only encoding that there is, since strings are UTF-8 on the way in. What is not UTF-8 is a `TypeError` with the `bytes`; what
+   * comes next goes on behind it.
+   */
+  encoding: "utf8" | "utf-8";
+}
+
 /**
  * Connects, and resolves when the broker has accepted. The first failure rejects; later ones are reasons to try again.
  *
  * A setting beside a URL replaces that of the URL; one that does not exist is a `TypeError`, and so is such an option of a call. An open client keeps the process alive until {@link Client.close} or
  * {@link Client.unref}.
  */
+export function connect(
+  url: string | URL,
+  settings: Omit<Settings, "url" | "env" | "host" | "port"> & CallOptions & Encoding,
+): Promise<Client<string>>;
 export function connect(url: string | URL, settings?: Omit<Settings, "url" | "env" | "host" | "port"> & CallOptions): Promise<Client>;
+export function connect(settings: Settings & CallOptions & Encoding): Promise<Client<string>>;
 export function connect(settings: Settings & CallOptions): Promise<Client>;
 
 /** A hybrid logical clock value: the version of a key, or a fencing token. */
@@ -111,6 +130,8 @@ export class Hlc {
   get counter(): bigint;
   /** Who made it. */
   get node(): string;
+  /** The text form as it is sent, zero-padded. `structuredClone` and `postMessage` keep nothing else: read it with {@link parse}. */
+  readonly text: string;
   /** Negative if this one is older than `other`, positive if it is newer. */
   compare(other: Hlc): number;
   equals(other: Hlc): boolean;
@@ -122,8 +143,8 @@ export class Hlc {
 /** Keys and values: an object whose keys are text, a map, or pairs. */
 export type Pairs = Readonly<Record<string, Data>> | Iterable<readonly [Data, Data]>;
 
-export interface Entry {
-  value: Buffer;
+export interface Entry<V extends Bytes = Buffer> {
+  value: V;
   version: Hlc;
 }
 
@@ -178,8 +199,8 @@ export interface ObserveOptions extends TimeoutOptions {
  */
 export type LostReason = "closed" | "taken_over" | "gave_up" | "refused" | "released" | "expired" | "taken";
 
-export type Observation =
-  | { is: "set"; value: Buffer; version: Hlc }
+export type Observation<V extends Bytes = Buffer> =
+  | { is: "set"; value: V; version: Hlc }
   /** The version is missing if the deletion was found out after a reconnect. */
   | { is: "deleted"; version: Hlc | null }
   /** The connection was lost, and changes may have been missed; the present state follows. */
@@ -189,8 +210,11 @@ export type Observation =
 
 /** What follows something. `for await` ends it when it is left, and throws {@link error} if that is why it ended. */
 export interface Follower<T> extends AsyncIterable<T>, AsyncDisposable {
-  /** What comes next; `undefined` when nothing will come any more. Nothing is taken in advance. */
-  next(options?: CallOptions): Promise<T | undefined>;
+  /**
+   * What comes next; `undefined` when nothing will come any more. Nothing is taken in advance. If nothing comes within a `timeout`, this
+   * rejects with {@link TimedOutError}, and nothing is missed.
+   */
+  next(options?: TimeoutOptions): Promise<T | undefined>;
   /** Why nothing will come any more, once `next` brought `undefined`. */
   lostReason(): LostReason | null;
   /** The same in detail; `null` if it or the client was closed. */
@@ -200,8 +224,8 @@ export interface Follower<T> extends AsyncIterable<T>, AsyncDisposable {
   [Symbol.asyncIterator](): AsyncIterator<T, void>;
 }
 
-export interface Observer extends Follower<Observation> {
-  readonly key: Buffer;
+export interface Observer<V extends Bytes = Buffer> extends Follower<Observation<V>> {
+  readonly key: V;
 }
 
 export interface LeaseOptions extends CallOptions {
@@ -222,34 +246,34 @@ export interface LockOptions extends LeaseOptions {
   wait?: number | undefined;
 }
 
-export interface Holder {
-  name: Buffer;
+export interface Holder<V extends Bytes = Buffer> {
+  name: V;
   /** The client id of a holder of this library. */
   clientId: string | null;
 }
 
-export interface Holding {
-  holder: Holder;
+export interface Holding<V extends Bytes = Buffer> {
+  holder: Holder<V>;
   version: Hlc;
 }
 
-export type Acquisition =
-  | { is: "acquired"; guard: Guard }
+export type Acquisition<V extends Bytes = Buffer> =
+  | { is: "acquired"; guard: Guard<V> }
   /** Somebody else has it; `null` if he gave it back before he could be named. */
-  | { is: "held"; holding: Holding | null };
+  | { is: "held"; holding: Holding<V> | null };
 
 export type Release = "released" | "not_held";
 
 /** A lease by its name; nothing is sent before the first call. */
-export interface Lease {
-  readonly name: Buffer;
+export interface Lease<V extends Bytes = Buffer> {
+  readonly name: V;
   /** One attempt. */
-  acquire(options?: CallOptions): Promise<Acquisition>;
+  acquire(options?: CallOptions): Promise<Acquisition<V>>;
   /** Gives back what this lease acquired. */
   release(options?: CallOptions): Promise<Release>;
-  holder(options?: CallOptions): Promise<Holding | null>;
+  holder(options?: CallOptions): Promise<Holding<V> | null>;
   /** Who holds it: at first now, then whenever that changes. */
-  observe(options?: CallOptions): Promise<Follower<Holding | null>>;
+  observe(options?: CallOptions): Promise<Follower<Holding<V> | null>>;
 }
 
 /**
@@ -258,9 +282,9 @@ export interface Lease {
  *
  * Its writes carry its fencing token, and fail with {@link LockLostError} once it is not valid.
  */
-export interface Guard extends AsyncDisposable {
-  readonly name: Buffer;
-  readonly holder: Holder;
+export interface Guard<V extends Bytes = Buffer> extends AsyncDisposable {
+  readonly name: V;
+  readonly holder: Holder<V>;
   readonly token: Hlc;
   /** Fires when the lock is lost or was given back, with a {@link LockLostError} whose cause is the {@link reason}. */
   readonly signal: AbortSignal;
@@ -283,25 +307,25 @@ export interface Guard extends AsyncDisposable {
   vdel(key: Data, value: Data, options?: Omit<DelOptions, "fencingToken">): Promise<VdelOutcome>;
 }
 
-export interface Leader {
-  holder: Holder;
+export interface Leader<V extends Bytes = Buffer> {
+  holder: Holder<V>;
   /** What it proclaims; `null` before it has. */
-  value: Buffer | null;
+  value: V | null;
 }
 
 /** An election by its name; nothing is sent before the first call. */
-export interface Election {
-  readonly name: Buffer;
+export interface Election<V extends Bytes = Buffer> {
+  readonly name: V;
   /** Waits for the lead, and proclaims the value. */
-  campaign(value: Data, options?: CallOptions): Promise<Leadership>;
-  leader(options?: CallOptions): Promise<Leader | null>;
+  campaign(value: Data, options?: CallOptions): Promise<Leadership<V>>;
+  leader(options?: CallOptions): Promise<Leader<V> | null>;
   /** Who leads: at first now, then whenever that or its value changes. */
-  observe(options?: CallOptions): Promise<Follower<Leader | null>>;
+  observe(options?: CallOptions): Promise<Follower<Leader<V> | null>>;
 }
 
 /** The lead. `await using` resigns, and throws a {@link LockLostError} if it was lost before. */
-export interface Leadership extends AsyncDisposable {
-  readonly guard: Guard;
+export interface Leadership<V extends Bytes = Buffer> extends AsyncDisposable {
+  readonly guard: Guard<V>;
   proclaim(value: Data, options?: CallOptions): Promise<SetOutcome>;
   resign(options?: CallOptions): Promise<Release>;
 }
@@ -345,10 +369,10 @@ export interface Counters {
 }
 
 /** A connection to the store. `await using` closes it. */
-export interface Client extends EventEmitter, AsyncDisposable {
-  get(key: Data, options?: TimeoutOptions): Promise<Entry | null>;
+export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDisposable {
+  get(key: Data, options?: TimeoutOptions): Promise<Entry<V> | null>;
   /** An entry or `null` for each key, in their order. */
-  getMany(keys: Iterable<Data>, options?: TimeoutOptions): Promise<(Entry | null)[]>;
+  getMany(keys: Iterable<Data>, options?: TimeoutOptions): Promise<(Entry<V> | null)[]>;
   set(key: Data, value: Data, options?: SetOptions): Promise<SetOutcome>;
   /**
    * What each SET did, in their order. The requests are sent together, in their order; the options are those of each. This is no
@@ -362,33 +386,33 @@ export interface Client extends EventEmitter, AsyncDisposable {
   /** Deletes the key if it has this value. */
   vdel(key: Data, value: Data, options?: DelOptions): Promise<VdelOutcome>;
   /** The keys that match a glob pattern, in no particular order; the time-out is that of each page. */
-  scan(pattern: Data, options?: TimeoutOptions): AsyncIterableIterator<Buffer>;
+  scan(pattern: Data, options?: TimeoutOptions): AsyncIterableIterator<V>;
   /** Follows a key from when this resolves. */
-  observe(key: Data, options?: ObserveOptions): Promise<Observer>;
+  observe(key: Data, options?: ObserveOptions): Promise<Observer<V>>;
   /**
    * The same for a function, which is called with one observation at a time: if it returns a promise, the next call waits for
    * it. What it throws is an `uncaughtException`, a rejection an `unhandledRejection`; the observer goes on. If it ends because of an
    * error, that is a warning of the process.
    */
-  observe(key: Data, listener: (observation: Observation) => unknown, options?: ObserveOptions): Promise<Observer>;
+  observe(key: Data, listener: (observation: Observation<V>) => unknown, options?: ObserveOptions): Promise<Observer<V>>;
   /**
    * Changes a key by what it holds (fenced compare-and-set, see docs/locks.md). `change` may be called several times; it
    * returns the new value, or nothing to leave the key as it is. What it throws ends the update.
    */
   update(
     key: Data,
-    change: (old: Entry | null) => Data | null | undefined | Promise<Data | null | undefined>,
+    change: (old: Entry<V> | null) => Data | null | undefined | Promise<Data | null | undefined>,
     options?: UpdateOptions,
   ): Promise<UpdateOutcome>;
-  lease(name: Data, options?: Omit<LeaseOptions, "signal">): Lease;
+  lease(name: Data, options?: Omit<LeaseOptions, "signal">): Lease<V>;
   /** Waits for a lock. */
-  lock(name: Data, options?: LockOptions): Promise<Guard>;
+  lock(name: Data, options?: LockOptions): Promise<Guard<V>>;
   /**
    * Holds a lock around `work`, and gives it back when that has ended. The error of `work` wins over everything. If the lock was lost
    * meanwhile, this rejects with {@link LockLostError} although `work` succeeded: give its `guard.signal` to what it calls.
    */
-  withLock<T>(name: Data, work: (guard: Guard) => T | Promise<T>, options?: LockOptions): Promise<T>;
-  election(name: Data, options?: Omit<LockOptions, "signal">): Election;
+  withLock<T>(name: Data, work: (guard: Guard<V>) => T | Promise<T>, options?: LockOptions): Promise<T>;
+  election(name: Data, options?: Omit<LockOptions, "signal">): Election<V>;
   clientId(): string;
   counters(): Counters;
   state(): ConnectionState;
@@ -418,128 +442,4 @@ export interface LogRecord {
 export function logTo(level: LogRecord["level"], listener: (record: LogRecord) => void): void;
 export function logTo(level: null): void;
 
-/** `not_done`: it certainly did not happen. `unknown`: it may have. */
-export type Outcome = "not_done" | "unknown";
-
-/** What every error of this library is. The classes below, one for each `code`, are the same in every language. */
-export class StateStoreError extends Error {
-  constructor(message: string, details?: { outcome?: Outcome; retryable?: boolean; cause?: unknown });
-  readonly code: ErrorCode;
-  readonly outcome: Outcome;
-  /** Whether the same call may succeed later without anything being changed by hand. */
-  readonly retryable: boolean;
-  /** Of {@link Client.setMany} and {@link Client.delMany}: what became of each key, in their order. */
-  readonly results?: readonly (SetOutcome | DelOutcome | StateStoreError)[];
-}
-
-/** An argument cannot be sent: an empty key, a negative time. It is a `RangeError` too. */
-export class InvalidArgumentError extends StateStoreError {}
-/** The connection settings contradict each other, or name a file that cannot be used. */
-export class InvalidSettingsError extends StateStoreError {}
-/** Not in Node: a handle that was freed. */
-export class InvalidHandleError extends StateStoreError {}
-/** Not in Node: a call that would wait for itself. */
-export class WrongThreadError extends StateStoreError {}
-/** A bug of this library was met; the client cannot be used any more. */
-export class InternalError extends StateStoreError {}
-/** The broker could not be reached. */
-export class UnreachableError extends StateStoreError {}
-/** The broker refused the connection. */
-export class ConnectionRefusedError extends StateStoreError {}
-/** The broker does not accept the credentials. */
-export class NotAuthenticatedError extends StateStoreError {}
-/** The session was lost, so no response can come any more. */
-export class SessionLostError extends StateStoreError {}
-/** The client was closed, or gave up its connection for good. */
-export class ClosedError extends StateStoreError {}
-/** The broker's TLS certificate is not acceptable. */
-export class UntrustedError extends StateStoreError {}
-/** Not in Node: a client of the parent process. */
-export class ForkedError extends StateStoreError {}
-/** No response came in time. */
-export class TimedOutError extends StateStoreError {}
-/** As many requests wait as may wait. */
-export class QueueFullError extends StateStoreError {}
-/** The request is larger than the broker or MQTT allows. */
-export class TooLargeError extends StateStoreError {}
-/** The broker refused to take the request. */
-export class RejectedError extends StateStoreError {}
-/** No state store listens behind the broker. */
-export class NoStoreError extends StateStoreError {}
-/** The call was given up through its signal. */
-export class CancelledError extends StateStoreError {}
-/** The response is not what the protocol defines. */
-export class InvalidResponseError extends StateStoreError {}
-/** The response says that the remote procedure call itself failed. */
-export class RpcError extends StateStoreError {}
-/** Somebody else holds the lock, and the time to wait for it is over. */
-export class LockHeldError extends StateStoreError {}
-/** The lock is lost, so nothing is done in its name any more. */
-export class LockLostError extends StateStoreError {}
-/** The key of the lock holds something that is not the name of a holder. */
-export class NotALockError extends StateStoreError {}
-/** The clocks of client and store are too far apart. */
-export class TimestampSkewError extends StateStoreError {}
-/** The key is protected by a fencing token, and the request has none. */
-export class FencingTokenRequiredError extends StateStoreError {}
-/** The fencing token is too far in the future. */
-export class FencingTokenSkewError extends StateStoreError {}
-/** The key is protected by a higher fencing token. */
-export class FencingTokenLowerError extends StateStoreError {}
-/** The store holds as many keys as it may. */
-export class QuotaExceededError extends StateStoreError {}
-/** The store does not understand the payload. */
-export class RequestSyntaxError extends StateStoreError {}
-/** This client may not do this to this key. */
-export class NotAuthorizedError extends StateStoreError {}
-/** The store does not know the command. */
-export class UnknownCommandError extends StateStoreError {}
-/** Too few or too many arguments. */
-export class WrongArgumentsError extends StateStoreError {}
-/** The request has no timestamp. */
-export class MissingTimestampError extends StateStoreError {}
-/** The timestamp or fencing token is not one. */
-export class MalformedTimestampError extends StateStoreError {}
-/** The key is empty. */
-export class EmptyKeyError extends StateStoreError {}
-/** The store refused with a text that this version does not know. */
-export class OtherRefusalError extends StateStoreError {}
-
-/** The name of a kind of error. */
-export type ErrorCode =
-  | "InvalidArgument"
-  | "InvalidSettings"
-  | "InvalidHandle"
-  | "WrongThread"
-  | "Internal"
-  | "Unreachable"
-  | "ConnectionRefused"
-  | "NotAuthenticated"
-  | "SessionLost"
-  | "Closed"
-  | "Untrusted"
-  | "Forked"
-  | "TimedOut"
-  | "QueueFull"
-  | "TooLarge"
-  | "Rejected"
-  | "NoStore"
-  | "Cancelled"
-  | "InvalidResponse"
-  | "Rpc"
-  | "LockHeld"
-  | "LockLost"
-  | "NotALock"
-  | "TimestampSkew"
-  | "FencingTokenRequired"
-  | "FencingTokenSkew"
-  | "FencingTokenLower"
-  | "QuotaExceeded"
-  | "Syntax"
-  | "NotAuthorized"
-  | "UnknownCommand"
-  | "WrongArguments"
-  | "MissingTimestamp"
-  | "MalformedTimestamp"
-  | "EmptyKey"
-  | "OtherRefusal";
+export * from "./errors.js";

@@ -8,7 +8,6 @@
  * await using client = await connect(server.url);
  * ```
  */
-/// <reference lib="esnext.disposable" />
 
 export interface ServerOptions {
   /** The program; unless given that of the variable `STATESTORED`, of the package `@statestore/server`, or in the `PATH`. */

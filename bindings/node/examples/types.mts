@@ -1,5 +1,5 @@
 /** What the types promise and refuse; compiled, never run. */
-import { connect, Hlc, StateStoreError, TimedOutError, type Client, type Entry, type ErrorCode, type Observation } from "statestore";
+import { connect, Hlc, StateStoreError, TimedOutError, type Client, type DelOutcome, type Entry, type ErrorCode, type Guard, type Observation, type SetOutcome } from "statestore";
 import { startServer, type Server } from "statestore/testing";
 
 export async function promises(client: Client): Promise<void> {
@@ -22,9 +22,31 @@ export async function promises(client: Client): Promise<void> {
   }
   const result: number = await client.withLock("lock", async (guard) => (guard.isValid() ? 1 : 0), { wait: 0 });
   client.on("state", (state) => state.is === "reconnecting" && state.reason.code satisfies ErrorCode).unref();
-  await using server: Server = await startServer();
-  await using other = await connect({ url: server.url, clientId: "x", cleanStart: false });
-  void [isApplied, result, other];
+  const [first, second] = await client.setMany({ key: "value", other: new Uint8Array(1) }, { persist: true });
+  first satisfies SetOutcome | undefined;
+  await client.setMany(new Map([[Buffer.from("key"), "value"]]));
+  const deletions: DelOutcome[] = await client.delMany(new Set(["key"]));
+  const server: Server = await startServer();
+  const other = await connect({ url: server.url, clientId: "x", cleanStart: false });
+  void [isApplied, result, second, deletions, other];
+}
+
+export async function texts(): Promise<void> {
+  const client: Client<string> = await connect("mqtt://localhost", { encoding: "utf8" });
+  const value: string | undefined = (await client.get("key"))?.value;
+  const guard: Guard<string> = await client.lock("lock");
+  guard.name satisfies string;
+  for await (const key of client.scan("*")) {
+    key satisfies string;
+  }
+  const observation = await (await client.observe("key")).next({ timeout: 100 });
+  if (observation?.is === "set") {
+    observation.value satisfies string;
+  }
+  const leader: string | null | undefined = (await client.election("chief").leader())?.value;
+  // @ts-expect-error it is text
+  value satisfies Buffer;
+  void [value, leader];
 }
 
 export async function refusals(client: Client): Promise<void> {
@@ -46,5 +68,8 @@ export async function refusals(client: Client): Promise<void> {
   if (error instanceof StateStoreError) {
     // @ts-expect-error no such code
     void (error.code === "Late");
+  }
+  if (error instanceof TimedOutError) {
+    error.code satisfies "TimedOut";
   }
 }

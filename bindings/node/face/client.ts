@@ -31,6 +31,7 @@ import { Election } from "./election.js";
 import { ClosedError, direct } from "./errors.js";
 import { Follower, Observer, rethrow, tell } from "./follower.js";
 import { Guard, finish } from "./guard.js";
+import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
 import type { Call } from "./known.js";
 import { Lease } from "./lease.js";
 import { native, type NativeClient, type NativeFeed, type NativeGuard } from "./native.js";
@@ -54,8 +55,8 @@ export class Client extends EventEmitter implements Declared {
   }
 
   /** Connects with settings for the native half. */
-  static async connect(settings: object, signal: AbortSignal | undefined): Promise<Client> {
-    const operations = direct(() => new Operations((ring) => new native.NativeClient(settings, ring)));
+  static async connect(settings: object, asText: boolean, signal: AbortSignal | undefined): Promise<Client> {
+    const operations = direct(() => new Operations((ring) => new native.NativeClient(settings, ring), asText));
     try {
       await operations.run("connect", { signal }, () => operations.native.connect(), results.nothing);
       const client = new Client(operations);
@@ -246,5 +247,10 @@ export class Client extends EventEmitter implements Declared {
 
   async [asyncDispose](): Promise<void> {
     await this.close();
+  }
+
+  [inspected](_: number, options: InspectOptions, inspect: Inspect): string {
+    const { is } = this.state();
+    return shown("Client", options, inspect, { clientId: this.#clientId, state: is });
   }
 }

@@ -23,6 +23,7 @@ const TIMES = [
   "keepAlive",
   "pingTimeout",
   "connectTimeout",
+  "connectLimit",
   "requestTimeout",
   "reconnectDelayMin",
   "reconnectDelayMax",
@@ -36,12 +37,18 @@ const NUMBERS: Record<string, number> = {
   maxBufferedBytes: Number.MAX_SAFE_INTEGER,
   maxValueBytes: Number.MAX_SAFE_INTEGER,
 };
-const KNOWN = [...TEXTS, ...FLAGS, ...TIMES, ...Object.keys(NUMBERS), "password", "signal"];
+const KNOWN = [...TEXTS, ...FLAGS, ...TIMES, ...Object.keys(NUMBERS), "password", "encoding", "signal"];
+/** Text is UTF-8 on the way in, and so on the way out. */
+const ENCODINGS = ["utf8", "utf-8"];
 
 export async function connect(first: string | URL | Settings, second?: Settings): Promise<Declared> {
   const from = settings(first, second);
   known(from, KNOWN, (unknown) => `there is no setting ${unknown}`);
-  return Client.connect(input(from), args.signal(from));
+  const encoding = args.text(from, "encoding");
+  if (encoding !== undefined && !ENCODINGS.includes(encoding)) {
+    throw args.badValue("encoding", "must be utf8, or not given", encoding);
+  }
+  return Client.connect(input(from), encoding !== undefined, args.signal(from));
 }
 
 function settings(first: unknown, second: unknown): Record<string, unknown> {

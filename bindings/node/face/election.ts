@@ -3,6 +3,7 @@ import type { CallOptions, Data, Election as Declared, Follower as DeclaredFollo
 import { data } from "./arguments.js";
 import { Follower } from "./follower.js";
 import { Guard, Leadership } from "./guard.js";
+import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
 import type { NativeElection, NativeFeed, NativeGuard } from "./native.js";
 import type { Operations } from "./operations.js";
 import * as results from "./results.js";
@@ -13,11 +14,14 @@ export class Election implements Declared {
   readonly name: Buffer;
   readonly #operations: Operations;
   readonly #native: NativeElection;
+  readonly #bytes: Uint8Array;
 
   constructor(operations: Operations, native: NativeElection, name: Uint8Array) {
-    this.name = Buffer.from(name);
+    this.name = operations.shown(Buffer.from(name)) as Buffer;
     this.#operations = operations;
     this.#native = native;
+    // Those of the caller may change.
+    this.#bytes = Buffer.from(name);
   }
 
   campaign(value: Data, given?: CallOptions): Promise<DeclaredLeadership> {
@@ -25,7 +29,7 @@ export class Election implements Declared {
       "campaign",
       given,
       () => this.#native.campaign(data("value", value)),
-      (guard) => new Leadership(new Guard(this.#operations, guard as NativeGuard, this.name)),
+      (guard) => new Leadership(new Guard(this.#operations, guard as NativeGuard, this.#bytes)),
     );
   }
 
@@ -40,5 +44,9 @@ export class Election implements Declared {
       () => this.#native.observe(),
       (feed) => new Follower(this.#operations, feed as NativeFeed, leaders),
     );
+  }
+
+  [inspected](_: number, options: InspectOptions, inspect: Inspect): string {
+    return shown("Election", options, inspect, { name: this.name });
   }
 }

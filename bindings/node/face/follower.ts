@@ -1,6 +1,8 @@
 /** Feeds as async iterables. */
-import type { CallOptions, Follower as Declared, LostReason, Observation, Observer as DeclaredObserver, StateStoreError } from "../index.js";
+import type { Follower as Declared, LostReason, Observation, Observer as DeclaredObserver, StateStoreError, TimeoutOptions } from "../index.js";
+import { time } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
+import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
 import type { NativeFeed } from "./native.js";
 import type { Operations, Read } from "./operations.js";
 import * as results from "./results.js";
@@ -17,12 +19,12 @@ export class Follower<T> implements Declared<T> {
     this.#read = read;
   }
 
-  async next(given?: CallOptions): Promise<T | undefined> {
+  async next(given?: TimeoutOptions): Promise<T | undefined> {
     if (this.#isOver) {
       return undefined;
     }
     try {
-      const item = await this.#operations.run("next", given, () => this.#feed.next(), this.#read);
+      const item = await this.#operations.run("next", given, (from) => this.#feed.next(time(from, "timeout")), this.#read);
       this.#isOver ||= item === undefined;
       return item;
     } catch (error) {
@@ -72,13 +74,31 @@ export class Observer extends Follower<Observation> implements DeclaredObserver 
 
   constructor(operations: Operations, feed: NativeFeed, key: Uint8Array) {
     super(operations, feed, results.observation);
-    this.key = Buffer.from(key);
+    this.key = operations.shown(Buffer.from(key)) as Buffer;
+  }
+
+  [inspected](_: number, options: InspectOptions, inspect: Inspect): string {
+    return shown("Observer", options, inspect, { key: this.key, lostReason: this.lostReason() });
   }
 }
 
 /** Calls a function with all that comes, one after the other. */
 export async function tell<T>(follower: Follower<T>, listener: (item: T) => unknown): Promise<void> {
-  for (let item = await follower.next(); item !== undefined; item = await follower.next()) {
+  for (;;) {
+    let item: T | undefined;
+    try {
+      item = await follower.next();
+    } catch (error) {
+      if (!(error instanceof TypeError)) {
+        throw error;
+      }
+      // One that is no text of the client's encoding. Others may follow.
+      rethrow(error);
+      continue;
+    }
+    if (item === undefined) {
+      break;
+    }
     try {
       const returned = listener(item);
       if (returned instanceof Promise) {

@@ -19,7 +19,8 @@ import { data, delInput, setInput, type Options } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
 import { LockLostError, direct, failed } from "./errors.js";
 import { hlc } from "./hlc.js";
-import type { NativeGuard } from "./native.js";
+import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
+import type { NativeGuard, NativeHolder } from "./native.js";
 import type { Operations } from "./operations.js";
 import * as results from "./results.js";
 
@@ -37,8 +38,8 @@ export class Guard implements Declared {
   constructor(operations: Operations, native: NativeGuard, name: Uint8Array) {
     this.#operations = operations;
     this.#native = native;
-    this.name = Buffer.from(name);
-    this.holder = direct(() => results.holder(native.holder()));
+    this.name = operations.shown(Buffer.from(name)) as Buffer;
+    this.holder = results.holder(operations.shown(direct(() => native.holder())) as NativeHolder);
     this.token = direct(() => hlc(native.token()));
     this.#watch();
   }
@@ -121,6 +122,10 @@ export class Guard implements Declared {
   async [asyncDispose](): Promise<void> {
     await this[finish](false);
   }
+
+  [inspected](_: number, options: InspectOptions, inspect: Inspect): string {
+    return shown("Guard", options, inspect, { name: this.name, token: this.token, isValid: this.isValid(), lostReason: this.lostReason() });
+  }
 }
 
 export class Leadership implements DeclaredLeadership {
@@ -144,5 +149,9 @@ export class Leadership implements DeclaredLeadership {
 
   async [asyncDispose](): Promise<void> {
     await this.#guard[finish](false);
+  }
+
+  [inspected](_: number, options: InspectOptions, inspect: Inspect): string {
+    return shown("Leadership", options, inspect, { guard: this.#guard });
   }
 }

@@ -7,6 +7,8 @@ import { native } from "./native.js";
 const KEY = Symbol("statestore.hlc");
 
 export class Hlc implements Declared {
+  /** The only member that is enumerable: what `structuredClone` and a message to another thread keep of it, and what is compared. */
+  readonly text: string;
   readonly #text: string;
   /** Read when it is asked for: most versions are only compared or passed on. */
   #parts: { wall: bigint; counter: bigint; node: string } | undefined;
@@ -15,6 +17,7 @@ export class Hlc implements Declared {
     if (key !== KEY) {
       throw new TypeError("Hlc has no public constructor; use Hlc.parse");
     }
+    this.text = text;
     this.#text = text;
   }
 

@@ -29,7 +29,7 @@ export const KNOWN = {
   withLock: LOCK,
   election: ELECTION,
   nextPage: CALL,
-  next: CALL,
+  next: TIMED,
   acquire: CALL,
   release: CALL,
   holder: CALL,

@@ -2,6 +2,7 @@
 import type { Acquisition, CallOptions, Follower as DeclaredFollower, Holding, Lease as Declared, Release } from "../index.js";
 import { Follower } from "./follower.js";
 import { Guard } from "./guard.js";
+import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
 import type { NativeFeed, NativeGuard, NativeLease } from "./native.js";
 import type { Operations } from "./operations.js";
 import * as results from "./results.js";
@@ -12,11 +13,14 @@ export class Lease implements Declared {
   readonly name: Buffer;
   readonly #operations: Operations;
   readonly #native: NativeLease;
+  readonly #bytes: Uint8Array;
 
   constructor(operations: Operations, native: NativeLease, name: Uint8Array) {
-    this.name = Buffer.from(name);
+    this.name = operations.shown(Buffer.from(name)) as Buffer;
     this.#operations = operations;
     this.#native = native;
+    // Those of the caller may change.
+    this.#bytes = Buffer.from(name);
   }
 
   acquire(given?: CallOptions): Promise<Acquisition> {
@@ -27,7 +31,7 @@ export class Lease implements Declared {
       (guard, by): Acquisition =>
         guard === null
           ? { is: "held", holding: results.holding(by) }
-          : { is: "acquired", guard: new Guard(this.#operations, guard as NativeGuard, this.name) },
+          : { is: "acquired", guard: new Guard(this.#operations, guard as NativeGuard, this.#bytes) },
     );
   }
 
@@ -46,5 +50,9 @@ export class Lease implements Declared {
       () => this.#native.observe(),
       (feed) => new Follower(this.#operations, feed as NativeFeed, holders),
     );
+  }
+
+  [inspected](_: number, options: InspectOptions, inspect: Inspect): string {
+    return shown("Lease", options, inspect, { name: this.name });
   }
 }

@@ -52,7 +52,7 @@ export interface NativeState {
 }
 
 export interface NativeFeed {
-  next(): Begun;
+  next(timeout?: number): Begun;
   lostReason(): string | null;
   /** Why it ended, if it did not end with its client. */
   error(): Failure | null;

@@ -22,6 +22,9 @@ interface Waiting {
   question: ((operation: number, a: unknown, b: unknown) => void) | undefined;
 }
 
+/** UTF-8 that is none is an error, and a byte order mark is a part of the text. */
+const UTF_8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
 const CLOSED: Failure = { kind: "Closed", outcome: "unknown", retryable: false, message: "the client was closed", causes: [] };
 
 /** Who listens to a signal: one listener for all calls that share it, however many. */
@@ -36,14 +39,16 @@ export class Operations {
   readonly #waiting: (Waiting | undefined)[] = [];
   readonly #watches = new Map<AbortSignal, Watch>();
   readonly #drain = () => this.#settle();
+  readonly #asText: boolean;
   #isReferenced = true;
   /** A turn fetches results once, however many ask for it. */
   #isScheduled = false;
   /** How often results were fetched. */
   wakeUps = 0;
 
-  /** `create` gets the function that is called when there are results. */
-  constructor(create: (ring: () => void) => NativeClient) {
+  /** `create` gets the function that is called when there are results. Bytes come out as text if that is asked for. */
+  constructor(create: (ring: () => void) => NativeClient, asText: boolean) {
+    this.#asText = asText;
     this.#native = create(() => {
       // Not at once: a call from another thread is repeated without a pause as long as new results make new calls, and
       // the event loop would do nothing else.
@@ -53,6 +58,17 @@ export class Operations {
 
   get native(): NativeClient {
     return this.#native;
+  }
+
+  /** What the caller gets of the native half's values: the bytes in them as text, if the client has an encoding. */
+  shown(value: unknown): unknown {
+    if (!this.#asText) {
+      return value;
+    }
+    if (value instanceof Uint8Array) {
+      return text(value);
+    }
+    return Array.isArray(value) ? value.map((item) => this.shown(item)) : value;
   }
 
   /**
@@ -161,7 +177,7 @@ export class Operations {
       this.#forget(waiting.signal, operation);
       if (failure === undefined) {
         try {
-          waiting.resolve(waiting.read(results[slot + 2], results[slot + 3]));
+          waiting.resolve(waiting.read(this.shown(results[slot + 2]), this.shown(results[slot + 3])));
         } catch (error) {
           waiting.reject(error);
         }
@@ -169,6 +185,15 @@ export class Operations {
         waiting.reject(failure);
       }
     }
+  }
+}
+
+function text(bytes: Uint8Array): string {
+  try {
+    return UTF_8.decode(bytes);
+  } catch (cause) {
+    const error = new TypeError("what the store gave is not UTF-8, which the encoding of this client asks for; its bytes are in `bytes`", { cause });
+    throw Object.assign(error, { bytes });
   }
 }
 

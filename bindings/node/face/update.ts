@@ -18,7 +18,7 @@ export async function update(
 
   const answer = async (operation: number, a: unknown, b: unknown) => {
     try {
-      const value = await change(results.entry(a, b));
+      const value = await change(results.entry(operations.shown(a), operations.shown(b)));
       const bytes = value === undefined || value === null ? undefined : data("what change returns", value);
       // Its number may be that of another operation by now.
       if (!hasEnded) {

@@ -1,11 +1,15 @@
 //! What happens again and again: observations, states, holders, leaders.
 use crate::desk::{Begun, Desk};
 use crate::failure::Failure;
+use crate::options::time;
 use crate::reply::Reply;
 use napi_derive::napi;
-use statestore::{ConnectionState, Holding, Leader, LostReason, Observation};
-use statestore_embed::{Error, Feed};
+use statestore::{ConnectionState, Holding, Leader, LostReason, Observation, Outcome};
+use statestore_embed::{Error, ErrorKind, Feed};
 use std::rc::Rc;
+use std::time::Duration;
+
+const WAITING: &str = "waiting for what happens";
 
 /// The feeds that there are.
 pub(crate) enum Source {
@@ -26,19 +30,44 @@ impl NativeFeed {
     pub(crate) fn new(desk: Rc<Desk>, source: Source) -> Self {
         Self { desk, source }
     }
+
+    fn wait<T: Send + 'static>(
+        &self,
+        next: impl Future<Output = Result<T, Error>> + Send + 'static,
+        timeout: Option<Duration>,
+        reply: impl FnOnce(T) -> Reply + Send + 'static,
+    ) -> Begun {
+        let Some(timeout) = timeout else {
+            return self.desk.submit(WAITING, next, reply);
+        };
+        // An item that comes later is for the next call.
+        let in_time = async move {
+            let Ok(item) = tokio::time::timeout(timeout, next).await else {
+                let reason = format!("nothing happened within {timeout:?}");
+                return Err(Error::new(
+                    ErrorKind::TimedOut,
+                    Outcome::NotDone,
+                    WAITING,
+                    reason,
+                ));
+            };
+            item
+        };
+        self.desk.submit(WAITING, in_time, reply)
+    }
 }
 
 #[napi]
 impl NativeFeed {
-    /// Begins to wait for the next item.
+    /// Begins to wait for the next item, at most for so many milliseconds.
     #[napi]
-    pub fn next(&self) -> Begun {
-        const ACTION: &str = "waiting for what happens";
+    pub fn next(&self, timeout: Option<f64>) -> Begun {
+        let timeout = timeout.map(time);
         match &self.source {
-            Source::Observations(feed) => self.desk.submit(ACTION, feed.next(), Reply::Observation),
-            Source::States(feed) => self.desk.submit(ACTION, feed.next(), Reply::State),
-            Source::Holders(feed) => self.desk.submit(ACTION, feed.next(), Reply::HolderNews),
-            Source::Leaders(feed) => self.desk.submit(ACTION, feed.next(), Reply::LeaderNews),
+            Source::Observations(feed) => self.wait(feed.next(), timeout, Reply::Observation),
+            Source::States(feed) => self.wait(feed.next(), timeout, Reply::State),
+            Source::Holders(feed) => self.wait(feed.next(), timeout, Reply::HolderNews),
+            Source::Leaders(feed) => self.wait(feed.next(), timeout, Reply::LeaderNews),
         }
     }
 

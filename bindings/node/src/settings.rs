@@ -19,6 +19,7 @@ pub struct SettingsInput {
     pub keep_alive: Option<f64>,
     pub ping_timeout: Option<f64>,
     pub connect_timeout: Option<f64>,
+    pub connect_limit: Option<f64>,
     pub request_timeout: Option<f64>,
     pub max_in_flight: Option<u32>,
     pub max_queued: Option<u32>,
@@ -77,6 +78,7 @@ impl SettingsInput {
             self.connect_timeout.map(time),
             Settings::connect_timeout,
         );
+        let to = with(to, self.connect_limit.map(time), Settings::connect_limit);
         let to = with(
             to,
             self.request_timeout.map(time),

@@ -85,7 +85,7 @@ test("an option that does not exist is refused, with the name of the nearest one
       withLock: [(options) => client.withLock("l", () => {}, options), "durationMs", "duration"],
       election: [async (options) => client.election("e", options), "renewals", "renewal"],
     },
-    Follower: { next: [(options) => observer.next(options), "abort", "signal"] },
+    Follower: { next: [(options) => observer.next(options), "timeOut", "timeout"] },
     Lease: {
       acquire: [(options) => lease.acquire(options), "wait", "signal"],
       release: [(options) => lease.release(options), "timeout", "signal"],
@@ -158,6 +158,8 @@ test("settings", async () => {
   await assert.rejects(connect(nobody, { tiemout: 2 }), typeError("tiemout"));
   await assert.rejects(connect({ url: nobody }, { clientId: "x" }), typeError("url must be"));
   await assert.rejects(connect(nobody, { clientId: 7 }), typeError("clientId"));
+  await assert.rejects(connect(nobody, { encoding: "latin1" }), rangeError("encoding"));
+  await assert.rejects(connect(nobody, { encoding: 8 }), typeError("encoding"));
   await assert.rejects(connect(nobody, { tls: "yes" }), typeError("tls"));
   await assert.rejects(connect({ host: "localhost", port: "1883" }), typeError("port"));
   await assert.rejects(connect({ host: "localhost", port: 65_536 }), rangeError("port"));

@@ -8,12 +8,20 @@ import { test } from "node:test";
 const require = createRequire(import.meta.url);
 const ROOT = join(import.meta.dirname, "..");
 
-for (const [name, file] of [["statestore", "index.d.ts"], ["statestore/testing", "testing.d.ts"]]) {
-  test(`${file} declares what ${name} exports`, async () => {
-    const text = readFileSync(join(ROOT, file), "utf8");
+for (const [name, ...files] of [["statestore", "index.d.ts", "errors.d.ts"], ["statestore/testing", "testing.d.ts"]]) {
+  test(`${files} declares what ${name} exports`, async () => {
+    const text = files.map((file) => readFileSync(join(ROOT, file), "utf8")).join("");
     const declared = new Set([...text.matchAll(/^export (?:class|function|const) (\w+)/gm)].map(([, name]) => name));
     assert(declared.size > 0);
     assert.deepEqual(new Set(Object.keys(require(name))), declared);
     assert.deepEqual(new Set(Object.keys(await import(name))), declared);
   });
 }
+
+test("each class of errors declares the code that it has", () => {
+  const text = readFileSync(join(ROOT, "errors.d.ts"), "utf8");
+  const declared = [...text.matchAll(/^export class (\w+) extends StateStoreError \{\n {2}readonly code: "(\w+)";\n\}/gm)];
+  const statestore = require("statestore");
+  const classes = Object.values(statestore).filter((made) => typeof made.code === "string");
+  assert.deepEqual(declared.map(([, name, code]) => `${name} ${code}`).sort(), classes.map((made) => `${made.name} ${made.code}`).sort());
+});

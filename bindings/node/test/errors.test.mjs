@@ -1,8 +1,40 @@
 /** Where errors say that they come from. */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { startServer } from "statestore/testing";
 import { clientOf, serverOf } from "./system.mjs";
+
+test("the stack of an error leads to the line of the call", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  // The line of the marker, one after the call.
+  const marked = (error, marker) => {
+    const lines = readFileSync(fileURLToPath(import.meta.url), "utf8").split("\n");
+    const call = lines.findIndex((line) => line.endsWith(`// ${marker}`)) + 1;
+    assert.match(error.stack, new RegExp(`errors\\.test\\.mjs:${call}:\\d+`), marker);
+  };
+  try {
+    await client.get(""); // awaited
+    assert.fail();
+  } catch (error) {
+    marked(error, "awaited");
+  }
+  try {
+    await client.setMany([["a", "1"], ["", "2"]]); // of several
+    assert.fail();
+  } catch (error) {
+    marked(error, "of several");
+  }
+  try {
+    for await (const key of client.scan("*", { timeout: 0 })) { // iterated
+      assert.fail(key);
+    }
+    assert.fail();
+  } catch (error) {
+    marked(error, "iterated");
+  }
+});
 
 test("the stack of an error names who made the call", async (t) => {
   const client = await clientOf(t, await serverOf(t));

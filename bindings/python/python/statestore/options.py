@@ -47,6 +47,8 @@ class Settings(TypedDict, total=False):
     """How long such a check may take. Default: 10 s."""
     connect_timeout: Time | None
     """How long each attempt to connect may take. Default: 10 s."""
+    connect_limit: Time | None
+    """How long the first connection is tried again. Default: 0, not at all."""
     request_timeout: Time | None
     """How long a call may take unless it says otherwise. Default: 10 s."""
     max_in_flight: int | None
