@@ -17,6 +17,8 @@ declare -A needs_called=(
   [asio]="standalone Asio (Debian: libasio-dev)"
   [libuv]="libuv (Debian: libuv1-dev)"
   [libmosquitto]="libmosquitto (Debian: libmosquitto-dev)"
+  [dh]="debhelper (Debian: debhelper)"
+  [dpkg-buildpackage]="dpkg-buildpackage (Debian: dpkg-dev)"
   [redis-server]="redis-server (Debian: redis-server)"
 )
 

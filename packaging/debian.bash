@@ -1,0 +1,63 @@
+# Debian packages. Sourced by scripts/package.
+
+make_debian() {
+  local made="$work/debian" source tree abi shell
+  source="$made/libstatestore-$version"
+  tree="$source/tree"
+  rm -rf "$made"
+  mkdir -p "$tree/usr/bin"
+  install_library "$tree" /usr
+  abi=$(basename "$(echo "$tree"/usr/lib/libstatestore.so.*.*.*)" | sed -E 's/.*\.so\.(0\.[0-9]+|[1-9][0-9]*).*/\1/')
+  compile statestored statestore-cli
+  stripped "$(built)/statestored" "$tree/usr/bin/statestored"
+  stripped "$(built)/statestore" "$tree/usr/bin/statestore"
+  for package in statestore-ffi statestored statestore-cli; do
+    materials "$package" "$tree/notices/$package"
+    mv "$tree/notices/$package"/THIRD-PARTY-NOTICES{.txt,}
+  done
+  # For whatever target: these run here.
+  cargo run --quiet --locked --package statestore-manual -- "$tree/man"
+  for shell in bash/statestore zsh/_statestore fish/statestore.fish; do
+    mkdir -p "$tree/completions/${shell%/*}"
+    cargo run --quiet --locked --package statestore-cli -- completions "${shell%/*}" >"$tree/completions/$shell"
+  done
+  cp -r packaging/debian "$source/debian"
+  cp packaging/statestored.service "$source/debian/statestored.service"
+  sed -i "s/@ABI@/$abi/" "$source/debian"/{control,libstatestore.install}
+  mv "$source/debian/libstatestore.install" "$source/debian/libstatestore$abi.install"
+  printf 'libstatestore (%s-1) unstable; urgency=medium\n\n  * Release %s.\n\n -- %s  %s\n' "$version" "$version" \
+    "$(sed -n 's/^Maintainer: //p' packaging/debian/control)" "$(date --rfc-email --date "@$SOURCE_DATE_EPOCH")" >"$source/debian/changelog"
+  [[ "$profile" != dev ]] || export COMPRESSION=-Zgzip\ -z1
+  (cd "$source" && dpkg-buildpackage --build=binary --no-sign --no-check-builddeps --host-arch "$(debian_arch)" >"$made/log" 2>&1) ||
+    { cat "$made/log" >&2; fail "the packages cannot be built"; }
+  cp "$made"/*.deb "$out"
+}
+
+debian_arch() {
+  case "$target" in
+    x86_64-*) echo amd64 ;;
+    aarch64-*) echo arm64 ;;
+    *) fail "Debian has no name here for $target" ;;
+  esac
+}
+
+check_debian() {
+  local debs="$work/debian" release
+  empty_place
+  # It looks for minutes at each member of a static library that is not optimised.
+  if [[ "$profile" == dev ]]; then
+    lintian --fail-on error "$debs"/libstatestore[0-9]*.deb "$debs"/statestore*.deb
+  else
+    lintian --fail-on error "$debs"/*.changes
+  fi
+  cp "$debs"/*.deb packaging/trial-debian.sh "$scratch"
+  url='$url'
+  readme c >"$scratch/program.c"
+  chmod -R a+rX "$scratch"
+  # shellcheck source=/dev/null
+  release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  # In a root file system of its own, which is thrown away.
+  mmdebstrap --quiet --variant=minbase --include=adduser,gcc,libc6-dev,pkg-config,procps,systemd \
+    --customize-hook="mkdir \"\$1/trial\" && cp $scratch/* \"\$1/trial\" && chroot \"\$1\" sh /trial/trial-debian.sh" \
+    "$release" /dev/null
+}

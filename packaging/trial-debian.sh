@@ -1,0 +1,48 @@
+# Run by root in a fresh Debian or Ubuntu, with the packages in /trial: installs them, uses them, removes them, and looks what is left.
+set -eu
+cd /trial
+export DEBIAN_FRONTEND=noninteractive
+
+# What there is, but for what apt and dpkg know, and copies of the files of users.
+everything() {
+  find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /trial -o -path /var/cache -o -path /var/log \
+    -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/lib/systemd/deb-systemd-helper-enabled \) -prune -o -print |
+    grep -v '^/etc/.*-$' | sort
+}
+
+everything >before
+cp /etc/passwd passwd
+apt-get install -q -y --no-install-recommends ./*.deb >log 2>&1 || { cat log; exit 1; }
+
+systemd-analyze verify --man=no /lib/systemd/system/statestored.service
+systemctl is-enabled --quiet statestored
+systemd-analyze security --offline=yes --threshold=20 --no-pager statestored.service | tail -n 1
+
+# As the service starts it; on a free port.
+install -d -o statestored -g statestored -m 700 /var/lib/statestored
+mkfifo ready
+setpriv --reuid=statestored --regid=statestored --clear-groups --no-new-privs \
+  statestored --data-dir /var/lib/statestored --listen tcp://127.0.0.1:0 >ready 2>log &
+server=$!
+read -r line <ready
+STATESTORE_URL="mqtt://${line#listening on tcp://}"
+export STATESTORE_URL
+
+sed "s#\$url#$STATESTORE_URL#; s#mqtt://127.0.0.1:1883#$STATESTORE_URL#" program.c >main.c
+# shellcheck disable=SC2046
+gcc main.c $(pkg-config --cflags --libs statestore) -o program
+./program
+[ "$(statestore get greeting)" = hello ]
+kill "$server"
+wait "$server"
+# Whether they are in the packages; a small system may be told not to unpack them.
+for page in man1/statestore.1.gz man1/statestore-lock.1.gz man8/statestored.8.gz; do
+  dpkg-query -S "/usr/share/man/$page" >/dev/null
+done
+bash -c 'source /usr/share/bash-completion/completions/statestore && complete -p statestore' >/dev/null
+
+apt-get purge -q -y libstatestore-dev 'libstatestore[0-9]*' statestored statestore-cli >log 2>&1 || { cat log; exit 1; }
+everything >after
+diff before after
+diff passwd /etc/passwd
+echo "nothing is left"
