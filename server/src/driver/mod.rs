@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
+use tokio::task::spawn_local;
 use tokio::time::sleep_until;
 
 /// What all tasks of the thread share. No borrow lives across an `await`.
@@ -121,6 +122,8 @@ impl Driver {
 
     /// Watches the time, the keyspace and the storage until the storage fails.
     pub(crate) async fn keep(&self, committer: &mut Committer) -> Result<(), Arc<StorageError>> {
+        // Runs once all connections that are ready have had their turn.
+        let mut everybody = None;
         loop {
             self.hub.borrow_mut().storage_full(committer.is_full());
             self.submit(committer)?;
@@ -136,9 +139,22 @@ impl Driver {
                 }
             };
             let has_work = self.hub.borrow().has_work();
+            if has_work && everybody.is_none() {
+                everybody = Some(spawn_local(async {}));
+            }
+            let turn_of_everybody = async {
+                if let Some(turn) = &mut everybody {
+                    // It does nothing that could fail.
+                    let _ = turn.await;
+                }
+            };
             tokio::select! {
-                // Before the next part of the work, everybody has a turn; what is ready at once would leave nobody one.
-                () = tokio::task::yield_now(), if has_work => self.tick(),
+                // Each part of the work makes many connections ready. More at a time than are served meanwhile would let
+                // everybody else wait behind ever more of them.
+                () = turn_of_everybody, if has_work => {
+                    everybody = None;
+                    self.tick();
+                }
                 () = wakeup, if !has_work => self.tick(),
                 () = self.keeper.notified(), if !has_work => {}
                 () = poll_fn(|context| self.hub.borrow_mut().poll_news(context)) => self.tick(),
