@@ -1,5 +1,6 @@
 //! Bytes between one socket and the hub.
 use super::Driver;
+use crate::clock::Now;
 use crate::hub::{Closing, ConnectionId};
 use bytes::{Buf, BufMut, BytesMut};
 use std::io;
@@ -49,9 +50,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         }
         self.remember_waker(context);
         self.has_written = false;
+        // A turn is short, and clocks take longer to read than much of what is done in it.
+        let now = self.driver.clock.now();
         let mut left = TURN_BYTES;
         loop {
-            let is_written = self.poll_write(context)?.is_ready();
+            let is_written = self.poll_write(context, now)?.is_ready();
             let closing = self.driver.hub.borrow().closing(self.id);
             match closing {
                 Closing::Now => return Poll::Ready(Ok(())),
@@ -61,7 +64,6 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             }
             if self.driver.is_paused.get() || !self.driver.hub.borrow().accepts_input(self.id) {
                 if std::mem::take(&mut self.has_written) {
-                    let now = self.driver.clock.now();
                     self.driver.hub.borrow_mut().progressed(self.id, now);
                 }
                 return Poll::Pending;
@@ -71,7 +73,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            let taken = self.take_input();
+            let taken = self.take_input(now);
             if taken > 0 {
                 left = left.saturating_sub(taken);
                 continue;
@@ -79,7 +81,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             if self.is_turn_over {
                 continue;
             }
-            match self.poll_read(context, left)? {
+            match self.poll_read(context, left, now)? {
                 Poll::Ready(0) => return Poll::Ready(Ok(())),
                 Poll::Ready(count) => left -= count,
                 Poll::Pending => return Poll::Pending,
@@ -98,14 +100,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     }
 
     /// Ready when nothing is left to write now.
-    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_write(&mut self, context: &mut Context<'_>, now: Now) -> Poll<io::Result<()>> {
         loop {
             if self.output.is_empty() {
                 let driver = self.driver;
                 driver
                     .hub
                     .borrow_mut()
-                    .take_output(self.id, &mut self.output, driver.clock.now());
+                    .take_output(self.id, &mut self.output, now);
                 if self.output.is_empty() {
                     return std::pin::Pin::new(&mut self.stream).poll_flush(context);
                 }
@@ -123,21 +125,26 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     }
 
     /// Offers input that waited to the hub again; how many bytes it took.
-    fn take_input(&mut self) -> usize {
+    fn take_input(&mut self, now: Now) -> usize {
         let before = self.input.len();
         if before == 0 {
             return 0;
         }
         let driver = self.driver;
         let mut hub = driver.hub.borrow_mut();
-        self.is_turn_over = hub.received(self.id, &mut self.input, driver.clock.now());
+        self.is_turn_over = hub.received(self.id, &mut self.input, now);
         drop(hub);
         driver.spread_word(Some(self.id));
         before - self.input.len()
     }
 
     /// Reads at most `most` bytes once and hands them to the hub; how many, 0 at the end of the stream.
-    fn poll_read(&mut self, context: &mut Context<'_>, most: usize) -> Poll<io::Result<usize>> {
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        most: usize,
+        now: Now,
+    ) -> Poll<io::Result<usize>> {
         let driver = self.driver;
         let is_shared = self.input.is_empty();
         let mut buffer = if is_shared {
@@ -150,7 +157,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         let result = pin!(self.stream.read_buf(&mut part)).poll(context);
         if let Poll::Ready(Ok(1..)) = result {
             let mut hub = driver.hub.borrow_mut();
-            self.is_turn_over = hub.received(self.id, &mut buffer, driver.clock.now());
+            self.is_turn_over = hub.received(self.id, &mut buffer, now);
             drop(hub);
             driver.spread_word(Some(self.id));
         }
