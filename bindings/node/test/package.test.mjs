@@ -75,6 +75,37 @@ test("nothing looks around in the network when it is loaded", () => {
   assert.equal(execFileSync(process.execPath, ["--eval", refuse + load], { cwd: project, encoding: "utf8" }), "function\n");
 });
 
+test("it loads nothing of Node that takes long", () => {
+  const script = `
+    const before = new Set(process.moduleLoadList);
+    require("statestore");
+    console.log(process.moduleLoadList.filter((name) => !before.has(name)).join());
+  `;
+  const loaded = execFileSync(process.execPath, ["--eval", script], { cwd: project, encoding: "utf8" });
+  assert.match(loaded, /NativeModule/);
+  for (const name of ["child_process", "crypto", "dns", "http", "net", "readline", "worker_threads"]) {
+    assert(!loaded.includes(`NativeModule ${name}`), `${name}: ${loaded}`);
+  }
+});
+
+/** Other runtimes have Node-API as well; they are tried where they are. */
+const RUNTIMES = { node: [process.execPath], bun: ["bun"], deno: ["deno", "run", "--allow-all", "--node-modules-dir=manual"] };
+
+for (const [name, [program, ...options]] of Object.entries(RUNTIMES)) {
+  const isHere = spawnSync(program, ["--version"]).status === 0;
+  test(`the tour in ${name}`, { skip: isHere ? false : `there is no ${name}` }, async (t) => {
+    const server = await serverOf(t);
+    const child = spawnSync(program, [...options, join(project, "examples/tour.mjs")], {
+      cwd: project,
+      encoding: "utf8",
+      env: { ...process.env, STATESTORE_URL: server.url },
+      timeout: 60_000,
+    });
+    assert.equal(child.stdout, "hello set\ntrue true\n2000 true\nInvalidArgument\n", child.stderr);
+    assert.equal(child.status, 0, child.stderr);
+  });
+}
+
 for (const compiler of ["typescript-oldest", "typescript-newest"]) {
   test(`the types need nothing but @types/node with ${compiler}`, () => {
     const folder = join(project, compiler);
