@@ -81,6 +81,9 @@
 #define SST_VERSION_PATCH 0
 #define SST_VERSION "0.1.0"
 
+// Grows with the version, for #if. See sst_version_number().
+#define SST_VERSION_NUMBER (SST_VERSION_MAJOR * 1000000 + SST_VERSION_MINOR * 1000 + SST_VERSION_PATCH)
+
 
 // What became of a call. The numbers are the same in every language, and are never used for something else.
 //
@@ -567,6 +570,21 @@ typedef struct sst_on_log {
     void (*drop)(void *context);
 } sst_on_log;
 
+// Is called on each thread that the library begins, before anything else there: for its name, its priority, the processors
+// that it runs on.
+typedef struct sst_on_thread {
+    // Handed to both functions.
+    void *context;
+    // Called once for each thread, on that thread, one call after the other; may be NULL. `name` says what it is for, as
+    // the system is told it, cut off to 15 bytes: "statestore" for the connections, "statestore-calls" for the callbacks of
+    // a client, "statestore-log", "statestore-files" for look-ups of names and reading files, "statestore-wait" for calls
+    // that wait at the end of the process. It is borrowed for the call, which must be quick and must not call what blocks.
+    void (*call)(void *context,
+                 const char *name);
+    // Called once after the last call, or instead of it; may be NULL.
+    void (*drop)(void *context);
+} sst_on_thread;
+
 // Options of sst_get() and sst_get_many(). Set `size` to sizeof(sst_get_options) and everything else to zero, which
 // means the default.
 typedef struct sst_get_options {
@@ -956,6 +974,17 @@ extern "C" {
 // Owner: nobody; the text lives as long as the library. Thread: any. Blocks: no.
 const char *sst_version(void);
 
+// The same as a number that grows with the version, as SST_VERSION_NUMBER is that of the header: the major version times
+// 1,000,000, the minor one times 1,000, and the patch.
+//
+// Thread: any. Blocks: no.
+uint32_t sst_version_number(void);
+
+// Whether this library speaks TLS. One that does not refuses mqtts:// and client certificates with SST_INVALID_SETTINGS.
+//
+// Thread: any. Blocks: no.
+bool sst_has_tls(void);
+
 // The name of a status, as other languages have it: "TimedOut" for SST_TIMED_OUT, "unknown" for a number that is none.
 //
 // Owner: nobody; the text lives as long as the library. Thread: any. Blocks: no.
@@ -1314,6 +1343,16 @@ enum sst_status sst_log_set(uint32_t level,
 //
 // Thread: any, also in the callback itself. Blocks: no.
 void sst_log_off(void);
+
+// Has a callback called at the start of each thread that the library begins from now on in this process; in place of the
+// one that was set before. Set it before the first client. With `call` NULL nobody is called any more. A forked child has
+// to set it anew.
+//
+// The thread for the connections should have at least the priority of those that wait for its results.
+//
+// Owner: `callback` is handed over. That before is dropped when its last call has returned. Thread: any. Blocks: no. NULL:
+// the functions.
+void sst_thread_set(struct sst_on_thread callback);
 
 // Gives an operation up. Its callback is called with SST_CANCELLED, or with its result if that comes at this very
 // moment. What was sent is not taken back. An operation that has ended is left alone.

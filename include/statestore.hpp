@@ -24,12 +24,17 @@
 
 #include "statestore/client.hpp"
 #include "statestore/log.hpp"
+#include "statestore/thread.hpp"
 
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
 /// The version of the library that runs; SST_VERSION is that of the headers. Blocks: no.
 inline const char* version() noexcept { return sst_version(); }
+/// The same as a number that grows with it; SST_VERSION_NUMBER is that of the headers. Blocks: no.
+inline std::uint32_t version_number() noexcept { return sst_version_number(); }
+/// Whether the library that runs speaks TLS. Blocks: no.
+inline bool has_tls() noexcept { return sst_has_tls(); }
 
 }  // namespace STATESTORE_VARIANT
 }  // namespace statestore

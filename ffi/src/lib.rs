@@ -68,6 +68,8 @@ mod counters;
 
 mod log;
 
+mod thread;
+
 mod operation;
 
 mod subscription;

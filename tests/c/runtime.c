@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 // As much as fits into the name of a thread.
@@ -206,6 +207,46 @@ static void no_signal_is_taken(void) {
   end_client(client);
 }
 
+// What each new thread is told about itself, on which it does what the program wants.
+static void on_thread(void *context, const char *name) {
+  char own[16] = "";
+  CHECK(prctl(PR_GET_NAME, own) == 0 && strncmp(own, name, sizeof own - 1) == 0);
+  CHECK(prctl(PR_SET_NAME, strcmp(name, "statestore") == 0 ? "gw-net" : "gw-other") == 0);
+  latch_call((latch *)context, SST_OK, NULL, name);
+}
+
+static void threads_are_named(void) {
+  sst_error *error = NULL;
+  sst_client *client;
+  latch named, told;
+  const sst_on_thread thread = {&named, on_thread, latch_drop}, nobody = {&named, NULL, latch_drop};
+  const sst_on_entry callback = {&told, on_entry, latch_drop};
+  latch_init(&named);
+  latch_init(&told);
+  sst_thread_set(thread);
+  client = new_client();
+  CHECK(latch_calls(&named) >= 1 && threads("gw-net") == 1);
+  EXPECT(SST_OK, sst_get_async(client, TEXT("key"), NULL, callback, NULL, &error));
+  latch_wait_drops(&told, 1);
+  CHECK(latch_says(&named, "statestore-calls"));
+  end_client(client);
+  // Replaced, which drops the one before, and both of nobody.
+  sst_thread_set(nobody);
+  latch_wait_drops(&named, 2);
+  end_client(new_client());
+  CHECK(named.drops == 2 && named.calls >= 2);
+  latch_destroy(&named);
+  latch_destroy(&told);
+}
+
+static void versions(void) {
+  char text[32];
+  snprintf(text, sizeof text, "%d.%d.%d", SST_VERSION_MAJOR, SST_VERSION_MINOR, SST_VERSION_PATCH);
+  CHECK(strcmp(sst_version(), text) == 0 && strcmp(SST_VERSION, text) == 0);
+  CHECK(sst_version_number() == SST_VERSION_NUMBER && sst_version_number() / 1000000 == SST_VERSION_MAJOR);
+  CHECK(sst_version_number() % 1000 == SST_VERSION_PATCH && sst_has_tls());
+}
+
 void suite_runtime(void) {
   int before;
   server_url();
@@ -215,4 +256,6 @@ void suite_runtime(void) {
   without_closing(before);
   at_the_same_time(before);
   no_signal_is_taken();
+  threads_are_named();
+  versions();
 }

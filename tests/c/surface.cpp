@@ -3,6 +3,7 @@
 #include <array>
 #include <iostream>
 #include <list>
+#include <set>
 #include <sstream>
 #include <type_traits>
 
@@ -325,6 +326,8 @@ void log() {
 }  // namespace
 
 int main() {
+  auto names = std::make_shared<std::set<std::string>>();
+  statestore::thread_set([names](std::string_view name) { names->insert(std::string(name)); });
   // It ends its server.
   log();
   auto client = statestore::client::connect(server_url()), other = statestore::client::connect(server_url());
@@ -343,4 +346,8 @@ int main() {
   client.close();
   client.close();
   CHECK(status_of([&] { client.get("key"); }) == SST_CLOSED);
+  // No thread of the library is left that could be told.
+  statestore::thread_set(nullptr);
+  CHECK(names.use_count() == 1 && names->count("statestore") == 1);
+  CHECK(statestore::version_number() == SST_VERSION_NUMBER && statestore::has_tls());
 }

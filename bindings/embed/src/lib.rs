@@ -107,8 +107,9 @@
 //!  log                                what is logged, for the foreign side
 //!  mailbox                            what the runtime hands to the foreign side
 //!  admission · registry · batch       who may begin · what is under way · one wake-up for many results
+//!  thread                             threads, the library's and others
 //!  process                            forks
-//!  cause · thread · sync · signal     why something comes to nothing · threads · locks and the time · descriptors
+//!  cause · sync · signal              why something comes to nothing · locks and the time · descriptors
 //!  error                              what can go wrong
 //! ```
 //!
@@ -159,6 +160,8 @@ mod admission;
 mod batch;
 mod registry;
 
+mod thread;
+
 #[allow(
     unsafe_code,
     reason = "learning of forks and ending a forked child need foreign functions"
@@ -169,7 +172,6 @@ mod cause;
 #[cfg_attr(not(unix), path = "no_signal.rs")]
 mod signal;
 mod sync;
-mod thread;
 
 mod error;
 
@@ -188,4 +190,5 @@ pub use scan::Scan;
 pub use signal::Signal;
 pub use subscription::Subscription;
 pub use thread::number as thread_number;
+pub use thread::on_thread_start;
 pub use verbs::Many;

@@ -121,7 +121,8 @@ impl Runtime {
             .enable_time()
             .max_blocking_threads(BLOCKING_THREADS)
             .thread_keep_alive(BLOCKING_KEPT)
-            .on_thread_start(thread::become_ours)
+            .thread_name(thread::FILES)
+            .on_thread_start(|| thread::begin(thread::FILES))
             .build()?;
         let handle = tokio.handle().clone();
         let executor = Arc::new(Executor::default());

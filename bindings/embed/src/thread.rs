@@ -1,6 +1,9 @@
 //! Threads: those that the library makes, those that drive the runtime, and those of the foreign side that are about to end.
+use crate::process::PerProcess;
 use std::cell::Cell;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use tokio::runtime::Handle;
 
@@ -27,6 +30,41 @@ pub(crate) fn is_ours() -> bool {
 pub(crate) fn become_ours() {
     IS_OURS.set(true);
     leave_signals();
+}
+
+/// The name of threads that wait for look-ups of names and for files.
+pub(crate) const FILES: &str = "statestore-files";
+
+/// A new thread of the runtime, which has this name.
+pub(crate) fn begin(name: &str) {
+    become_ours();
+    started(name);
+}
+
+/// What is called with the name of a thread.
+type Started = dyn Fn(&str) + Send + Sync;
+
+static STARTED: PerProcess<Mutex<Option<Arc<Started>>>> =
+    PerProcess::new(Mutex::new(None), || Mutex::new(None));
+
+/// Has a hook called on each thread that the library begins from now on in this process, with its name, before anything else there.
+/// Several threads may do so at the same time.
+pub fn on_thread_start(hook: Option<Box<Started>>) {
+    let mut started = STARTED.get().lock().unwrap_or_else(PoisonError::into_inner);
+    let before = std::mem::replace(&mut *started, hook.map(Arc::from));
+    drop(started);
+    drop(before);
+}
+
+fn started(name: &str) {
+    let started = STARTED.get().lock().unwrap_or_else(PoisonError::into_inner);
+    let hook = started.clone();
+    drop(started);
+    if let Some(hook) = hook
+        && catch_unwind(AssertUnwindSafe(|| hook(name))).is_err()
+    {
+        tracing::error!("the hook for new threads panicked");
+    }
 }
 
 /// The time during which a thread drives the runtime.
@@ -57,7 +95,11 @@ pub(crate) fn spawn(
     // A new thread has the mask of the one that made it, so there is no moment at which it would take one.
     #[cfg(unix)]
     let _blocked = signals::Blocked::begin();
-    Builder::new().name(name.into()).spawn(body)
+    let own: Box<str> = name.into();
+    Builder::new().name(name.into()).spawn(move || {
+        started(&own);
+        body();
+    })
 }
 
 /// Leaves the signals that come from now on to other threads.
@@ -81,12 +123,14 @@ pub(crate) fn is_ending() -> bool {
 
 /// Runs `work` on a thread made for it, and waits for that. It does not panic.
 pub(crate) fn elsewhere<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    const NAME: &str = "statestore-wait";
     std::thread::scope(|scope| {
         #[cfg(unix)]
         let _blocked = signals::Blocked::begin();
-        let thread = Builder::new()
-            .name("statestore-wait".into())
-            .spawn_scoped(scope, work)?;
+        let thread = Builder::new().name(NAME.into()).spawn_scoped(scope, || {
+            started(NAME);
+            work()
+        })?;
         thread.join().map_err(|_| io::Error::other("it panicked"))
     })
 }
