@@ -47,7 +47,8 @@ pub use lost_reason::LostReason;
 pub use settings::Settings;
 pub use statestore_protocol::{Condition, Hlc, HlcError, ServiceError, mqtt::ReasonCode};
 
-/// The program in the README, so that it is compiled with the examples of this documentation.
+/// The programs of the project's README and of this crate's, so that they are compiled with the examples of this documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

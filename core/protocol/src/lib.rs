@@ -53,3 +53,8 @@ pub use hlc::{Clock, ClockSkew, Hlc, HlcError};
 pub use notification::{Event, Notification, NotificationError};
 pub use reply::{Reply, ReplyError};
 pub use service_error::ServiceError;
+
+/// The program in the README, so that it is run with the examples of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
