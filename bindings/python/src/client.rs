@@ -1,11 +1,9 @@
 //! The client.
 use crate::argument::{flag, time};
-use crate::election::Election;
 use crate::error;
 use crate::event_loop::EventLoop;
 use crate::face::Face;
-use crate::guard::Guard;
-use crate::lease::Lease;
+use crate::locks::Locks;
 use crate::observer::{check_callback, observer};
 use crate::options;
 use crate::outcome;
@@ -24,7 +22,7 @@ use std::time::{Duration, Instant};
 type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// A client of the state store.
-#[pyclass(frozen, subclass, module = "statestore._native")]
+#[pyclass(frozen, subclass, extends = Locks, module = "statestore._native")]
 #[derive(Debug)]
 pub(crate) struct Client {
     shared: Arc<Shared>,
@@ -40,7 +38,7 @@ impl Client {
         settings: &Bound<'_, Settings>,
         module: Bound<'_, PyModule>,
         asyncio: bool,
-    ) -> PyResult<Self> {
+    ) -> PyResult<PyClassInitializer<Self>> {
         let settings = settings.get();
         let face = if asyncio {
             Face::Asyncio(EventLoop::running(py)?)
@@ -51,15 +49,15 @@ impl Client {
             .map_err(|error| error::to_python(py, &error))?;
         let codec = Arc::clone(&settings.codec);
         let module = module.unbind();
-        Ok(Self {
-            shared: Arc::new(Shared {
-                client,
-                face,
-                codec,
-                module,
-                callback_thread: Arc::default(),
-            }),
-        })
+        let shared = Arc::new(Shared {
+            client,
+            face,
+            codec,
+            module,
+            callback_thread: Arc::default(),
+        });
+        let locks = PyClassInitializer::from(Locks::of(&shared));
+        Ok(locks.add_subclass(Self { shared }))
     }
 
     fn __repr__(&self) -> String {
@@ -428,117 +426,6 @@ impl Client {
                     None => outcome::update(py, &outcome),
                 }
             })
-    }
-
-    /// The lease of this name, which is a key of the store: a `Lease`. Nothing is sent.
-    ///
-    /// ``renewal`` is ``"third"`` (of the duration), a time, or ``"manual"``; ``holder`` is a name of your own.
-    #[allow(clippy::too_many_arguments, reason = "each is an option")]
-    #[pyo3(
-        signature = (
-            name, *, duration=None, renewal=None, holder=None, timeout=None, foreign_lease_max=None,
-        ),
-        text_signature = "($self, name, *, duration=10.0, renewal='third', holder=None, timeout=None, foreign_lease_max=3600.0)"
-    )]
-    fn lease(
-        &self,
-        py: Python<'_>,
-        name: &Bound<'_, PyAny>,
-        duration: Any<'_, '_>,
-        renewal: Any<'_, '_>,
-        holder: Any<'_, '_>,
-        timeout: Any<'_, '_>,
-        foreign_lease_max: Any<'_, '_>,
-    ) -> PyResult<Py<PyAny>> {
-        let name = self.shared.codec.read("name", name)?;
-        let options = options::Lease {
-            duration,
-            renewal,
-            holder,
-            timeout,
-            foreign_lease_max,
-        };
-        let options = options.read(&self.shared.codec)?;
-        let lease = self.shared.client.lease(&name, &options);
-        let lease = lease.map_err(|error| error::to_python(py, &error))?;
-        let lease = Lease::of(&self.shared, lease, &name);
-        self.shared.dress(py, "Lease", lease)
-    }
-
-    /// Takes the lock of this name, and waits for it for ever unless ``wait`` is given: a `Guard`. The other options are
-    /// those of `lease`.
-    ///
-    ///     >>> with client.lock("pump/owner", wait=5) as guard:
-    ///     ...     guard.is_valid()
-    ///     True
-    #[allow(clippy::too_many_arguments, reason = "each is an option")]
-    #[pyo3(
-        signature = (
-            name, *, duration=None, renewal=None, holder=None, timeout=None, foreign_lease_max=None, wait=None,
-        ),
-        text_signature = "($self, name, *, duration=10.0, renewal='third', holder=None, timeout=None, foreign_lease_max=3600.0, wait=None)"
-    )]
-    fn lock<'py>(
-        &self,
-        py: Python<'py>,
-        name: &Bound<'py, PyAny>,
-        duration: Any<'_, 'py>,
-        renewal: Any<'_, 'py>,
-        holder: Any<'_, 'py>,
-        timeout: Any<'_, 'py>,
-        foreign_lease_max: Any<'_, 'py>,
-        wait: Any<'_, 'py>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let name = self.shared.codec.read("name", name)?;
-        let options = options::Lease {
-            duration,
-            renewal,
-            holder,
-            timeout,
-            foreign_lease_max,
-        };
-        let options = options.read_lock(&self.shared.codec, wait)?;
-        let shared = Arc::clone(&self.shared);
-        let lock = self.shared.client.lock(name, options);
-        self.shared.run(py, "locking", lock, move |py, _, guard| {
-            let guard = Guard::new(py, &shared, guard)?;
-            shared.dress(py, "Guard", guard)
-        })
-    }
-
-    /// The election of this name, which is a key of the store: an `Election`. Nothing is sent. The options are those of
-    /// `lock`.
-    #[allow(clippy::too_many_arguments, reason = "each is an option")]
-    #[pyo3(
-        signature = (
-            name, *, duration=None, renewal=None, holder=None, timeout=None, foreign_lease_max=None, wait=None,
-        ),
-        text_signature = "($self, name, *, duration=10.0, renewal='third', holder=None, timeout=None, foreign_lease_max=3600.0, wait=None)"
-    )]
-    fn election(
-        &self,
-        py: Python<'_>,
-        name: &Bound<'_, PyAny>,
-        duration: Any<'_, '_>,
-        renewal: Any<'_, '_>,
-        holder: Any<'_, '_>,
-        timeout: Any<'_, '_>,
-        foreign_lease_max: Any<'_, '_>,
-        wait: Any<'_, '_>,
-    ) -> PyResult<Py<PyAny>> {
-        let name = self.shared.codec.read("name", name)?;
-        let options = options::Lease {
-            duration,
-            renewal,
-            holder,
-            timeout,
-            foreign_lease_max,
-        };
-        let options = options.read_lock(&self.shared.codec, wait)?;
-        let election = self.shared.client.election(&name, &options);
-        let election = election.map_err(|error| error::to_python(py, &error))?;
-        let election = Election::of(&self.shared, election, &name);
-        self.shared.dress(py, "Election", election)
     }
 
     /// Closes the connection, and ends everything that was made from this client: calls that are under way raise

@@ -15,6 +15,7 @@ mod face;
 mod guard;
 mod hlc;
 mod lease;
+mod locks;
 mod log;
 mod observer;
 mod options;
@@ -43,6 +44,8 @@ mod _native {
     use crate::hlc::Hlc;
     #[pymodule_export]
     use crate::lease::Lease;
+    #[pymodule_export]
+    use crate::locks::Locks;
     #[pymodule_export]
     use crate::log::{forward_log, stop_log};
     #[pymodule_export]

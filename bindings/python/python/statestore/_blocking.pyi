@@ -1,6 +1,5 @@
 # The types of the asyncio face are made from this file: see `tools/aio_stub.py`.
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import TracebackType
 from typing import Generic, Literal, TypeVar, overload
 
 from typing_extensions import Self, Unpack
@@ -247,13 +246,7 @@ class Client(Generic[_V]):
         `ClosedError`, observers end. Closing again does nothing.
         """
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
     def __del__(self) -> None: ...
 
 class Observer(Generic[_O]):
@@ -275,13 +268,7 @@ class Observer(Generic[_O]):
     def __iter__(self) -> Iterator[_O]: ...
     def __next__(self) -> _O: ...
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 class Scan(Generic[_V]):
     """The keys that match a pattern, page by page."""
@@ -416,13 +403,7 @@ class Guard(Generic[_V]):
         """As `Client.vdel`, under the token of the lock."""
     def __bool__(self) -> Literal[True]: ...
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
     def __del__(self) -> None: ...
 
 class Election(Generic[_V]):
@@ -457,13 +438,7 @@ class Leadership(Generic[_V]):
     def resign(self) -> Release:
         """Gives the lead up: a `Release`."""
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
     def __del__(self) -> None: ...
 
 @overload

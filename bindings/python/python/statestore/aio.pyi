@@ -1,6 +1,5 @@
 # Made by `tools/aio_stub.py` from `_blocking.pyi`.
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
-from types import TracebackType
 from typing import Generic, Literal, TypeVar, overload
 
 from typing_extensions import Self, Unpack
@@ -59,13 +58,7 @@ class _Opening(Coroutine[object, object, _T_co], Generic[_T_co]):
 
         """
     async def __aenter__(self) -> _T_co: ...
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
+    async def __aexit__(self, *_: object) -> None: ...
 
 class Client(Generic[_V]):
     """A client of the state store."""
@@ -274,13 +267,7 @@ class Client(Generic[_V]):
         `ClosedError`, observers end. Closing again does nothing.
         """
     async def __aenter__(self) -> Self: ...
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
+    async def __aexit__(self, *_: object) -> None: ...
     def __del__(self) -> None: ...
 
 class Observer(Generic[_O]):
@@ -302,13 +289,7 @@ class Observer(Generic[_O]):
     def __aiter__(self) -> AsyncIterator[_O]: ...
     async def __anext__(self) -> _O: ...
     async def __aenter__(self) -> Self: ...
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
+    async def __aexit__(self, *_: object) -> None: ...
 
 class Scan(Generic[_V]):
     """The keys that match a pattern, page by page."""
@@ -443,13 +424,7 @@ class Guard(Generic[_V]):
         """As `Client.vdel`, under the token of the lock."""
     def __bool__(self) -> Literal[True]: ...
     async def __aenter__(self) -> Self: ...
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
     def __del__(self) -> None: ...
 
 class Election(Generic[_V]):
@@ -484,13 +459,7 @@ class Leadership(Generic[_V]):
     async def resign(self) -> Release:
         """Gives the lead up: a `Release`."""
     async def __aenter__(self) -> Self: ...
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
     def __del__(self) -> None: ...
 
 @overload
