@@ -95,16 +95,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
-    """The classes of results, which come with the first client: what they are made of takes longest to import."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from statestore import _results
+# Type checkers would take every name for one of this module otherwise.
+if not TYPE_CHECKING:
 
-    found = getattr(_results, name)
-    globals()[name] = found
-    return found
+    def __getattr__(name):
+        """The classes of results, which come with the first client: what they are made of takes longest to import."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from statestore import _results
 
+        found = getattr(_results, name)
+        globals()[name] = found
+        return found
 
-def __dir__():
-    return sorted({*globals(), *__all__})
+    def __dir__():
+        return sorted({*globals(), *__all__})

@@ -88,6 +88,7 @@ class Server:
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, errors="replace")
         lines: queue.Queue[str] = queue.Queue()
         self._said: collections.deque[str] = collections.deque(maxlen=100)
+        assert self._process.stdout is not None and self._process.stderr is not None
         readers = [(self._process.stdout, lines.put), (self._process.stderr, self._note)]
         self._readers = [threading.Thread(target=_read, args=reader, daemon=True) for reader in readers]
         for reader in self._readers:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
 
 import pytest
 
 import statestore
-from statestore import aio
 from statestore.testing import Server, ServerNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
+
+    from statestore import aio
 
 
 @pytest.fixture
@@ -49,4 +53,7 @@ def statestore_aio_connect(statestore_server: Server) -> Callable[..., AbstractA
     Each is one of that loop, so this works with pytest-asyncio, with anyio, and with `asyncio.run` in a plain test. The arguments are
     those of `statestore.aio.connect` beside the URL.
     """
+    # Not before somebody wants it: this module is imported by every run of pytest.
+    from statestore import aio
+
     return functools.partial(aio.connect, statestore_server.url)

@@ -1,0 +1,38 @@
+"""What the types promise and refuse: checked by mypy, never run. An `ignore` for which there is no error is one itself."""
+
+from typing_extensions import Unpack, assert_type
+
+import statestore
+from statestore import Entry, Guard, SetOutcome, aio
+from statestore.options import LockOptions
+
+
+def of_bytes(client: statestore.Client) -> None:
+    assert_type(client.get("key"), Entry[bytes] | None)
+    assert_type(client.set_many({"key": b"value"}), list[SetOutcome])
+    client.set_many([("key", "value"), (b"key", bytearray(1))], persist=True)
+    client.set("key", 7)  # type: ignore[arg-type]
+    client.set("key", "value", condition="sometimes")  # type: ignore[arg-type]
+    client.lock("lock", waits=1)  # type: ignore[call-arg]
+    statestore.Nothing  # type: ignore[attr-defined]
+
+
+def of_text() -> None:
+    client = statestore.connect("mqtt://localhost", encoding="utf-8", request_timeout=1)
+    assert_type(client.get("key"), Entry[str] | None)
+    for key in client.scan("*"):
+        assert_type(key, str)
+    statestore.connect("mqtt://localhost", client_id=7)  # type: ignore[call-overload]
+
+
+def passed_on(client: statestore.Client[str], **options: Unpack[LockOptions]) -> Guard[str]:
+    return client.lock("lock", **options)
+
+
+async def of_asyncio(client: aio.Client) -> None:
+    assert_type(await client.get("key"), Entry[bytes] | None)
+    pipeline = client.pipeline().get("key").set("key", "value")
+    results = await pipeline.execute()
+    assert_type(len(results), int)
+    async with client.lock("lock", wait=1) as guard:
+        assert_type(guard.is_valid(), bool)
