@@ -57,7 +57,7 @@ async fn watch(mut client: DuplexStream, told: Rc<Cell<usize>>) {
         .unwrap();
     client.write_all(&acknowledgement).await.unwrap();
     told.set(told.get() + 1);
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[tokio::test]
