@@ -259,12 +259,11 @@ struct Text {
 
 impl Text {
     fn new(timestamp: &Hlc) -> Self {
-        let mut text = Self {
-            bytes: [0; 64],
-            len: timestamp.text_len().min(64),
-        };
-        timestamp.write_text(&mut &mut text.bytes[..]);
-        text
+        let mut bytes = [0; 64];
+        let mut rest = &mut bytes[..];
+        timestamp.write_text(&mut rest);
+        let len = 64 - rest.len();
+        Self { bytes, len }
     }
     fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
