@@ -1,27 +1,22 @@
 //! Handles: numbers that look like pointers.
 //!
-//! A handle names a place in a table and which of the objects that have been there it means. So one that was freed, or is
-//! of another type, or was inherited by a fork, is found out before anything is touched.
+//! A handle names an object in a table, and never another one. So one that was freed, or is of another type, or was inherited by a
+//! fork, is found out before anything is touched.
 use statestore_core::Outcome;
-use statestore_embed::{Error, ErrorKind, PerProcess, forks};
-use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use statestore_embed::{Error, ErrorKind, PerProcess};
+use std::sync::Arc;
 use std::{mem, ptr};
 
-// From the highest bit on: what it is, in which process it was made, the how-manieth object in its place, its place.
-const KIND_BITS: u32 = 6;
-const FORK_BITS: u32 = 6;
-const GENERATION_BITS: u32 = 28;
-const PLACE_BITS: u32 = 24;
+// Both are there for tests, whatever this machine is.
+#[cfg(any(target_pointer_width = "32", test))]
+mod numbers;
+#[cfg(target_pointer_width = "64")]
+mod places;
 
-const _: () = assert!(
-    usize::BITS == KIND_BITS + FORK_BITS + GENERATION_BITS + PLACE_BITS,
-    "handles need pointers of 64 bits"
-);
-
-/// How many places are left free before one is used again. A stale handle would be good again after its place was used
-/// `1 << GENERATION_BITS` times, and so after as many objects times this.
-const FREE: usize = 1024;
+#[cfg(target_pointer_width = "32")]
+pub(crate) use numbers::Table;
+#[cfg(target_pointer_width = "64")]
+pub(crate) use places::Table;
 
 /// A type of which there are handles.
 pub(crate) trait Object: Sized + Send + Sync + 'static {
@@ -30,6 +25,10 @@ pub(crate) trait Object: Sized + Send + Sync + 'static {
     /// What it is, in messages.
     const NAME: &'static str;
     /// A number that no other type has; not 0.
+    #[cfg_attr(
+        target_pointer_width = "32",
+        allow(dead_code, reason = "handles of 32 bits do not say what they are of")
+    )]
     const KIND: u8;
     /// Where the objects are.
     fn table() -> &'static PerProcess<Table<Self>>;
@@ -55,112 +54,6 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-/// The objects of one type.
-#[derive(Debug)]
-pub(crate) struct Table<T>(RwLock<Places<T>>);
-
-#[derive(Debug)]
-struct Places<T> {
-    all: Vec<Place<T>>,
-    /// How many there may be.
-    most: usize,
-    /// The place that was free for the longest time is the next one, so that numbers come back late.
-    free: VecDeque<usize>,
-}
-
-#[derive(Debug)]
-struct Place<T> {
-    generation: usize,
-    object: Option<Arc<T>>,
-}
-
-impl<T> Table<T> {
-    /// As many as handles can tell apart.
-    pub(crate) const fn new() -> Self {
-        Self::holding(1 << PLACE_BITS)
-    }
-
-    /// No more than `most`.
-    pub(crate) const fn holding(most: usize) -> Self {
-        Self(RwLock::new(Places {
-            all: Vec::new(),
-            most,
-            free: VecDeque::new(),
-        }))
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Places<T>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Places<T>> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<T: Object> Places<T> {
-    /// A place for an object; its handle is good as soon as the object is there. `None` if all are taken.
-    fn take(&mut self) -> Option<Parts> {
-        let place = if self.free.len() < FREE && self.all.len() < self.most {
-            self.all.push(Place {
-                generation: 0,
-                object: None,
-            });
-            self.all.len() - 1
-        } else {
-            self.free.pop_front()?
-        };
-        Some(Parts {
-            kind: T::KIND.into(),
-            fork: this_fork(),
-            generation: self.all[place].generation,
-            place,
-        })
-    }
-}
-
-const fn mask(bits: u32) -> usize {
-    (1 << bits) - 1
-}
-
-/// What a handle says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Parts {
-    kind: usize,
-    fork: usize,
-    generation: usize,
-    place: usize,
-}
-
-impl Parts {
-    fn pack(self) -> usize {
-        ((self.kind << FORK_BITS | self.fork) << GENERATION_BITS | self.generation) << PLACE_BITS
-            | self.place
-    }
-
-    fn unpack(handle: usize) -> Self {
-        Self {
-            place: handle & mask(PLACE_BITS),
-            generation: handle >> PLACE_BITS & mask(GENERATION_BITS),
-            fork: handle >> (PLACE_BITS + GENERATION_BITS) & mask(FORK_BITS),
-            kind: handle >> (PLACE_BITS + GENERATION_BITS + FORK_BITS),
-        }
-    }
-
-    fn handle<T: Object>(self) -> *mut T::Opaque {
-        ptr::without_provenance_mut(self.pack())
-    }
-
-    /// Whether it says that it means a `T`; NULL does not.
-    fn is_of<T: Object>(self) -> bool {
-        self.kind == usize::from(T::KIND)
-    }
-}
-
-fn this_fork() -> usize {
-    forks() as usize & mask(FORK_BITS)
-}
-
 /// A new handle of an object.
 pub(crate) fn new<T: Object>(object: T) -> Result<*mut T::Opaque, Error> {
     share(Arc::new(object))
@@ -168,32 +61,36 @@ pub(crate) fn new<T: Object>(object: T) -> Result<*mut T::Opaque, Error> {
 
 /// A new handle of an object that others may have as well.
 pub(crate) fn share<T: Object>(object: Arc<T>) -> Result<*mut T::Opaque, Error> {
-    let mut table = T::table().get().write();
+    let name = T::table().get().insert(object);
     // What the object stands for may have happened.
-    let parts = table.take().ok_or_else(|| full::<T>(Outcome::Unknown))?;
-    table.all[parts.place].object = Some(object);
-    Ok(parts.handle::<T>())
+    name.map(handle::<T>)
+        .ok_or_else(|| full::<T>(Outcome::Unknown))
+}
+
+/// The handle of a name: a number that is never an address.
+fn handle<T: Object>(name: usize) -> *mut T::Opaque {
+    ptr::without_provenance_mut(name)
 }
 
 /// Takes the place of an object that is yet to be made, so that its handle cannot fail any more.
 pub(crate) fn reserve<T: Object>() -> Result<Reserved<T>, Error> {
     let table = T::table().get();
-    let parts = table.write().take();
-    let parts = parts.ok_or_else(|| full::<T>(Outcome::NotDone))?;
-    Ok(Reserved { table, parts })
+    let name = table.reserve();
+    let name = name.ok_or_else(|| full::<T>(Outcome::NotDone))?;
+    Ok(Reserved { table, name })
 }
 
 /// The place of an object that is yet to be made. Unless it is filled, it is given back.
 pub(crate) struct Reserved<T: Object> {
     table: &'static Table<T>,
-    parts: Parts,
+    name: usize,
 }
 
 impl<T: Object> Reserved<T> {
     /// The handle of the object.
     pub(crate) fn fill(self, object: T) -> *mut T::Opaque {
-        self.table.write().all[self.parts.place].object = Some(Arc::new(object));
-        let handle = self.parts.handle::<T>();
+        self.table.fill(self.name, Arc::new(object));
+        let handle = handle::<T>(self.name);
         // There is nothing to give back.
         mem::forget(self);
         handle
@@ -202,7 +99,7 @@ impl<T: Object> Reserved<T> {
 
 impl<T: Object> Drop for Reserved<T> {
     fn drop(&mut self) {
-        self.table.write().free.push_back(self.parts.place);
+        self.table.give_back(self.name);
     }
 }
 
@@ -219,32 +116,18 @@ pub(crate) fn lend<T: Object, R>(
 
 /// The object of a handle.
 pub(crate) fn get<T: Object>(handle: *const T::Opaque) -> Result<Arc<T>, Error> {
-    let parts = check::<T>(handle.addr())?;
-    let table = T::table().get().read();
-    let object = table
-        .all
-        .get(parts.place)
-        .filter(|place| place.generation == parts.generation)
-        .and_then(|place| place.object.clone());
-    drop(table);
+    let name = check::<T>(handle.addr())?;
+    let object = T::table().get().get(name);
     object.ok_or_else(|| invalid::<T>("it was freed"))
 }
 
 /// Frees a handle; its object, if the handle was good. NULL, and what was freed before, is left alone.
 pub(crate) fn free<T: Object>(handle: *mut T::Opaque) -> Option<Arc<T>> {
-    let parts = Parts::unpack(handle.addr());
-    if !parts.is_of::<T>() || parts.fork != this_fork() {
+    let name = handle.addr();
+    if name == 0 || !Table::<T>::is_of_type(name) || Table::<T>::is_inherited(name) {
         return None;
     }
-    let mut table = T::table().get().write();
-    let place = table.all.get_mut(parts.place)?;
-    if place.generation != parts.generation {
-        return None;
-    }
-    let object = place.object.take()?;
-    place.generation = (place.generation + 1) & mask(GENERATION_BITS);
-    table.free.push_back(parts.place);
-    Some(object)
+    T::table().get().remove(name)
 }
 
 fn full<T: Object>(outcome: Outcome) -> Error {
@@ -256,8 +139,8 @@ fn full<T: Object>(outcome: Outcome) -> Error {
     )
 }
 
-fn check<T: Object>(handle: usize) -> Result<Parts, Error> {
-    if handle == 0 {
+fn check<T: Object>(name: usize) -> Result<usize, Error> {
+    if name == 0 {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
             Outcome::NotDone,
@@ -265,11 +148,10 @@ fn check<T: Object>(handle: usize) -> Result<Parts, Error> {
             "it is NULL",
         ));
     }
-    let parts = Parts::unpack(handle);
-    if !parts.is_of::<T>() {
+    if !Table::<T>::is_of_type(name) {
         return Err(invalid::<T>("it is something else"));
     }
-    if parts.fork != this_fork() {
+    if Table::<T>::is_inherited(name) {
         return Err(Error::new(
             ErrorKind::Forked,
             Outcome::NotDone,
@@ -277,7 +159,7 @@ fn check<T: Object>(handle: usize) -> Result<Parts, Error> {
             "it belongs to the parent process; connect a new client in this process",
         ));
     }
-    Ok(parts)
+    Ok(name)
 }
 
 fn invalid<T: Object>(reason: &str) -> Error {
@@ -337,24 +219,6 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_left_free_for_long() {
-        struct Lone;
-        struct OpaqueLone;
-        object!(Lone, OpaqueLone, 59, "one at a time");
-        let mut last_seen = std::collections::HashMap::new();
-        for turn in 0..4 * FREE {
-            let handle = new(Lone).unwrap();
-            free::<Lone>(handle).unwrap();
-            let before = last_seen.insert(Parts::unpack(handle.addr()).place, turn);
-            assert!(
-                before.is_none_or(|before| turn - before >= FREE),
-                "used again after {before:?}, in turn {turn}"
-            );
-        }
-        assert_eq!(last_seen.len(), FREE, "no more places than that");
-    }
-
-    #[test]
     fn what_is_no_handle_of_the_type_is_refused() {
         let other = new(Other).unwrap();
         assert_eq!(kind(get::<Thing>(other.cast())), ErrorKind::InvalidHandle);
@@ -400,13 +264,21 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_of_a_handle_come_back() {
-        let parts = Parts {
-            kind: mask(KIND_BITS),
-            fork: 5,
-            generation: mask(GENERATION_BITS),
-            place: 1,
-        };
-        assert_eq!(Parts::unpack(parts.pack()), parts);
+    fn a_name_of_32_bits_is_good_until_it_is_freed() {
+        static TABLE: numbers::Table<Thing> = numbers::Table::holding(2);
+        let (one, two) = (TABLE.insert(Arc::new(Thing)), TABLE.reserve());
+        let (one, two) = (one.unwrap(), two.unwrap());
+        assert!(one != 0 && two > one && TABLE.insert(Arc::new(Thing)).is_none());
+        assert!(TABLE.get(two).is_none() && TABLE.remove(two).is_none());
+        TABLE.fill(two, Arc::new(Thing));
+        assert!(TABLE.get(two).is_some() && TABLE.remove(one).is_some());
+        assert!(TABLE.get(one).is_none() && TABLE.remove(one).is_none());
+        // There is a place again, with a new name.
+        let three = TABLE.reserve().unwrap();
+        assert!(three > two);
+        TABLE.give_back(three);
+        assert!(TABLE.insert(Arc::new(Thing)).unwrap() > three);
+        assert!(!numbers::Table::<Thing>::is_inherited(one));
+        assert!(numbers::Table::<Thing>::is_of_type(one));
     }
 }
