@@ -1928,19 +1928,19 @@ enum sst_status sst_guard_check(const struct sst_guard *guard,
 //
 // Owner: `guard` is borrowed. Thread: any. Blocks: at most for the time-out. NULL: `error`. Errors: SST_TIMED_OUT if
 // it is still held, SST_INVALID_HANDLE, SST_FORKED.
-enum sst_status sst_guard_lost(const struct sst_guard *guard,
-                               int64_t timeout_ms,
-                               struct sst_error **error);
+enum sst_status sst_guard_wait_lost(const struct sst_guard *guard,
+                                    int64_t timeout_ms,
+                                    struct sst_error **error);
 
-// Has a callback called as soon as the lease is not certainly held any more. See sst_guard_lost().
+// Has a callback called as soon as the lease is not certainly held any more. See sst_guard_wait_lost().
 //
 // Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
 // Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
 // not called then, its context is dropped before this returns, and `*operation` is NULL.
-enum sst_status sst_guard_lost_async(const struct sst_guard *guard,
-                                     struct sst_on_done callback,
-                                     struct sst_operation **operation,
-                                     struct sst_error **error);
+enum sst_status sst_guard_wait_lost_async(const struct sst_guard *guard,
+                                          struct sst_on_done callback,
+                                          struct sst_operation **operation,
+                                          struct sst_error **error);
 
 // Renews the lease now, besides what the guard does by itself. `*version` is the new version of the lease's key; the
 // token stays.

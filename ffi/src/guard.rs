@@ -150,7 +150,7 @@ pub extern "C" fn sst_guard_check(
 /// Owner: `guard` is borrowed. Thread: any. Blocks: at most for the time-out. NULL: `error`. Errors: SST_TIMED_OUT if
 /// it is still held, SST_INVALID_HANDLE, SST_FORKED.
 #[unsafe(no_mangle)]
-pub extern "C" fn sst_guard_lost(
+pub extern "C" fn sst_guard_wait_lost(
     guard: *const sst_guard,
     timeout_ms: i64,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
@@ -164,13 +164,13 @@ pub extern "C" fn sst_guard_lost(
     })
 }
 
-/// Has a callback called as soon as the lease is not certainly held any more. See sst_guard_lost().
+/// Has a callback called as soon as the lease is not certainly held any more. See sst_guard_wait_lost().
 ///
 /// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
 /// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
 /// not called then, its context is dropped before this returns, and `*operation` is NULL.
 #[unsafe(no_mangle)]
-pub extern "C" fn sst_guard_lost_async(
+pub extern "C" fn sst_guard_wait_lost_async(
     guard: *const sst_guard,
     callback: sst_on_done,
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,

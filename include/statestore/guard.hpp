@@ -39,17 +39,18 @@ class [[nodiscard]] guard {
   /// Waits until the lease is not certainly held any more; false if it still is when the time is over.
   ///
   /// Blocks: at most for `timeout`; by default without a limit.
-  result<bool> lost(std::optional<milliseconds> timeout = std::nullopt) const {
-    auto lost = detail::attempt<bool>([&](sst_error** failure) { return sst_guard_lost(raw_.get(), detail::limit(timeout), failure); },
-                                      [] { return true; });
+  result<bool> wait_lost(std::optional<milliseconds> timeout = std::nullopt) const {
+    auto lost = detail::attempt<bool>(
+        [&](sst_error** failure) { return sst_guard_wait_lost(raw_.get(), detail::limit(timeout), failure); },
+        [] { return true; });
     if (!lost && lost.error().status() == SST_TIMED_OUT) lost = false;
     return detail::unwrap(std::move(lost));
   }
 
   /// Has a function called as soon as the lease is not certainly held any more. Blocks: no.
-  result<operation> lost_async(completion<void> done) const {
+  result<operation> wait_lost_async(completion<void> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_guard_lost_async(raw_.get(), detail::on_done(std::move(done)), operation, failure);
+      return sst_guard_wait_lost_async(raw_.get(), detail::on_done(std::move(done)), operation, failure);
     });
   }
 

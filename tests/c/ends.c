@@ -94,7 +94,7 @@ static void end(ending *of, sst_lost_reason reason) {
   end_last(&of->observation, reason);
   end_last(&of->holding, reason);
   end_last(&of->leader, reason);
-  EXPECT(SST_OK, sst_guard_lost(of->guard, -1, &error));
+  EXPECT(SST_OK, sst_guard_wait_lost(of->guard, -1, &error));
   CHECK(sst_guard_lost_reason(of->guard) == reason);
   CHECK(sst_client_lost_reason(of->client) == reason && sst_observer_lost_reason(of->told) == reason);
   // Also after the client was closed.
@@ -197,7 +197,7 @@ static void guards(void) {
   sst_guard_free(guard);
 
   guard = lock_for(client, "ends/expired", 100, UINT64_MAX);
-  EXPECT(SST_OK, sst_guard_lost(guard, -1, &error));
+  EXPECT(SST_OK, sst_guard_wait_lost(guard, -1, &error));
   CHECK(sst_guard_lost_reason(guard) == SST_LOST_EXPIRED);
   CHECK(sst_guard_finish(guard, &error) == SST_LOCK_LOST && sst_error_outcome(error) == SST_UNKNOWN);
   sst_error_free(error);

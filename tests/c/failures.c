@@ -334,8 +334,8 @@ SUBSCRIBE(sst_observer_subscribe, sst_on_observation, on_observation,
 CALL(sst_guard_token, sst_hlc *token = JUNK(sst_hlc), sst_guard_token(of->guard, &token, error), token == NULL,
      sst_hlc_free(token))
 CALL(sst_guard_check, , sst_guard_check(of->guard, error), true, )
-CALL(sst_guard_lost, , sst_guard_lost(of->guard, 1, error), true, )
-BEGIN(sst_guard_lost_async, sst_on_done, on_done, sst_guard_lost_async(of->guard, callback, &operation, error))
+CALL(sst_guard_wait_lost, , sst_guard_wait_lost(of->guard, 1, error), true, )
+BEGIN(sst_guard_wait_lost_async, sst_on_done, on_done, sst_guard_wait_lost_async(of->guard, callback, &operation, error))
 CALL(sst_guard_renew, sst_hlc *version = JUNK(sst_hlc), sst_guard_renew(of->guard, &version, error), version == NULL,
      sst_hlc_free(version))
 BEGIN(sst_guard_renew_async, sst_on_version, on_version, sst_guard_renew_async(of->guard, callback, &operation, error))
@@ -478,8 +478,8 @@ const failing failings[] = {
     LOCAL(sst_observer_subscribe, 0),
     DATA(sst_guard_token),
     ROW(sst_guard_check, HAS_HANDLE, SST_LOCK_LOST, SST_OK, SST_OK),
-    ROW(sst_guard_lost, HAS_HANDLE, SST_OK, SST_OK, SST_OK),
-    LOCAL(sst_guard_lost_async, 0),
+    ROW(sst_guard_wait_lost, HAS_HANDLE, SST_OK, SST_OK, SST_OK),
+    LOCAL(sst_guard_wait_lost_async, 0),
     GUARDED(sst_guard_renew, 0),
     ROW(sst_guard_renew_async, HAS_HANDLE | HAS_CLIENT, SST_CLOSED, SST_INTERNAL, SST_TIMED_OUT),
     GUARDED(sst_guard_set, HAS_BYTES | HAS_OPTIONS),

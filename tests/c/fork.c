@@ -40,7 +40,7 @@ static void log_anew(void) {
   EXPECT(SST_OK, sst_log_set(SST_LOG_WARN, callback, &error));
   EXPECT(SST_OK, sst_lock(client, TEXT("fork/lock"), &options, &guard, &error));
   server_stop();
-  EXPECT(SST_OK, sst_guard_lost(guard, -1, &error));
+  EXPECT(SST_OK, sst_guard_wait_lost(guard, -1, &error));
   server_continue();
   latch_wait_calls(&records, 1);
   sst_log_off();

@@ -105,7 +105,7 @@ static void locks(sst_client *client, sst_client *other) {
   CHECK(sst_hlc_wall_ms(token) > 1600000000000u);
   EXPECT(SST_LOCK_HELD, sst_lock(other, TEXT("locks/door"), &at_once, &second, &error));
   CHECK(second == NULL);
-  EXPECT(SST_TIMED_OUT, sst_guard_lost(guard, 0, &error));
+  EXPECT(SST_TIMED_OUT, sst_guard_wait_lost(guard, 0, &error));
   EXPECT(SST_OK, sst_guard_renew(guard, &version, &error));
   sst_hlc_free(version);
   EXPECT(SST_OK, sst_guard_set(guard, TEXT("locks/account"), TEXT("100"), NULL, &set, &version, &error));
@@ -122,7 +122,7 @@ static void locks(sst_client *client, sst_client *other) {
   EXPECT(SST_OK, sst_guard_release(guard, &release, &error));
   CHECK(release == SST_NOT_HELD);
   EXPECT(SST_LOCK_LOST, sst_guard_check(guard, &error));
-  EXPECT(SST_OK, sst_guard_lost(guard, -1, &error));
+  EXPECT(SST_OK, sst_guard_wait_lost(guard, -1, &error));
   EXPECT(SST_LOCK_LOST, sst_guard_set(guard, TEXT("locks/account"), TEXT("1"), NULL, &set, NULL, &error));
   sst_guard_free(guard);
   sst_hlc_free(token);
@@ -146,7 +146,7 @@ static void *wait_for_loss(void *argument) {
   sst_error *error = NULL;
   waiter_->thread = (pid_t)syscall(SYS_gettid);
   latch_call(&waiter_->begun, SST_OK, NULL, "");
-  EXPECT(SST_OK, sst_guard_lost(waiter_->guard, -1, &error));
+  EXPECT(SST_OK, sst_guard_wait_lost(waiter_->guard, -1, &error));
   return NULL;
 }
 
@@ -334,7 +334,7 @@ static void with_callbacks(sst_client *client) {
   latch_wait_drops(&done, 2);
   CHECK(done.status == SST_CANCELLED && done.calls == 2);
   sst_operation_free(waiting);
-  EXPECT(SST_OK, sst_guard_lost_async(guard, is_lost, NULL, &error));
+  EXPECT(SST_OK, sst_guard_wait_lost_async(guard, is_lost, NULL, &error));
   EXPECT(SST_OK, sst_guard_renew_async(guard, versioned, NULL, &error));
   latch_wait_drops(&done, 3);
   CHECK(done.status == SST_OK && strlen(done.text) > 20);

@@ -201,10 +201,10 @@ void guards(const statestore::client& client) {
     const silence silence;
     CHECK(cancelled<set_outcome>([&](auto done) { return held->set_async("cxx/book", "1", done); }) == SST_CANCELLED);
   }
-  CHECK(cancelled<void>([&](auto done) { return held->lost_async(done); }) == SST_CANCELLED);
+  CHECK(cancelled<void>([&](auto done) { return held->wait_lost_async(done); }) == SST_CANCELLED);
 
   told<void> lost;
-  const auto loss = held->lost_async(lost.function());
+  const auto loss = held->wait_lost_async(lost.function());
   const auto released = wait_for<release_outcome>([&](auto done) { return held->release_async(done); });
   CHECK(released && *released == release_outcome::released && lost.next().has_value());
   CHECK(status_of([&] { held->check(); }) == SST_LOCK_LOST);

@@ -204,7 +204,7 @@ static sst_guard *lose_a_lock(sst_client *client, const char *name, sst_lease_op
   sst_guard *guard = NULL;
   lease->duration_ms = 200;
   EXPECT(SST_OK, sst_lock(client, name, strlen(name), options, &guard, &error));
-  EXPECT(SST_OK, sst_guard_lost(guard, -1, &error));
+  EXPECT(SST_OK, sst_guard_wait_lost(guard, -1, &error));
   return guard;
 }
 
@@ -239,7 +239,7 @@ static void log_records(void) {
   for (i = 0; i < LOCKS; ++i) {
     latch_wait_drops(&locks[i], 1);
     CHECK(locks[i].status == SST_OK);
-    EXPECT(SST_OK, sst_guard_lost((sst_guard *)locks[i].handle, -1, &error));
+    EXPECT(SST_OK, sst_guard_wait_lost((sst_guard *)locks[i].handle, -1, &error));
   }
   latch_wait_calls(&latches[0], 1);
   // When this one is lost, the others have been for a while.

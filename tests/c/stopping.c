@@ -138,7 +138,7 @@ static sst_status lock(caller *caller_, sst_error **error) {
   CHECK(guard == NULL);
   return status;
 }
-static sst_status lost(caller *caller_, sst_error **error) { return sst_guard_lost(caller_->guard, -1, error); }
+static sst_status lost(caller *caller_, sst_error **error) { return sst_guard_wait_lost(caller_->guard, -1, error); }
 static sst_status close_client(caller *caller_, sst_error **error) { return sst_client_close(caller_->client, error); }
 static sst_status drain(caller *caller_, sst_error **error) { return sst_client_drain(caller_->client, -1, error); }
 static sst_status close_operation(caller *caller_, sst_error **error) { return sst_operation_close(caller_->gate_->operation, error); }

@@ -96,7 +96,7 @@ void times(statestore::client& client) {
   lease.renewal = statestore::renewal::manual();
   lease.duration = 100ms;
   const auto held = client.lease("cxx/times", lease).acquire();
-  CHECK(held.guard && held.guard->lost(60s) && held.guard->lost_reason() == statestore::lost_reason::expired);
+  CHECK(held.guard && held.guard->wait_lost(60s) && held.guard->lost_reason() == statestore::lost_reason::expired);
 
   // 0 is never, which the C interface says by its highest number, and what is too long is not that.
   statestore::settings settings;
@@ -238,7 +238,7 @@ void locks(statestore::client& client, statestore::client& other) {
   const int result = client.with_lock("cxx/door", [&](const statestore::guard& guard) {
     CHECK(guard.is_valid() && status_of([&] { (void)other.lock("cxx/door", once); }) == SST_LOCK_HELD);
     CHECK(guard.set("cxx/account", "100").applied);
-    CHECK(guard.lost(0ms) == false);
+    CHECK(guard.wait_lost(0ms) == false);
     return 7;
   });
   CHECK(result == 7);
