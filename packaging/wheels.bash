@@ -11,7 +11,7 @@ make_wheels() {
   for package in bindings/python bindings/python/server; do
     case "$package" in */server) crate=statestored ;; *) crate=statestore-python ;; esac
     rm -rf "$made"
-    (cd "$package" && maturin build --quiet "${options[@]}" --out "$made")
+    (cd "$package" && maturin build "${options[@]}" --out "$made")
     materials "$crate" "$made/materials"
     for wheel in "$made"/*.whl; do with_materials "$wheel" "$made/materials"; done
     (cd "$package" && maturin sdist --out "$out" 2>/dev/null)
