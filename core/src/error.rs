@@ -22,6 +22,12 @@ macro_rules! kinds {
         impl ErrorKind {
             /// All kinds, in the order of their numbers.
             pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)+
+                }
+            }
         }
     };
 }
@@ -115,6 +121,21 @@ impl ErrorKind {
     }
 }
 
+/// Its name in words: `not authenticated`.
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name();
+        let mut words = String::with_capacity(name.len() + 4);
+        for (at, letter) in name.char_indices() {
+            if at > 0 && letter.is_ascii_uppercase() {
+                words.push(' ');
+            }
+            words.push(letter.to_ascii_lowercase());
+        }
+        f.pad(&words)
+    }
+}
+
 impl From<&ServiceError> for ErrorKind {
     fn from(error: &ServiceError) -> Self {
         match error {
@@ -142,6 +163,15 @@ pub enum Outcome {
     NotDone,
     /// It may have happened or may still happen: it left, and no response came.
     Unknown,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::NotDone => "not done",
+            Self::Unknown => "unknown",
+        })
+    }
 }
 
 /// Why an operation has no result.

@@ -20,7 +20,8 @@
 //! The names that this crate takes from the bytes of the protocol ([`Hlc`], [`Condition`], [`ServiceError`],
 //! [`ReasonCode`]) are those of [`statestore_protocol`], where whoever writes a server or a tool finds the rest.
 //!
-//! The feature `tls`, which is on by default, makes `mqtts` connections possible.
+//! The feature `tls`, which is on by default, makes `mqtts` connections possible; the feature `serde` makes [`Hlc`] (as text) and
+//! [`Entry`] values of serde.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -34,8 +35,8 @@ mod transport;
 
 pub use client::{
     Abandoned, Client, ConnectionState, Counters, DelOptions, DelOutcome, Entry, GetOptions,
-    Observation, ObserveOptions, Observer, Overflow, Retry, Scan, ScanOptions, SetOptions,
-    SetOutcome, VdelOutcome,
+    Observation, ObserveOptions, Observer, Overflow, Retry, Scan, ScanOptions, ScanStream,
+    SetOptions, SetOutcome, VdelOutcome,
 };
 pub use error::{Error, ErrorKind, Outcome};
 pub use lock::{

@@ -204,6 +204,22 @@ fn split_wall(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
     Some((Some(high * 10_000_000 + low % 10_000_000), rest))
 }
 
+/// As text in every format.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Hlc {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Hlc {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// What stands before the first colon, if it is a number, and what stands behind that colon.
 fn split_number(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
     let mut value = 0_u64;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 /// A stored value with its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Entry {
     /// The value.
     pub value: Bytes,

@@ -3,9 +3,11 @@ use super::watches::Watching;
 use crate::LostReason;
 use crate::error::Error;
 use bytes::Bytes;
+use futures_core::Stream;
 use statestore_protocol::Hlc;
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -50,6 +52,16 @@ pub enum Overflow {
 pub struct Observer {
     pub(super) queue: Arc<Queue>,
     pub(super) watching: Watching,
+}
+
+/// The observations of [`next`](Observer::next), and its end.
+impl Stream for Observer {
+    type Item = Observation;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        this.poll_ready(context).map(|()| this.try_next())
+    }
 }
 
 impl Observer {

@@ -1,5 +1,6 @@
 //! How the connection is.
 use crate::{Error, LostReason};
+use std::fmt;
 
 /// The state of a client's connection. [`Client::state`](crate::Client::state) follows it.
 #[derive(Debug, Clone)]
@@ -18,6 +19,17 @@ pub enum ConnectionState {
         /// What happened, in detail.
         error: Error,
     },
+}
+
+impl fmt::Display for ConnectionState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connecting => f.write_str("connecting"),
+            Self::Connected => f.write_str("connected"),
+            Self::Reconnecting(error) => write!(f, "reconnecting: {error}"),
+            Self::Closed { lost_reason, error } => write!(f, "closed ({lost_reason}): {error}"),
+        }
+    }
 }
 
 impl ConnectionState {

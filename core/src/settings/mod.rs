@@ -300,6 +300,15 @@ fn seconds_up(duration: Duration) -> u64 {
     duration.as_secs().saturating_add(started)
 }
 
+/// As [`from_url`](Settings::from_url).
+impl std::str::FromStr for Settings {
+    type Err = Error;
+
+    fn from_str(url: &str) -> Result<Self, Error> {
+        Self::from_url(url)
+    }
+}
+
 impl fmt::Debug for Settings {
     /// Without the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -13,6 +13,7 @@ mod messages;
 mod observe;
 mod reconnecting;
 mod session;
+mod streams;
 #[path = "../support/mod.rs"]
 mod support;
 mod time;

@@ -1,0 +1,81 @@
+//! SCAN as a stream.
+use super::Scan;
+use crate::error::Error;
+use bytes::Bytes;
+use futures_core::Stream;
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// The keys that a [`Scan`] finds. It ends after the last key, and after an error.
+#[derive(Debug)]
+pub struct ScanStream {
+    keys: VecDeque<Bytes>,
+    pages: Pages,
+}
+
+/// What [`Scan::next_page`] gives, with the scan to go on with.
+type Page = Pin<Box<dyn Future<Output = (Scan, Result<Option<Vec<Bytes>>, Error>)> + Send>>;
+
+enum Pages {
+    /// The next one is under way.
+    UnderWay(Page),
+    End,
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UnderWay(_) => "UnderWay",
+            Self::End => "End",
+        })
+    }
+}
+
+impl Pages {
+    /// Nothing is requested before the future is polled.
+    fn of(mut scan: Scan) -> Self {
+        Self::UnderWay(Box::pin(async move {
+            let page = scan.next_page().await;
+            (scan, page)
+        }))
+    }
+}
+
+impl Scan {
+    /// The keys as a stream, from where this scan is.
+    pub fn into_stream(self) -> ScanStream {
+        ScanStream {
+            keys: VecDeque::new(),
+            pages: Pages::of(self),
+        }
+    }
+}
+
+impl Stream for ScanStream {
+    type Item = Result<Bytes, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(key) = self.keys.pop_front() {
+                return Poll::Ready(Some(Ok(key)));
+            }
+            let Pages::UnderWay(page) = &mut self.pages else {
+                return Poll::Ready(None);
+            };
+            let (scan, page) = ready!(page.as_mut().poll(context));
+            match page {
+                Ok(Some(keys)) => {
+                    self.keys = keys.into();
+                    self.pages = Pages::of(scan);
+                }
+                Ok(None) => self.pages = Pages::End,
+                Err(error) => {
+                    self.pages = Pages::End;
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+        }
+    }
+}
