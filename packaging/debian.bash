@@ -1,13 +1,14 @@
 # Debian packages. Sourced by scripts/package.
 
 make_debian() {
-  local made="$work/debian" source tree abi shell
+  local made="$work/debian" source tree libdir abi shell
   source="$made/libstatestore-$version"
   tree="$source/tree"
   rm -rf "$made"
   mkdir -p "$tree/usr/bin"
-  install_library "$tree" /usr
-  abi=$(basename "$(echo "$tree"/usr/lib/libstatestore.so.*.*.*)" | sed -E 's/.*\.so\.(0\.[0-9]+|[1-9][0-9]*).*/\1/')
+  libdir="lib/$(dpkg-architecture --host-arch "$(debian_arch)" --query DEB_HOST_MULTIARCH)"
+  install_library "$tree" /usr "$libdir"
+  abi=$(basename "$(echo "$tree/usr/$libdir"/libstatestore.so.*.*.*)" | sed -E 's/.*\.so\.(0\.[0-9]+|[1-9][0-9]*).*/\1/')
   compile statestored statestore-cli
   stripped "$(built)/statestored" "$tree/usr/bin/statestored"
   stripped "$(built)/statestore" "$tree/usr/bin/statestore"

@@ -1,13 +1,13 @@
 # The library for C and C++, as an archive. Sourced by scripts/package.
 
-# install_library ROOT PREFIX: what scripts/install puts below PREFIX, with the notices, in the folder ROOT.
+# install_library ROOT PREFIX LIBDIR: what scripts/install puts below PREFIX, in the folder ROOT.
 install_library() {
   compile statestore-ffi
   local folder="$CARGO_TARGET_DIR"
   [[ -n "$native" ]] || folder="$CARGO_TARGET_DIR/$target"
-  CARGO_TARGET_DIR="$folder" DESTDIR="$1" scripts/install --prefix "$2" --profile "$profile" --no-build
+  CARGO_TARGET_DIR="$folder" DESTDIR="$1" scripts/install --prefix "$2" --libdir "$3" --profile "$profile" --no-build
   if [[ "$profile" == dev && "$target" == "$host" ]]; then
-    strip --strip-debug "$1$2"/lib/libstatestore.a "$1$2"/lib/libstatestore.so.*.*.*
+    strip --strip-debug "$1$2/$3"/libstatestore.a "$1$2/$3"/libstatestore.so.*.*.*
   fi
 }
 
@@ -15,7 +15,7 @@ make_library() {
   local name="libstatestore-$version-$target" made="$work/library"
   rm -rf "$made"
   mkdir -p "$made"
-  install_library "$made" "/$name"
+  install_library "$made" "/$name" lib
   materials statestore-ffi "$made/$name/share/doc/statestore"
   tar --create --directory "$made" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner "$name" |
     gzip --no-name >"$out/$name.tar.gz"
