@@ -3,7 +3,7 @@
 //! Who sends requests names in each the same topic, response topic and protocol version. What was found to be right is
 //! right when it comes again, and where its fields are is known.
 use super::DecodeError;
-use super::publish::Fields;
+use super::fields::Fields;
 
 /// So many PUBLISHes come before anything is remembered: a connection that sends few takes no memory for it.
 const FIRST_AFTER: u8 = 16;

@@ -1,32 +1,10 @@
 //! PUBLISH (MQTT 5, section 3.3): read in place, written in place.
 use super::familiar::Familiar;
-use super::property::{self, Properties, Property, Seen};
+use super::fields::{Fields, Span};
+use super::property::{self, Property};
 use super::wire::{self, Reader, put_binary, put_string};
-use super::{CheckedTopic, DecodeError, EncodeError, PacketId, QoS};
+use super::{CheckedTopic, DecodeError, EncodeError, EncodedProperties, PacketId, QoS};
 use bytes::{BufMut, Bytes, BytesMut};
-
-/// Where a field lies in the frame.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Span {
-    start: u32,
-    end: u32,
-}
-
-impl Span {
-    fn new(start: usize, end: usize) -> Self {
-        // A frame has at most 268,435,460 bytes.
-        let offset = |at| u32::try_from(at).unwrap_or(u32::MAX);
-        Self {
-            start: offset(start),
-            end: offset(end),
-        }
-    }
-    fn of(self, frame: &[u8]) -> &[u8] {
-        frame
-            .get(self.start as usize..self.end as usize)
-            .unwrap_or_default()
-    }
-}
 
 /// A received PUBLISH: one slice of the receive buffer, checked as a whole, with the places of its fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,79 +14,6 @@ pub struct Publish {
     topic: Span,
     properties: Span,
     fields: Fields,
-}
-
-/// What the properties say. Places are counted from the first property.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Fields {
-    response_topic: Option<Span>,
-    correlation_data: Option<Span>,
-    content_type: Option<Span>,
-    message_expiry: Option<u32>,
-    topic_alias: Option<u16>,
-    payload_is_utf8: Option<bool>,
-    has_subscription_ids: bool,
-    seen: Seen,
-}
-
-impl Fields {
-    /// Reads the properties of `section` from the offset `at` on, what comes before it being read already.
-    fn read(&mut self, section: &[u8], at: usize) -> Result<(), DecodeError> {
-        let mut properties = Properties::resumed(Reader::new(section, at), self.seen);
-        while self.read_next(&mut properties)? {}
-        self.seen = properties.seen();
-        Ok(())
-    }
-
-    /// Reads as many whole properties of `section` as its first `most` bytes hold; says of how many bytes they are.
-    pub(super) fn of_whole_properties(
-        section: &[u8],
-        most: usize,
-    ) -> Result<(usize, Self), DecodeError> {
-        let mut properties = Properties::resumed(Reader::new(section, 0), Seen::default());
-        let (mut end, mut whole, mut fields) = (0, Self::default(), Self::default());
-        while fields.read_next(&mut properties)? && properties.position() <= most {
-            fields.seen = properties.seen();
-            (end, whole) = (properties.position(), fields);
-        }
-        Ok((end, whole))
-    }
-
-    /// Reads one more property; whether there was one.
-    fn read_next(&mut self, properties: &mut Properties<'_>) -> Result<bool, DecodeError> {
-        let Some(id) = properties.id()? else {
-            return Ok(false);
-        };
-        let value = properties.value();
-        let span = |field: &[u8], end| Some(Span::new(end - field.len(), end));
-        match id {
-            property::USER_PROPERTY => {
-                value.text()?;
-                value.text()?;
-            }
-            property::RESPONSE_TOPIC => {
-                let text = value.text()?;
-                property::check_response_topic(text)?;
-                self.response_topic = span(text, value.position());
-            }
-            property::CONTENT_TYPE => {
-                let text = value.text()?;
-                self.content_type = span(text, value.position());
-            }
-            property::CORRELATION_DATA => {
-                let data = value.binary()?;
-                self.correlation_data = span(data, value.position());
-            }
-            _ => match property::read(id, value)? {
-                Property::PayloadFormat(utf8) => self.payload_is_utf8 = Some(utf8),
-                Property::MessageExpiry(seconds) => self.message_expiry = Some(seconds),
-                Property::TopicAlias(alias) => self.topic_alias = Some(alias),
-                Property::SubscriptionId(_) => self.has_subscription_ids = true,
-                _ => return Err(property::NOT_ALLOWED),
-            },
-        }
-        Ok(true)
-    }
 }
 
 impl Publish {
@@ -330,57 +235,6 @@ pub struct PublishHeader<'a> {
     pub encoded_last: Option<&'a EncodedProperties>,
 }
 
-/// Properties that are the same in many packets, encoded once.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct EncodedProperties {
-    bytes: Vec<u8>,
-    /// Where the value of the last user property begins, with its length.
-    last_value: usize,
-}
-
-impl EncodedProperties {
-    /// Encodes the properties of `header`; its other fields do not matter.
-    pub fn new(header: &PublishHeader<'_>) -> Result<Self, EncodeError> {
-        let mut out = Vec::with_capacity(header.properties_len());
-        header.put_properties(&mut out)?;
-        let last_value = header.user_properties.last();
-        let last_value = last_value.map_or(0, |(_, value)| 2 + value.len());
-        Ok(Self {
-            last_value: out.len() - last_value,
-            bytes: out,
-        })
-    }
-
-    /// Gives the last user property, which comes last of all, the value that `write` appends: UTF-8 without U+0000.
-    pub(crate) fn rewrite_last_value(
-        &mut self,
-        what: &'static str,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<(), EncodeError> {
-        self.bytes.truncate(self.last_value);
-        self.bytes.put_u16(0);
-        let start = self.bytes.len();
-        write(&mut self.bytes);
-        let len = self.bytes.len() - start;
-        let Ok(written) = u16::try_from(len) else {
-            self.bytes.truncate(start);
-            return Err(EncodeError::FieldTooLong { what, len });
-        };
-        self.bytes[start - 2..start].copy_from_slice(&written.to_be_bytes());
-        Ok(())
-    }
-
-    /// How many bytes they take.
-    pub fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-}
-
 impl PublishHeader<'_> {
     /// Appends the packet; `write_payload` appends exactly `payload_len` bytes.
     ///
@@ -455,7 +309,7 @@ impl PublishHeader<'_> {
         }
     }
 
-    fn properties_len(&self) -> usize {
+    pub(super) fn properties_len(&self) -> usize {
         let field = |len: Option<usize>| len.map_or(0, |len| 3 + len);
         let ids = self.subscription_identifiers.iter();
         let users = self.user_properties.iter();
@@ -475,7 +329,7 @@ impl PublishHeader<'_> {
                 .sum::<usize>()
     }
 
-    fn put_properties(&self, out: &mut impl BufMut) -> Result<(), EncodeError> {
+    pub(super) fn put_properties(&self, out: &mut impl BufMut) -> Result<(), EncodeError> {
         if let Some(encoded) = self.encoded {
             out.put_slice(&encoded.bytes);
         }

@@ -1,0 +1,54 @@
+//! Properties of a PUBLISH that are encoded before the packet is.
+use super::{EncodeError, PublishHeader};
+use bytes::BufMut;
+
+/// Properties that are the same in many packets, encoded once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EncodedProperties {
+    pub(super) bytes: Vec<u8>,
+    /// Where the value of the last user property begins, with its length.
+    last_value: usize,
+}
+
+impl EncodedProperties {
+    /// Encodes the properties of `header`; its other fields do not matter.
+    pub fn new(header: &PublishHeader<'_>) -> Result<Self, EncodeError> {
+        let mut out = Vec::with_capacity(header.properties_len());
+        header.put_properties(&mut out)?;
+        let last_value = header.user_properties.last();
+        let last_value = last_value.map_or(0, |(_, value)| 2 + value.len());
+        Ok(Self {
+            last_value: out.len() - last_value,
+            bytes: out,
+        })
+    }
+
+    /// Gives the last user property, which comes last of all, the value that `write` appends: UTF-8 without U+0000.
+    pub(crate) fn rewrite_last_value(
+        &mut self,
+        what: &'static str,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), EncodeError> {
+        self.bytes.truncate(self.last_value);
+        self.bytes.put_u16(0);
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        let len = self.bytes.len() - start;
+        let Ok(written) = u16::try_from(len) else {
+            self.bytes.truncate(start);
+            return Err(EncodeError::FieldTooLong { what, len });
+        };
+        self.bytes[start - 2..start].copy_from_slice(&written.to_be_bytes());
+        Ok(())
+    }
+
+    /// How many bytes they take.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}

@@ -1,0 +1,100 @@
+//! The properties of a PUBLISH (MQTT 5, section 3.3.2.3): what they say, and where.
+use super::DecodeError;
+use super::property::{self, Properties, Property, Seen};
+use super::wire::Reader;
+
+/// Where a field lies in the frame.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) start: u32,
+    pub(super) end: u32,
+}
+
+impl Span {
+    pub(super) fn new(start: usize, end: usize) -> Self {
+        // A frame has at most 268,435,460 bytes.
+        let offset = |at| u32::try_from(at).unwrap_or(u32::MAX);
+        Self {
+            start: offset(start),
+            end: offset(end),
+        }
+    }
+    pub(super) fn of(self, frame: &[u8]) -> &[u8] {
+        frame
+            .get(self.start as usize..self.end as usize)
+            .unwrap_or_default()
+    }
+}
+
+/// What the properties say. Places are counted from the first property.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Fields {
+    pub(super) response_topic: Option<Span>,
+    pub(super) correlation_data: Option<Span>,
+    pub(super) content_type: Option<Span>,
+    pub(super) message_expiry: Option<u32>,
+    pub(super) topic_alias: Option<u16>,
+    pub(super) payload_is_utf8: Option<bool>,
+    pub(super) has_subscription_ids: bool,
+    seen: Seen,
+}
+
+impl Fields {
+    /// Reads the properties of `section` from the offset `at` on, what comes before it being read already.
+    pub(super) fn read(&mut self, section: &[u8], at: usize) -> Result<(), DecodeError> {
+        let mut properties = Properties::resumed(Reader::new(section, at), self.seen);
+        while self.read_next(&mut properties)? {}
+        self.seen = properties.seen();
+        Ok(())
+    }
+
+    /// Reads as many whole properties of `section` as its first `most` bytes hold; says of how many bytes they are.
+    pub(super) fn of_whole_properties(
+        section: &[u8],
+        most: usize,
+    ) -> Result<(usize, Self), DecodeError> {
+        let mut properties = Properties::resumed(Reader::new(section, 0), Seen::default());
+        let (mut end, mut whole, mut fields) = (0, Self::default(), Self::default());
+        while fields.read_next(&mut properties)? && properties.position() <= most {
+            fields.seen = properties.seen();
+            (end, whole) = (properties.position(), fields);
+        }
+        Ok((end, whole))
+    }
+
+    /// Reads one more property; whether there was one.
+    fn read_next(&mut self, properties: &mut Properties<'_>) -> Result<bool, DecodeError> {
+        let Some(id) = properties.id()? else {
+            return Ok(false);
+        };
+        let value = properties.value();
+        let span = |field: &[u8], end| Some(Span::new(end - field.len(), end));
+        match id {
+            property::USER_PROPERTY => {
+                value.text()?;
+                value.text()?;
+            }
+            property::RESPONSE_TOPIC => {
+                let text = value.text()?;
+                property::check_response_topic(text)?;
+                self.response_topic = span(text, value.position());
+            }
+            property::CONTENT_TYPE => {
+                let text = value.text()?;
+                self.content_type = span(text, value.position());
+            }
+            property::CORRELATION_DATA => {
+                let data = value.binary()?;
+                self.correlation_data = span(data, value.position());
+            }
+            _ => match property::read(id, value)? {
+                Property::PayloadFormat(utf8) => self.payload_is_utf8 = Some(utf8),
+                Property::MessageExpiry(seconds) => self.message_expiry = Some(seconds),
+                Property::TopicAlias(alias) => self.topic_alias = Some(alias),
+                Property::SubscriptionId(_) => self.has_subscription_ids = true,
+                _ => return Err(property::NOT_ALLOWED),
+            },
+        }
+        Ok(true)
+    }
+}
