@@ -51,7 +51,7 @@ def blocks(path):
     return re.findall(r"^```python\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", ["README.md", "bindings/python/README.md", "docs/python.md"])
+@pytest.mark.parametrize("path", ["README.md", "bindings/python/README.md", "docs/python.md", "docs/howto.md"])
 def test_the_programs_of_a_guide(path, statestore_server):
     programs = [block for block in blocks(ROOT / path) if "import" in block and ".connect(" in block]
     assert programs
@@ -60,7 +60,7 @@ def test_the_programs_of_a_guide(path, statestore_server):
         subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=60, capture_output=True)
 
 
-@pytest.mark.parametrize("path", ["docs/python.md"])
+@pytest.mark.parametrize("path", ["docs/python.md", "docs/howto.md", "docs/migration.md"])
 def test_the_sessions_of_a_guide(path, statestore_client):
     sessions = [block for block in blocks(ROOT / path) if block.startswith(">>>")]
     assert sessions
