@@ -4,6 +4,9 @@
 
 #include "harness.h"
 
+// What no function gives: results are found to be changed by it.
+#define JUNK(type) ((type *)(uintptr_t)1)
+
 // One handle of each type, and what else the functions of the table are called with.
 typedef struct things {
   sst_client *client;

@@ -61,7 +61,7 @@ static void freed_twice(sst_client *client) {
   sst_error_free(clone);
 }
 
-// A handle where one of another type is expected; each function is called with such ones in failures.c.
+// A handle where one of another type is expected; each function is called with such ones in failing.c.
 static void of_another_type(sst_client *client) {
   sst_error *error = NULL;
   sst_entry *entry = NULL;
