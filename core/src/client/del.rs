@@ -31,11 +31,15 @@ pub enum DelOutcome {
 
 impl Client {
     /// Deletes a key.
+    ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn del(&self, key: impl AsRef<[u8]>) -> Result<DelOutcome, Error> {
         self.del_with(key, &DelOptions::default()).await
     }
 
     /// Deletes a key.
+    ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn del_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -45,6 +49,8 @@ impl Client {
     }
 
     /// Deletes a key if that can be sent at once; waits for the response, but not for a turn.
+    ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     ///
     /// # Errors
     /// [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it had to wait.

@@ -11,6 +11,8 @@ impl Client {
     /// As with [`set_many`](Self::set_many), these are single requests and **not a transaction**: a failure of one says nothing of
     /// the others, and ends none of them.
     ///
+    /// Dropping the future takes back what has not left; the others may still be carried out.
+    ///
     /// # Errors
     /// Those of [`del`](Self::del), for each key one of its own.
     #[must_use = "each outcome may be an error"]

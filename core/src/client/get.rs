@@ -26,11 +26,15 @@ pub struct GetOptions {
 
 impl Client {
     /// Reads a key; `None` if it is absent.
+    ///
+    /// Dropping the future takes the request back; nothing is changed by it.
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Entry>, Error> {
         self.get_with(key, &GetOptions::default()).await
     }
 
     /// Reads a key; `None` if it is absent.
+    ///
+    /// Dropping the future takes the request back; nothing is changed by it.
     pub async fn get_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -42,6 +46,8 @@ impl Client {
     }
 
     /// Reads a key if that can be sent at once; waits for the response, but not for a turn.
+    ///
+    /// Dropping the future takes the request back; nothing is changed by it.
     ///
     /// # Errors
     /// [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it had to wait.

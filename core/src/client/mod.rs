@@ -114,6 +114,8 @@ impl Drop for Closing<'_> {
 impl Client {
     /// Connects, and waits until the broker has accepted the connection and its subscriptions.
     ///
+    /// Dropping the future gives up connecting. A session that the broker has begun meanwhile ends after its expiry.
+    ///
     /// # Errors
     /// At the first failure, with its reason: [`ErrorKind::Unreachable`], [`ErrorKind::ConnectionRefused`],
     /// [`ErrorKind::NotAuthenticated`], [`ErrorKind::Untrusted`], [`ErrorKind::InvalidSettings`]. Only later failures are retried
@@ -164,6 +166,8 @@ impl Client {
     ///
     /// Leases that are held are given back before, which may take a second at most; without a connection they end by
     /// themselves.
+    ///
+    /// Dropping the future closes the connection at once; leases that were not given back by then end by themselves.
     pub async fn close(&self) {
         {
             let _closing = Closing(self.shared());

@@ -26,11 +26,15 @@ impl Client {
     ///
     /// The watch goes on over reconnects: see [`Observation::Resync`](super::Observation::Resync). Any number of
     /// observers of one key share one watch at the store (KEYNOTIFY).
+    ///
+    /// Dropping the future leaves no observer behind.
     pub async fn observe(&self, key: impl AsRef<[u8]>) -> Result<Observer, Error> {
         self.observe_with(key, &ObserveOptions::default()).await
     }
 
     /// Follows a key.
+    ///
+    /// Dropping the future leaves no observer behind.
     pub async fn observe_with(
         &self,
         key: impl AsRef<[u8]>,

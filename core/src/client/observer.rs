@@ -75,6 +75,8 @@ impl Observer {
 
     /// Waits until [`try_next`](Self::try_next) has something to give, or nothing will come any more. Takes nothing, so
     /// that whoever hands observations on, to another language for instance, takes one only when it can be handed on.
+    ///
+    /// Dropping the future loses nothing.
     pub async fn ready(&mut self) {
         poll_fn(|context| self.poll_ready(context)).await;
     }

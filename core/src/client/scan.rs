@@ -99,6 +99,8 @@ impl Scan {
     /// The next page; it may be empty although others follow. `None` after the last one. After an error the same page
     /// can be asked for again.
     ///
+    /// Dropping the future loses nothing. The same page is asked for again.
+    ///
     /// # Errors
     /// The request failed; or the pages lead nowhere ([`ErrorKind::InvalidResponse`](crate::ErrorKind::InvalidResponse)):
     /// they run in a circle, or 100,000 in a row are empty.
@@ -133,6 +135,8 @@ impl Scan {
     }
 
     /// The next key; `None` after the last one.
+    ///
+    /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
             if let Some(key) = self.keys.pop_front() {

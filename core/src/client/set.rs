@@ -67,6 +67,8 @@ impl SetOutcome {
 
 impl Client {
     /// Stores a value, whatever was there before.
+    ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn set(
         &self,
         key: impl AsRef<[u8]>,
@@ -76,6 +78,8 @@ impl Client {
     }
 
     /// Stores a value under conditions.
+    ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn set_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -87,6 +91,8 @@ impl Client {
     }
 
     /// Stores a value if it can be sent at once; waits for the response, but not for a turn.
+    ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     ///
     /// # Errors
     /// [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it had to wait: for a connection, for requests before it,

@@ -21,6 +21,8 @@ pub enum VdelOutcome {
 
 impl Client {
     /// Deletes a key if it holds this value.
+    ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn vdel(
         &self,
         key: impl AsRef<[u8]>,
@@ -30,6 +32,8 @@ impl Client {
     }
 
     /// Deletes a key if it holds this value.
+    ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn vdel_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -41,6 +45,8 @@ impl Client {
     }
 
     /// Deletes a key if it holds this value and if that can be sent at once; waits for the response, but not for a turn.
+    ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     ///
     /// # Errors
     /// [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it had to wait.

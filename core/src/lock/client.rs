@@ -41,6 +41,8 @@ impl Client {
 
     /// Takes the lock of this name.
     ///
+    /// Dropping the future is as with [`lock`](Self::lock).
+    ///
     /// # Errors
     /// [`ErrorKind::LockHeld`] if somebody else still has it when the time to wait is over, [`ErrorKind::NotALock`] if the
     /// key holds something else than a lease, [`ErrorKind::InvalidArgument`] before anything is sent. A lost connection is
@@ -145,6 +147,8 @@ impl Client {
     /// should use `update`. The limits are those of the fence, see `docs/locks.md`: deleting a key, or its expiry, drops
     /// its fence; a value that was set back to the same bytes without a token counts as unchanged.
     ///
+    /// Dropping the future ends it between two steps; a write that has left may still be carried out.
+    ///
     /// # Errors
     /// As [`set`](Self::set) and [`get`](Self::get), also when the time is over and a request had failed for a reason that may
     /// pass; [`ErrorKind::TimedOut`] if others changed the key each time; [`ErrorKind::FencingTokenLower`] if somebody protected
@@ -160,6 +164,8 @@ impl Client {
     }
 
     /// Changes a key by what it holds.
+    ///
+    /// Dropping the future ends it between two steps; a write that has left may still be carried out.
     pub async fn update_with<V: AsRef<[u8]>>(
         &self,
         key: impl AsRef<[u8]>,
@@ -174,6 +180,8 @@ impl Client {
     ///
     /// The time that `change` takes counts as time of the update, and the longer it is, the likelier somebody else is
     /// faster.
+    ///
+    /// Dropping the future ends it between two steps; a write that has left may still be carried out.
     pub async fn update_async<V: AsRef<[u8]>, F: Future<Output = Option<V>>>(
         &self,
         key: impl AsRef<[u8]>,

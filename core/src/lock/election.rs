@@ -61,6 +61,8 @@ impl Election {
     }
 
     /// Who leads now.
+    ///
+    /// Dropping the future takes the request back; nothing is changed by it.
     pub async fn leader(&self) -> Result<Option<Leader>, Error> {
         let lease = &self.options.lease;
         let Some(holding) = lease::holding(&self.client, &self.name, lease).await? else {
@@ -96,6 +98,8 @@ impl Leadership {
 
     /// Replaces the proclaimed value.
     ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    ///
     /// # Errors
     /// As [`Guard::set`].
     pub async fn proclaim(&self, value: impl AsRef<[u8]>) -> Result<SetOutcome, Error> {
@@ -109,6 +113,8 @@ impl Leadership {
 
     /// Withdraws the proclaimed value and gives the lead back.
     ///
+    /// Dropping the future gives the lead back in the background.
+    ///
     /// # Errors
     /// The lead could not be given back: it ends when its lease is over. A value that could not be withdrawn does not
     /// count any more without its holder, and the next leader replaces it.
@@ -118,6 +124,8 @@ impl Leadership {
     }
 
     /// Resigns at the end of work that succeeded, as [`Guard::finish`] gives a lease back.
+    ///
+    /// Dropping the future gives the lead back in the background.
     ///
     /// # Errors
     /// As there.

@@ -121,6 +121,8 @@ impl Guard {
 
     /// Renews the lease now, besides what the guard does by itself, and gives the version of its key.
     ///
+    /// Dropping the future does not take the renewal back.
+    ///
     /// # Errors
     /// The request failed, which does not mean that the lease is lost; or it is lost ([`ErrorKind::LockLost`]).
     pub async fn renew(&self) -> Result<Hlc, Error> {
@@ -159,6 +161,8 @@ impl Guard {
     /// Gives the lease back at the end of work that succeeded. An answer that the lease could not be given back is no
     /// error: the log is told, and it ends by itself.
     ///
+    /// That goes on if the future is dropped.
+    ///
     /// # Errors
     /// [`ErrorKind::LockLost`] with an unknown outcome if the lease was lost before, so that the work, or a part of it, was
     /// done without its protection.
@@ -184,6 +188,8 @@ impl Guard {
     }
 
     /// Stops renewing and leaves the lease to its time, or to somebody who knows the holder's name and renews it.
+    ///
+    /// Dropping the future before it has ended gives the lease back, as dropping the guard does.
     pub async fn leave(self) {
         // If nobody takes the command, there is nothing to stop.
         let _ = self.keeper.send(Command::Leave).await;

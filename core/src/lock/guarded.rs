@@ -13,6 +13,8 @@ impl Guard {
     /// Stores a value, whatever was there before, and protects the key: from now on it is written and deleted only with
     /// this guard's token or a higher one.
     ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    ///
     /// # Errors
     /// As [`Client::set`](crate::Client::set); [`ErrorKind::LockLost`] if the lease is not certainly held any more.
     pub async fn set(
@@ -24,6 +26,8 @@ impl Guard {
     }
 
     /// Stores a value under conditions; the options must not have a fencing token.
+    ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn set_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -41,11 +45,15 @@ impl Guard {
     }
 
     /// Deletes a key, and with it its protection.
+    ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn del(&self, key: impl AsRef<[u8]>) -> Result<DelOutcome, Error> {
         self.del_with(key, &DelOptions::default()).await
     }
 
     /// Deletes a key; the options must not have a fencing token.
+    ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn del_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -57,6 +65,8 @@ impl Guard {
     }
 
     /// Deletes a key if it holds this value, and with it its protection.
+    ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn vdel(
         &self,
         key: impl AsRef<[u8]>,
@@ -66,6 +76,8 @@ impl Guard {
     }
 
     /// Deletes a key if it holds this value; the options must not have a fencing token.
+    ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
     pub async fn vdel_with(
         &self,
         key: impl AsRef<[u8]>,

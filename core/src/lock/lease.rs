@@ -77,6 +77,8 @@ impl Lease {
     /// Gives back what is held under this holder's name (VDEL), whoever took it; for those who left a lease with
     /// [`Guard::leave`]. A guard gives its lease back by itself.
     ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    ///
     /// # Errors
     /// The request failed, or the options have no [holder](LeaseOptions::holder).
     pub async fn release(&self) -> Result<super::Release, Error> {
@@ -91,6 +93,8 @@ impl Lease {
     }
 
     /// Who holds the lease (GET).
+    ///
+    /// Dropping the future takes the request back; nothing is changed by it.
     ///
     /// # Errors
     /// The request failed; or the key holds something else than a lease ([`NotALock`](crate::ErrorKind::NotALock)).

@@ -66,6 +66,8 @@ impl Followed for Election {
 
 impl Lease {
     /// Follows who holds the lease, from now on.
+    ///
+    /// Dropping the future leaves no observer behind.
     pub async fn observe(&self) -> Result<HolderObserver, Error> {
         let lock = self.client.observe(&self.name).await?;
         Ok(HolderObserver::new(self.clone(), lock, None))
@@ -74,6 +76,8 @@ impl Lease {
 
 impl Election {
     /// Follows who leads, from now on.
+    ///
+    /// Dropping the future leaves no observer behind.
     pub async fn observe(&self) -> Result<LeaderObserver, Error> {
         let lock = self.client.observe(&self.name).await?;
         let record = self.client.observe(&self.record).await?;
@@ -132,6 +136,8 @@ impl<S: Followed> HolderObserver<S> {
 
     /// Waits until [`try_next`](Self::try_next) has something to give, or nothing will come any more; see
     /// [`Observer::ready`].
+    ///
+    /// Dropping the future loses nothing.
     pub async fn ready(&mut self) {
         while self.told.is_none() {
             if !self.is_due {
