@@ -58,6 +58,9 @@ pub enum EncodeError {
         /// The field.
         what: &'static str,
     },
+    /// A subscription identifier is zero, or larger than MQTT can express.
+    #[error("{0} is no subscription identifier: they are from 1 to 268435455")]
+    SubscriptionIdentifier(u32),
     /// The packet is larger than the receiver allows.
     #[error("a packet of {size} bytes is larger than the {max} that the receiver allows")]
     TooLarge {

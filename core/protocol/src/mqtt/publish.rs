@@ -362,6 +362,9 @@ impl PublishHeader<'_> {
             put_binary(out, "the correlation data", data)?;
         }
         for id in self.subscription_identifiers {
+            if *id == 0 || *id as usize > wire::VARINT_MAX {
+                return Err(EncodeError::SubscriptionIdentifier(*id));
+            }
             out.put_u8(property::SUBSCRIPTION_ID);
             wire::put_varint(out, *id as usize);
         }

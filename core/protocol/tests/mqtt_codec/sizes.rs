@@ -38,6 +38,17 @@ fn what_does_not_fit_is_refused_and_nothing_is_written() {
             Err(EncodeError::ForbiddenCharacter { .. })
         ));
     }
+    for wrong in [0, 268_435_456, u32::MAX] {
+        let header = PublishHeader {
+            topic: "t",
+            subscription_identifiers: &[7, wrong],
+            ..PublishHeader::default()
+        };
+        assert_eq!(
+            header.encode(MAX, &mut out, 0, |_| {}),
+            Err(EncodeError::SubscriptionIdentifier(wrong))
+        );
+    }
     let plain = PublishHeader {
         topic: "t",
         ..PublishHeader::default()
