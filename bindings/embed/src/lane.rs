@@ -101,7 +101,9 @@ impl Lanes {
     fn list(&self, lanes: impl IntoIterator<Item = Arc<Lane>>) {
         let mut state = self.state();
         for lane in lanes {
-            if !lane.is_listed.swap(true, Ordering::AcqRel) {
+            // What was posted last may have been run before who posted it comes here. Listed, a lane that is over would keep
+            // itself and its list for ever.
+            if !lane.mailbox.is_over() && !lane.is_listed.swap(true, Ordering::AcqRel) {
                 state.ready.push_back(lane);
                 self.signal.set();
             }
@@ -270,9 +272,13 @@ impl Lane {
 
     /// Whether nothing will ever be run here any more.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_stopping.load(Ordering::SeqCst)
+        let is_over = self.is_stopping.load(Ordering::SeqCst)
             && self.home.admission.is_idle()
-            && self.mailbox.close_if_empty()
+            && self.mailbox.close_if_empty();
+        if is_over {
+            self.lanes.unlist(self);
+        }
+        is_over
     }
 
     /// Ready when there is something to run, or it is over.
@@ -307,5 +313,36 @@ impl fmt::Debug for Lane {
             .field("mailbox", &self.mailbox)
             .field("is_stopping", &self.is_stopping)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::Share;
+
+    fn lane(lanes: &Arc<Lanes>) -> Arc<Lane> {
+        let share = Share::take().unwrap();
+        Lane::new(lanes, &Arc::new(Home::new(&share.runtime)))
+    }
+
+    #[test]
+    fn a_lane_that_is_over_is_not_kept_by_its_list() {
+        let lanes = Arc::new(Lanes::new().unwrap());
+        for is_listed_before in [true, false] {
+            let lane = lane(&lanes);
+            if is_listed_before {
+                Arc::clone(&lane).posted();
+                assert!(lane.is_listed.load(Ordering::Acquire));
+            }
+            lane.stop();
+            assert!(lane.is_over());
+            // Who posted what was run long ago comes to list it only now.
+            Arc::clone(&lane).posted();
+            let kept = Arc::downgrade(&lane);
+            drop(lane);
+            assert!(kept.upgrade().is_none());
+        }
+        assert!(lanes.listed().is_empty());
     }
 }

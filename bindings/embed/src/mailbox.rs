@@ -111,6 +111,12 @@ impl<T> Mailbox<T> {
         items.is_closed
     }
 
+    /// Whether nothing waits and nothing will.
+    pub(crate) fn is_over(&self) -> bool {
+        let items = self.items();
+        items.is_closed && items.queue.is_empty()
+    }
+
     fn items(&self) -> MutexGuard<'_, Items<T>> {
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
