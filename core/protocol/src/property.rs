@@ -106,7 +106,7 @@ impl Default for EncodedTimestamp {
             user_properties: &[(TIMESTAMP, "")],
             ..PublishHeader::default()
         };
-        Self(EncodedProperties::new(&header).unwrap_or_default())
+        Self(EncodedProperties::new(&header).expect("constants of a few bytes"))
     }
 }
 

@@ -342,6 +342,7 @@ impl Connection {
             + self.unread
             + self.outstanding()
             + self.aliases.bytes()
+            + self.decoder.bytes()
             + self.will.as_deref().map_or(0, will_bytes)
             + self.login.as_deref().map_or(0, connect_bytes);
         self.charge.set_roughly(bytes, SLACK_BYTES);
@@ -353,6 +354,7 @@ impl Connection {
         let is_stuck = self.leaving > 0;
         self.output.clear();
         self.aliases = InboundAliases::default();
+        self.decoder = Decoder::default();
         self.unread = 0;
         self.leaving = 0;
         self.recharge();

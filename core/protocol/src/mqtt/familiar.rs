@@ -41,6 +41,13 @@ impl Default for Familiar {
 }
 
 impl Familiar {
+    /// Memory of what is remembered.
+    pub(super) fn bytes(&self) -> usize {
+        self.known.as_ref().map_or(0, |known| {
+            size_of::<Known>() + known.topic.capacity() + known.properties.capacity()
+        })
+    }
+
     /// Whether this is a topic that was checked before.
     pub(super) fn is_topic(&self, topic: &[u8]) -> bool {
         match &self.known {

@@ -82,6 +82,11 @@ impl FixedHeader {
 pub struct Decoder(Familiar);
 
 impl Decoder {
+    /// Bytes of memory that it holds besides itself: what it knows of former packets, a few kilobytes at most.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
     /// Takes the first packet out of `stream`; `None` if it has not arrived completely.
     ///
     /// A packet larger than `max_packet_bytes`, header included, is refused as soon as its header is there. Malformed
