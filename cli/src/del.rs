@@ -33,10 +33,7 @@ impl Del {
     /// Runs it.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let key = key::from_argument(&self.key, global.escaped)?;
-        let options = DelOptions {
-            fencing_token: self.fence,
-            ..DelOptions::default()
-        };
+        let options = DelOptions::new().fencing_token(self.fence);
         let connection = Connection::open(global).await?;
         let outcome = connection.client.del_with(&key, &options).await;
         let outcome = outcome.map_err(|error| failure(&error))?;

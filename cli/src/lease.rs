@@ -108,13 +108,13 @@ impl Lease {
 }
 
 fn options(held: &Held, lease: Option<Duration>) -> LeaseOptions {
-    let defaults = LeaseOptions::default();
-    LeaseOptions {
-        duration: lease.unwrap_or(defaults.duration),
-        holder: Some(held.holder.as_encoded_bytes().to_vec().into()),
-        renewal: Renewal::Manual,
-        ..defaults
+    let mut options = LeaseOptions::new()
+        .holder(Bytes::copy_from_slice(held.holder.as_encoded_bytes()))
+        .renewal(Renewal::Manual);
+    if let Some(lease) = lease {
+        options.duration = lease;
     }
+    options
 }
 
 async fn acquire(

@@ -59,13 +59,9 @@ const TOKEN: &str = "STATESTORE_FENCING_TOKEN";
 impl Contest {
     /// As the library takes it.
     pub(crate) fn options(&self) -> LockOptions {
-        LockOptions {
-            lease: LeaseOptions {
-                duration: self.lease,
-                ..LeaseOptions::default()
-            },
-            wait: self.wait,
-        }
+        LockOptions::new()
+            .lease(LeaseOptions::new().duration(self.lease))
+            .wait(self.wait)
     }
 }
 

@@ -56,17 +56,16 @@ impl Set {
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let key = key::from_argument(&self.key, global.escaped)?;
         let value = self.value.read().await?;
-        let options = SetOptions {
-            condition: match (self.nx, self.nex) {
-                (true, _) => Condition::IfAbsent,
-                (_, true) => Condition::IfAbsentOrEqual,
-                _ => Condition::Always,
-            },
-            expires_in: self.px,
-            fencing_token: self.fence,
-            persist: self.persist,
-            ..SetOptions::default()
+        let condition = match (self.nx, self.nex) {
+            (true, _) => Condition::IfAbsent,
+            (_, true) => Condition::IfAbsentOrEqual,
+            _ => Condition::Always,
         };
+        let options = SetOptions::new()
+            .condition(condition)
+            .expires_in(self.px)
+            .fencing_token(self.fence)
+            .persist(self.persist);
         let connection = Connection::open(global).await?;
         let outcome = connection.client.set_with(&key, &value, &options).await;
         let outcome = outcome.map_err(|error| failure(&error))?;

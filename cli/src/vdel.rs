@@ -39,10 +39,7 @@ impl Vdel {
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let key = key::from_argument(&self.key, global.escaped)?;
         let value = self.value.read().await?;
-        let options = DelOptions {
-            fencing_token: self.fence,
-            ..DelOptions::default()
-        };
+        let options = DelOptions::new().fencing_token(self.fence);
         let connection = Connection::open(global).await?;
         let outcome = connection.client.vdel_with(&key, &value, &options).await;
         let outcome = outcome.map_err(|error| failure(&error))?;

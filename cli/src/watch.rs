@@ -92,10 +92,7 @@ async fn observe(
     connection: &Connection,
     keys: &[Bytes],
 ) -> Result<mpsc::Receiver<Event>, Failure> {
-    let options = ObserveOptions {
-        overflow: Overflow::All(PENDING_CHANGES),
-        ..Default::default()
-    };
+    let options = ObserveOptions::new().overflow(Overflow::All(PENDING_CHANGES));
     let (sender, receiver) = mpsc::channel(1);
     for key in keys {
         let observer = connection.client.observe_with(key, &options).await;

@@ -68,11 +68,10 @@ sized!(sst_del_options, reserved: u32);
 pub(crate) unsafe fn options(given: *const sst_del_options) -> Result<DelOptions, Error> {
     // SAFETY: by the contract.
     let given = unsafe { input::options(given) }?;
-    Ok(DelOptions {
-        fencing_token: hlc::optional(given.fencing_token)?,
-        timeout: milliseconds(given.timeout_ms),
-        retry: set::retry(given.retry)?,
-    })
+    Ok(DelOptions::new()
+        .fencing_token(hlc::optional(given.fencing_token)?)
+        .timeout(milliseconds(given.timeout_ms))
+        .retry(set::retry(given.retry)?))
 }
 
 /// What to delete.

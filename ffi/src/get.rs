@@ -32,9 +32,7 @@ sized!(sst_get_options, timeout_ms: u64);
 pub(crate) unsafe fn options(given: *const sst_get_options) -> Result<GetOptions, Error> {
     // SAFETY: by the contract.
     let given = unsafe { input::options(given) }?;
-    Ok(GetOptions {
-        timeout: milliseconds(given.timeout_ms),
-    })
+    Ok(GetOptions::new().timeout(milliseconds(given.timeout_ms)))
 }
 
 /// What to read.

@@ -61,16 +61,14 @@ pub(crate) unsafe fn options(given: *const sst_lease_options) -> Result<LeaseOpt
     let given = unsafe { input::options(given) }?;
     // SAFETY: by the contract.
     let holder = unsafe { input::bytes(given.holder, given.holder_len, "holder") }?;
-    let mut options = LeaseOptions {
-        renewal: match given.renewal_ms {
+    let mut options = LeaseOptions::new()
+        .renewal(match given.renewal_ms {
             0 => Renewal::Third,
             u64::MAX => Renewal::Manual,
             ms => Renewal::Every(Duration::from_millis(ms)),
-        },
-        holder: (!given.holder.is_null()).then(|| Bytes::copy_from_slice(holder)),
-        timeout: milliseconds(given.timeout_ms),
-        ..LeaseOptions::default()
-    };
+        })
+        .holder((!given.holder.is_null()).then(|| Bytes::copy_from_slice(holder)))
+        .timeout(milliseconds(given.timeout_ms));
     if let Some(duration) = milliseconds(given.duration_ms) {
         options.duration = duration;
     }

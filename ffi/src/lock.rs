@@ -52,15 +52,13 @@ pub(crate) unsafe fn read<'a>(
 unsafe fn options(given: *const sst_lock_options) -> Result<LockOptions, Error> {
     // SAFETY: by the contract.
     let given = unsafe { input::options(given) }?;
-    Ok(LockOptions {
-        // SAFETY: by the contract.
-        lease: unsafe { lease::options(given.lease) }?,
-        wait: match given.wait_ms {
-            0 => None,
-            u64::MAX => Some(Duration::ZERO),
-            ms => Some(Duration::from_millis(ms)),
-        },
-    })
+    // SAFETY: by the contract.
+    let lease = unsafe { lease::options(given.lease) }?;
+    Ok(LockOptions::new().lease(lease).wait(match given.wait_ms {
+        0 => None,
+        u64::MAX => Some(Duration::ZERO),
+        ms => Some(Duration::from_millis(ms)),
+    }))
 }
 
 /// Takes a lock, whose name is a key of the store, and waits for it as long as the options say.

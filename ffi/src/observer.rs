@@ -86,13 +86,12 @@ sized!(sst_observe_options, timeout_ms: u64);
 unsafe fn options(given: *const sst_observe_options) -> Result<ObserveOptions, Error> {
     // SAFETY: by the contract.
     let given = unsafe { input::options(given) }?;
-    Ok(ObserveOptions {
-        overflow: match given.keep {
+    Ok(ObserveOptions::new()
+        .overflow(match given.keep {
             0 => Overflow::Latest,
             count => Overflow::All(count),
-        },
-        timeout: milliseconds(given.timeout_ms),
-    })
+        })
+        .timeout(milliseconds(given.timeout_ms)))
 }
 
 /// Is called with a new observer. For what a callback may do see "Callbacks" at the top.

@@ -111,9 +111,7 @@ pub unsafe extern "C" fn sst_scan_new(
                 input::options(options)?,
             )
         };
-        let options = ScanOptions {
-            timeout: milliseconds(options.timeout_ms),
-        };
+        let options = ScanOptions::new().timeout(milliseconds(options.timeout_ms));
         to.give(Scanning::new(client.scan(pattern, options)?, client))
     })
 }

@@ -123,14 +123,13 @@ pub(crate) unsafe fn options(given: *const sst_set_options) -> Result<SetOptions
             return Err(input::invalid("condition", reason));
         }
     };
-    Ok(SetOptions {
-        condition,
-        expires_in: milliseconds(given.expires_in_ms),
-        fencing_token: hlc::optional(given.fencing_token)?,
-        persist: given.persist != 0,
-        timeout: milliseconds(given.timeout_ms),
-        retry: retry(given.retry)?,
-    })
+    Ok(SetOptions::new()
+        .condition(condition)
+        .expires_in(milliseconds(given.expires_in_ms))
+        .fencing_token(hlc::optional(given.fencing_token)?)
+        .persist(given.persist != 0)
+        .timeout(milliseconds(given.timeout_ms))
+        .retry(retry(given.retry)?))
 }
 
 /// Is called with what a SET did. For what a callback may do see "Callbacks" at the top.

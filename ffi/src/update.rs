@@ -97,11 +97,10 @@ pub(crate) unsafe fn options(given: *const sst_update_options) -> Result<UpdateO
     if given.reserved != 0 {
         return Err(input::invalid("reserved", "it is not zero"));
     }
-    Ok(UpdateOptions {
-        expires_in: milliseconds(given.expires_in_ms),
-        persist: given.persist != 0,
-        timeout: milliseconds(given.timeout_ms),
-    })
+    Ok(UpdateOptions::new()
+        .expires_in(milliseconds(given.expires_in_ms))
+        .persist(given.persist != 0)
+        .timeout(milliseconds(given.timeout_ms)))
 }
 
 /// What to change.

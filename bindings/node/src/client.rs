@@ -259,9 +259,7 @@ impl NativeClient {
 
     #[napi]
     pub fn scan(&self, env: &Env, pattern: &[u8], timeout: Option<f64>) -> Result<NativeScan> {
-        let options = ScanOptions {
-            timeout: timeout.map(options::time),
-        };
+        let options = ScanOptions::new().timeout(timeout.map(options::time));
         let scan = self.desk.client.scan(pattern, options);
         let scan = scan.map_err(|error| thrown(env, error))?;
         Ok(NativeScan::new(Rc::clone(&self.desk), scan))

@@ -15,9 +15,7 @@ pub(crate) fn time(milliseconds: f64) -> Duration {
 }
 
 pub(crate) fn get(timeout: Option<f64>) -> GetOptions {
-    GetOptions {
-        timeout: timeout.map(time),
-    }
+    GetOptions::new().timeout(timeout.map(time))
 }
 
 /// Options of `set`.
@@ -65,66 +63,62 @@ pub struct LockInput {
 
 pub(crate) fn set(input: Option<SetInput>) -> Result<SetOptions, Error> {
     let input = input.unwrap_or_default();
-    Ok(SetOptions {
-        condition: match input.condition.as_deref() {
-            None | Some("always") => Condition::Always,
-            Some("if_absent") => Condition::IfAbsent,
-            Some("if_absent_or_equal") => Condition::IfAbsentOrEqual,
-            Some(other) => return Err(unknown("condition", other)),
-        },
-        expires_in: input.expires_in.map(time),
-        fencing_token: token(input.fencing_token)?,
-        persist: input.persist.unwrap_or_default(),
-        timeout: input.timeout.map(time),
-        retry: retry(input.retry.as_deref())?,
-    })
+    let condition = match input.condition.as_deref() {
+        None | Some("always") => Condition::Always,
+        Some("if_absent") => Condition::IfAbsent,
+        Some("if_absent_or_equal") => Condition::IfAbsentOrEqual,
+        Some(other) => return Err(unknown("condition", other)),
+    };
+    Ok(SetOptions::new()
+        .condition(condition)
+        .expires_in(input.expires_in.map(time))
+        .fencing_token(token(input.fencing_token)?)
+        .persist(input.persist.unwrap_or_default())
+        .timeout(input.timeout.map(time))
+        .retry(retry(input.retry.as_deref())?))
 }
 
 pub(crate) fn del(input: Option<DelInput>) -> Result<DelOptions, Error> {
     let input = input.unwrap_or_default();
-    Ok(DelOptions {
-        fencing_token: token(input.fencing_token)?,
-        timeout: input.timeout.map(time),
-        retry: retry(input.retry.as_deref())?,
-    })
+    Ok(DelOptions::new()
+        .fencing_token(token(input.fencing_token)?)
+        .timeout(input.timeout.map(time))
+        .retry(retry(input.retry.as_deref())?))
 }
 
 pub(crate) fn update(input: Option<UpdateInput>) -> UpdateOptions {
     let input = input.unwrap_or_default();
-    UpdateOptions {
-        expires_in: input.expires_in.map(time),
-        persist: input.persist.unwrap_or_default(),
-        timeout: input.timeout.map(time),
-    }
+    UpdateOptions::new()
+        .expires_in(input.expires_in.map(time))
+        .persist(input.persist.unwrap_or_default())
+        .timeout(input.timeout.map(time))
 }
 
 /// Observations of `kept` are kept; only the latest without it.
 pub(crate) fn observe(kept: Option<u32>, timeout: Option<f64>) -> ObserveOptions {
-    ObserveOptions {
-        overflow: kept.map_or(Overflow::Latest, |kept| Overflow::All(kept as usize)),
-        timeout: timeout.map(time),
-    }
+    ObserveOptions::new()
+        .overflow(kept.map_or(Overflow::Latest, |kept| Overflow::All(kept as usize)))
+        .timeout(timeout.map(time))
 }
 
 pub(crate) fn lock(input: Option<LockInput>) -> LockOptions {
     let input = input.unwrap_or_default();
     let default = LeaseOptions::default();
-    LockOptions {
-        lease: LeaseOptions {
-            duration: input.duration.map_or(default.duration, time),
-            renewal: match input.renewal {
-                None => Renewal::Third,
-                Some(0.0) => Renewal::Manual,
-                Some(every) => Renewal::Every(time(every)),
-            },
-            holder: input.holder.map(|holder| Bytes::copy_from_slice(&holder)),
-            timeout: input.timeout.map(time),
-            foreign_lease_max: input
+    let lease = LeaseOptions::new()
+        .duration(input.duration.map_or(default.duration, time))
+        .renewal(match input.renewal {
+            None => Renewal::Third,
+            Some(0.0) => Renewal::Manual,
+            Some(every) => Renewal::Every(time(every)),
+        })
+        .holder(input.holder.map(|holder| Bytes::copy_from_slice(&holder)))
+        .timeout(input.timeout.map(time))
+        .foreign_lease_max(
+            input
                 .foreign_lease_max
                 .map_or(default.foreign_lease_max, time),
-        },
-        wait: input.wait.map(time),
-    }
+        );
+    LockOptions::new().lease(lease).wait(input.wait.map(time))
 }
 
 fn token(text: Option<String>) -> Result<Option<Hlc>, Error> {

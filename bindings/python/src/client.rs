@@ -124,7 +124,10 @@ impl Client {
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.shared.codec.read("key", key)?;
         let timeout = time("timeout", timeout)?;
-        let get = self.shared.client.get(key, GetOptions { timeout });
+        let get = self
+            .shared
+            .client
+            .get(key, GetOptions::new().timeout(timeout));
         self.shared.run(py, "GET", get, |py, codec, found| {
             outcome::optional_entry(py, codec, found.as_ref())
         })
@@ -144,7 +147,10 @@ impl Client {
     ) -> PyResult<Bound<'py, PyAny>> {
         let keys = self.shared.codec.read_each("keys", keys)?;
         let timeout = time("timeout", timeout)?;
-        let get = self.shared.client.get_many(keys, GetOptions { timeout });
+        let get = self
+            .shared
+            .client
+            .get_many(keys, GetOptions::new().timeout(timeout));
         self.shared.run(py, "GET", get, |py, codec, found| {
             let found = found.iter();
             let entries: PyResult<Vec<_>> = found
@@ -330,7 +336,10 @@ impl Client {
     ) -> PyResult<Py<PyAny>> {
         let pattern = self.shared.codec.read("pattern", pattern)?;
         let timeout = time("timeout", timeout)?;
-        let scan = self.shared.client.scan(&pattern, ScanOptions { timeout });
+        let scan = self
+            .shared
+            .client
+            .scan(&pattern, ScanOptions::new().timeout(timeout));
         let scan = scan.map_err(|error| error::to_python(py, &error))?;
         let scan = Scan::of(&self.shared, scan, &pattern);
         self.shared.dress(py, "Scan", scan)
@@ -412,11 +421,10 @@ impl Client {
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.shared.codec.read("key", key)?;
         let change = Change::new(change, &self.shared.codec)?;
-        let options = UpdateOptions {
-            expires_in: time("expires_in", expires_in)?,
-            persist: flag("persist", persist)?.unwrap_or_default(),
-            timeout: time("timeout", timeout)?,
-        };
+        let options = UpdateOptions::new()
+            .expires_in(time("expires_in", expires_in)?)
+            .persist(flag("persist", persist)?.unwrap_or_default())
+            .timeout(time("timeout", timeout)?);
         let calls = update::calls(&self.shared.face, &change);
         let update = self.shared.client.update(key, options, calls);
         self.shared

@@ -32,14 +32,13 @@ impl Set<'_, '_> {
             ("if_absent", Condition::IfAbsent),
             ("if_absent_or_equal", Condition::IfAbsentOrEqual),
         ];
-        Ok(SetOptions {
-            condition: word("condition", self.condition, CONDITIONS)?,
-            expires_in: time("expires_in", self.expires_in)?,
-            fencing_token: token(self.fencing_token)?,
-            persist: flag("persist", self.persist)?.unwrap_or_default(),
-            timeout: time("timeout", self.timeout)?,
-            retry: retry(self.retry)?,
-        })
+        Ok(SetOptions::new()
+            .condition(word("condition", self.condition, CONDITIONS)?)
+            .expires_in(time("expires_in", self.expires_in)?)
+            .fencing_token(token(self.fencing_token)?)
+            .persist(flag("persist", self.persist)?.unwrap_or_default())
+            .timeout(time("timeout", self.timeout)?)
+            .retry(retry(self.retry)?))
     }
 }
 
@@ -49,11 +48,10 @@ pub(crate) fn del(
     timeout: Any<'_, '_>,
     again: Any<'_, '_>,
 ) -> PyResult<DelOptions> {
-    Ok(DelOptions {
-        fencing_token: token(fencing_token)?,
-        timeout: time("timeout", timeout)?,
-        retry: retry(again)?,
-    })
+    Ok(DelOptions::new()
+        .fencing_token(token(fencing_token)?)
+        .timeout(time("timeout", timeout)?)
+        .retry(retry(again)?))
 }
 
 fn token(value: Any<'_, '_>) -> PyResult<Option<statestore::Hlc>> {
@@ -89,10 +87,9 @@ pub(crate) fn observe(overflow: Any<'_, '_>, timeout: Any<'_, '_>) -> PyResult<O
             Err(error) => return Err(error),
         },
     };
-    Ok(ObserveOptions {
-        overflow,
-        timeout: time("timeout", timeout)?,
-    })
+    Ok(ObserveOptions::new()
+        .overflow(overflow)
+        .timeout(time("timeout", timeout)?))
 }
 
 /// The options of a lease as Python gives them; `None` is the default.
@@ -109,20 +106,18 @@ impl Lease<'_, '_> {
         let default = LeaseOptions::default();
         let holder = self.holder.map(|name| codec.read("holder", name));
         let foreign_lease_max = time("foreign_lease_max", self.foreign_lease_max)?;
-        Ok(LeaseOptions {
-            duration: time("duration", self.duration)?.unwrap_or(default.duration),
-            renewal: renewal(self.renewal)?,
-            holder: holder.transpose()?,
-            timeout: time("timeout", self.timeout)?,
-            foreign_lease_max: foreign_lease_max.unwrap_or(default.foreign_lease_max),
-        })
+        Ok(LeaseOptions::new()
+            .duration(time("duration", self.duration)?.unwrap_or(default.duration))
+            .renewal(renewal(self.renewal)?)
+            .holder(holder.transpose()?)
+            .timeout(time("timeout", self.timeout)?)
+            .foreign_lease_max(foreign_lease_max.unwrap_or(default.foreign_lease_max)))
     }
 
     pub(crate) fn read_lock(&self, codec: &Codec, wait: Any<'_, '_>) -> PyResult<LockOptions> {
-        Ok(LockOptions {
-            lease: self.read(codec)?,
-            wait: time("wait", wait)?,
-        })
+        Ok(LockOptions::new()
+            .lease(self.read(codec)?)
+            .wait(time("wait", wait)?))
     }
 }
 

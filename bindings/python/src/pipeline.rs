@@ -156,7 +156,10 @@ impl Pipeline {
     ) -> PyResult<&'a Bound<'py, Self>> {
         let key = slf.get().shared.codec.read("key", key)?;
         let timeout = time("timeout", timeout)?;
-        Ok(Self::push(slf, Request::Get(key, GetOptions { timeout })))
+        Ok(Self::push(
+            slf,
+            Request::Get(key, GetOptions::new().timeout(timeout)),
+        ))
     }
 
     /// Adds what `Client.set` does. Gives the pipeline.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 /// Options of [`Client::del_with`], [`Client::del_many_with`] and [`Client::vdel_with`].
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct DelOptions {
     /// Needed for a key that is protected by a fencing token: that token or a higher one.
     pub fencing_token: Option<Hlc>,
@@ -15,6 +16,44 @@ pub struct DelOptions {
     pub timeout: Option<Duration>,
     /// Whether it is sent again if the session is lost before its response comes.
     pub retry: Retry,
+    /// Whether it fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once: because there
+    /// is no connection, requests wait before it, or the send window or the buffer has no room.
+    pub at_once: bool,
+}
+
+impl DelOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`fencing_token`](Self#structfield.fencing_token).
+    #[must_use]
+    pub fn fencing_token(mut self, fencing_token: impl Into<Option<Hlc>>) -> Self {
+        self.fencing_token = fencing_token.into();
+        self
+    }
+
+    /// Sets [`timeout`](Self#structfield.timeout).
+    #[must_use]
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
+
+    /// Sets [`retry`](Self#structfield.retry).
+    #[must_use]
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Sets [`at_once`](Self#structfield.at_once).
+    #[must_use]
+    pub fn at_once(mut self, at_once: bool) -> Self {
+        self.at_once = at_once;
+        self
+    }
 }
 
 /// What a DEL did.
@@ -45,31 +84,8 @@ impl Client {
         key: impl AsRef<[u8]>,
         options: &DelOptions,
     ) -> Result<DelOutcome, Error> {
-        self.run_del(key.as_ref(), options, true).await
-    }
-
-    /// Deletes a key if that can be sent at once; waits for the response, but not for a turn.
-    ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
-    ///
-    /// # Errors
-    /// [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it had to wait.
-    pub async fn try_del(
-        &self,
-        key: impl AsRef<[u8]>,
-        options: &DelOptions,
-    ) -> Result<DelOutcome, Error> {
-        self.run_del(key.as_ref(), options, false).await
-    }
-
-    async fn run_del(
-        &self,
-        key: &[u8],
-        options: &DelOptions,
-        waits: bool,
-    ) -> Result<DelOutcome, Error> {
         let token = options.fencing_token.as_ref().map(Hlc::to_string);
-        let mut del = self.start_del(key, options, token.as_deref(), waits)?;
+        let mut del = self.start_del(key.as_ref(), options, token.as_deref())?;
         let response = (&mut del).await?;
         outcome(&del, response)
     }
@@ -80,7 +96,6 @@ impl Client {
         key: &'a [u8],
         options: &DelOptions,
         token: Option<&'a str>,
-        waits: bool,
     ) -> Result<Call<'a>, Error> {
         let command = CommandRef::Del { key };
         if key.is_empty() {
@@ -89,7 +104,7 @@ impl Client {
         let request = Outgoing {
             fencing_token: token,
             retry: options.retry,
-            waits,
+            waits: !options.at_once,
             ..Outgoing::new(command)
         };
         Ok(Call::new(self.shared(), request, options.timeout))

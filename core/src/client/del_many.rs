@@ -29,7 +29,7 @@ impl Client {
     ) -> Vec<Result<DelOutcome, Error>> {
         let token = options.fencing_token.as_ref().map(Hlc::to_string);
         let dels = keys.iter().map(|key| {
-            let del = self.start_del(key.as_ref(), options, token.as_deref(), true);
+            let del = self.start_del(key.as_ref(), options, token.as_deref());
             Ok::<_, Infallible>(Begun::from(del))
         });
         let Ok(outcomes) = together(self.shared(), dels, |del, response| {

@@ -19,9 +19,34 @@ pub struct Entry {
 
 /// Options of [`Client::get_with`] and [`Client::get_many_with`].
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct GetOptions {
     /// How long the request may take; [`Settings::request_timeout`](crate::Settings::request_timeout) unless given.
     pub timeout: Option<Duration>,
+    /// Whether it fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once: because there
+    /// is no connection, requests wait before it, or the send window or the buffer has no room.
+    pub at_once: bool,
+}
+
+impl GetOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`timeout`](Self#structfield.timeout).
+    #[must_use]
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
+
+    /// Sets [`at_once`](Self#structfield.at_once).
+    #[must_use]
+    pub fn at_once(mut self, at_once: bool) -> Self {
+        self.at_once = at_once;
+        self
+    }
 }
 
 impl Client {
@@ -40,23 +65,7 @@ impl Client {
         key: impl AsRef<[u8]>,
         options: &GetOptions,
     ) -> Result<Option<Entry>, Error> {
-        let mut get = self.start_get(key.as_ref(), options, true)?;
-        let response = (&mut get).await?;
-        entry(&get, response)
-    }
-
-    /// Reads a key if that can be sent at once; waits for the response, but not for a turn.
-    ///
-    /// Dropping the future takes the request back; nothing is changed by it.
-    ///
-    /// # Errors
-    /// [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it had to wait.
-    pub async fn try_get(
-        &self,
-        key: impl AsRef<[u8]>,
-        options: &GetOptions,
-    ) -> Result<Option<Entry>, Error> {
-        let mut get = self.start_get(key.as_ref(), options, false)?;
+        let mut get = self.start_get(key.as_ref(), options)?;
         let response = (&mut get).await?;
         entry(&get, response)
     }
@@ -65,14 +74,13 @@ impl Client {
         &'a self,
         key: &'a [u8],
         options: &GetOptions,
-        waits: bool,
     ) -> Result<Call<'a>, Error> {
         let command = CommandRef::Get { key };
         if key.is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }
         let request = Outgoing {
-            waits,
+            waits: !options.at_once,
             ..Outgoing::new(command)
         };
         Ok(Call::new(self.shared(), request, options.timeout))

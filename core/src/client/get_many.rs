@@ -22,7 +22,7 @@ impl Client {
         options: &GetOptions,
     ) -> Result<Vec<Option<Entry>>, Error> {
         let gets = keys.iter().map(|key| {
-            let get = self.start_get(key.as_ref(), options, true)?;
+            let get = self.start_get(key.as_ref(), options)?;
             Ok(Begun::Running(get))
         });
         together(self.shared(), gets, |get, response| {

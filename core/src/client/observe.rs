@@ -12,12 +12,34 @@ use tokio::time::{Instant, timeout_at};
 
 /// Options of [`Client::observe_with`].
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct ObserveOptions {
     /// What happens when the key changes faster than the observer takes notice.
     pub overflow: Overflow,
     /// How long the store may take to begin the watch;
     /// [`Settings::request_timeout`](crate::Settings::request_timeout) unless given.
     pub timeout: Option<Duration>,
+}
+
+impl ObserveOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`overflow`](Self#structfield.overflow).
+    #[must_use]
+    pub fn overflow(mut self, overflow: Overflow) -> Self {
+        self.overflow = overflow;
+        self
+    }
+
+    /// Sets [`timeout`](Self#structfield.timeout).
+    #[must_use]
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
 }
 
 impl Client {

@@ -21,7 +21,7 @@
 /// use statestore::{Retry, SetOptions};
 ///
 /// // Only this client writes the key, and each value makes the one before obsolete.
-/// let telemetry = SetOptions { retry: Retry::Always, ..SetOptions::default() };
+/// let telemetry = SetOptions::new().retry(Retry::Always);
 /// # assert_ne!(telemetry.retry, Retry::default());
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -10,10 +10,25 @@ use std::time::Duration;
 
 /// Options of [`Client::scan_with`].
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct ScanOptions {
     /// How long the request for each page may take;
     /// [`Settings::request_timeout`](crate::Settings::request_timeout) unless given.
     pub timeout: Option<Duration>,
+}
+
+impl ScanOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`timeout`](Self#structfield.timeout).
+    #[must_use]
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
 }
 
 /// The keys that match a pattern, page by page. Nothing is requested before the first page is asked for.

@@ -13,14 +13,13 @@ use std::time::Duration;
 /// use statestore::{Condition, SetOptions};
 /// use std::time::Duration;
 ///
-/// let lease = SetOptions {
-///     condition: Condition::IfAbsentOrEqual,
-///     expires_in: Some(Duration::from_secs(10)),
-///     ..SetOptions::default()
-/// };
+/// let lease = SetOptions::new()
+///     .condition(Condition::IfAbsentOrEqual)
+///     .expires_in(Duration::from_secs(10));
 /// # assert!(!lease.persist);
 /// ```
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct SetOptions {
     /// When the SET applies.
     pub condition: Condition,
@@ -35,6 +34,65 @@ pub struct SetOptions {
     pub timeout: Option<Duration>,
     /// Whether it is sent again if the session is lost before its response comes.
     pub retry: Retry,
+    /// Whether it fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once: because there
+    /// is no connection, requests wait before it, or the send window or the buffer has no room.
+    pub at_once: bool,
+}
+
+impl SetOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`condition`](Self#structfield.condition).
+    #[must_use]
+    pub fn condition(mut self, condition: Condition) -> Self {
+        self.condition = condition;
+        self
+    }
+
+    /// Sets [`expires_in`](Self#structfield.expires_in).
+    #[must_use]
+    pub fn expires_in(mut self, expires_in: impl Into<Option<Duration>>) -> Self {
+        self.expires_in = expires_in.into();
+        self
+    }
+
+    /// Sets [`fencing_token`](Self#structfield.fencing_token).
+    #[must_use]
+    pub fn fencing_token(mut self, fencing_token: impl Into<Option<Hlc>>) -> Self {
+        self.fencing_token = fencing_token.into();
+        self
+    }
+
+    /// Sets [`persist`](Self#structfield.persist).
+    #[must_use]
+    pub fn persist(mut self, persist: bool) -> Self {
+        self.persist = persist;
+        self
+    }
+
+    /// Sets [`timeout`](Self#structfield.timeout).
+    #[must_use]
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
+
+    /// Sets [`retry`](Self#structfield.retry).
+    #[must_use]
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Sets [`at_once`](Self#structfield.at_once).
+    #[must_use]
+    pub fn at_once(mut self, at_once: bool) -> Self {
+        self.at_once = at_once;
+        self
+    }
 }
 
 /// What a SET did.
@@ -86,36 +144,8 @@ impl Client {
         value: impl AsRef<[u8]>,
         options: &SetOptions,
     ) -> Result<SetOutcome, Error> {
-        self.run_set(key.as_ref(), value.as_ref(), options, true)
-            .await
-    }
-
-    /// Stores a value if it can be sent at once; waits for the response, but not for a turn.
-    ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
-    ///
-    /// # Errors
-    /// [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it had to wait: for a connection, for requests before it,
-    /// or for room in the send window or the buffer.
-    pub async fn try_set(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        options: &SetOptions,
-    ) -> Result<SetOutcome, Error> {
-        self.run_set(key.as_ref(), value.as_ref(), options, false)
-            .await
-    }
-
-    async fn run_set(
-        &self,
-        key: &[u8],
-        value: &[u8],
-        options: &SetOptions,
-        waits: bool,
-    ) -> Result<SetOutcome, Error> {
         let token = options.fencing_token.as_ref().map(Hlc::to_string);
-        let mut set = self.start_set(key, value, options, token.as_deref(), waits)?;
+        let mut set = self.start_set(key.as_ref(), value.as_ref(), options, token.as_deref())?;
         let response = (&mut set).await?;
         outcome(&set, response)
     }
@@ -127,7 +157,6 @@ impl Client {
         value: &'a [u8],
         options: &SetOptions,
         token: Option<&'a str>,
-        waits: bool,
     ) -> Result<Call<'a>, Error> {
         let command = |expires_in_ms| CommandRef::Set {
             key,
@@ -155,7 +184,7 @@ impl Client {
             fencing_token: token,
             persist: options.persist,
             retry: options.retry,
-            waits,
+            waits: !options.at_once,
             ..Outgoing::new(command(expires_in_ms))
         };
         Ok(Call::new(self.shared(), request, options.timeout))

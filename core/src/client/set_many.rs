@@ -41,7 +41,7 @@ impl Client {
         let token = options.fencing_token.as_ref().map(Hlc::to_string);
         let sets = values.iter().map(|(key, value)| {
             let (key, value) = (key.as_ref(), value.as_ref());
-            let set = self.start_set(key, value, options, token.as_deref(), true);
+            let set = self.start_set(key, value, options, token.as_deref());
             Ok::<_, Infallible>(Begun::from(set))
         });
         let Ok(outcomes) = together(self.shared(), sets, |set, response| {

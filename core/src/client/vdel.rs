@@ -40,33 +40,7 @@ impl Client {
         value: impl AsRef<[u8]>,
         options: &DelOptions,
     ) -> Result<VdelOutcome, Error> {
-        self.run_vdel(key.as_ref(), value.as_ref(), options, true)
-            .await
-    }
-
-    /// Deletes a key if it holds this value and if that can be sent at once; waits for the response, but not for a turn.
-    ///
-    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
-    ///
-    /// # Errors
-    /// [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it had to wait.
-    pub async fn try_vdel(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        options: &DelOptions,
-    ) -> Result<VdelOutcome, Error> {
-        self.run_vdel(key.as_ref(), value.as_ref(), options, false)
-            .await
-    }
-
-    async fn run_vdel(
-        &self,
-        key: &[u8],
-        value: &[u8],
-        options: &DelOptions,
-        waits: bool,
-    ) -> Result<VdelOutcome, Error> {
+        let (key, value) = (key.as_ref(), value.as_ref());
         let command = CommandRef::Vdel { key, value };
         if key.is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
@@ -76,7 +50,7 @@ impl Client {
         let request = Outgoing {
             fencing_token: token.as_deref(),
             retry: options.retry,
-            waits,
+            waits: !options.at_once,
             ..Outgoing::new(command)
         };
         let mut vdel = Call::new(self.shared(), request, options.timeout);

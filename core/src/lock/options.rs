@@ -43,13 +43,11 @@ pub enum Renewal {
 /// use statestore::LeaseOptions;
 /// use std::time::Duration;
 ///
-/// let options = LeaseOptions {
-///     duration: Duration::from_secs(3),
-///     ..LeaseOptions::default()
-/// };
+/// let options = LeaseOptions::new().duration(Duration::from_secs(3));
 /// assert_eq!(options.validity(), Duration::from_millis(2_960));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LeaseOptions {
     /// How long the lease lasts at the store after it was taken or renewed: 100 ms to a day, whole milliseconds, rounded
     /// up (default: 10 s).
@@ -65,6 +63,48 @@ pub struct LeaseOptions {
     /// How old a value of the key that this library did not write may become and still count as somebody's lease
     /// (default: 1 hour). Renewal makes it new; ordinary data stays as old as it is.
     pub foreign_lease_max: Duration,
+}
+
+impl LeaseOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`duration`](Self#structfield.duration).
+    #[must_use]
+    pub fn duration(mut self, duration: Duration) -> Self {
+        self.duration = duration;
+        self
+    }
+
+    /// Sets [`renewal`](Self#structfield.renewal).
+    #[must_use]
+    pub fn renewal(mut self, renewal: Renewal) -> Self {
+        self.renewal = renewal;
+        self
+    }
+
+    /// Sets [`holder`](Self#structfield.holder).
+    #[must_use]
+    pub fn holder(mut self, holder: impl Into<Option<Bytes>>) -> Self {
+        self.holder = holder.into();
+        self
+    }
+
+    /// Sets [`timeout`](Self#structfield.timeout).
+    #[must_use]
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
+
+    /// Sets [`foreign_lease_max`](Self#structfield.foreign_lease_max).
+    #[must_use]
+    pub fn foreign_lease_max(mut self, foreign_lease_max: Duration) -> Self {
+        self.foreign_lease_max = foreign_lease_max;
+        self
+    }
 }
 
 impl Default for LeaseOptions {
@@ -141,10 +181,32 @@ impl LeaseOptions {
 
 /// Options of [`Client::lock_with`](crate::Client::lock_with).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LockOptions {
     /// The lease that is behind the lock.
     pub lease: LeaseOptions,
     /// How long to wait for the lock; without it, for ever. With zero there is one attempt, which takes no longer than the
     /// [`timeout`](LeaseOptions::timeout) of the lease's options, and is not made while there is no connection.
     pub wait: Option<Duration>,
+}
+
+impl LockOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`lease`](Self#structfield.lease).
+    #[must_use]
+    pub fn lease(mut self, lease: LeaseOptions) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Sets [`wait`](Self#structfield.wait).
+    #[must_use]
+    pub fn wait(mut self, wait: impl Into<Option<Duration>>) -> Self {
+        self.wait = wait.into();
+        self
+    }
 }

@@ -14,6 +14,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(2), Duration::from_
 
 /// Options of [`Client::update_with`](crate::Client::update_with).
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct UpdateOptions {
     /// After what time the key expires, at least 100 ms. Without it the key does not expire, even if it was to expire
     /// before: the store does not tell when that is.
@@ -23,6 +24,34 @@ pub struct UpdateOptions {
     /// How long all attempts together may take;
     /// [`Settings::request_timeout`](crate::Settings::request_timeout) unless given.
     pub timeout: Option<Duration>,
+}
+
+impl UpdateOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`expires_in`](Self#structfield.expires_in).
+    #[must_use]
+    pub fn expires_in(mut self, expires_in: impl Into<Option<Duration>>) -> Self {
+        self.expires_in = expires_in.into();
+        self
+    }
+
+    /// Sets [`persist`](Self#structfield.persist).
+    #[must_use]
+    pub fn persist(mut self, persist: bool) -> Self {
+        self.persist = persist;
+        self
+    }
+
+    /// Sets [`timeout`](Self#structfield.timeout).
+    #[must_use]
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
 }
 
 /// What an update did.
@@ -135,9 +164,7 @@ impl Update<'_> {
     }
 
     async fn get(&self, timeout: Duration) -> Result<Option<Entry>, Error> {
-        let options = GetOptions {
-            timeout: Some(timeout),
-        };
+        let options = GetOptions::new().timeout(timeout);
         self.client.get_with(self.key, &options).await
     }
 

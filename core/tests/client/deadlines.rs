@@ -11,9 +11,7 @@ async fn time_that_is_up() {
     let broker = Broker::start().await;
     let settings = broker.settings().max_in_flight(1);
     let (client, mut peer) = broker.connect(settings).await;
-    let soon = GetOptions {
-        timeout: Some(Duration::from_millis(5)),
-    };
+    let soon = GetOptions::new().timeout(Duration::from_millis(5));
     // Sent and not answered: nobody knows.
     let started = std::time::Instant::now();
     let error = client.get_with("k", &soon).await.unwrap_err();
@@ -97,10 +95,7 @@ async fn requests_wait_for_the_connection_until_their_own_time_is_up() {
         unreachable!()
     };
     assert_eq!(reason.kind(), ErrorKind::Unreachable);
-    let soon = SetOptions {
-        timeout: Some(Duration::from_millis(5)),
-        ..SetOptions::default()
-    };
+    let soon = SetOptions::new().timeout(Duration::from_millis(5));
     let error = client.set_with("k", "v", &soon).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.outcome()),

@@ -59,23 +59,14 @@ async fn a_full_queue_refuses() {
     );
     assert!(error.is_retryable());
     // Whoever does not want to wait is refused even earlier.
+    let get = GetOptions::new().at_once(true);
+    let set = SetOptions::new().at_once(true);
+    let del = DelOptions::new().at_once(true);
     for error in [
-        client
-            .try_get("4", &GetOptions::default())
-            .await
-            .unwrap_err(),
-        client
-            .try_set("4", "v", &SetOptions::default())
-            .await
-            .unwrap_err(),
-        client
-            .try_del("4", &DelOptions::default())
-            .await
-            .unwrap_err(),
-        client
-            .try_vdel("4", "v", &DelOptions::default())
-            .await
-            .unwrap_err(),
+        client.get_with("4", &get).await.unwrap_err(),
+        client.set_with("4", "v", &set).await.unwrap_err(),
+        client.del_with("4", &del).await.unwrap_err(),
+        client.vdel_with("4", "v", &del).await.unwrap_err(),
     ] {
         assert_eq!(
             (error.kind(), error.outcome()),
@@ -116,16 +107,16 @@ async fn buffered_bytes_are_limited_but_a_single_large_request_passes() {
 async fn what_must_not_wait_is_sent_at_once_or_not_at_all() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings().max_in_flight(1)).await;
-    let (options, version) = (SetOptions::default(), version(1));
-    let set = client.try_set("k", "v", &options);
+    let (options, version) = (SetOptions::new().at_once(true), version(1));
+    let set = client.set_with("k", "v", &options);
     let answer = peer.answer(&Reply::Ok, Some(&version));
     let (set, _) = within(async { tokio::join!(set, answer) }).await;
     assert!(set.unwrap().is_applied());
     // The queue is empty, but the only place is taken.
     let first = spawn_get(&client, "1");
     let request = peer.request().await;
-    let no_wait = GetOptions::default();
-    let error = client.try_get("2", &no_wait).await.unwrap_err();
+    let at_once = GetOptions::new().at_once(true);
+    let error = client.get_with("2", &at_once).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::QueueFull);
     peer.acknowledge(&request, ReasonCode::SUCCESS).await;
     peer.respond(&request, &Reply::Nil, None).await;
@@ -136,7 +127,7 @@ async fn what_must_not_wait_is_sent_at_once_or_not_at_all() {
     within(state.wait_for(|state| !state.is_connected()))
         .await
         .unwrap();
-    let error = client.try_get("3", &no_wait).await.unwrap_err();
+    let error = client.get_with("3", &at_once).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.outcome()),
         (ErrorKind::QueueFull, Outcome::NotDone)

@@ -40,11 +40,7 @@ async fn each_of_many_sets_has_an_outcome_of_its_own() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let token = version(7);
-    let options = SetOptions {
-        fencing_token: Some(token.clone()),
-        persist: true,
-        ..SetOptions::default()
-    };
+    let options = SetOptions::new().fencing_token(token.clone()).persist(true);
     let answer = async {
         let mut requests = Vec::new();
         // The one without a key is not sent.
@@ -96,10 +92,7 @@ async fn each_of_many_dels_has_an_outcome_of_its_own() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let token = version(7);
-    let options = DelOptions {
-        fencing_token: Some(token.clone()),
-        ..DelOptions::default()
-    };
+    let options = DelOptions::new().fencing_token(token.clone());
     let answer = async {
         let replies = [
             Reply::Count(1),

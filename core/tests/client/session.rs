@@ -137,10 +137,7 @@ async fn lose_session_during_set(
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let set = {
         let client = client.clone();
-        let options = SetOptions {
-            retry,
-            ..SetOptions::default()
-        };
+        let options = SetOptions::new().retry(retry);
         tokio::spawn(async move { client.set_with("k", "v", &options).await })
     };
     assert_eq!(peer.request().await.key(), b"k");
@@ -194,10 +191,7 @@ async fn a_failure_of_the_second_time_says_nothing_about_the_first() {
     // The client is closed before it is sent again.
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
-    let options = SetOptions {
-        retry: Retry::Always,
-        ..SetOptions::default()
-    };
+    let options = SetOptions::new().retry(Retry::Always);
     let set = {
         let client = client.clone();
         tokio::spawn(async move { client.set_with("k", "v", &options).await })

@@ -33,9 +33,7 @@ async fn times_may_be_of_any_length() {
     let answer = peer.answer(&Reply::Nil, None);
     let (entry, _) = within(async { tokio::join!(client.get("k"), answer) }).await;
     assert_eq!(entry.unwrap(), None);
-    let options = GetOptions {
-        timeout: Some(forever),
-    };
+    let options = GetOptions::new().timeout(forever);
     let answer = peer.answer(&Reply::Nil, None);
     let get = client.get_with("k", &options);
     let (entry, _) = within(async { tokio::join!(get, answer) }).await;
@@ -159,9 +157,7 @@ async fn a_broker_that_never_stops_sending_stops_neither_deadlines_nor_the_end()
     };
     header.encode(u32::MAX, &mut noise, 0, |_| {}).unwrap();
     *flooding.lock().unwrap() = Some(noise.to_vec());
-    let options = GetOptions {
-        timeout: Some(Duration::from_millis(20)),
-    };
+    let options = GetOptions::new().timeout(Duration::from_millis(20));
     let error = within(client.get_with("k", &options)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     within(client.close()).await;
@@ -170,10 +166,7 @@ async fn a_broker_that_never_stops_sending_stops_neither_deadlines_nor_the_end()
 /// How observing a key ended, and after which time.
 async fn observe_for(client: &Client, time: Duration) -> (Result<Observer, Error>, Duration) {
     let begun = Instant::now();
-    let options = ObserveOptions {
-        timeout: Some(time),
-        ..ObserveOptions::default()
-    };
+    let options = ObserveOptions::new().timeout(time);
     let result = client.observe_with("k", &options).await;
     (result, begun.elapsed())
 }

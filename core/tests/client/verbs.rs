@@ -26,14 +26,12 @@ async fn a_request_carries_what_the_protocol_demands() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let token = version(7);
-    let options = SetOptions {
-        condition: Condition::IfAbsentOrEqual,
-        expires_in: Some(Duration::from_micros(1_500)),
-        fencing_token: Some(token.clone()),
-        persist: true,
-        timeout: Some(Duration::from_millis(2_001)),
-        ..SetOptions::default()
-    };
+    let options = SetOptions::new()
+        .condition(Condition::IfAbsentOrEqual)
+        .expires_in(Duration::from_micros(1_500))
+        .fencing_token(token.clone())
+        .persist(true)
+        .timeout(Duration::from_millis(2_001));
     let set = client.set_with("key", b"\0\xFF", &options);
     let (result, request) = call(&client, &mut peer, set, &Reply::Ok, Some(9)).await;
     assert_eq!(
@@ -198,10 +196,7 @@ async fn results() {
     .await;
     assert_eq!(result.unwrap(), VdelOutcome::Mismatch);
 
-    let options = DelOptions {
-        fencing_token: Some(version(1)),
-        ..DelOptions::default()
-    };
+    let options = DelOptions::new().fencing_token(version(1));
     let (_, request) = call(
         &client,
         peer,
@@ -337,10 +332,7 @@ async fn what_the_store_can_never_read_is_not_worth_another_attempt() {
 async fn arguments_that_cannot_be_sent_are_refused_without_being_sent() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
-    let no_time = SetOptions {
-        expires_in: Some(Duration::ZERO),
-        ..SetOptions::default()
-    };
+    let no_time = SetOptions::new().expires_in(Duration::ZERO);
     for error in [
         client.get("").await.unwrap_err(),
         client.set("", "v").await.unwrap_err(),
@@ -355,9 +347,7 @@ async fn arguments_that_cannot_be_sent_are_refused_without_being_sent() {
             (ErrorKind::InvalidArgument, Outcome::NotDone)
         );
     }
-    let in_no_time = GetOptions {
-        timeout: Some(Duration::ZERO),
-    };
+    let in_no_time = GetOptions::new().timeout(Duration::ZERO);
     let error = client.get_with("k", &in_no_time).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.outcome()),

@@ -3,6 +3,7 @@ use crate::answer::{
     certainty, del, each, entry, holding, kind, observation, release, set, vdel, version,
 };
 use crate::step::{Step, bytes, text};
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use statestore::{
     Acquisition, Client, Condition, DelOptions, Election, Entry, Error, GetOptions, Guard, Hlc,
@@ -180,31 +181,27 @@ impl Options<'_> {
         }
     }
     fn get(&self) -> GetOptions {
-        GetOptions {
-            timeout: self.time("timeout"),
-        }
+        GetOptions::new().timeout(self.time("timeout"))
     }
     fn set(&self) -> SetOptions {
-        SetOptions {
-            condition: match self.word("condition") {
+        SetOptions::new()
+            .condition(match self.word("condition") {
                 None | Some("always") => Condition::Always,
                 Some("if_absent") => Condition::IfAbsent,
                 Some("if_absent_or_equal") => Condition::IfAbsentOrEqual,
                 Some(other) => panic!("no such condition: {other}"),
-            },
-            expires_in: self.time("expires_in"),
-            fencing_token: self.token(),
-            persist: self.given.get("persist") == Some(&Value::Bool(true)),
-            timeout: self.time("timeout"),
-            retry: self.retry(),
-        }
+            })
+            .expires_in(self.time("expires_in"))
+            .fencing_token(self.token())
+            .persist(self.given.get("persist") == Some(&Value::Bool(true)))
+            .timeout(self.time("timeout"))
+            .retry(self.retry())
     }
     fn del(&self) -> DelOptions {
-        DelOptions {
-            fencing_token: self.token(),
-            timeout: self.time("timeout"),
-            retry: self.retry(),
-        }
+        DelOptions::new()
+            .fencing_token(self.token())
+            .timeout(self.time("timeout"))
+            .retry(self.retry())
     }
     fn observe(&self) -> ObserveOptions {
         let overflow = match self.given.get("overflow") {
@@ -216,33 +213,31 @@ impl Options<'_> {
                 Overflow::All(usize::try_from(kept).expect("a small number"))
             }
         };
-        ObserveOptions {
-            overflow,
-            timeout: self.time("timeout"),
-        }
+        ObserveOptions::new()
+            .overflow(overflow)
+            .timeout(self.time("timeout"))
     }
     fn lease(&self) -> LeaseOptions {
         let default = LeaseOptions::default();
-        LeaseOptions {
-            duration: self.time("duration").unwrap_or(default.duration),
-            renewal: match self.given.get("renewal") {
+        LeaseOptions::new()
+            .duration(self.time("duration").unwrap_or(default.duration))
+            .renewal(match self.given.get("renewal") {
                 None => Renewal::Third,
                 Some(Value::String(word)) if word == "third" => Renewal::Third,
                 Some(Value::String(word)) if word == "manual" => Renewal::Manual,
                 Some(_) => Renewal::Every(self.time("renewal").expect("a time")),
-            },
-            holder: self.word("holder").map(|name| bytes(name).into()),
-            timeout: self.time("timeout"),
-            foreign_lease_max: self
-                .time("foreign_lease_max")
-                .unwrap_or(default.foreign_lease_max),
-        }
+            })
+            .holder(self.word("holder").map(|name| Bytes::from(bytes(name))))
+            .timeout(self.time("timeout"))
+            .foreign_lease_max(
+                self.time("foreign_lease_max")
+                    .unwrap_or(default.foreign_lease_max),
+            )
     }
     fn lock(&self) -> LockOptions {
-        LockOptions {
-            lease: self.lease(),
-            wait: self.time("wait"),
-        }
+        LockOptions::new()
+            .lease(self.lease())
+            .wait(self.time("wait"))
     }
 }
 
@@ -316,11 +311,10 @@ async fn on_client(client: &Client, step: &Step, options: &Options<'_>) -> Resul
         }
         "update" => {
             let change = &step.args[1];
-            let update = UpdateOptions {
-                expires_in: options.time("expires_in"),
-                persist: options.given.get("persist") == Some(&Value::Bool(true)),
-                timeout: options.time("timeout"),
-            };
+            let update = UpdateOptions::new()
+                .expires_in(options.time("expires_in"))
+                .persist(options.given.get("persist") == Some(&Value::Bool(true)))
+                .timeout(options.time("timeout"));
             let change = |old: Option<&Entry>| {
                 let tail = change["append"].as_str()?;
                 let old = old.map_or(&b""[..], |old| &old.value);

@@ -6,10 +6,7 @@ use statestore::{LockOptions, Release};
 use tokio::time::sleep;
 
 fn options() -> LockOptions {
-    LockOptions {
-        lease: lasting(3 * SECOND),
-        wait: None,
-    }
+    LockOptions::new().lease(lasting(3 * SECOND)).wait(None)
 }
 
 #[tokio::test(start_paused = true)]

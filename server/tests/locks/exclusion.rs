@@ -94,10 +94,7 @@ impl Guards {
 }
 
 fn options() -> LockOptions {
-    LockOptions {
-        lease: lasting(LEASE),
-        wait: Some(20 * SECOND),
-    }
+    LockOptions::new().lease(lasting(LEASE)).wait(20 * SECOND)
 }
 
 /// Takes the lock again and again, and writes under it.
@@ -127,10 +124,7 @@ async fn act(
                 counts.lock().unwrap().stops += 1;
                 machine.stop_for(pause * 8);
                 tokio::task::yield_now().await;
-                let unchecked = SetOptions {
-                    fencing_token: Some(guard.token().clone()),
-                    ..SetOptions::default()
-                };
+                let unchecked = SetOptions::new().fencing_token(guard.token().clone());
                 let value = guard.token().to_string();
                 let written = client.set_with("protected", value, &unchecked).await;
                 if written.is_err_and(|error| error.kind() == ErrorKind::FencingTokenLower) {

@@ -12,10 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 pub(crate) fn lasting(duration: Duration) -> LeaseOptions {
-    LeaseOptions {
-        duration,
-        ..LeaseOptions::default()
-    }
+    LeaseOptions::new().duration(duration)
 }
 
 pub(crate) async fn try_take(client: &Client, options: &LeaseOptions) -> Option<Guard> {
@@ -39,14 +36,9 @@ fn assert_refused_unsent(client: &Client, error: &Error, words: &str) {
 #[tokio::test(start_paused = true)]
 async fn what_cannot_work_is_refused_before_anything_is_sent() {
     let client = Machine::new(&World::start(), "one", 1).connect().await;
-    let every = |interval| LeaseOptions {
-        renewal: Renewal::Every(interval),
-        ..lasting(SECOND)
-    };
-    let named = |holder: &'static str| LeaseOptions {
-        holder: Some(Bytes::from_static(holder.as_bytes())),
-        ..LeaseOptions::default()
-    };
+    let every = |interval| lasting(SECOND).renewal(Renewal::Every(interval));
+    let named =
+        |holder: &'static str| LeaseOptions::new().holder(Bytes::from_static(holder.as_bytes()));
     for (options, words) in [
         (lasting(Duration::from_millis(99)), "too short"),
         (lasting(Duration::MAX), "at most a day"),
@@ -58,10 +50,7 @@ async fn what_cannot_work_is_refused_before_anything_is_sent() {
     ] {
         let error = client.lease_with("lock", &options).unwrap_err();
         assert_refused_unsent(&client, &error, words);
-        let options = LockOptions {
-            lease: options,
-            wait: None,
-        };
+        let options = LockOptions::new().lease(options).wait(None);
         let error = client.lock_with("lock", &options).await.unwrap_err();
         assert_refused_unsent(&client, &error, words);
         let error = client.election_with("lock", &options).unwrap_err();
@@ -108,11 +97,9 @@ async fn a_process_does_not_have_the_lease_of_one_before_it_with_the_same_client
 async fn a_lease_that_was_left_can_be_renewed_and_released_by_its_name() {
     let world = World::start();
     let client = Machine::new(&world, "one", 1).connect().await;
-    let options = LeaseOptions {
-        holder: Some("shift 1".into()),
-        renewal: Renewal::Manual,
-        ..lasting(SECOND)
-    };
+    let options = lasting(SECOND)
+        .holder(Bytes::from("shift 1"))
+        .renewal(Renewal::Manual);
     let taken = take(&client, &options).await;
     let first = taken.token().clone();
     taken.leave().await;
@@ -148,10 +135,7 @@ async fn ordinary_data_is_told_from_a_lease_and_left_alone() {
     }
 
     // What is fenced is data, whatever it looks like.
-    let fenced = SetOptions {
-        fencing_token: Some(Hlc::new(1, 0, "token").unwrap()),
-        ..SetOptions::default()
-    };
+    let fenced = SetOptions::new().fencing_token(Hlc::new(1, 0, "token").unwrap());
     client.set_with("fenced", "pump", &fenced).await.unwrap();
     let error = client.lease("fenced").unwrap().acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotALock, "{error}");
@@ -231,10 +215,7 @@ async fn after_a_silent_attempt(is_cut: bool, needs_session: bool) -> (World, Cl
     let other = client.clone();
     let other = tokio::spawn(async move {
         if needs_session {
-            let options = DelOptions {
-                timeout: Some(300 * SECOND),
-                ..DelOptions::default()
-            };
+            let options = DelOptions::new().timeout(300 * SECOND);
             other.del_with("other", &options).await.unwrap();
         }
     });

@@ -2,9 +2,7 @@
 use crate::lease::{SECOND, lasting, take, try_take};
 use crate::machine::{Machine, one_and_two};
 use crate::world::World;
-use statestore::{
-    ErrorKind, Guard, LeaseOptions, LostReason, Outcome, Release, Renewal, SetOptions,
-};
+use statestore::{ErrorKind, Guard, LostReason, Outcome, Release, Renewal, SetOptions};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -49,10 +47,7 @@ async fn a_lease_is_renewed_each_time_a_third_of_it_is_over() {
 async fn without_renewal_a_guard_ends_just_before_its_lease() {
     let world = World::start();
     let (one, _) = one_and_two(&world).await;
-    let options = LeaseOptions {
-        renewal: Renewal::Manual,
-        ..lasting(10 * SECOND)
-    };
+    let options = lasting(10 * SECOND).renewal(Renewal::Manual);
     // Its time counts from before a request is sent, however late the answer comes.
     world.set_latency(SECOND / 2);
     let sent = Instant::now();
@@ -75,10 +70,7 @@ async fn without_renewal_a_guard_ends_just_before_its_lease() {
 async fn a_guard_ends_before_its_lease_at_a_store_whose_clock_runs_fast() {
     let world = World::start_at_speed(1_010);
     let (one, _) = one_and_two(&world).await;
-    let options = LeaseOptions {
-        renewal: Renewal::Manual,
-        ..lasting(100 * SECOND)
-    };
+    let options = lasting(100 * SECOND).renewal(Renewal::Manual);
     let guard = take(&one, &options).await;
     assert_lost_before_the_store_ends_it(&world, &guard).await;
 }
@@ -130,10 +122,7 @@ async fn a_stopped_machine_finds_its_guard_lost() {
     }
     assert_eq!(one.counters().sent, sent, "nothing was sent");
     // The same write past all checks, as if the machine had stopped after them.
-    let unchecked = SetOptions {
-        fencing_token: Some(guard.token().clone()),
-        ..SetOptions::default()
-    };
+    let unchecked = SetOptions::new().fencing_token(guard.token().clone());
     let error = one
         .set_with("protected", "late", &unchecked)
         .await
@@ -295,10 +284,7 @@ async fn a_guarded_write_takes_no_token_but_its_guards() {
     let world = World::start();
     let (one, _) = one_and_two(&world).await;
     let guard = take(&one, &lasting(SECOND)).await;
-    let options = SetOptions {
-        fencing_token: Some(guard.token().clone()),
-        ..SetOptions::default()
-    };
+    let options = SetOptions::new().fencing_token(guard.token().clone());
     let error = guard
         .set_with("protected", "value", &options)
         .await
@@ -311,10 +297,7 @@ async fn all_writes_of_a_guard_have_one_token_across_renewals() {
     let world = World::start();
     let (one, _) = one_and_two(&world).await;
     let guard = take(&one, &lasting(SECOND)).await;
-    let early = SetOptions {
-        fencing_token: Some(guard.token().clone()),
-        ..SetOptions::default()
-    };
+    let early = SetOptions::new().fencing_token(guard.token().clone());
     sleep(5 * SECOND).await;
     guard.set("protected", "1").await.unwrap();
     // Somebody to whom the token was handed before is not kept out by the renewals.
@@ -327,10 +310,7 @@ async fn all_writes_of_a_guard_have_one_token_across_renewals() {
 async fn a_guard_ends_as_soon_as_its_connection_is_taken_over() {
     let world = World::start();
     let (one, _) = one_and_two(&world).await;
-    let options = LeaseOptions {
-        renewal: Renewal::Manual,
-        ..lasting(30 * SECOND)
-    };
+    let options = lasting(30 * SECOND).renewal(Renewal::Manual);
     let guard = take(&one, &options).await;
     let start = Instant::now();
     let _other = Machine::new(&world, "one", 3).connect().await;

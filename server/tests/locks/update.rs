@@ -22,10 +22,7 @@ async fn increment(client: &Client, options: &UpdateOptions) -> UpdateOutcome {
 #[tokio::test(start_paused = true)]
 async fn no_increment_is_lost_between_clients_and_tasks() {
     let world = World::start();
-    let options = UpdateOptions {
-        timeout: Some(600 * SECOND),
-        ..UpdateOptions::default()
-    };
+    let options = UpdateOptions::new().timeout(600 * SECOND);
     let mut tasks = Vec::new();
     for (seed, name) in [(1, "one"), (2, "two"), (3, "three")] {
         let client = Machine::new(&world, name, seed).connect().await;
@@ -73,10 +70,7 @@ async fn no_change_changes_nothing_and_a_plain_write_is_kept_out_afterwards() {
 async fn an_expiry_begins_anew_with_each_update_that_has_one() {
     let world = World::start();
     let client = Machine::new(&world, "one", 1).connect().await;
-    let options = UpdateOptions {
-        expires_in: Some(SECOND),
-        ..UpdateOptions::default()
-    };
+    let options = UpdateOptions::new().expires_in(SECOND);
     for _ in 0..3 {
         increment(&client, &options).await;
         sleep(SECOND * 3 / 4).await;
@@ -84,10 +78,7 @@ async fn an_expiry_begins_anew_with_each_update_that_has_one() {
     assert_eq!(world.value("count").unwrap(), "3");
     sleep(SECOND).await;
     assert_eq!(world.value("count"), None);
-    let too_short = UpdateOptions {
-        expires_in: Some(Duration::from_millis(10)),
-        ..UpdateOptions::default()
-    };
+    let too_short = UpdateOptions::new().expires_in(Duration::from_millis(10));
     let error = client.update_with("count", &too_short, |_| Some("")).await;
     assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
@@ -96,11 +87,7 @@ async fn an_expiry_begins_anew_with_each_update_that_has_one() {
 async fn an_update_does_not_write_when_the_fence_that_it_raised_may_have_expired() {
     let world = World::start();
     let client = Machine::new(&world, "one", 1).connect().await;
-    let options = UpdateOptions {
-        expires_in: Some(SECOND),
-        timeout: Some(5 * SECOND),
-        ..UpdateOptions::default()
-    };
+    let options = UpdateOptions::new().expires_in(SECOND).timeout(5 * SECOND);
     increment(&client, &options).await;
     // The answer that the fence is raised comes 990 ms after the request was sent, and 505 ms before the key expires.
     world.set_latency(Duration::from_millis(495));
@@ -144,15 +131,9 @@ async fn a_token_ahead_of_the_clock_stops_updates_only_until_its_time_comes() {
     let world = World::start();
     let client = Machine::new(&world, "one", 1).connect().await;
     let forged = Hlc::new(world.true_wall_ms() + 50_000, u64::MAX, "z").unwrap();
-    let ahead = SetOptions {
-        fencing_token: Some(forged),
-        ..SetOptions::default()
-    };
+    let ahead = SetOptions::new().fencing_token(forged);
     client.set_with("count", "1", &ahead).await.unwrap();
-    let options = UpdateOptions {
-        timeout: Some(10 * SECOND),
-        ..UpdateOptions::default()
-    };
+    let options = UpdateOptions::new().timeout(10 * SECOND);
     let change = |old: Option<&Entry>| Some((number(old) + 1).to_string());
     let error = client.update_with("count", &options, change).await;
     let error = error.unwrap_err();
@@ -161,10 +142,7 @@ async fn a_token_ahead_of_the_clock_stops_updates_only_until_its_time_comes() {
         (ErrorKind::FencingTokenLower, Outcome::NotDone)
     );
     assert!(error.to_string().contains("ahead of the clock"), "{error}");
-    let patient = UpdateOptions {
-        timeout: Some(60 * SECOND),
-        ..UpdateOptions::default()
-    };
+    let patient = UpdateOptions::new().timeout(60 * SECOND);
     increment(&client, &patient).await;
     assert_eq!(world.value("count").unwrap(), "2");
     // From then on its version is higher than every token.
@@ -179,10 +157,7 @@ async fn an_update_that_never_had_an_answer_says_so_and_blames_nobody() {
     client.set("count", "1").await.unwrap();
     // Each request has a second; each answer is lost.
     let silent = world.clone();
-    let options = UpdateOptions {
-        timeout: Some(20 * SECOND),
-        ..UpdateOptions::default()
-    };
+    let options = UpdateOptions::new().timeout(20 * SECOND);
     let mut looks = 0;
     let error = client.update_with("count", &options, |old| {
         looks += 1;

@@ -2,7 +2,7 @@
 use crate::lease::{SECOND, lasting, take};
 use crate::machine::Machine;
 use crate::world::World;
-use statestore::{Client, Error, ErrorKind, Guard, LeaseOptions, LockOptions, Outcome};
+use statestore::{Client, Error, ErrorKind, Guard, LockOptions, Outcome};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -12,10 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 const HANDOVER: Duration = Duration::from_millis(100);
 
 fn options(lease: Duration) -> LockOptions {
-    LockOptions {
-        lease: lasting(lease),
-        wait: None,
-    }
+    LockOptions::new().lease(lasting(lease)).wait(None)
 }
 
 /// Longer than anything takes here.
@@ -127,10 +124,7 @@ async fn the_time_to_wait_is_kept_and_nothing_is_left_behind() {
     let guard = take(&one, &lasting(10 * SECOND)).await;
     for wait in [Duration::ZERO, Duration::from_millis(4_321)] {
         let start = Instant::now();
-        let options = LockOptions {
-            wait: Some(wait),
-            ..options(10 * SECOND)
-        };
+        let options = options(10 * SECOND).wait(wait);
         let error = two.lock_with("lock", &options).await.unwrap_err();
         assert_eq!(
             (error.kind(), error.outcome()),
@@ -275,23 +269,11 @@ async fn work_under_a_lock_ends_with_it() {
 async fn without_a_connection_nobody_is_said_to_hold_the_lock() {
     let world = World::start();
     let one = Machine::new(&world, "one", 1).connect().await;
-    let at_once = LockOptions {
-        wait: Some(Duration::ZERO),
-        ..options(10 * SECOND)
-    };
-    let patient = LockOptions {
-        wait: Some(3 * SECOND),
-        ..at_once.clone()
-    };
+    let at_once = options(10 * SECOND).wait(Duration::ZERO);
+    let patient = at_once.clone().wait(3 * SECOND);
     // The connection looks alive, and nothing comes back: one attempt takes no longer than its options say.
     world.silence("one", true);
-    let brief = LockOptions {
-        lease: LeaseOptions {
-            timeout: Some(SECOND),
-            ..at_once.lease.clone()
-        },
-        ..at_once.clone()
-    };
+    let brief = at_once.clone().lease(at_once.lease.clone().timeout(SECOND));
     let start = Instant::now();
     let error = one.lock_with("lock", &brief).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
@@ -324,10 +306,7 @@ async fn one_attempt_that_finds_a_holder_says_who_it_is() {
     let one = Machine::new(&world, "one", 1).connect().await;
     let two = Machine::new(&world, "two", 2).connect().await;
     let guard = take(&one, &lasting(10 * SECOND)).await;
-    let at_once = LockOptions {
-        wait: Some(Duration::ZERO),
-        ..options(10 * SECOND)
-    };
+    let at_once = options(10 * SECOND).wait(Duration::ZERO);
     let error = two.lock_with("lock", &at_once).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockHeld);
     let holder = guard.holder().to_string();

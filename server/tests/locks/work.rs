@@ -22,10 +22,7 @@ impl From<Error> for Failure {
 }
 
 fn options() -> LockOptions {
-    LockOptions {
-        lease: lasting(SECOND),
-        ..LockOptions::default()
-    }
+    LockOptions::new().lease(lasting(SECOND))
 }
 
 fn assert_lost(result: Result<(), Failure>) {

@@ -20,10 +20,7 @@ pub struct Witness {
 impl Witness {
     /// Watches the keys from now on.
     pub async fn start(client: Client, keys: impl IntoIterator<Item = String>) -> Self {
-        let options = ObserveOptions {
-            overflow: Overflow::All(1 << 20),
-            ..ObserveOptions::default()
-        };
+        let options = ObserveOptions::new().overflow(Overflow::All(1 << 20));
         let mut watched = BTreeMap::new();
         for key in keys {
             let mut observer = client.observe_with(&key, &options).await.unwrap();

@@ -73,9 +73,7 @@ async fn deadlines_hold_while_nothing_moves() {
     stall(&proxy);
     for ms in [1, 30, 150] {
         let timeout = Duration::from_millis(ms);
-        let options = GetOptions {
-            timeout: Some(timeout),
-        };
+        let options = GetOptions::new().timeout(timeout);
         let began = Instant::now();
         let error = client.get_with("k", &options).await.unwrap_err();
         took(began, timeout);
@@ -88,10 +86,7 @@ async fn deadlines_hold_while_nothing_moves() {
     let sets = (1..=50_u64).rev().map(|number| {
         let client = client.clone();
         async move {
-            let options = SetOptions {
-                timeout: Some(Duration::from_millis(4 * number)),
-                ..SetOptions::default()
-            };
+            let options = SetOptions::new().timeout(Duration::from_millis(4 * number));
             let began = Instant::now();
             let error = client.set_with("k", "v", &options).await.unwrap_err();
             took(began, Duration::from_millis(4 * number));
@@ -115,10 +110,7 @@ async fn what_could_not_be_sent_in_time_was_certainly_not_done() {
         proxy.admit(admission);
         proxy.cut(Cut::Finish);
         reconnecting(&client).await;
-        let options = SetOptions {
-            timeout: Some(Duration::from_millis(50)),
-            ..SetOptions::default()
-        };
+        let options = SetOptions::new().timeout(Duration::from_millis(50));
         let began = Instant::now();
         let error = client.set_with("k", "never", &options).await.unwrap_err();
         took(began, Duration::from_millis(50));

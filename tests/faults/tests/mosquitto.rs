@@ -38,9 +38,7 @@ async fn verbs_and_notifications_pass() {
 async fn a_broker_without_a_store_is_a_clear_error_and_nothing_was_done() {
     let broker = Mosquitto::start();
     let client = Client::connect(settings(&broker)).await.unwrap();
-    let patient = GetOptions {
-        timeout: Some(Duration::from_secs(600)),
-    };
+    let patient = GetOptions::new().timeout(Duration::from_secs(600));
     let error = within(client.get_with("k", &patient)).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.outcome(), error.mqtt_reason()),

@@ -51,10 +51,7 @@ async fn changes_during_a_disconnect_arrive_as_the_newest_state_after_a_resync()
         writer.set(key, "old").await.unwrap();
     }
     writer.del("made").await.unwrap();
-    let all = ObserveOptions {
-        overflow: Overflow::All(100),
-        ..ObserveOptions::default()
-    };
+    let all = ObserveOptions::new().overflow(Overflow::All(100));
     let mut changed = client.observe("changed").await.unwrap();
     let mut changed_all = client.observe_with("changed", &all).await.unwrap();
     let mut deleted = client.observe("deleted").await.unwrap();
@@ -222,10 +219,7 @@ async fn a_slow_observer_is_bounded_and_told_what_it_missed() {
     let (_server, address) = store();
     let proxy = Proxy::start(address).await;
     let client = Client::connect(proxy.settings()).await.unwrap();
-    let all = ObserveOptions {
-        overflow: Overflow::All(KEPT),
-        ..ObserveOptions::default()
-    };
+    let all = ObserveOptions::new().overflow(Overflow::All(KEPT));
     let mut latest = client.observe("k").await.unwrap();
     let mut all = client.observe_with("k", &all).await.unwrap();
     let writer = connect(address).await;

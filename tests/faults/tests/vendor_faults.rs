@@ -97,9 +97,7 @@ async fn a_time_out_is_kept_to_the_millisecond() {
     let client = silent_client().await;
     for ms in [1, 2, 17, 250, 999, 1_001, 1_500] {
         let timeout = Duration::from_millis(ms);
-        let options = GetOptions {
-            timeout: Some(timeout),
-        };
+        let options = GetOptions::new().timeout(timeout);
         let began = Instant::now();
         let error = client.get_with("k", &options).await.unwrap_err();
         let elapsed = began.elapsed();
@@ -120,9 +118,7 @@ async fn requests_that_timed_out_leave_nothing_behind() {
     let proxy = Proxy::start(address).await;
     let client = Client::connect(proxy.settings()).await.unwrap();
     proxy.stall(Direction::ToClient);
-    let options = GetOptions {
-        timeout: Some(Duration::from_millis(20)),
-    };
+    let options = GetOptions::new().timeout(Duration::from_millis(20));
     let keys: Vec<_> = (0..200).map(|number| number.to_string()).collect();
     for _ in 0..5 {
         let error = client.get_many_with(&keys, &options).await.unwrap_err();

@@ -76,10 +76,7 @@ async fn conditions_hold_between_them() {
     let vendor = Vendor::connect(&server, "vendor").await;
     let ours = ours(&server).await;
     let version = hlc(Some(vendor.put(b"key", b"value").await));
-    let only = |condition| SetOptions {
-        condition,
-        ..SetOptions::default()
-    };
+    let only = |condition| SetOptions::new().condition(condition);
 
     let nx = ours
         .set_with("key", "other", &only(Condition::IfAbsent))
@@ -118,10 +115,7 @@ async fn tokens_of_one_fence_off_the_other() {
     let ours = ours(&server).await;
     let low = vendor.put(b"lease", b"1").await;
     let high = vendor.put(b"lease", b"2").await;
-    let fenced = |token| SetOptions {
-        fencing_token: Some(hlc(Some(token))),
-        ..SetOptions::default()
-    };
+    let fenced = |token| SetOptions::new().fencing_token(hlc(Some(token)));
     let set = ours.set_with("key", "ours", &fenced(&high)).await;
     assert!(set.expect("SET").is_applied());
 
@@ -146,10 +140,7 @@ async fn tokens_of_one_fence_off_the_other() {
     let refused = ours.del("key").await.expect_err("a token is required");
     let expected = ServiceError::FencingTokenRequired;
     assert_eq!(refused.service_error(), Some(&expected));
-    let options = DelOptions {
-        fencing_token: Some(hlc(Some(&high))),
-        ..DelOptions::default()
-    };
+    let options = DelOptions::new().fencing_token(hlc(Some(&high)));
     let deleted = ours.del_with("key", &options).await.expect("DEL");
     assert!(matches!(deleted, DelOutcome::Deleted { .. }));
 }
@@ -213,10 +204,7 @@ async fn the_vendor_observes_our_changes() {
         }
     );
 
-    let options = SetOptions {
-        expires_in: Some(Duration::from_millis(100)),
-        ..SetOptions::default()
-    };
+    let options = SetOptions::new().expires_in(Duration::from_millis(100));
     ours.set_with("key", "short", &options)
         .await
         .expect("SET PX");
@@ -261,11 +249,9 @@ async fn a_lease_of_one_keeps_the_other_out() {
     let server = Server::start();
     let vendor = Vendor::connect(&server, "vendor").await;
     let ours = ours(&server).await;
-    let acquire = SetOptions {
-        condition: Condition::IfAbsentOrEqual,
-        expires_in: Some(Duration::from_millis(400)),
-        ..SetOptions::default()
-    };
+    let acquire = SetOptions::new()
+        .condition(Condition::IfAbsentOrEqual)
+        .expires_in(Duration::from_millis(400));
     let held = ours
         .set_with("lock", "ours", &acquire)
         .await

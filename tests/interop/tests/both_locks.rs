@@ -14,17 +14,11 @@ async fn ours(server: &Server) -> Client {
 }
 
 fn lasting(duration: Duration) -> LeaseOptions {
-    LeaseOptions {
-        duration,
-        ..LeaseOptions::default()
-    }
+    LeaseOptions::new().duration(duration)
 }
 
 async fn lock(client: &Client) -> Guard {
-    let options = LockOptions {
-        lease: lasting(LONG),
-        wait: Some(GUARD),
-    };
+    let options = LockOptions::new().lease(lasting(LONG)).wait(GUARD);
     let guard = within("the lock", client.lock_with("lock", &options)).await;
     guard.expect("it becomes free")
 }

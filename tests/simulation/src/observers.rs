@@ -77,10 +77,7 @@ impl World {
         let world = self.shared();
         let gate = self.computers[client].gate.clone();
         machine::spawn(&gate, async move {
-            let options = ObserveOptions {
-                overflow,
-                ..ObserveOptions::default()
-            };
+            let options = ObserveOptions::new().overflow(overflow);
             let following = made.observe_with(&key, &options).await;
             drop(made);
             match following {

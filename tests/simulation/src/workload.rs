@@ -358,13 +358,11 @@ async fn carry_out(client: &Client, action: &Action, timeout_ms: u64) -> Answer 
             px,
             token,
         } => {
-            let options = SetOptions {
-                condition: *condition,
-                expires_in: px.map(Duration::from_millis),
-                fencing_token: token.clone(),
-                timeout,
-                ..SetOptions::default()
-            };
+            let options = SetOptions::new()
+                .condition(*condition)
+                .expires_in(px.map(Duration::from_millis))
+                .fencing_token(token.clone())
+                .timeout(timeout);
             let outcome = client.set_with(key, value, &options).await;
             outcome.map(|outcome| Answer::Set {
                 applied: matches!(outcome, SetOutcome::Applied { .. }),
@@ -372,15 +370,15 @@ async fn carry_out(client: &Client, action: &Action, timeout_ms: u64) -> Answer 
             })
         }
         Action::Get { key } => {
-            let outcome = client.get_with(key, &GetOptions { timeout }).await;
+            let outcome = client
+                .get_with(key, &GetOptions::new().timeout(timeout))
+                .await;
             outcome.map(|entry| Answer::Got(entry.map(|it| (it.value, version(&it.version)))))
         }
         Action::Del { key, token } => {
-            let options = DelOptions {
-                fencing_token: token.clone(),
-                timeout,
-                ..DelOptions::default()
-            };
+            let options = DelOptions::new()
+                .fencing_token(token.clone())
+                .timeout(timeout);
             client
                 .del_with(key, &options)
                 .await
@@ -392,11 +390,9 @@ async fn carry_out(client: &Client, action: &Action, timeout_ms: u64) -> Answer 
                 })
         }
         Action::Vdel { key, value, token } => {
-            let options = DelOptions {
-                fencing_token: token.clone(),
-                timeout,
-                ..DelOptions::default()
-            };
+            let options = DelOptions::new()
+                .fencing_token(token.clone())
+                .timeout(timeout);
             let outcome = client.vdel_with(key, value, &options).await;
             outcome.map(|outcome| match outcome {
                 VdelOutcome::Deleted { version: it } => Answer::Deleted(it.as_ref().map(version)),
@@ -418,7 +414,7 @@ async fn scan(
     pattern: &Bytes,
     timeout: Option<Duration>,
 ) -> Result<Answer, Error> {
-    let mut scan = client.scan_with(pattern, ScanOptions { timeout });
+    let mut scan = client.scan_with(pattern, ScanOptions::new().timeout(timeout));
     let mut keys = Vec::new();
     while let Some(page) = scan.next_page().await? {
         keys.extend(page);

@@ -34,10 +34,7 @@ impl Drop for Context {
 }
 
 fn all() -> ObserveOptions {
-    ObserveOptions {
-        overflow: Overflow::All(10_000),
-        ..ObserveOptions::default()
-    }
+    ObserveOptions::new().overflow(Overflow::All(10_000))
 }
 
 #[test]

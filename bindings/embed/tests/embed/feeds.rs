@@ -7,10 +7,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 fn observe(client: &Client) -> Feed<Observation> {
-    let options = ObserveOptions {
-        overflow: Overflow::All(100),
-        ..ObserveOptions::default()
-    };
+    let options = ObserveOptions::new().overflow(Overflow::All(100));
     wait(client, client.observe("key".into(), options)).unwrap()
 }
 

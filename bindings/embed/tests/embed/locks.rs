@@ -45,10 +45,7 @@ fn a_dropped_guard_gives_its_lease_back() {
     assert!(matches!(again, Acquisition::Held(Some(_))), "{again:?}");
     drop(guard);
     // It waits until the lease is free, which is long before its time is over.
-    let options = LockOptions {
-        wait: Some(Duration::from_secs(5)),
-        ..LockOptions::default()
-    };
+    let options = LockOptions::new().wait(Duration::from_secs(5));
     wait(&client, client.lock("lease".into(), options)).unwrap();
     close(&client);
 }
@@ -147,10 +144,7 @@ fn giving_back_that_is_given_up_is_done_nevertheless() {
     let server = start();
     let client = connect(&server);
     let lock = |wait_for| {
-        let options = LockOptions {
-            wait: Some(wait_for),
-            ..LockOptions::default()
-        };
+        let options = LockOptions::new().wait(wait_for);
         wait(&client, client.lock("lock".into(), options))
     };
     let guard = lock(Duration::ZERO).unwrap();
@@ -183,14 +177,11 @@ fn the_end_of_work_tells_of_a_lost_lease() {
     let server = start();
     let client = connect(&server);
     let lock = |name: &'static str, duration| {
-        let options = LockOptions {
-            lease: LeaseOptions {
-                duration: Duration::from_millis(duration),
-                renewal: Renewal::Manual,
-                ..LeaseOptions::default()
-            },
-            ..LockOptions::default()
-        };
+        let options = LockOptions::new().lease(
+            LeaseOptions::new()
+                .duration(Duration::from_millis(duration))
+                .renewal(Renewal::Manual),
+        );
         wait(&client, client.lock(name.into(), options)).unwrap()
     };
     let lost = lock("lost", 200);

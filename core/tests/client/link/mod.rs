@@ -192,10 +192,7 @@ fn spawn_set(
     timeout_ms: u64,
 ) -> JoinHandle<Result<SetOutcome, Error>> {
     let client = client.clone();
-    let options = SetOptions {
-        timeout: Some(Duration::from_millis(timeout_ms)),
-        ..SetOptions::default()
-    };
+    let options = SetOptions::new().timeout(Duration::from_millis(timeout_ms));
     tokio::spawn(async move { client.set_with(key, vec![0; bytes], &options).await })
 }
 

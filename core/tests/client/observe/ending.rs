@@ -23,10 +23,7 @@ async fn a_watch_that_cannot_begin_says_why() {
         "{error}"
     );
 
-    let soon = ObserveOptions {
-        timeout: Some(Duration::from_millis(5)),
-        ..ObserveOptions::default()
-    };
+    let soon = ObserveOptions::new().timeout(Duration::from_millis(5));
     let error = client.observe_with("k", &soon).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.outcome()),

@@ -136,10 +136,7 @@ async fn a_slow_observer_gets_the_newest_state_or_is_told_how_much_it_missed() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let mut latest = observe(&client, &mut peer, "k").await;
-    let options = ObserveOptions {
-        overflow: Overflow::All(2),
-        ..ObserveOptions::default()
-    };
+    let options = ObserveOptions::new().overflow(Overflow::All(2));
     let mut all = client.observe_with("k", &options).await.unwrap();
     for number in 1..=5 {
         peer.notify(b"k", &Event::Deleted, &version(number)).await;

@@ -152,10 +152,7 @@ async fn an_observer_that_comes_while_the_watch_is_renewed_is_told_of_the_gap() 
     let mut peer = reconnect(&broker, peer).await;
     let renewal = peer.request().await;
     assert_eq!(renewal.command, Command::Watch { key: "k".into() });
-    let options = ObserveOptions {
-        overflow: Overflow::All(10),
-        ..ObserveOptions::default()
-    };
+    let options = ObserveOptions::new().overflow(Overflow::All(10));
     let mut second = {
         let mut observing = pin!(client.observe_with("k", &options));
         let too_early = poll_fn(|context| Poll::Ready(observing.as_mut().poll(context))).await;
@@ -176,10 +173,7 @@ async fn an_observer_that_comes_while_the_watch_is_renewed_is_told_of_the_gap() 
 async fn what_was_read_over_a_former_connection_is_not_told() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
-    let options = ObserveOptions {
-        overflow: Overflow::All(10),
-        ..ObserveOptions::default()
-    };
+    let options = ObserveOptions::new().overflow(Overflow::All(10));
     let mut observer = {
         let observing = client.observe_with("k", &options);
         let (observer, _) =
