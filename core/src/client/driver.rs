@@ -1,5 +1,6 @@
 //! The task that keeps a client connected.
 use super::ConnectionState;
+use super::addresses::Addresses;
 use super::backoff::Backoff;
 use super::connection::Connection;
 use super::lost::Lost;
@@ -103,27 +104,17 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
         shared.settings.reconnect_delay_max,
     );
     let mut ticker = Ticker::new(shared);
+    let mut addresses = Addresses::new(&shared.settings.endpoints);
     let mut lost_at = None;
     let mut protocol_errors = ProtocolErrors::default();
     loop {
-        let (lost, held) = connect_and_run(shared, &mut ticker, &mut first).await;
+        let (lost, held) = connect_and_run(shared, &mut ticker, &mut addresses, &mut first).await;
         let held_well = held.is_some_and(|since| since.elapsed() >= GOOD);
-        let for_good = {
-            let mut core = shared.core();
-            let counters = &mut core.exchange.counters;
-            counters.protocol_errors += u64::from(lost.is_protocol_error());
-            let session = core.exchange.session_mut();
-            if protocol_errors.count(&lost, held_well) {
-                tracing::warn!(
-                    "the broker broke the protocol again and again: a new session begins"
-                );
-                session.renew();
-            }
-            if lost.is_unknown_session() {
-                session.renew();
-            }
-            lost.is_takeover() && !session.excuses_takeover(shared.now_ms())
-        };
+        let renews = protocol_errors.count(&lost, held_well);
+        if renews {
+            tracing::warn!("the broker broke the protocol again and again: a new session begins");
+        }
+        let for_good = learn(shared, &lost, renews);
         shared.watches.disconnected();
         if let Lost::Closing = lost {
             return closed("it was closed");
@@ -135,21 +126,34 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
             );
             continue;
         }
-        let error = lost.into_error(&shared.settings.address(), held.is_some());
+        let address = addresses.current().to_string();
+        let error = lost.into_error(&address, held.is_some());
         let is_first = first.is_some();
-        if !is_first {
-            tracing::warn!(reason = %error, "the connection to the broker is lost");
-        }
         if for_good && !is_first {
-            return taken_over(&shared.settings.address(), error);
-        }
-        if held_well {
-            backoff.reset();
+            tracing::warn!(reason = %error, "the connection to the broker is lost");
+            return taken_over(&address, error);
         }
         if held.is_some() {
             lost_at = None;
         }
         let lost_at = *lost_at.get_or_insert_with(Instant::now);
+        let error = if held_well {
+            backoff.reset();
+            addresses.held();
+            error
+        } else if let Some(error) = addresses.failed(error.clone()) {
+            error
+        } else {
+            tracing::info!(reason = %error, "it is the turn of the next broker");
+            if held.is_some() {
+                let state = ConnectionState::Reconnecting(error);
+                shared.state.send_replace(state);
+            }
+            continue;
+        };
+        if !is_first {
+            tracing::warn!(reason = %error, "the connection to the broker is lost");
+        }
         let limit = match shared.settings.reconnect_limit {
             _ if is_first => shared.settings.connect_limit,
             Some(limit) => limit,
@@ -187,20 +191,41 @@ async fn drive(shared: &Shared, first: oneshot::Sender<Result<(), Error>>) -> (L
     }
 }
 
+/// Tells the session of the end of a connection; whether it is the end for good.
+fn learn(shared: &Shared, lost: &Lost, renews: bool) -> bool {
+    let mut core = shared.core();
+    let counters = &mut core.exchange.counters;
+    counters.protocol_errors += u64::from(lost.is_protocol_error());
+    let session = core.exchange.session_mut();
+    if renews || lost.is_unknown_session() {
+        session.renew();
+    }
+    lost.is_takeover() && !session.excuses_takeover(shared.now_ms())
+}
+
 /// One connection, from the name lookup to its end; since when it was ready.
 async fn connect_and_run(
     shared: &Shared,
     ticker: &mut Ticker,
+    addresses: &mut Addresses<'_>,
     first: &mut Option<oneshot::Sender<Result<(), Error>>>,
 ) -> (Lost, Option<Instant>) {
     let deadline = after(Instant::now(), shared.settings.connect_timeout);
-    let connecting = tokio::time::timeout_at(deadline, transport::connect(&shared.settings));
+    let connecting = tokio::time::timeout_at(
+        deadline,
+        transport::connect(&shared.settings, addresses.current()),
+    );
     let (io, credentials) = match ticker.meanwhile(shared, connecting).await {
         None => return (Lost::Closing, None),
         Some(Err(_)) => return (Lost::TimedOut, None),
         Some(Ok(Err(error))) => return (Lost::Transport(error), None),
         Some(Ok(Ok(connected))) => connected,
     };
+    let session = shared.core().exchange.session().number();
+    if addresses.is_outdated(session) {
+        // This broker does not share sessions with the one that was connected last.
+        shared.core().exchange.session_mut().renew();
+    }
     let mut connection = Connection::new(shared, ticker, io);
     let mut held = None;
     let lost = match connection.start(credentials) {
@@ -210,6 +235,8 @@ async fn connect_and_run(
             Ok(Err(lost)) => lost,
             Ok(Ok(())) => {
                 held = Some(Instant::now());
+                addresses.has_session(shared.core().exchange.session().number());
+                tracing::debug!(address = %addresses.current(), "connected");
                 // Whoever learns that the connection is there also sees it.
                 shared.state.send_replace(ConnectionState::Connected);
                 if let Some(first) = first.take() {

@@ -1,5 +1,6 @@
 //! The client: one connection, any number of requests at a time.
 mod abandoned;
+mod addresses;
 pub(crate) mod backoff;
 mod call;
 mod connection;

@@ -78,7 +78,7 @@ impl Settings {
 
     /// Refuses to show a token to everybody on the way.
     pub(super) fn check_secrecy(&self) -> Result<(), &'static str> {
-        if self.credentials.sat_file.is_some() && self.unprotected_host().is_some() {
+        if self.credentials.sat_file.is_some() && self.unprotected().next().is_some() {
             return Err(
                 "the service account token would be sent in clear, for everybody on the way to read; use TLS \
                  (`mqtts`), or set `allow_plaintext_credentials` if the network can be trusted",
@@ -89,28 +89,26 @@ impl Settings {
 
     /// Warns of a password that others than the broker can read.
     pub(crate) fn warn_of_exposure(&self) {
-        let Some(host) = self.unprotected_host() else {
+        if !self.credentials.has_password() {
             return;
-        };
-        if self.credentials.has_password() && !is_this_machine(host) {
+        }
+        for (endpoint, _) in self.unprotected().filter(|it| !is_this_machine(it.1)) {
             tracing::warn!(
-                address = %self.endpoint,
+                address = %endpoint,
                 "the password is sent in clear, for everybody on the way to read; use TLS (`mqtts`), or set \
                  `allow_plaintext_credentials` if the network can be trusted"
             );
         }
     }
 
-    /// The host to which credentials would go in clear, unless that is allowed.
-    fn unprotected_host(&self) -> Option<&str> {
-        match &self.endpoint {
-            Endpoint::Tcp { host, .. }
-                if !self.tls_enabled && !self.allow_plaintext_credentials =>
-            {
-                Some(host)
-            }
-            _ => None,
-        }
+    /// The brokers, with their hosts, to which credentials would go in clear, unless that is allowed.
+    fn unprotected(&self) -> impl Iterator<Item = (&Endpoint, &str)> {
+        let is_allowed = self.tls_enabled || self.allow_plaintext_credentials;
+        let hosts = self.endpoints.iter().filter_map(|endpoint| match endpoint {
+            Endpoint::Tcp { host, .. } => Some((endpoint, host.as_str())),
+            Endpoint::Unix(_) => None,
+        });
+        hosts.filter(move |_| !is_allowed)
     }
 }
 

@@ -27,8 +27,8 @@ impl Settings {
     ///
     /// | variable | default | meaning |
     /// |---|---|---|
-    /// | `AIO_BROKER_HOSTNAME` | required | host name or address |
-    /// | `AIO_BROKER_TCP_PORT` | `8883` | port |
+    /// | `AIO_BROKER_HOSTNAME` | required | host name or address; several, as for [`also`](Self::also), with `,` between them |
+    /// | `AIO_BROKER_TCP_PORT` | `8883` | port of each of them |
     /// | `AIO_MQTT_USE_TLS` | `true` | whether the connection is TLS |
     /// | `AIO_MQTT_CLIENT_ID` | random | client id |
     /// | `AIO_MQTT_CLEAN_START` | `false` | whether the first connection ends an older session |
@@ -55,14 +55,16 @@ impl Settings {
 
 fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Settings, Error> {
     let environment = Environment { lookup };
-    let host = environment
+    let hosts = environment
         .text(HOST_NAME)?
         .ok_or_else(|| invalid(format!("`{HOST_NAME}` is not set")))?;
     let port = environment.parsed(TCP_PORT, text::port)?;
+    let port = port.unwrap_or(DEFAULT_PORT);
     let tls = environment.parsed(USE_TLS, text::boolean)?.unwrap_or(true);
-    let mut settings = Settings::new(host, port.unwrap_or(DEFAULT_PORT))
-        .tls(tls)
-        .clean_start(false);
+    let mut hosts = hosts.split(',');
+    let first = Settings::new(hosts.next().unwrap_or_default(), port);
+    let mut settings = hosts.fold(first, |settings, host| settings.also(host, port));
+    settings = settings.tls(tls).clean_start(false);
     if let Some(client_id) = environment.text(CLIENT_ID)? {
         settings = settings.client_id(client_id);
     }
@@ -205,7 +207,7 @@ mod tests {
             host: "aio-broker".to_owned(),
             port: 8883,
         };
-        assert_eq!(settings.endpoint, endpoint);
+        assert_eq!(settings.endpoints, [endpoint]);
         assert!(settings.tls_enabled);
         assert_eq!(settings.client_id, None);
         assert!(!settings.clean_start);
@@ -221,6 +223,20 @@ mod tests {
         );
         assert!(!settings.credentials.has_files());
         settings.check().unwrap();
+    }
+
+    #[test]
+    fn several_hosts_have_one_port() {
+        let settings = read([
+            ("AIO_BROKER_HOSTNAME", "one,10.0.0.1,::1"),
+            ("AIO_BROKER_TCP_PORT", "1"),
+        ])
+        .unwrap();
+        assert_eq!(settings.address(), "one:1,10.0.0.1:1,[::1]:1");
+        settings.check().unwrap();
+        let lacking = read([("AIO_BROKER_HOSTNAME", "one,")]).unwrap();
+        let error = lacking.check().unwrap_err().to_string();
+        assert!(error.contains("the host name is empty"), "{error}");
     }
 
     #[test]

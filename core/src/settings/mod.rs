@@ -35,7 +35,8 @@ use std::time::Duration;
 /// ```
 #[derive(Clone)]
 pub struct Settings {
-    pub(crate) endpoint: Endpoint,
+    /// At least one; each is a way to the same state store.
+    pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) tls_enabled: bool,
     pub(crate) tls: TlsSettings,
     pub(crate) credentials: CredentialSources,
@@ -68,7 +69,7 @@ impl Settings {
 
     fn at(endpoint: Endpoint) -> Self {
         Self {
-            endpoint,
+            endpoints: vec![endpoint],
             tls_enabled: false,
             tls: TlsSettings::default(),
             credentials: CredentialSources::default(),
@@ -96,9 +97,12 @@ impl Settings {
     /// Reads one of
     /// - `mqtt://[user[:password]@]host[:port]`, by default port 1883,
     /// - `mqtts://[user[:password]@]host[:port]`, TLS, by default port 8883,
-    /// - `unix://[user[:password]@]/path`, a Unix domain socket,
+    /// - `unix://[user[:password]@]/path`, a Unix domain socket.
     ///
-    /// followed by `?` and parameters `name=value` with `&` between them. They have the names of the methods here:
+    /// `host[:port]` may stand there several times, with `,` between them, as in `mqtt://one,two:1884,[::1]`: see
+    /// [`also`](Self::also).
+    ///
+    /// They are followed by `?` and parameters `name=value` with `&` between them. They have the names of the methods here:
     /// `ca_file`, `cert_file`, `key_file`, `key_password_file`, `server_name`, `password_file`, `sat_file`,
     /// `client_id`, `keep_alive` and `session_expiry` (in seconds), `clean_start` and `allow_plaintext_credentials`
     /// (`true` or `false`). Special characters are percent-encoded.
@@ -114,9 +118,24 @@ impl Settings {
         Self::at(Endpoint::Unix(path.into()))
     }
 
-    /// The broker as `host:port`, or the path of its socket.
+    /// A further way to the same state store: another broker of the cluster, or another address of the broker.
+    ///
+    /// Connecting begins with the broker that was connected last, at first with the one that was named first, and goes on with the
+    /// next at each failure; only when all have failed, the client waits, see [`reconnect_delay`](Self::reconnect_delay). All
+    /// other settings are for all brokers.
+    ///
+    /// Name no broker that has a store of its own: a lock that one store has given away is free in the other.
+    #[must_use]
+    pub fn also(mut self, host: impl Into<String>, port: u16) -> Self {
+        let host = host.into();
+        self.endpoints.push(Endpoint::Tcp { host, port });
+        self
+    }
+
+    /// The broker as `host:port`, or the path of its socket. Several have `,` between them.
     pub fn address(&self) -> String {
-        self.endpoint.to_string()
+        let addresses: Vec<_> = self.endpoints.iter().map(Endpoint::to_string).collect();
+        addresses.join(",")
     }
 
     /// The MQTT client id. Without one, a random one is made; an empty one asks the broker for one.
@@ -162,7 +181,7 @@ impl Settings {
         self
     }
 
-    /// How long one attempt to connect may take, from the name lookup to the broker's consent (default: 10 s).
+    /// How long one attempt to connect to one broker may take, from the name lookup to the broker's consent (default: 10 s).
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
@@ -267,7 +286,9 @@ impl Settings {
                 reason,
             ))
         };
-        self.endpoint.check(self.tls_enabled).or_else(invalid)?;
+        for endpoint in &self.endpoints {
+            endpoint.check(self.tls_enabled).or_else(invalid)?;
+        }
         self.tls
             .check(self.tls_enabled)
             .or_else(|reason| invalid(&reason))?;

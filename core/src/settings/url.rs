@@ -5,13 +5,17 @@
 use super::{Endpoint, Settings, text};
 use crate::error::{Error, ErrorKind, Outcome};
 use bytes::Bytes;
-use fluent_uri::Uri;
 use fluent_uri::component::{Authority, Host};
 use fluent_uri::pct_enc::{EStr, Encoder};
+use fluent_uri::{Uri, UriRef};
+use std::borrow::Cow;
 use zeroize::Zeroizing;
 
 const DEFAULT_PORT: u16 = 1883;
 const DEFAULT_TLS_PORT: u16 = 8883;
+
+const NO_HOST: &str = "it names no host; write mqtt://host:port, or mqtts://host:port for TLS";
+const NO_PATH: &str = "it names no absolute path of a socket; write unix:///path";
 
 /// Changes the settings; the error completes the sentence "`name` has a value ...".
 type Apply = fn(Settings, String) -> Result<Settings, &'static str>;
@@ -48,12 +52,14 @@ const PARAMETERS: [(&str, Apply); 12] = [
 
 /// Reads a connection URL. Its parts are percent-encoded UTF-8.
 pub(super) fn parse(text: &str) -> Result<Settings, Error> {
-    let uri = Uri::parse(text).map_err(|error| invalid(format!("it is not a URL: {error}")))?;
+    let (text, others) = first_and_others(text);
+    let uri = Uri::parse(&*text).map_err(|error| invalid(format!("it is not a URL: {error}")))?;
     let scheme = uri.scheme().as_str().to_ascii_lowercase();
     let mut settings = match scheme.as_str() {
-        "mqtt" => broker(&uri, DEFAULT_PORT)?,
-        "mqtts" => broker(&uri, DEFAULT_TLS_PORT)?.tls(true),
-        "unix" => socket(&uri)?,
+        "mqtt" => brokers(&uri, &others, DEFAULT_PORT)?,
+        "mqtts" => brokers(&uri, &others, DEFAULT_TLS_PORT)?.tls(true),
+        "unix" if others.is_empty() => socket(&uri)?,
+        "unix" => return Err(invalid(NO_PATH)),
         _ => {
             return Err(invalid(
                 "it begins with none of `mqtt://`, `mqtts://` and `unix://`",
@@ -94,36 +100,70 @@ pub(super) fn parse(text: &str) -> Result<Settings, Error> {
     Ok(settings)
 }
 
-/// `//[user[:password]@]host[:port]`
-fn broker(uri: &Uri<&str>, default_port: u16) -> Result<Settings, Error> {
-    let no_host =
-        || invalid("it names no host; write mqtt://host:port, or mqtts://host:port for TLS");
-    let authority = uri.authority().ok_or_else(no_host)?;
+/// The URL with the first broker alone, and the other brokers.
+fn first_and_others(text: &str) -> (Cow<'_, str>, Vec<&str>) {
+    let brokers = || {
+        let begin = text.find("://")? + 3;
+        let end = text[begin..].find(['/', '?', '#']);
+        let end = end.map_or(text.len(), |end| begin + end);
+        // A password may have a comma as well.
+        let begin = text[begin..end]
+            .rfind('@')
+            .map_or(begin, |at| begin + at + 1);
+        let comma = begin + text[begin..end].find(',')?;
+        Some((comma, end))
+    };
+    match brokers() {
+        None => (text.into(), Vec::new()),
+        Some((comma, end)) => {
+            let others = text[comma + 1..end].split(',').collect();
+            ([&text[..comma], &text[end..]].concat().into(), others)
+        }
+    }
+}
+
+/// `//[user[:password]@]host[:port][,host[:port]]...`
+fn brokers(uri: &Uri<&str>, others: &[&str], default_port: u16) -> Result<Settings, Error> {
+    let authority = uri.authority().ok_or_else(|| invalid(NO_HOST))?;
+    let (host, port) = host_and_port(&authority, default_port)?;
+    if !matches!(uri.path().as_str(), "" | "/") {
+        return Err(invalid(
+            "a path after the host has no meaning; a `/` in a password is written `%2F`",
+        ));
+    }
+    let mut settings = user(Settings::new(host, port), &authority)?;
+    for (number, other) in (2..).zip(others) {
+        let other = format!("//{other}");
+        let other = UriRef::parse(other.as_str()).ok();
+        let other = other.as_ref().and_then(UriRef::authority);
+        let Some(authority) = other else {
+            let problem = format!("its broker number {number} is not written as host:port");
+            return Err(invalid(problem));
+        };
+        let (host, port) = host_and_port(&authority, default_port)?;
+        settings = settings.also(host, port);
+    }
+    Ok(settings)
+}
+
+fn host_and_port(authority: &Authority<'_>, default_port: u16) -> Result<(String, u16), Error> {
     let host = match authority.host_parsed() {
         Host::RegName(name) => decoded("the host name", name)?,
         // The brackets of an IPv6 address belong to the URL, not to the address.
         _ => authority.host().trim_matches(['[', ']']).to_owned(),
     };
     if host.is_empty() {
-        return Err(no_host());
+        return Err(invalid(NO_HOST));
     }
     let port = authority
         .port_to_u16()
         .map_err(|_| invalid("the port is not a number up to 65535"))?;
-    if !matches!(uri.path().as_str(), "" | "/") {
-        return Err(invalid(
-            "a path after the host has no meaning; a `/` in a password is written `%2F`",
-        ));
-    }
-    user(
-        Settings::new(host, port.unwrap_or(default_port)),
-        &authority,
-    )
+    Ok((host, port.unwrap_or(default_port)))
 }
 
 /// `//[user[:password]@]/path`
 fn socket(uri: &Uri<&str>) -> Result<Settings, Error> {
-    let no_path = || invalid("it names no absolute path of a socket; write unix:///path");
+    let no_path = || invalid(NO_PATH);
     let authority = uri.authority().ok_or_else(no_path)?;
     if !authority.host().is_empty() || authority.port().is_some() {
         return Err(no_path());
@@ -199,6 +239,27 @@ mod tests {
     }
 
     #[test]
+    fn several_brokers_share_everything_else() {
+        for (url, expected, tls) in [
+            ("mqtt://one:1,two,[::1]:3", "one:1,two:1883,[::1]:3", false),
+            ("mqtts://one,two:2/?client_id=a", "one:8883,two:2", true),
+            ("mqtt://u,ser:p,w@one,two", "one:1883,two:1883", false),
+            (
+                "mqtt://one,10.0.0.1,%62,[::2]",
+                "one:1883,10.0.0.1:1883,b:1883,[::2]:1883",
+                false,
+            ),
+        ] {
+            assert_eq!(address(url), (expected.to_owned(), tls), "{url}");
+        }
+        let credentials = parse("mqtt://u,ser:p,w@one,two").unwrap().credentials;
+        assert_eq!(credentials.user_name.as_deref(), Some("u,ser"));
+        assert_eq!(credentials.password.as_deref(), Some(&b"p,w"[..]));
+        let socket = parse("unix:///with,comma").unwrap();
+        assert_eq!(socket.address(), "/with,comma");
+    }
+
+    #[test]
     fn user_and_password_are_percent_encoded() {
         for url in [
             "mqtt://us%3Aer:p%40ss:w%2Ford@broker",
@@ -248,14 +309,14 @@ mod tests {
     }
 
     /// Characters that no message has, and those that a URL is made of.
-    const PASSWORD: &str = "[JZ%/?#@:&=\\[\\].]{0,12}[JZ][JZ%/?#@:&=\\[\\].]{0,12}";
+    const PASSWORD: &str = "[JZ%/?#@:&=\\[\\].,]{0,12}[JZ][JZ%/?#@:&=\\[\\].,]{0,12}";
 
     proptest! {
         #[test]
         fn nothing_of_a_password_is_told(
             before in "(mqtts?://|unix://|mqtt:|http://|//|)(user)?:?",
             password in PASSWORD,
-            behind in "(@broker(:1883)?(/|\\?client_id=JZ|\\?keep_alive=JZ)?|@/run/socket|)",
+            behind in "(@broker(,b:1)?(:1883)?(/|\\?client_id=JZ|\\?keep_alive=JZ)?|@/run/socket|)",
         ) {
             let url = before + &password + &behind;
             let told = match parse(&url) {
@@ -296,6 +357,18 @@ mod tests {
             ),
             ("mqtt://%FF", "the host name is not UTF-8"),
             ("mqtt://us%FFer@broker", "the user name is not UTF-8"),
+            ("mqtt://,two", no_host),
+            ("mqtt://one,", no_host),
+            ("mqtt://one,:2", no_host),
+            (
+                "mqtt://one,two:secret",
+                "its broker number 2 is not written as host:port",
+            ),
+            (
+                "mqtt://one,two:65536",
+                "the port is not a number up to 65535",
+            ),
+            ("unix://,/socket", no_path),
             ("unix:/socket", no_path),
             ("unix://socket", no_path),
             ("unix:///", no_path),

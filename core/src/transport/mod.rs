@@ -16,19 +16,20 @@ use crate::error::ErrorKind;
 use crate::settings::{Credentials, Endpoint};
 use std::io;
 
-/// Connects to the broker; the caller limits the time. All files that the settings name are read before anything is
+/// Connects to one of the brokers; the caller limits the time. All files that the settings name are read before anything is
 /// sent. The credentials are for the CONNECT of this connection.
-pub(crate) async fn connect(settings: &Settings) -> Result<(Stream, Credentials), TransportError> {
-    let files = Files::read(settings).await?;
-    let unreachable = |error: io::Error| {
-        let reason = format!("cannot connect to {}: {error}", settings.address());
-        TransportError::new(ErrorKind::Unreachable, reason)
-    };
+pub(crate) async fn connect(
+    settings: &Settings,
+    endpoint: &Endpoint,
+) -> Result<(Stream, Credentials), TransportError> {
+    let files = Files::read(settings, endpoint).await?;
+    let unreachable =
+        |error: io::Error| TransportError::new(ErrorKind::Unreachable, error.to_string());
     if let Some(connecting) = settings.platform.connect() {
         let stream = connecting.await.map_err(unreachable)?;
         return Ok((Stream::Other(stream), files.credentials));
     }
-    let stream = match &settings.endpoint {
+    let stream = match endpoint {
         Endpoint::Tcp { host, port } => {
             let tcp = tcp::connect(host, *port, settings.ping_timeout);
             let tcp = tcp.await.map_err(unreachable)?;
@@ -61,13 +62,13 @@ struct Files {
 }
 
 impl Files {
-    async fn read(settings: &Settings) -> Result<Self, TransportError> {
+    async fn read(settings: &Settings, endpoint: &Endpoint) -> Result<Self, TransportError> {
         if !settings.tls_enabled && !settings.credentials.has_files() {
-            return Self::read_now(settings);
+            return Self::read_now(settings, endpoint);
         }
         // Files can be slow, and the password of a key is slow by intention.
-        let settings = settings.clone();
-        match tokio::task::spawn_blocking(move || Self::read_now(&settings)).await {
+        let (settings, endpoint) = (settings.clone(), endpoint.clone());
+        match tokio::task::spawn_blocking(move || Self::read_now(&settings, &endpoint)).await {
             Ok(files) => files,
             Err(error) => {
                 let reason = format!("reading the files of the settings failed: {error}");
@@ -76,8 +77,8 @@ impl Files {
         }
     }
 
-    fn read_now(settings: &Settings) -> Result<Self, TransportError> {
-        let tls = match &settings.endpoint {
+    fn read_now(settings: &Settings, endpoint: &Endpoint) -> Result<Self, TransportError> {
+        let tls = match endpoint {
             #[cfg(feature = "tls")]
             Endpoint::Tcp { host, .. } if settings.tls_enabled => {
                 Some(Tls::load(&settings.tls, host)?)

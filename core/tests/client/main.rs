@@ -1,6 +1,7 @@
 //! The client against a broker that the tests play by hand: see `support`.
 #![allow(clippy::unwrap_used)]
 
+mod brokers;
 mod closing;
 mod connecting;
 mod deadlines;

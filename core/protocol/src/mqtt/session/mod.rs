@@ -76,6 +76,8 @@ pub struct Session<T> {
     authentication: Authentication,
     /// The broker has, or had, a session of this object's.
     known: bool,
+    /// How many sessions there were with this one.
+    number: u64,
     /// In that session the subscriptions are made.
     subscribed: bool,
     /// The next session on the broker may be another one than the known one.
@@ -117,6 +119,7 @@ impl<T: Copy> Session<T> {
             phase: Phase::Offline,
             authentication: Authentication::default(),
             known: false,
+            number: 1,
             subscribed: false,
             unsure: false,
             renews: false,
@@ -142,6 +145,10 @@ impl<T: Copy> Session<T> {
     /// The client id; the one that the broker assigned, if it did.
     pub fn client_id(&self) -> &str {
         &self.client_id
+    }
+    /// Tells this session from those before it, which were lost: it rises with each of them.
+    pub fn number(&self) -> u64 {
+        self.number
     }
     /// What the broker allows; as of the last connection.
     pub fn peer_limits(&self) -> Limits {

@@ -147,6 +147,7 @@ impl<T: Copy> Session<T> {
             });
         }
         self.ids = PacketIds::new();
+        self.number += 1;
         self.subscribed = false;
         handle(Event::SessionLost);
     }
