@@ -20,8 +20,11 @@
 //! The names that this crate takes from the bytes of the protocol ([`Hlc`], [`Condition`], [`ServiceError`],
 //! [`ReasonCode`]) are those of [`statestore_protocol`], where whoever writes a server or a tool finds the rest.
 //!
-//! The feature `tls`, which is on by default, makes `mqtts` connections possible; the feature `serde` makes [`Hlc`] (as text) and
-//! [`Entry`] values of serde.
+//! # Features
+//! - `ring` (on by default): `mqtts` connections with the cryptography of ring. It includes `tls`.
+//! - `tls`: `mqtts` connections with the cryptography that the program installs or [configures](Settings::rustls_config); a
+//!   program that must not contain ring takes this one alone. [`rustls`] is the version that fits.
+//! - `serde`: [`Hlc`] (as text) and [`Entry`] are values of serde.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -45,6 +48,8 @@ pub use lock::{
     UpdateOutcome,
 };
 pub use lost_reason::LostReason;
+#[cfg(feature = "tls")]
+pub use rustls;
 pub use settings::Settings;
 pub use statestore_protocol::{Condition, Hlc, HlcError, ServiceError, mqtt::ReasonCode};
 

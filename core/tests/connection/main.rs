@@ -1,8 +1,9 @@
 //! How a client gets a connection and keeps it good: TLS, credentials, tokens, and the files that hold them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![cfg(feature = "tls")]
+#![cfg(feature = "ring")]
 mod authority;
 mod broker;
+mod configuration;
 mod credentials;
 mod files;
 #[path = "../support/mod.rs"]

@@ -1,10 +1,11 @@
 //! The client's own certificate and private key.
+use super::provider;
 use super::trust::{certificates, pem_problem};
 use crate::settings::TlsSettings;
 use crate::transport::error::TransportError;
 use crate::transport::file;
 use pkcs8::{EncryptedPrivateKeyInfoRef, SecretDocument, der, pkcs5};
-use rustls::crypto::ring::sign::any_supported_type;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -22,13 +23,16 @@ const ENCRYPTED_BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
 const ENCRYPTED_END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
 
 /// Reads certificate and key, if the settings name them, and checks that they belong together.
-pub(super) fn load(settings: &TlsSettings) -> Result<Option<SingleCertAndKey>, TransportError> {
+pub(super) fn load(
+    settings: &TlsSettings,
+    provider: &CryptoProvider,
+) -> Result<Option<SingleCertAndKey>, TransportError> {
     let (Some(cert_file), Some(key_file)) = (&settings.cert_file, &settings.key_file) else {
         return Ok(None);
     };
     let chain = certificates("certificate file", cert_file)?;
     let der = private_key(key_file, settings.key_password_file.as_deref())?;
-    match certified(chain, &der) {
+    match certified(chain, provider, &der) {
         Ok(identity) => Ok(Some(SingleCertAndKey::from(identity))),
         Err(RustlsError::InconsistentKeys(_)) => {
             let certificate = cert_file.display();
@@ -50,9 +54,10 @@ pub(super) fn load(settings: &TlsSettings) -> Result<Option<SingleCertAndKey>, T
 /// As [`CertifiedKey::from_der`] makes it, but the key remains with the caller, who overwrites it.
 fn certified(
     chain: Vec<CertificateDer<'static>>,
-    der: &PrivateKeyDer<'_>,
+    provider: &CryptoProvider,
+    der: &Zeroizing<PrivateKeyDer<'static>>,
 ) -> Result<CertifiedKey, RustlsError> {
-    let identity = CertifiedKey::new(chain, any_supported_type(der)?);
+    let identity = CertifiedKey::new(chain, provider::private_key(provider, der)?);
     match identity.keys_match() {
         Ok(()) | Err(RustlsError::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(identity),
         Err(error) => Err(error),

@@ -1,6 +1,7 @@
 //! TLS 1.2 and 1.3, by rustls.
 mod failure;
 mod identity;
+mod provider;
 mod socket;
 mod trust;
 
@@ -10,7 +11,6 @@ use crate::settings::TlsSettings;
 use failure::Context;
 use rustls::ClientConfig;
 use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use socket::Socket;
 use std::io;
@@ -34,24 +34,11 @@ impl Tls {
             let reason = format!("`{name}` is neither a host name nor an IP address");
             TransportError::new(ErrorKind::InvalidSettings, reason)
         })?;
-        let provider = Arc::new(ring::default_provider());
-        let roots = trust::load(settings.ca_file.as_deref())?;
-        let verifier =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-                .build()
-                .map_err(internal)?;
-        let identity = identity::load(settings)?;
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(internal)?
-            .with_webpki_verifier(verifier);
-        let mut config = match identity {
-            Some(identity) => builder.with_client_cert_resolver(Arc::new(identity)),
-            None => builder.with_no_client_auth(),
-        };
-        config.resumption = Resumption::disabled();
         Ok(Self {
-            connector: TlsConnector::from(Arc::new(config)),
+            connector: match &settings.config {
+                Some(config) => TlsConnector::from(config.clone()),
+                None => TlsConnector::from(Arc::new(configuration(settings)?)),
+            },
             server_name,
             context: Context {
                 server_name: name.to_owned(),
@@ -75,6 +62,26 @@ impl Tls {
             Err(error) => Err(self.context.explain(&error)),
         }
     }
+}
+
+/// What rustls is to do, by the files of the settings.
+fn configuration(settings: &TlsSettings) -> Result<ClientConfig, TransportError> {
+    let provider = provider::current()?;
+    let roots = trust::load(settings.ca_file.as_deref())?;
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+        .build()
+        .map_err(internal)?;
+    let identity = identity::load(settings, &provider)?;
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(internal)?
+        .with_webpki_verifier(verifier);
+    let mut config = match identity {
+        Some(identity) => builder.with_client_cert_resolver(Arc::new(identity)),
+        None => builder.with_no_client_auth(),
+    };
+    config.resumption = Resumption::disabled();
+    Ok(config)
 }
 
 fn internal(error: impl std::fmt::Display) -> TransportError {

@@ -1,0 +1,44 @@
+//! Whose cryptography TLS uses.
+use crate::transport::error::TransportError;
+use rustls::Error as RustlsError;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::sign::SigningKey;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// The one that the program has installed; otherwise `ring`'s, if it is built in.
+pub(super) fn current() -> Result<Arc<CryptoProvider>, TransportError> {
+    match CryptoProvider::get_default() {
+        Some(installed) => Ok(installed.clone()),
+        None => built_in(),
+    }
+}
+
+#[cfg(feature = "ring")]
+#[expect(clippy::unnecessary_wraps, reason = "without `ring` it is an error")]
+fn built_in() -> Result<Arc<CryptoProvider>, TransportError> {
+    Ok(Arc::new(rustls::crypto::ring::default_provider()))
+}
+
+#[cfg(not(feature = "ring"))]
+fn built_in() -> Result<Arc<CryptoProvider>, TransportError> {
+    let reason = "there is no cryptography for TLS: install a provider for the process \
+        (`rustls::crypto::CryptoProvider::install_default`), give a `rustls_config`, or build with the feature `ring`";
+    let kind = crate::error::ErrorKind::InvalidSettings;
+    Err(TransportError::new(kind, reason))
+}
+
+/// The private key as its provider keeps it. What it was read from is overwritten; what an installed provider makes of its own
+/// copy is its affair.
+pub(super) fn private_key(
+    provider: &CryptoProvider,
+    der: &Zeroizing<PrivateKeyDer<'static>>,
+) -> Result<Arc<dyn SigningKey>, RustlsError> {
+    // Which takes no copy.
+    #[cfg(feature = "ring")]
+    if CryptoProvider::get_default().is_none() {
+        return rustls::crypto::ring::sign::any_supported_type(der);
+    }
+    provider.key_provider.load_private_key(der.clone_key())
+}
