@@ -53,8 +53,9 @@ pub use rustls;
 pub use settings::Settings;
 pub use statestore_protocol::{Condition, Hlc, HlcError, ServiceError, mqtt::ReasonCode};
 
-/// The programs of the project's README and of this crate's, so that they are compiled with the examples of this documentation.
+/// The programs in Rust of these pages, so that they are compiled with the examples of this documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
+#[doc = include_str!("../../docs/connecting.md")]
 #[doc = include_str!("../README.md")]
 struct Readme;

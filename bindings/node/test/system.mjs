@@ -4,7 +4,7 @@ import { connect } from "statestore";
 import { startServer } from "statestore/testing";
 
 /** That of this checkout, unless the environment names another one. */
-const BINARY = process.env.STATESTORED ?? join(import.meta.dirname, "../../../target/debug/statestored");
+export const BINARY = process.env.STATESTORED ?? join(import.meta.dirname, "../../../target/debug/statestored");
 
 export async function serverOf(t, options) {
   const server = await startServer({ binary: BINARY, ...options });

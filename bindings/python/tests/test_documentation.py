@@ -1,6 +1,7 @@
 """The examples in docstrings and in the guides are right."""
 
 import doctest
+import importlib
 import inspect
 import re
 import subprocess
@@ -47,25 +48,39 @@ def test_enough_docstrings_have_examples():
     assert len(CASES) >= 15
 
 
-def blocks(path):
-    return re.findall(r"^```python\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE)
+sys.path.insert(0, str(ROOT / "docs"))
+BLOCKS = importlib.import_module("blocks").blocks("python")
 
 
-@pytest.mark.parametrize("path", ["README.md", "bindings/python/README.md", "docs/python.md", "docs/howto.md"])
-def test_the_programs_of_a_guide(path, statestore_server):
-    programs = [block for block in blocks(ROOT / path) if "import" in block and ".connect(" in block]
-    assert programs
-    for program in programs:
-        program = program.replace("mqtt://127.0.0.1:1883", statestore_server.url)
-        subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=60, capture_output=True)
+def kind_of(block):
+    if block.code.startswith(">>>"):
+        return "session"
+    return "test" if re.search(r"^(async )?def test_", block.code, re.MULTILINE) else "program"
 
 
-@pytest.mark.parametrize("path", ["docs/python.md", "docs/howto.md", "docs/migration.md"])
-def test_the_sessions_of_a_guide(path, statestore_client):
-    sessions = [block for block in blocks(ROOT / path) if block.startswith(">>>")]
-    assert sessions
-    for session in sessions:
-        check(path, session, client=statestore_client, statestore=statestore)
+def cases(kind):
+    found = [block for block in BLOCKS if kind_of(block) == kind]
+    return pytest.mark.parametrize("block", found, ids=str)
+
+
+@cases("program")
+def test_a_program_of_the_guides(block, statestore_server):
+    program = block.code.replace("mqtt://127.0.0.1:1883", statestore_server.url)
+    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=60, capture_output=True)
+
+
+@cases("session")
+def test_a_session_of_the_guides(block, statestore_client):
+    check(str(block), block.code, client=statestore_client, statestore=statestore)
+
+
+@cases("test")
+def test_a_test_of_the_guides(block, tmp_path):
+    suite = tmp_path / "test_of_the_guide.py"
+    suite.write_text(block.code)
+    pytest_of_its_own = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, suite]
+    done = subprocess.run(pytest_of_its_own, timeout=120, capture_output=True, text=True)
+    assert done.returncode == 0 and " skipped" not in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
