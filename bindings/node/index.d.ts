@@ -59,7 +59,7 @@ export interface Settings {
   pingTimeout?: number | undefined;
   /** How long each attempt to connect may take (default: 10 s). */
   connectTimeout?: number | undefined;
-  /** How long the first connection is tried again before {@link connect} rejects (default: 0, not at all). */
+  /** How long the first connection is tried again before {@link connect} rejects; `Infinity` is for ever (default: 0, not at all). */
   connectLimit?: number | undefined;
   /** How long a call may take unless it says otherwise (default: 10 s). */
   requestTimeout?: number | undefined;
@@ -76,7 +76,7 @@ export interface Settings {
   /** Bounds of the pause between attempts to reconnect (default: 100 ms and 30 s). */
   reconnectDelayMin?: number | undefined;
   reconnectDelayMax?: number | undefined;
-  /** How long after a lost connection the client tries to connect again before it gives up for good (default: for ever). */
+  /** How long after a lost connection the client tries to connect again before it gives up for good (default: `Infinity`, never). */
   reconnectLimit?: number | undefined;
   userName?: string | undefined;
   password?: Data | undefined;

@@ -108,6 +108,11 @@ export function time(from: Options, name: string): number | undefined {
   return value;
 }
 
+/** A time in milliseconds after which something is given up, or `Infinity`: never. */
+export function limit(from: Options, name: string): number | undefined {
+  return from[name] === Infinity ? Infinity : time(from, name);
+}
+
 export function integer(from: Options, name: string, most: number): number | undefined {
   const value = from[name];
   if (isAbsent(value)) {

@@ -23,12 +23,11 @@ const TIMES = [
   "keepAlive",
   "pingTimeout",
   "connectTimeout",
-  "connectLimit",
   "requestTimeout",
   "reconnectDelayMin",
   "reconnectDelayMax",
-  "reconnectLimit",
 ];
+const LIMITS = ["connectLimit", "reconnectLimit"];
 const NUMBERS: Record<string, number> = {
   port: 65_535,
   maxInFlight: 2 ** 32 - 1,
@@ -37,7 +36,7 @@ const NUMBERS: Record<string, number> = {
   maxBufferedBytes: Number.MAX_SAFE_INTEGER,
   maxValueBytes: Number.MAX_SAFE_INTEGER,
 };
-const KNOWN = [...TEXTS, ...FLAGS, ...TIMES, ...Object.keys(NUMBERS), "password", "encoding", "signal"];
+const KNOWN = [...TEXTS, ...FLAGS, ...TIMES, ...LIMITS, ...Object.keys(NUMBERS), "password", "encoding", "signal"];
 /** Text is UTF-8 on the way in, and so on the way out. */
 const ENCODINGS = ["utf8", "utf-8"];
 
@@ -74,6 +73,9 @@ function input(from: Record<string, unknown>): object {
   }
   for (const name of TIMES) {
     input[name] = args.time(from, name);
+  }
+  for (const name of LIMITS) {
+    input[name] = args.limit(from, name);
   }
   for (const [name, most] of Object.entries(NUMBERS)) {
     input[name] = args.integer(from, name, most);

@@ -9,7 +9,7 @@ use statestore::{
 use statestore_embed::{Error, ErrorKind};
 use std::time::Duration;
 
-/// A time; the face lets only finite numbers through that are not negative.
+/// A time; the face lets no negative numbers through, and an endless one only where it means something.
 pub(crate) fn time(milliseconds: f64) -> Duration {
     Duration::try_from_secs_f64(milliseconds / 1000.0).unwrap_or(Duration::MAX)
 }

@@ -1,6 +1,7 @@
 /** Calls: what goes in, what comes out, and how they end. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { createServer } from "node:net";
 import { test } from "node:test";
 import { CancelledError, ClosedError, connect, InvalidArgumentError, TimedOutError, UnreachableError } from "statestore";
 import { clientOf, serverOf } from "./system.mjs";
@@ -228,6 +229,24 @@ test("states are told, the connection comes back, and observers learn that they 
   assert.deepEqual([...new Set(states)], ["reconnecting", "connected"]);
   assert.deepEqual(await observer.next(), { is: "resync" });
   assert.equal(client.counters().reconnects, 1);
+});
+
+test("with an endless limit the first connection waits for its server", async (t) => {
+  // The first attempt meets somebody who hangs up; only then a server takes the port over.
+  const listener = createServer().listen(0, "127.0.0.1");
+  await once(listener, "listening");
+  const { port } = listener.address();
+  const connecting = clientOf(t, { url: `mqtt://127.0.0.1:${port}` }, { connectLimit: Infinity, reconnectLimit: Infinity });
+  const [socket] = await once(listener, "connection");
+  socket.destroy();
+  listener.close();
+  await once(listener, "close");
+  await serverOf(t, { port });
+  const client = await connecting;
+  assert.equal((await client.set("key", "value")).applied, true);
+  for (const limit of [-1, NaN, -Infinity]) {
+    await assert.rejects(connect("mqtt://127.0.0.1:1", { connectLimit: limit }), { code: "InvalidArgument", message: /^connectLimit must be/ });
+  }
 });
 
 test("a client that gives its connection up says so, and still has to be closed", async (t) => {

@@ -24,24 +24,42 @@ pub(crate) fn wrong_value(name: &str, wanted: &str, value: &Bound<'_, PyAny>) ->
 
 /// A time: seconds, or a `datetime.timedelta`.
 pub(crate) fn time(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
-    const WANTED: &str = "a number of seconds or a timedelta";
     let Some(value) = value else { return Ok(None) };
-    let seconds: f64 = if value.is_instance_of::<PyDelta>() {
-        value.call_method0("total_seconds")?.extract()?
-    } else if value.is_instance_of::<PyBool>() {
-        return Err(wrong_type(name, WANTED, value));
-    } else {
-        value
-            .extract()
-            .map_err(|_| wrong_type(name, WANTED, value))?
-    };
-    match Duration::try_from_secs_f64(seconds) {
+    match Duration::try_from_secs_f64(seconds(name, value)?) {
         Ok(time) => Ok(Some(time)),
         Err(_) => Err(wrong_value(
             name,
             "a time that is neither negative nor endless",
             value,
         )),
+    }
+}
+
+/// A time after which something is given up, or `math.inf`: never.
+pub(crate) fn limit(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
+    let Some(value) = value else { return Ok(None) };
+    let seconds = seconds(name, value)?;
+    if seconds == f64::INFINITY {
+        return Ok(Some(Duration::MAX));
+    }
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) => Ok(Some(time)),
+        Err(_) => Err(wrong_value(
+            name,
+            "a time that is not negative, or math.inf",
+            value,
+        )),
+    }
+}
+
+fn seconds(name: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
+    const WANTED: &str = "a number of seconds or a timedelta";
+    if value.is_instance_of::<PyDelta>() {
+        value.call_method0("total_seconds")?.extract()
+    } else if value.is_instance_of::<PyBool>() {
+        Err(wrong_type(name, WANTED, value))
+    } else {
+        value.extract().map_err(|_| wrong_type(name, WANTED, value))
     }
 }
 

@@ -1,5 +1,5 @@
 //! How to reach the broker, and how the client behaves.
-use crate::argument::{flag, number, path, text, time, wrong_type};
+use crate::argument::{flag, limit, number, path, text, time, wrong_type};
 use crate::codec::Codec;
 use crate::error;
 use pyo3::exceptions::PyTypeError;
@@ -98,14 +98,14 @@ impl Settings {
             keep_alive = time("keep_alive", keep_alive)?;
             ping_timeout = time("ping_timeout", ping_timeout)?;
             connect_timeout = time("connect_timeout", connect_timeout)?;
-            connect_limit = time("connect_limit", connect_limit)?;
+            connect_limit = limit("connect_limit", connect_limit)?;
             request_timeout = time("request_timeout", request_timeout)?;
             max_in_flight = number("max_in_flight", max_in_flight)?;
             max_queued = number("max_queued", max_queued)?;
             max_buffered_bytes = number("max_buffered_bytes", max_buffered_bytes)?;
             max_packet_bytes = number("max_packet_bytes", max_packet_bytes)?;
             max_value_bytes = number("max_value_bytes", max_value_bytes)?;
-            reconnect_limit = time("reconnect_limit", reconnect_limit)?;
+            reconnect_limit = limit("reconnect_limit", reconnect_limit)?;
             user_name = text("user_name", user_name)?;
             password = secret(password)?;
             password_file = path("password_file", password_file)?;

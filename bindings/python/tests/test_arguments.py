@@ -1,6 +1,9 @@
 """What is refused, and how that is said; the same in both faces."""
 
 import asyncio
+import math
+import socket
+import threading
 from datetime import timedelta
 
 import pytest
@@ -112,6 +115,10 @@ def test_settings_of_a_wrong_type(face, arguments, settings, name):
         ("mqtt://localhost", {"max_in_flight": -1}),
         ("mqtt://localhost", {"max_in_flight": 1 << 32}),
         ("mqtt://localhost", {"client_id": "a+b"}),
+        ("mqtt://localhost", {"connect_limit": math.nan}),
+        ("mqtt://localhost", {"connect_limit": -math.inf}),
+        ("mqtt://localhost", {"reconnect_limit": -1}),
+        ("mqtt://localhost", {"connect_timeout": math.inf}),
         ("mqtt://localhost", {"password": "a", "password_file": "b"}),
         ("mqtts://localhost", {"ca_file": "/nonexistent/ca.pem"}),
     ],
@@ -153,6 +160,25 @@ def test_nobody_listens(face):
         face.run(face.module.connect("unix:///nonexistent/socket"))
     assert raised.value.kind == "Unreachable"
     assert raised.value.retryable
+
+
+@pytest.mark.parametrize("limit", [math.inf, 3600, timedelta(hours=1)], ids=repr)
+def test_a_server_that_comes_later(face, start_server, limit):
+    """The first attempt meets somebody who hangs up; only then a server takes the port over."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+
+    def make_room():
+        listener.accept()[0].close()
+        listener.close()
+        start_server("--listen", f"tcp://127.0.0.1:{port}")
+
+    room = threading.Thread(target=make_room)
+    room.start()
+    client = face.run(face.module.connect(f"mqtt://127.0.0.1:{port}", connect_limit=limit, reconnect_limit=limit))
+    room.join()
+    assert face.run(client.set("key", "value")).applied
+    face.run(client.close())
 
 
 def test_the_environment(face, statestore_server, monkeypatch):

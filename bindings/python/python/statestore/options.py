@@ -48,7 +48,7 @@ class Settings(TypedDict, total=False):
     connect_timeout: Time | None
     """How long each attempt to connect may take. Default: 10 s."""
     connect_limit: Time | None
-    """How long the first connection is tried again. Default: 0, not at all."""
+    """How long the first connection is tried again; ``math.inf`` is for ever. Default: 0, not at all."""
     request_timeout: Time | None
     """How long a call may take unless it says otherwise. Default: 10 s."""
     max_in_flight: int | None
@@ -66,7 +66,7 @@ class Settings(TypedDict, total=False):
     reconnect_delay_max: Time | None
     """The longest pause between attempts to reconnect. Default: 30 s."""
     reconnect_limit: Time | None
-    """How long after a lost connection the client tries before it gives up for good. Default: for ever."""
+    """How long after a lost connection the client tries before it gives up for good. Default: ``math.inf``, never."""
     user_name: str | None
     password: str | bytes | None
     password_file: Path | None
