@@ -985,6 +985,12 @@ uint32_t sst_version_number(void);
 // Thread: any. Blocks: no.
 bool sst_has_tls(void);
 
+// Whether this library speaks MQTT over WebSocket. One that does not refuses ws:// and wss:// with SST_INVALID_SETTINGS; wss://
+// needs TLS as well.
+//
+// Thread: any. Blocks: no.
+bool sst_has_ws(void);
+
 // The name of a status, as other languages have it: "TimedOut" for SST_TIMED_OUT, "unknown" for a number that is none.
 //
 // Owner: nobody; the text lives as long as the library. Thread: any. Blocks: no.
@@ -1197,8 +1203,8 @@ void sst_queue_free(struct sst_queue *queue);
 
 // Connects, and waits until the broker has accepted the connection and its subscriptions.
 //
-// `url` is mqtt://[user[:password]@]host[:port], mqtts://… for TLS, or unix://…/path, with parameters as
-// docs/connecting.md has them. NULL takes the settings from the environment: AIO_BROKER_HOSTNAME and the others that
+// `url` is mqtt://[user[:password]@]host[:port], mqtts://… for TLS, ws://… and wss://… for WebSocket, or unix://…/path, with
+// parameters as docs/connecting.md has them. NULL takes the settings from the environment: AIO_BROKER_HOSTNAME and the others that
 // pods of Azure IoT Operations have. What `settings` has goes before both.
 //
 // Owner: `*client` is the caller's, freed with sst_client_free(); everything else is borrowed for the call. Thread:

@@ -35,6 +35,8 @@ inline const char* version() noexcept { return sst_version(); }
 inline std::uint32_t version_number() noexcept { return sst_version_number(); }
 /// Whether the library that runs speaks TLS. Blocks: no.
 inline bool has_tls() noexcept { return sst_has_tls(); }
+/// Whether it speaks MQTT over WebSocket. Blocks: no.
+inline bool has_ws() noexcept { return sst_has_ws(); }
 
 }  // namespace STATESTORE_VARIANT
 }  // namespace statestore

@@ -39,7 +39,7 @@ export interface TimeoutOptions extends CallOptions {
 
 /** How to reach the broker and how the client behaves; see docs/connecting.md. */
 export interface Settings {
-  /** `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`, `mqtts://…` or `unix:///PATH`, with parameters behind `?`. */
+  /** `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`, `mqtts://…`, `ws://…`, `wss://…` or `unix:///PATH`, with parameters behind `?`. */
   url?: string | URL | undefined;
   /** Reads the environment variables that pods of Azure IoT Operations have. */
   env?: boolean | undefined;

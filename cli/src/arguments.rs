@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 #[command(next_help_heading = "Connection and output")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch")]
 pub(crate) struct Global {
-    /// Where the store is: mqtt://[USER@]HOST[:PORT]; mqtts: for TLS, unix: for a socket; a password comes from a file, with
+    /// Where the store is: mqtt://[USER@]HOST[:PORT]; mqtts: for TLS, ws: and wss: for WebSocket, unix: for a socket; a password comes from a file, with
     /// ?password_file=FILE, because others can read the command line
     /// [default: the variable STATESTORE_URL, else mqtt://127.0.0.1:1883]
     #[arg(long, global = true, conflicts_with = "env")]

@@ -24,6 +24,7 @@
 //! - `ring` (on by default): `mqtts` connections with the cryptography of ring. It includes `tls`.
 //! - `tls`: `mqtts` connections with the cryptography that the program installs or [configures](Settings::rustls_config); a
 //!   program that must not contain ring takes this one alone. [`rustls`] is the version that fits.
+//! - `ws`: MQTT over WebSocket, `ws` and `wss`.
 //! - `serde`: [`Hlc`] (as text) and [`Entry`] are values of serde.
 #![forbid(unsafe_code)]
 

@@ -107,8 +107,8 @@ unsafe fn make(url: *const c_char, given: *const sst_settings) -> Result<Client,
 
 /// Connects, and waits until the broker has accepted the connection and its subscriptions.
 ///
-/// `url` is mqtt://[user[:password]@]host[:port], mqtts://… for TLS, or unix://…/path, with parameters as
-/// docs/connecting.md has them. NULL takes the settings from the environment: AIO_BROKER_HOSTNAME and the others that
+/// `url` is mqtt://[user[:password]@]host[:port], mqtts://… for TLS, ws://… and wss://… for WebSocket, or unix://…/path, with
+/// parameters as docs/connecting.md has them. NULL takes the settings from the environment: AIO_BROKER_HOSTNAME and the others that
 /// pods of Azure IoT Operations have. What `settings` has goes before both.
 ///
 /// Owner: `*client` is the caller's, freed with sst_client_free(); everything else is borrowed for the call. Thread:

@@ -31,6 +31,15 @@ pub extern "C" fn sst_has_tls() -> bool {
     cfg!(feature = "tls")
 }
 
+/// Whether this library speaks MQTT over WebSocket. One that does not refuses ws:// and wss:// with SST_INVALID_SETTINGS; wss://
+/// needs TLS as well.
+///
+/// Thread: any. Blocks: no.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_has_ws() -> bool {
+    cfg!(feature = "ws")
+}
+
 const NUMBER: u32 = number(env!("CARGO_PKG_VERSION_MAJOR")) * 1_000_000
     + number(env!("CARGO_PKG_VERSION_MINOR")) * 1_000
     + number(env!("CARGO_PKG_VERSION_PATCH"));

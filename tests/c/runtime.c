@@ -246,7 +246,7 @@ static void versions(void) {
   snprintf(text, sizeof text, "%d.%d.%d", SST_VERSION_MAJOR, SST_VERSION_MINOR, SST_VERSION_PATCH);
   CHECK(strcmp(sst_version(), text) == 0 && strcmp(SST_VERSION, text) == 0);
   CHECK(sst_version_number() == SST_VERSION_NUMBER && sst_version_number() / 1000000 == SST_VERSION_MAJOR);
-  CHECK(sst_version_number() % 1000 == SST_VERSION_PATCH && sst_has_tls());
+  CHECK(sst_version_number() % 1000 == SST_VERSION_PATCH && sst_has_tls() && sst_has_ws());
 }
 
 void suite_runtime(void) {

@@ -349,5 +349,5 @@ int main() {
   // No thread of the library is left that could be told.
   statestore::thread_set(nullptr);
   CHECK(names.use_count() == 1 && names->count("statestore") == 1);
-  CHECK(statestore::version_number() == SST_VERSION_NUMBER && statestore::has_tls());
+  CHECK(statestore::version_number() == SST_VERSION_NUMBER && statestore::has_tls() && statestore::has_ws());
 }

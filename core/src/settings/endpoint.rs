@@ -22,6 +22,24 @@ impl Endpoint {
             _ => Ok(()),
         }
     }
+
+    /// Whether it can be connected to over WebSocket. Host and path go into an HTTP request as they are.
+    pub(super) fn check_websocket(&self, path: &str) -> Result<(), &'static str> {
+        let is_graphic = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        match self {
+            _ if !cfg!(feature = "ws") => {
+                Err("this program was built without WebSocket (the feature `ws`)")
+            }
+            Self::Unix(_) => Err("WebSocket over a Unix domain socket is not supported"),
+            Self::Tcp { host, .. } if !is_graphic(host) => {
+                Err("the host name has characters that cannot stand in an HTTP request")
+            }
+            _ if !path.starts_with('/') || !is_graphic(path) => Err(
+                "the path does not begin with `/`, or has characters that are not percent-encoded",
+            ),
+            Self::Tcp { .. } => Ok(()),
+        }
+    }
 }
 
 impl fmt::Display for Endpoint {

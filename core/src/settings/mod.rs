@@ -37,6 +37,8 @@ use std::time::Duration;
 pub struct Settings {
     /// At least one; each is a way to the same state store.
     pub(crate) endpoints: Vec<Endpoint>,
+    /// The path at which the broker speaks MQTT over WebSocket, if it is to.
+    pub(crate) websocket: Option<String>,
     pub(crate) tls_enabled: bool,
     pub(crate) tls: TlsSettings,
     pub(crate) credentials: CredentialSources,
@@ -70,6 +72,7 @@ impl Settings {
     fn at(endpoint: Endpoint) -> Self {
         Self {
             endpoints: vec![endpoint],
+            websocket: None,
             tls_enabled: false,
             tls: TlsSettings::default(),
             credentials: CredentialSources::default(),
@@ -97,6 +100,8 @@ impl Settings {
     /// Reads one of
     /// - `mqtt://[user[:password]@]host[:port]`, by default port 1883,
     /// - `mqtts://[user[:password]@]host[:port]`, TLS, by default port 8883,
+    /// - `ws://[user[:password]@]host[:port][/path]` and `wss://`, MQTT over WebSocket, by default ports 80 and 443 and the path
+    ///   `/mqtt`; see [`websocket`](Self::websocket),
     /// - `unix://[user[:password]@]/path`, a Unix domain socket.
     ///
     /// `host[:port]` may stand there several times, with `,` between them, as in `mqtt://one,two:1884,[::1]`: see
@@ -129,6 +134,14 @@ impl Settings {
     pub fn also(mut self, host: impl Into<String>, port: u16) -> Self {
         let host = host.into();
         self.endpoints.push(Endpoint::Tcp { host, port });
+        self
+    }
+
+    /// MQTT over WebSocket, at this path of the broker (usually `/mqtt`), for networks that let only HTTP through. User name and
+    /// password are MQTT's, not those of HTTP. It needs the feature `ws` of this crate, which is not on by default.
+    #[must_use]
+    pub fn websocket(mut self, path: impl Into<String>) -> Self {
+        self.websocket = Some(path.into());
         self
     }
 
@@ -288,6 +301,9 @@ impl Settings {
         };
         for endpoint in &self.endpoints {
             endpoint.check(self.tls_enabled).or_else(invalid)?;
+            if let Some(path) = &self.websocket {
+                endpoint.check_websocket(path).or_else(invalid)?;
+            }
         }
         self.tls
             .check(self.tls_enabled)

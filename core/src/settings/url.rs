@@ -13,6 +13,9 @@ use zeroize::Zeroizing;
 
 const DEFAULT_PORT: u16 = 1883;
 const DEFAULT_TLS_PORT: u16 = 8883;
+const DEFAULT_WS_PORT: u16 = 80;
+const DEFAULT_WSS_PORT: u16 = 443;
+const DEFAULT_PATH: &str = "/mqtt";
 
 const NO_HOST: &str = "it names no host; write mqtt://host:port, or mqtts://host:port for TLS";
 const NO_PATH: &str = "it names no absolute path of a socket; write unix:///path";
@@ -56,13 +59,15 @@ pub(super) fn parse(text: &str) -> Result<Settings, Error> {
     let uri = Uri::parse(&*text).map_err(|error| invalid(format!("it is not a URL: {error}")))?;
     let scheme = uri.scheme().as_str().to_ascii_lowercase();
     let mut settings = match scheme.as_str() {
-        "mqtt" => brokers(&uri, &others, DEFAULT_PORT)?,
-        "mqtts" => brokers(&uri, &others, DEFAULT_TLS_PORT)?.tls(true),
+        "mqtt" => no_path(&uri, brokers(&uri, &others, DEFAULT_PORT)?)?,
+        "mqtts" => no_path(&uri, brokers(&uri, &others, DEFAULT_TLS_PORT)?)?.tls(true),
+        "ws" => with_path(&uri, brokers(&uri, &others, DEFAULT_WS_PORT)?)?,
+        "wss" => with_path(&uri, brokers(&uri, &others, DEFAULT_WSS_PORT)?)?.tls(true),
         "unix" if others.is_empty() => socket(&uri)?,
         "unix" => return Err(invalid(NO_PATH)),
         _ => {
             return Err(invalid(
-                "it begins with none of `mqtt://`, `mqtts://` and `unix://`",
+                "it begins with none of `mqtt://`, `mqtts://`, `ws://`, `wss://` and `unix://`",
             ));
         }
     };
@@ -126,11 +131,6 @@ fn first_and_others(text: &str) -> (Cow<'_, str>, Vec<&str>) {
 fn brokers(uri: &Uri<&str>, others: &[&str], default_port: u16) -> Result<Settings, Error> {
     let authority = uri.authority().ok_or_else(|| invalid(NO_HOST))?;
     let (host, port) = host_and_port(&authority, default_port)?;
-    if !matches!(uri.path().as_str(), "" | "/") {
-        return Err(invalid(
-            "a path after the host has no meaning; a `/` in a password is written `%2F`",
-        ));
-    }
     let mut settings = user(Settings::new(host, port), &authority)?;
     for (number, other) in (2..).zip(others) {
         let other = format!("//{other}");
@@ -144,6 +144,26 @@ fn brokers(uri: &Uri<&str>, others: &[&str], default_port: u16) -> Result<Settin
         settings = settings.also(host, port);
     }
     Ok(settings)
+}
+
+fn no_path(uri: &Uri<&str>, settings: Settings) -> Result<Settings, Error> {
+    if !matches!(uri.path().as_str(), "" | "/") {
+        return Err(invalid(
+            "a path after the host has no meaning; a `/` in a password is written `%2F`",
+        ));
+    }
+    Ok(settings)
+}
+
+/// MQTT over WebSocket, at the path as it is written.
+fn with_path(uri: &Uri<&str>, settings: Settings) -> Result<Settings, Error> {
+    match uri.path().as_str() {
+        "" => Ok(settings.websocket(DEFAULT_PATH)),
+        path if path.contains('@') => Err(invalid(
+            "the path has an `@`, which is written `%40` there; a `/` in a password is written `%2F`",
+        )),
+        path => Ok(settings.websocket(path)),
+    }
 }
 
 fn host_and_port(authority: &Authority<'_>, default_port: u16) -> Result<(String, u16), Error> {
@@ -260,6 +280,37 @@ mod tests {
     }
 
     #[test]
+    fn a_websocket_has_a_path() {
+        for (url, expected, path, tls) in [
+            ("ws://broker", "broker:80", "/mqtt", false),
+            ("wss://one,two:1", "one:443,two:1", "/mqtt", true),
+            ("ws://broker:1/?client_id=a", "broker:1", "/", false),
+            (
+                "WSS://u:p@broker/a/%62?client_id=a",
+                "broker:443",
+                "/a/%62",
+                true,
+            ),
+        ] {
+            let settings = parse(url).unwrap();
+            assert_eq!(settings.address(), expected, "{url}");
+            assert_eq!(settings.websocket.as_deref(), Some(path), "{url}");
+            assert_eq!(settings.tls_enabled, tls, "{url}");
+            assert_eq!(settings.check().is_ok(), cfg!(feature = "ws"), "{url}");
+        }
+        for settings in [
+            parse("ws://bro%0D%0Aker").unwrap(),
+            parse("ws://br%C3%B6ker").unwrap(),
+            Settings::unix("/socket").websocket("/mqtt"),
+            Settings::new("broker", 1).websocket("mqtt"),
+            Settings::new("broker", 1).websocket("/a b"),
+        ] {
+            let error = settings.check().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidSettings);
+        }
+    }
+
+    #[test]
     fn user_and_password_are_percent_encoded() {
         for url in [
             "mqtt://us%3Aer:p%40ss:w%2Ford@broker",
@@ -314,7 +365,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_of_a_password_is_told(
-            before in "(mqtts?://|unix://|mqtt:|http://|//|)(user)?:?",
+            before in "(mqtts?://|wss?://|unix://|mqtt:|http://|//|)(user)?:?",
             password in PASSWORD,
             behind in "(@broker(,b:1)?(:1883)?(/|\\?client_id=JZ|\\?keep_alive=JZ)?|@/run/socket|)",
         ) {
@@ -334,11 +385,16 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         let no_host = "it names no host; write mqtt://host:port, or mqtts://host:port for TLS";
-        let no_scheme = "it begins with none of `mqtt://`, `mqtts://` and `unix://`";
+        let no_scheme =
+            "it begins with none of `mqtt://`, `mqtts://`, `ws://`, `wss://` and `unix://`";
         let no_path = "it names no absolute path of a socket; write unix:///path";
         for (url, problem) in [
             ("http://broker", no_scheme),
-            ("wss://broker", no_scheme),
+            ("wss://:443", no_host),
+            (
+                "ws://user:1/secret@broker",
+                "the path has an `@`, which is written `%40` there; a `/` in a password is written `%2F`",
+            ),
             ("user:secret@broker", no_scheme),
             ("mqtt:broker", no_host),
             ("mqtt://:1883", no_host),

@@ -6,6 +6,8 @@ mod tcp;
 #[cfg(feature = "tls")]
 mod tls;
 mod watch;
+#[cfg(feature = "ws")]
+mod websocket;
 
 pub(crate) use error::TransportError;
 pub(crate) use stream::Stream;
@@ -33,10 +35,19 @@ pub(crate) async fn connect(
         Endpoint::Tcp { host, port } => {
             let tcp = tcp::connect(host, *port, settings.ping_timeout);
             let tcp = tcp.await.map_err(unreachable)?;
-            match files.tls {
+            let stream = match files.tls {
                 #[cfg(feature = "tls")]
                 Some(tls) => Stream::Tls(Box::new(tls.handshake(tcp).await?)),
                 _ => Stream::Tcp(tcp),
+            };
+            match &settings.websocket {
+                #[cfg(feature = "ws")]
+                Some(path) => {
+                    let host = endpoint.to_string();
+                    let socket = websocket::WebSocket::connect(stream, &host, path);
+                    Stream::WebSocket(Box::new(socket.await?))
+                }
+                _ => stream,
             }
         }
         #[cfg(unix)]

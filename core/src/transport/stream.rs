@@ -16,6 +16,8 @@ pub(crate) enum Stream {
     Unix(tokio::net::UnixStream),
     #[cfg(feature = "tls")]
     Tls(Box<super::tls::TlsStream>),
+    #[cfg(feature = "ws")]
+    WebSocket(Box<super::websocket::WebSocket>),
     /// Made by the [`Platform`](crate::platform::Platform).
     Other(Box<dyn Duplex>),
 }
@@ -26,6 +28,8 @@ impl Stream {
         match self {
             #[cfg(feature = "tls")]
             Self::Tls(stream) => stream.explain(error),
+            #[cfg(feature = "ws")]
+            Self::WebSocket(socket) => socket.transport.explain(error),
             _ => {
                 let _ = error;
                 None
@@ -45,6 +49,8 @@ macro_rules! on_each {
                 let $inner = &mut tls.bytes;
                 $call
             }
+            #[cfg(feature = "ws")]
+            Stream::WebSocket($inner) => $call,
             Stream::Other($inner) => $call,
         }
     };

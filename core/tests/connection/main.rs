@@ -11,6 +11,7 @@ mod support;
 mod tls;
 mod token;
 mod transport;
+mod websocket;
 
 use statestore::{Client, ConnectionState, Error};
 use std::path::{Path, PathBuf};

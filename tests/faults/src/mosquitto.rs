@@ -21,7 +21,7 @@ impl Mosquitto {
         // Somebody else may take a port between its choice and its use.
         let attempt = || {
             let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
-            Self::start_on(port.unwrap())
+            Self::start_on(port.unwrap(), None)
         };
         std::iter::repeat_with(attempt)
             .take(5)
@@ -29,14 +29,30 @@ impl Mosquitto {
             .expect("Mosquitto starts on one of five free ports")
     }
 
-    fn start_on(address: SocketAddr) -> Option<Self> {
+    /// The same with a second listener, for MQTT over WebSocket, and its address; `None` if it was built without.
+    pub fn start_with_websocket() -> Option<(Self, SocketAddr)> {
+        let port = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
+        let attempt = || {
+            let (address, websocket) = (port().unwrap(), port().unwrap());
+            let broker = Self::start_on(address, Some(websocket))?;
+            Some((broker, websocket))
+        };
+        std::iter::repeat_with(attempt)
+            .take(5)
+            .find_map(|broker| broker)
+    }
+
+    fn start_on(address: SocketAddr, websocket: Option<SocketAddr>) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("mosquitto.conf");
         let lines = format!(
-            "listener {} 127.0.0.1\nallow_anonymous true\npersistence false\nlog_dest stderr\n",
+            "allow_anonymous true\npersistence false\nlog_dest stderr\nlistener {} 127.0.0.1\n",
             address.port()
         );
-        std::fs::write(&config, lines).unwrap();
+        let websocket = websocket.map_or(String::new(), |it| {
+            format!("listener {} 127.0.0.1\nprotocol websockets\n", it.port())
+        });
+        std::fs::write(&config, lines + &websocket).unwrap();
         let mut process = spawn(&["-c", config.to_str().unwrap()]);
         let mut log = BufReader::new(process.stderr.take().unwrap()).lines();
         let listens = log

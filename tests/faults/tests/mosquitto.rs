@@ -33,6 +33,25 @@ async fn verbs_and_notifications_pass() {
     assert_eq!(reader.get("other").await.unwrap(), None);
 }
 
+/// Some distributions build Mosquitto without WebSocket, Debian 12 for one. `core/tests/connection/websocket.rs` needs none.
+#[tokio::test]
+async fn values_pass_over_websocket() {
+    let Some((broker, websocket)) = Mosquitto::start_with_websocket() else {
+        eprintln!("this Mosquitto has no WebSocket: nothing is tested");
+        return;
+    };
+    let _store = AttachedStore::start(broker.address()).await;
+    let settings: Settings = format!("ws://{websocket}").parse().unwrap();
+    let client = within(Client::connect(settings)).await.unwrap();
+    for length in [0, 125, 126, 65_536, 1_000_000] {
+        let value = vec![7; length];
+        client.set("k", &value).await.unwrap();
+        let entry = within(client.get("k")).await.unwrap().unwrap();
+        assert!(entry.value == value, "{length} bytes");
+    }
+    client.close().await;
+}
+
 /// Mosquitto answers a request that nobody gets with PUBACK 0x10 (no matching subscribers), a success by MQTT.
 #[tokio::test]
 async fn a_broker_without_a_store_is_a_clear_error_and_nothing_was_done() {

@@ -123,8 +123,8 @@ class Leadership(_Generic, _native.Leadership):
 def connect(*args, **kwargs):
     """Connects to a broker, and waits until it has accepted that.
 
-    ``url`` is ``mqtt://[user[:password]@]host[:port]``, ``mqtts://…`` or ``unix:///path``, with parameters behind a ``?``;
-    ``env=True`` reads the environment variables of a pod instead. The other arguments replace what these say. Times are
+    ``url`` is ``mqtt://[user[:password]@]host[:port]``, ``mqtts://…``, ``ws://…``, ``wss://…`` or ``unix:///path``, with
+    parameters behind a ``?``; ``env=True`` reads the environment variables of a pod instead. The other arguments replace what these say. Times are
     seconds or `datetime.timedelta`. With an ``encoding``, keys and values come out as ``str`` instead of ``bytes``.
     """
     client = Client(_settings(args, kwargs), sys.modules[__name__], asyncio=False)

@@ -447,8 +447,8 @@ def connect(
 ) -> Client[bytes]:
     """Connects to a broker, and waits until it has accepted that.
 
-    ``url`` is ``mqtt://[user[:password]@]host[:port]``, ``mqtts://…`` or ``unix:///path``, with parameters behind a ``?``;
-    ``env=True`` reads the environment variables of a pod instead. The other arguments replace what these say. Times are
+    ``url`` is ``mqtt://[user[:password]@]host[:port]``, ``mqtts://…``, ``ws://…``, ``wss://…`` or ``unix:///path``, with
+    parameters behind a ``?``; ``env=True`` reads the environment variables of a pod instead. The other arguments replace what these say. Times are
     seconds or `datetime.timedelta`. With an ``encoding``, keys and values come out as ``str`` instead of ``bytes``.
     """
 @overload
@@ -457,7 +457,7 @@ def connect(
 ) -> Client[str]:
     """Connects to a broker, and waits until it has accepted that.
 
-    ``url`` is ``mqtt://[user[:password]@]host[:port]``, ``mqtts://…`` or ``unix:///path``, with parameters behind a ``?``;
-    ``env=True`` reads the environment variables of a pod instead. The other arguments replace what these say. Times are
+    ``url`` is ``mqtt://[user[:password]@]host[:port]``, ``mqtts://…``, ``ws://…``, ``wss://…`` or ``unix:///path``, with
+    parameters behind a ``?``; ``env=True`` reads the environment variables of a pod instead. The other arguments replace what these say. Times are
     seconds or `datetime.timedelta`. With an ``encoding``, keys and values come out as ``str`` instead of ``bytes``.
     """
