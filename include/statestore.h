@@ -127,6 +127,8 @@ typedef enum sst_status {
     SST_NO_STORE = 24,
     // The operation was cancelled.
     SST_CANCELLED = 25,
+    // A newer SET of the key took its place before it was sent, as sst_set_options.coalesce asks.
+    SST_SUPERSEDED = 26,
     // The response is not what the protocol defines.
     SST_INVALID_RESPONSE = 30,
     // The response says that the remote procedure call itself failed.
@@ -529,6 +531,8 @@ typedef struct sst_counters {
     uint64_t timed_out;
     // Requests that the broker refused or that could not be sent.
     uint64_t failed;
+    // Requests that newer ones replaced before they were sent.
+    uint64_t superseded;
     // Requests sent again after a reconnect.
     uint64_t resent;
     // Connections that were made again.
@@ -633,6 +637,10 @@ typedef struct sst_set_options {
     uint32_t retry;
     // Not zero: asks the store to keep the key on disk.
     uint32_t persist;
+    // Not zero: while there is no connection, only the newest value of the key is to wait for one. An older SET with this
+    // option ends with SST_SUPERSEDED when a newer one of the same key, with this option too, begins to wait; that one
+    // waits behind all others. Nothing that was ever sent is replaced.
+    uint32_t coalesce;
     // After how many milliseconds the key expires (default: never).
     uint64_t expires_in_ms;
     // Protects the key: from now on it is written and deleted only with this token or a higher one. Borrowed for the

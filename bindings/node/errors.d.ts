@@ -87,6 +87,10 @@ export class NoStoreError extends StateStoreError {
 export class CancelledError extends StateStoreError {
   readonly code: "Cancelled";
 }
+/** A newer SET of the key took its place before it was sent, as `coalesce` asks. */
+export class SupersededError extends StateStoreError {
+  readonly code: "Superseded";
+}
 /** The response is not what the protocol defines. */
 export class InvalidResponseError extends StateStoreError {
   readonly code: "InvalidResponse";
@@ -180,6 +184,7 @@ export type ErrorCode =
   | "Rejected"
   | "NoStore"
   | "Cancelled"
+  | "Superseded"
   | "InvalidResponse"
   | "Rpc"
   | "LockHeld"

@@ -169,6 +169,12 @@ export interface SetOptions extends TimeoutOptions {
   fencingToken?: Hlc | undefined;
   /** Asks the store to keep the key on disk, for stores that do so only when asked. */
   persist?: boolean | undefined;
+  /**
+   * While there is no connection, only the newest value of the key is to wait for one: an older `set` with this option fails with
+   * `SupersededError` when a newer one of the same key, with this option too, begins to wait. Give them a `timeout` as long as the
+   * network may be away.
+   */
+  coalesce?: boolean | undefined;
   retry?: Retry | undefined;
 }
 
@@ -344,6 +350,8 @@ export interface Counters {
   timedOut: number;
   /** Requests that the broker refused or that could not be sent. */
   failed: number;
+  /** Requests that newer ones replaced before they were sent. */
+  superseded: number;
   /** Requests sent again after a reconnect. */
   resent: number;
   reconnects: number;

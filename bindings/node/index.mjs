@@ -24,6 +24,7 @@ export const {
   RejectedError,
   NoStoreError,
   CancelledError,
+  SupersededError,
   InvalidResponseError,
   RpcError,
   LockHeldError,

@@ -21,6 +21,8 @@ pub struct sst_counters {
     pub timed_out: u64,
     /// Requests that the broker refused or that could not be sent.
     pub failed: u64,
+    /// Requests that newer ones replaced before they were sent.
+    pub superseded: u64,
     /// Requests sent again after a reconnect.
     pub resent: u64,
     /// Connections that were made again.
@@ -70,6 +72,7 @@ pub unsafe extern "C" fn sst_client_counters(
             completed: seen.completed,
             timed_out: seen.timed_out,
             failed: seen.failed,
+            superseded: seen.superseded,
             resent: seen.resent,
             reconnects: seen.reconnects,
             reauthentications: seen.reauthentications,

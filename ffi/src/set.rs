@@ -84,6 +84,10 @@ pub struct sst_set_options {
     pub retry: u32,
     /// Not zero: asks the store to keep the key on disk.
     pub persist: u32,
+    /// Not zero: while there is no connection, only the newest value of the key is to wait for one. An older SET with this
+    /// option ends with SST_SUPERSEDED when a newer one of the same key, with this option too, begins to wait; that one
+    /// waits behind all others. Nothing that was ever sent is replaced.
+    pub coalesce: u32,
     /// After how many milliseconds the key expires (default: never).
     pub expires_in_ms: u64,
     /// Protects the key: from now on it is written and deleted only with this token or a higher one. Borrowed for the
@@ -128,6 +132,7 @@ pub(crate) unsafe fn options(given: *const sst_set_options) -> Result<SetOptions
         .expires_in(milliseconds(given.expires_in_ms))
         .fencing_token(hlc::optional(given.fencing_token)?)
         .persist(given.persist != 0)
+        .coalesce(given.coalesce != 0)
         .timeout(milliseconds(given.timeout_ms))
         .retry(retry(given.retry)?))
 }

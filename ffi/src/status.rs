@@ -47,6 +47,8 @@ pub enum sst_status {
     SST_NO_STORE = 24,
     /// The operation was cancelled.
     SST_CANCELLED = 25,
+    /// A newer SET of the key took its place before it was sent, as sst_set_options.coalesce asks.
+    SST_SUPERSEDED = 26,
     /// The response is not what the protocol defines.
     SST_INVALID_RESPONSE = 30,
     /// The response says that the remote procedure call itself failed.
@@ -127,6 +129,7 @@ table! {
     SST_REJECTED Rejected c"Rejected"
     SST_NO_STORE NoStore c"NoStore"
     SST_CANCELLED Cancelled c"Cancelled"
+    SST_SUPERSEDED Superseded c"Superseded"
     SST_INVALID_RESPONSE InvalidResponse c"InvalidResponse"
     SST_RPC Rpc c"Rpc"
     SST_LOCK_HELD LockHeld c"LockHeld"

@@ -31,6 +31,8 @@ struct set_options {
   std::optional<hlc> fencing_token;
   /// Asks the store to keep the key on disk.
   bool persist = false;
+  /// While there is no connection, only the newest value of the key is to wait for one; an older SET ends with SST_SUPERSEDED then.
+  bool coalesce = false;
   std::optional<milliseconds> timeout;
   /// Whether it is sent again if the session is lost before its response comes.
   sst_retry retry = SST_RETRY_SAFE;
@@ -222,6 +224,7 @@ inline sst_set_options raw(const set_options& options) noexcept {
   made.condition = options.condition;
   made.retry = options.retry;
   made.persist = options.persist;
+  made.coalesce = options.coalesce;
   made.expires_in_ms = ms(options.expires_in);
   made.fencing_token = raw(options.fencing_token);
   made.timeout_ms = ms(options.timeout);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static void set(sst_client *client, const char *key, const char *value) {
   sst_error *error = NULL;
@@ -115,6 +116,53 @@ static void resync(sst_client *other) {
 static void on_set(void *context, sst_status status, const sst_error *error, sst_set_result result, const sst_hlc *version) {
   (void)error, (void)result, (void)version;
   latch_call((latch *)context, status, NULL, "");
+}
+
+// While there is no connection, only the newest value of a key waits for one.
+static void newest(void) {
+  sst_error *error = NULL;
+  sst_client *client = NULL;
+  sst_settings settings;
+  sst_set_options options;
+  sst_counters counters;
+  sst_state state = SST_CONNECTED;
+  latch told[2];
+  sst_on_set callbacks[2] = {{NULL, on_set, latch_drop}, {NULL, on_set, latch_drop}};
+  const uint64_t began = now_ms();
+  int i;
+  memset(&settings, 0, sizeof settings);
+  settings.size = sizeof settings;
+  settings.keep_alive_s = 1;
+  settings.ping_timeout_ms = 100;
+  settings.reconnect_delay_min_ms = 1;
+  settings.reconnect_delay_max_ms = 10;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.coalesce = 1;
+  options.timeout_ms = 60000;
+  memset(&counters, 0, sizeof counters);
+  counters.size = sizeof counters;
+  EXPECT(SST_OK, sst_connect(server_url(), &settings, &client, &error));
+  server_stop();
+  while (state == SST_CONNECTED) {
+    EXPECT(SST_OK, sst_client_state(client, &state, &error));
+    CHECK(now_ms() - began < 60000);
+    usleep(1000);
+  }
+  for (i = 0; i < 2; ++i) {
+    latch_init(&told[i]);
+    callbacks[i].context = &told[i];
+    EXPECT(SST_OK, sst_set_async(client, TEXT("newest"), i == 0 ? "1" : "2", 1, &options, callbacks[i], NULL, &error));
+  }
+  latch_wait_drops(&told[0], 1);
+  CHECK(told[0].calls == 1 && told[0].status == SST_SUPERSEDED);
+  EXPECT(SST_OK, sst_client_counters(client, &counters, &error));
+  CHECK(counters.superseded == 1 && latch_calls(&told[1]) == 0);
+  server_continue();
+  latch_wait_drops(&told[1], 1);
+  CHECK(told[1].calls == 1 && told[1].status == SST_OK);
+  end_client(client);
+  for (i = 0; i < 2; ++i) latch_destroy(&told[i]);
 }
 
 static void full(void) {
@@ -267,6 +315,7 @@ void suite_queues(void) {
   lagged(client);
   resync(client);
   end_client(client);
+  newest();
   full();
   // These are too many for tools that slow everything down.
   if (repetitions(2) == 2) {

@@ -277,6 +277,7 @@ class player {
     given.expires_in = optional_time(options, "expires_in");
     given.fencing_token = token(options);
     given.persist = options.value("persist", false);
+    given.coalesce = options.value("coalesce", false);
     given.timeout = optional_time(options, "timeout");
     given.retry = retry(options);
     return given;

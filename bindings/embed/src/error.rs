@@ -61,7 +61,7 @@ kinds! {
     client {
         InvalidArgument InvalidSettings
         Unreachable ConnectionRefused NotAuthenticated SessionLost Closed Untrusted
-        TimedOut QueueFull TooLarge Rejected NoStore
+        TimedOut QueueFull TooLarge Rejected NoStore Superseded
         InvalidResponse Rpc
         LockHeld LockLost NotALock
         TimestampSkew FencingTokenRequired FencingTokenSkew FencingTokenLower QuotaExceeded Syntax NotAuthorized

@@ -190,6 +190,7 @@ export function setInput(from: Options): SetInput {
     expiresIn: time(from, "expiresIn"),
     fencingToken: token(from),
     persist: flag(from, "persist"),
+    coalesce: flag(from, "coalesce"),
     timeout: time(from, "timeout"),
     retry: word(from, "retry", RETRIES),
   });

@@ -94,6 +94,7 @@ export const TooLargeError = kind("TooLarge", false);
 export const RejectedError = kind("Rejected", true);
 export const NoStoreError = kind("NoStore", true);
 export const CancelledError = kind("Cancelled", false);
+export const SupersededError = kind("Superseded", false);
 export const InvalidResponseError = kind("InvalidResponse", false);
 export const RpcError = kind("Rpc", true);
 export const LockHeldError = kind("LockHeld", true);
@@ -133,6 +134,7 @@ export const classes: readonly ErrorClass[] = [
   RejectedError,
   NoStoreError,
   CancelledError,
+  SupersededError,
   InvalidResponseError,
   RpcError,
   LockHeldError,

@@ -22,6 +22,7 @@ export {
   RejectedError,
   NoStoreError,
   CancelledError,
+  SupersededError,
   InvalidResponseError,
   RpcError,
   LockHeldError,

@@ -3,7 +3,7 @@
 const CALL = ["signal"];
 const TIMED = ["timeout", ...CALL];
 const DEL = ["fencingToken", "retry", ...TIMED];
-const SET = ["condition", "expiresIn", "persist", ...DEL];
+const SET = ["condition", "expiresIn", "persist", "coalesce", ...DEL];
 const LEASE = ["duration", "renewal", "holder", "timeout", "foreignLeaseMax"];
 const ELECTION = [...LEASE, "wait"];
 const LOCK = [...ELECTION, ...CALL];

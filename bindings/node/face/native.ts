@@ -21,6 +21,7 @@ export interface SetInput extends DelInput {
   condition?: string;
   expiresIn?: number;
   persist?: boolean;
+  coalesce?: boolean;
 }
 
 export interface DelInput {

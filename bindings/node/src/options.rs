@@ -26,6 +26,7 @@ pub struct SetInput {
     pub expires_in: Option<f64>,
     pub fencing_token: Option<String>,
     pub persist: Option<bool>,
+    pub coalesce: Option<bool>,
     pub timeout: Option<f64>,
     pub retry: Option<String>,
 }
@@ -74,6 +75,7 @@ pub(crate) fn set(input: Option<SetInput>) -> Result<SetOptions, Error> {
         .expires_in(input.expires_in.map(time))
         .fencing_token(token(input.fencing_token)?)
         .persist(input.persist.unwrap_or_default())
+        .coalesce(input.coalesce.unwrap_or_default())
         .timeout(input.timeout.map(time))
         .retry(retry(input.retry.as_deref())?))
 }

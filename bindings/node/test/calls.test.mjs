@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { test } from "node:test";
-import { CancelledError, ClosedError, connect, InvalidArgumentError, TimedOutError, UnreachableError } from "statestore";
+import { CancelledError, ClosedError, connect, InvalidArgumentError, SupersededError, TimedOutError, UnreachableError } from "statestore";
 import { clientOf, serverOf } from "./system.mjs";
 
 test("strings are UTF-8, and any view of bytes is its bytes", async (t) => {
@@ -247,6 +247,22 @@ test("with an endless limit the first connection waits for its server", async (t
   for (const limit of [-1, NaN, -Infinity]) {
     await assert.rejects(connect("mqtt://127.0.0.1:1", { connectLimit: limit }), { code: "InvalidArgument", message: /^connectLimit must be/ });
   }
+});
+
+test("while the network is away, only the newest value of a key waits for it", async (t) => {
+  const server = await serverOf(t);
+  const client = await clientOf(t, server, { reconnectDelayMin: 1, reconnectDelayMax: 20 });
+  const lost = once(client, "state");
+  await server.kill();
+  await lost;
+  const newest = { coalesce: true, timeout: 60_000 };
+  const first = client.set("key", "1", newest);
+  const second = client.set("key", "2", newest);
+  await assert.rejects(first, (error) => error instanceof SupersededError && error.outcome === "not_done" && !error.retryable);
+  assert.equal(client.counters().superseded, 1);
+  await serverOf(t, { port: server.port });
+  assert.equal((await second).applied, true);
+  assert.equal((await client.get("key")).value.toString(), "2");
 });
 
 test("a client that gives its connection up says so, and still has to be closed", async (t) => {

@@ -164,7 +164,8 @@ impl Client {
     ///
     /// ``condition`` is ``"always"``, ``"if_absent"`` or ``"if_absent_or_equal"``; ``expires_in`` is at least a
     /// millisecond; ``retry`` is ``"safe"``, ``"always"`` or ``"never"``: whether the request is sent again when the
-    /// session was lost before its response came.
+    /// session was lost before its response came. With ``coalesce``, only the newest value of the key waits while there is no
+    /// connection: an older call fails with `SupersededError` then.
     ///
     ///     >>> client.set("greeting", "hello")  # doctest: +ELLIPSIS
     ///     SetOutcome(applied=True, version=Hlc('...'))
@@ -173,9 +174,9 @@ impl Client {
     #[allow(clippy::too_many_arguments, reason = "each is an option")]
     #[pyo3(
         signature = (
-            key, value, *, condition=None, expires_in=None, fencing_token=None, persist=None, timeout=None, retry=None,
+            key, value, *, condition=None, expires_in=None, fencing_token=None, persist=None, coalesce=None, timeout=None, retry=None,
         ),
-        text_signature = "($self, key, value, *, condition='always', expires_in=None, fencing_token=None, persist=False, timeout=None, retry='safe')"
+        text_signature = "($self, key, value, *, condition='always', expires_in=None, fencing_token=None, persist=False, coalesce=False, timeout=None, retry='safe')"
     )]
     fn set<'py>(
         &self,
@@ -186,6 +187,7 @@ impl Client {
         expires_in: Any<'_, 'py>,
         fencing_token: Any<'_, 'py>,
         persist: Any<'_, 'py>,
+        coalesce: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
         retry: Any<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -196,6 +198,7 @@ impl Client {
             expires_in,
             fencing_token,
             persist,
+            coalesce,
             timeout,
             retry,
         };
@@ -215,9 +218,9 @@ impl Client {
     #[allow(clippy::too_many_arguments, reason = "each is an option")]
     #[pyo3(
         signature = (
-            values, *, condition=None, expires_in=None, fencing_token=None, persist=None, timeout=None, retry=None,
+            values, *, condition=None, expires_in=None, fencing_token=None, persist=None, coalesce=None, timeout=None, retry=None,
         ),
-        text_signature = "($self, values, *, condition='always', expires_in=None, fencing_token=None, persist=False, timeout=None, retry='safe')"
+        text_signature = "($self, values, *, condition='always', expires_in=None, fencing_token=None, persist=False, coalesce=False, timeout=None, retry='safe')"
     )]
     fn set_many<'py>(
         &self,
@@ -227,6 +230,7 @@ impl Client {
         expires_in: Any<'_, 'py>,
         fencing_token: Any<'_, 'py>,
         persist: Any<'_, 'py>,
+        coalesce: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
         retry: Any<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -236,6 +240,7 @@ impl Client {
             expires_in,
             fencing_token,
             persist,
+            coalesce,
             timeout,
             retry,
         };

@@ -183,8 +183,8 @@ impl Guard {
     ///     True
     #[allow(clippy::too_many_arguments, reason = "each is an option")]
     #[pyo3(
-        signature = (key, value, *, condition=None, expires_in=None, persist=None, timeout=None, retry=None),
-        text_signature = "($self, key, value, *, condition='always', expires_in=None, persist=False, timeout=None, retry='safe')"
+        signature = (key, value, *, condition=None, expires_in=None, persist=None, coalesce=None, timeout=None, retry=None),
+        text_signature = "($self, key, value, *, condition='always', expires_in=None, persist=False, coalesce=False, timeout=None, retry='safe')"
     )]
     fn set<'py>(
         &self,
@@ -194,6 +194,7 @@ impl Guard {
         condition: Option<&Bound<'py, PyAny>>,
         expires_in: Option<&Bound<'py, PyAny>>,
         persist: Option<&Bound<'py, PyAny>>,
+        coalesce: Option<&Bound<'py, PyAny>>,
         timeout: Option<&Bound<'py, PyAny>>,
         retry: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -204,6 +205,7 @@ impl Guard {
             expires_in,
             fencing_token: None,
             persist,
+            coalesce,
             timeout,
             retry,
         };

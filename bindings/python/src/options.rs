@@ -21,6 +21,7 @@ pub(crate) struct Set<'a, 'py> {
     pub(crate) expires_in: Any<'a, 'py>,
     pub(crate) fencing_token: Any<'a, 'py>,
     pub(crate) persist: Any<'a, 'py>,
+    pub(crate) coalesce: Any<'a, 'py>,
     pub(crate) timeout: Any<'a, 'py>,
     pub(crate) retry: Any<'a, 'py>,
 }
@@ -37,6 +38,7 @@ impl Set<'_, '_> {
             .expires_in(time("expires_in", self.expires_in)?)
             .fencing_token(token(self.fencing_token)?)
             .persist(flag("persist", self.persist)?.unwrap_or_default())
+            .coalesce(flag("coalesce", self.coalesce)?.unwrap_or_default())
             .timeout(time("timeout", self.timeout)?)
             .retry(retry(self.retry)?))
     }

@@ -191,7 +191,7 @@ pub(crate) fn counters(py: Python<'_>, counters: &Counters) -> Result {
         ($($name:ident)*) => { $( named.set_item(stringify!($name), counters.$name)?; )* };
     }
     copy! {
-        sent completed timed_out failed resent reconnects reauthentications sessions_lost protocol_errors
+        sent completed timed_out failed superseded resent reconnects reauthentications sessions_lost protocol_errors
         unmatched_responses clock_skews notifications stale_notifications malformed_messages in_flight queued
     }
     let made = result!(py, "Counters")?.call((), Some(&named))?;

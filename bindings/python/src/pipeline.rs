@@ -166,9 +166,9 @@ impl Pipeline {
     #[allow(clippy::too_many_arguments, reason = "each is an option")]
     #[pyo3(
         signature = (
-            key, value, *, condition=None, expires_in=None, fencing_token=None, persist=None, timeout=None, retry=None,
+            key, value, *, condition=None, expires_in=None, fencing_token=None, persist=None, coalesce=None, timeout=None, retry=None,
         ),
-        text_signature = "($self, key, value, *, condition='always', expires_in=None, fencing_token=None, persist=False, timeout=None, retry='safe')"
+        text_signature = "($self, key, value, *, condition='always', expires_in=None, fencing_token=None, persist=False, coalesce=False, timeout=None, retry='safe')"
     )]
     fn set<'a, 'py>(
         slf: &'a Bound<'py, Self>,
@@ -178,6 +178,7 @@ impl Pipeline {
         expires_in: Any<'_, 'py>,
         fencing_token: Any<'_, 'py>,
         persist: Any<'_, 'py>,
+        coalesce: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
         retry: Any<'_, 'py>,
     ) -> PyResult<&'a Bound<'py, Self>> {
@@ -188,6 +189,7 @@ impl Pipeline {
             expires_in,
             fencing_token,
             persist,
+            coalesce,
             timeout,
             retry,
         };

@@ -35,6 +35,7 @@ WRONG_TYPES = [
     ("set", ("key", "v"), {"expires_in": b"1"}, "expires_in"),
     ("set", ("key", "v"), {"fencing_token": "1:0:a"}, "fencing_token"),
     ("set", ("key", "v"), {"persist": "yes"}, "persist"),
+    ("set", ("key", "v"), {"coalesce": 1}, "coalesce"),
     ("set", ("key", "v"), {"retry": 1}, "retry"),
     ("delete", (3,), {}, "key"),
     ("vdel", ("key", 3), {}, "value"),

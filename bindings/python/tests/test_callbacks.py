@@ -160,6 +160,27 @@ def test_the_state_of_the_connection(statestore_server, start_server, face, conn
     assert client.state().lost_reason == "closed"
 
 
+def test_while_the_network_is_away_only_the_newest_value_of_a_key_waits(start_server):
+    async def main():
+        server = start_server()
+        async with await aio.connect(server.url, reconnect_delay_max=0.05) as client:
+            states = client.states()
+            server.kill()
+            while (await states.next(timeout=GUARD)).kind != "reconnecting":
+                pass
+            first = asyncio.ensure_future(client.set("key", "1", coalesce=True, timeout=GUARD))
+            second = asyncio.ensure_future(client.set("key", "2", coalesce=True, timeout=GUARD))
+            with pytest.raises(statestore.SupersededError) as raised:
+                await first
+            assert (raised.value.outcome, raised.value.retryable) == ("not_done", False)
+            assert client.counters().superseded == 1
+            assert not second.done()
+        with pytest.raises(statestore.ClosedError):
+            await second
+
+    asyncio.run(main())
+
+
 def test_a_callback_for_the_state(statestore_server):
     seen = queue.Queue()
     client = statestore.connect(statestore_server.url)

@@ -60,6 +60,7 @@ impl<'a> Call<'a> {
         let timeout_ms = u64::try_from(timeout_ms).unwrap_or(u64::MAX);
         self.deadline_ms = now_ms.saturating_add(timeout_ms).min(u64::MAX - 1);
         let timestamp = Text::new(&self.shared.tick());
+        let mut wakers = Vec::new();
         let (result, nudge) = {
             let mut core = self.shared.core();
             let result = core.exchange.submit(
@@ -67,13 +68,12 @@ impl<'a> Call<'a> {
                 timestamp.as_str(),
                 now_ms,
                 self.deadline_ms,
+                &mut wakers,
                 waker,
             );
             (result, core.nudge())
         };
-        if let Some(driver) = nudge {
-            driver.wake();
-        }
+        wakers.into_iter().chain(nudge).for_each(Waker::wake);
         self.id = Some(result.map_err(|failure| self.failed(failure))?);
         Ok(())
     }

@@ -12,6 +12,8 @@ pub struct Counters {
     pub timed_out: u64,
     /// Requests that the broker refused or that could not be sent.
     pub failed: u64,
+    /// Requests that newer ones replaced before they were sent.
+    pub superseded: u64,
     /// Requests sent again after a reconnect.
     pub resent: u64,
     /// Connections that were made again.

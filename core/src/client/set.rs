@@ -34,6 +34,11 @@ pub struct SetOptions {
     pub timeout: Option<Duration>,
     /// Whether it is sent again if the session is lost before its response comes.
     pub retry: Retry,
+    /// Whether only the newest value of the key is to be sent after the network was away. While there is no connection, a SET with
+    /// this option ends with [`ErrorKind::Superseded`](crate::ErrorKind::Superseded) when a newer one of the same key, with this
+    /// option too, begins to wait; that one waits behind all others. Give them a [`timeout`](Self::timeout) as long as the network
+    /// may be away. Nothing that was ever sent is replaced.
+    pub coalesce: bool,
     /// Whether it fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once: because there
     /// is no connection, requests wait before it, or the send window or the buffer has no room.
     pub at_once: bool,
@@ -84,6 +89,13 @@ impl SetOptions {
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
+        self
+    }
+
+    /// Sets [`coalesce`](Self#structfield.coalesce).
+    #[must_use]
+    pub fn coalesce(mut self, coalesce: bool) -> Self {
+        self.coalesce = coalesce;
         self
     }
 
@@ -185,6 +197,7 @@ impl Client {
             persist: options.persist,
             retry: options.retry,
             waits: !options.at_once,
+            coalesce: options.coalesce,
             ..Outgoing::new(command(expires_in_ms))
         };
         Ok(Call::new(self.shared(), request, options.timeout))

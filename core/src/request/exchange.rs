@@ -1,6 +1,9 @@
 //! Requests over a session: bytes, requests and times in; bytes, responses and messages out.
-use super::{Again, Completion, Failure, Ledger, Look, Packed, RequestId, Room, Submission, Turn};
-use crate::client::{Counters, Retry};
+use super::coalesced::Coalesced;
+use super::{
+    Again, Completion, Failure, Ledger, Look, Outgoing, Packed, RequestId, Room, Submission, Turn,
+};
+use crate::client::Counters;
 use crate::error::{ErrorKind, Outcome};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::session::{
@@ -8,56 +11,9 @@ use statestore_protocol::mqtt::session::{
 };
 use statestore_protocol::mqtt::{EncodedProperties, Publish, PublishHeader};
 use statestore_protocol::property::{MOST_REQUEST_PAIRS, RequestPairs};
-use statestore_protocol::{CommandRef, property, topic};
+use statestore_protocol::{property, topic};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-
-/// A request as it is sent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Outgoing<'a> {
-    pub(crate) command: CommandRef<'a>,
-    /// `__ft`
-    pub(crate) fencing_token: Option<&'a str>,
-    /// `aio-persistence`
-    pub(crate) persist: bool,
-    pub(crate) retry: Retry,
-    /// It may wait for its turn to be sent.
-    pub(crate) waits: bool,
-}
-
-impl<'a> Outgoing<'a> {
-    /// A command without any options.
-    pub(crate) fn new(command: CommandRef<'a>) -> Self {
-        Self {
-            command,
-            fencing_token: None,
-            persist: false,
-            retry: Retry::default(),
-            waits: true,
-        }
-    }
-
-    /// Whether it is sent a second time, as another request; see [`Retry`].
-    fn again(&self) -> Again {
-        match self.retry {
-            Retry::Never => Again::No,
-            _ if self.is_harmless() => Again::Harmless,
-            Retry::Safe => Again::No,
-            Retry::Always => Again::Risky,
-        }
-    }
-
-    /// Whether it does no harm to be executed twice, or late.
-    pub(crate) fn is_harmless(&self) -> bool {
-        match self.command {
-            CommandRef::Get { .. }
-            | CommandRef::Scan { .. }
-            | CommandRef::Watch { .. }
-            | CommandRef::Unwatch { .. } => true,
-            CommandRef::Set { .. } | CommandRef::Del { .. } | CommandRef::Vdel { .. } => false,
-        }
-    }
-}
 
 /// A message that is not a response.
 #[derive(Debug)]
@@ -91,6 +47,7 @@ pub(crate) struct Exchange {
     ledger: Ledger,
     /// Of the lost session, in their order: what certainly did not reach the broker.
     unsent: Vec<RequestId>,
+    coalesced: Coalesced,
     response_topic: String,
     /// The properties that all requests share.
     common: EncodedProperties,
@@ -111,6 +68,7 @@ impl Exchange {
             session,
             ledger,
             unsent: Vec::new(),
+            coalesced: Coalesced::default(),
             response_topic: String::new(),
             common: EncodedProperties::default(),
             max_buffered_bytes,
@@ -141,8 +99,12 @@ impl Exchange {
         timestamp: &str,
         now_ms: u64,
         deadline_ms: u64,
+        wakers: &mut Vec<Waker>,
         waker: &Waker,
     ) -> Result<RequestId, Failure> {
+        if let Some(key) = request.coalesced_key() {
+            self.supersede(key, wakers);
+        }
         let submission = Submission {
             bytes: request.command.encoded_len() + OVERHEAD,
             again: request.again(),
@@ -154,6 +116,11 @@ impl Exchange {
         if turn == Turn::Later {
             self.ledger
                 .supply(id, Box::new(Packed::new(request, timestamp)));
+            if let Some(key) = request.coalesced_key() {
+                let ledger = &self.ledger;
+                self.coalesced
+                    .insert(key, id, ledger.queued(), |id| ledger.is_queued(id));
+            }
             return Ok(id);
         }
         let pairs = RequestPairs {
@@ -177,6 +144,17 @@ impl Exchange {
                 .keep(id, Box::new(Packed::new(request, timestamp)));
         }
         Ok(id)
+    }
+
+    /// A newer request is to take the place of one that waits for a connection. With a connection the queue gets shorter by itself,
+    /// and what waits in it keeps its turn: a key that changes often would never have one.
+    fn supersede(&mut self, key: &[u8], wakers: &mut Vec<Waker>) {
+        if !self.session.is_ready()
+            && let Some(older) = self.coalesced.newest(key)
+            && self.ledger.supersede(older, wakers)
+        {
+            self.counters.superseded += 1;
+        }
     }
 
     /// What became of a request. `pack` makes it anew, if its session was lost and with it what was to be sent.
@@ -454,6 +432,9 @@ impl Exchange {
                         .complete(id, Completion::Failed(failure), wakers);
                 }
             }
+        }
+        if self.ledger.queued() == 0 {
+            self.coalesced.clear();
         }
     }
 

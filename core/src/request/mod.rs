@@ -3,12 +3,15 @@
 //! Nothing in here does input or output. The [`Exchange`] joins an MQTT
 //! [`Session`](statestore_protocol::mqtt::session::Session) with the [`Ledger`] of requests; every request ends exactly once.
 
+mod coalesced;
 mod exchange;
 mod ledger;
+mod outgoing;
 mod packed;
 
-pub(crate) use exchange::{Exchange, Message, Outgoing, Received};
+pub(crate) use exchange::{Exchange, Message, Received};
 pub(crate) use ledger::{Again, Completion, Ledger, Look, RequestId, Room, Submission, Turn};
+pub(crate) use outgoing::Outgoing;
 pub(crate) use packed::Packed;
 
 use crate::error::{ErrorKind, Outcome};

@@ -3,6 +3,7 @@
 
 mod brokers;
 mod closing;
+mod coalescing;
 mod connecting;
 mod deadlines;
 mod hostile;

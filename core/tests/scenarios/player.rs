@@ -194,6 +194,7 @@ impl Options<'_> {
             .expires_in(self.time("expires_in"))
             .fencing_token(self.token())
             .persist(self.given.get("persist") == Some(&Value::Bool(true)))
+            .coalesce(self.given.get("coalesce") == Some(&Value::Bool(true)))
             .timeout(self.time("timeout"))
             .retry(self.retry())
     }

@@ -126,6 +126,13 @@ impl Request {
             _ => &[],
         }
     }
+    /// Of a SET.
+    pub fn value(&self) -> &[u8] {
+        match &self.command {
+            Command::Set { value, .. } => value,
+            _ => &[],
+        }
+    }
     pub fn packet_id(&self) -> PacketId {
         self.publish.packet_id().unwrap()
     }

@@ -81,6 +81,7 @@ __all__ = [
     "SetOutcome",
     "State",
     "StateStoreError",
+    "SupersededError",
     "TimedOutError",
     "TimestampSkewError",
     "TooLargeError",

@@ -83,6 +83,7 @@ class Client(Generic[_V]):
         expires_in: _Time | None = None,
         fencing_token: Hlc | None = None,
         persist: bool = False,
+        coalesce: bool = False,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> SetOutcome:
@@ -90,7 +91,8 @@ class Client(Generic[_V]):
 
         ``condition`` is ``"always"``, ``"if_absent"`` or ``"if_absent_or_equal"``; ``expires_in`` is at least a
         millisecond; ``retry`` is ``"safe"``, ``"always"`` or ``"never"``: whether the request is sent again when the
-        session was lost before its response came.
+        session was lost before its response came. With ``coalesce``, only the newest value of the key waits while there is no
+        connection: an older call fails with `SupersededError` then.
 
             >>> client.set("greeting", "hello")  # doctest: +ELLIPSIS
             SetOutcome(applied=True, version=Hlc('...'))
@@ -105,6 +107,7 @@ class Client(Generic[_V]):
         expires_in: _Time | None = None,
         fencing_token: Hlc | None = None,
         persist: bool = False,
+        coalesce: bool = False,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> list[SetOutcome]:
@@ -295,6 +298,7 @@ class Pipeline(Generic[_V]):
         expires_in: _Time | None = None,
         fencing_token: Hlc | None = None,
         persist: bool = False,
+        coalesce: bool = False,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> Self:
@@ -386,6 +390,7 @@ class Guard(Generic[_V]):
         condition: _Condition = "always",
         expires_in: _Time | None = None,
         persist: bool = False,
+        coalesce: bool = False,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> SetOutcome:

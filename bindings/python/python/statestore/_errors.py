@@ -39,6 +39,7 @@ __all__ = [
     "RpcError",
     "SessionLostError",
     "StateStoreError",
+    "SupersededError",
     "SyntaxError",
     "TimedOutError",
     "TimestampSkewError",
@@ -208,6 +209,13 @@ class CancelledError(StateStoreError):
 
     kind = "Cancelled"
     code = 25
+
+
+class SupersededError(StateStoreError):
+    """A newer SET of the key took its place before it was sent, as ``coalesce`` asks."""
+
+    kind = "Superseded"
+    code = 26
 
 
 class InvalidResponseError(StateStoreError):

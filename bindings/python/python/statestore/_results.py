@@ -224,6 +224,8 @@ class Counters:
     """Requests whose time was up."""
     failed: int
     """Requests that the broker refused or that could not be sent."""
+    superseded: int
+    """Requests that newer ones replaced before they were sent."""
     resent: int
     """Requests sent again after a reconnect."""
     reconnects: int

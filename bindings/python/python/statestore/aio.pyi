@@ -106,6 +106,7 @@ class Client(Generic[_V]):
         expires_in: _Time | None = None,
         fencing_token: Hlc | None = None,
         persist: bool = False,
+        coalesce: bool = False,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> SetOutcome:
@@ -128,6 +129,7 @@ class Client(Generic[_V]):
         expires_in: _Time | None = None,
         fencing_token: Hlc | None = None,
         persist: bool = False,
+        coalesce: bool = False,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> list[SetOutcome]:
@@ -316,6 +318,7 @@ class Pipeline(Generic[_V]):
         expires_in: _Time | None = None,
         fencing_token: Hlc | None = None,
         persist: bool = False,
+        coalesce: bool = False,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> Self:
@@ -407,6 +410,7 @@ class Guard(Generic[_V]):
         condition: _Condition = "always",
         expires_in: _Time | None = None,
         persist: bool = False,
+        coalesce: bool = False,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> SetOutcome:

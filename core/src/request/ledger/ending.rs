@@ -107,6 +107,16 @@ impl Ledger {
         true
     }
 
+    /// A newer request takes the place of one that may have ended, or may have been sent; whether it had not.
+    pub(crate) fn supersede(&mut self, id: RequestId, wakers: &mut Vec<Waker>) -> bool {
+        if !self.is_queued(id) {
+            return false;
+        }
+        let reason = "a newer SET of the key took its place before it was sent";
+        let failure = Failure::new(ErrorKind::Superseded, Outcome::NotDone, reason);
+        self.complete(id, Completion::Failed(failure), wakers)
+    }
+
     /// Ends the requests whose deadline has passed; how many. `connected` goes into their error. `withdraw` takes back what
     /// was sent, and says whether it certainly is not executed.
     pub(crate) fn expire(

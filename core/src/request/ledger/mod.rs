@@ -282,6 +282,15 @@ impl Ledger {
         self.queued + self.recalled
     }
 
+    /// Whether a request waits for its turn, and was never sent.
+    pub(crate) fn is_queued(&self, id: RequestId) -> bool {
+        self.slots.get(id.index as usize).is_some_and(|slot| {
+            slot.generation == id.generation
+                && !slot.repeated
+                && matches!(slot.state, State::Queued { .. })
+        })
+    }
+
     fn fits(&self, bytes: usize, room: Room) -> bool {
         let buffered = room.buffered_bytes;
         room.publishes > 0

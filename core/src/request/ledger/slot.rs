@@ -6,8 +6,8 @@ use std::task::Waker;
 /// Names one request: its slot, and which of the requests that used the slot it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RequestId {
-    pub(super) index: u32,
-    pub(super) generation: u32,
+    pub(in crate::request) index: u32,
+    pub(in crate::request) generation: u32,
 }
 
 /// How a request ended.
