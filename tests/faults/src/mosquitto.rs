@@ -1,6 +1,6 @@
 //! A Mosquitto of our own, with its default limits.
 use std::io::{BufRead, BufReader, ErrorKind};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
@@ -35,6 +35,8 @@ impl Mosquitto {
         let attempt = || {
             let (address, websocket) = (port().unwrap(), port().unwrap());
             let broker = Self::start_on(address, Some(websocket))?;
+            // It runs with the other listener alone.
+            TcpStream::connect(websocket).ok()?;
             Some((broker, websocket))
         };
         std::iter::repeat_with(attempt)
