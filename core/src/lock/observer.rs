@@ -4,7 +4,12 @@ use super::holder::Holder;
 use super::lease::{Holding, Lease};
 use crate::error::{Error, ErrorKind};
 use crate::{LostReason, Observation, Observer};
-use std::fmt::Debug;
+use futures_core::Stream;
+use std::fmt::{self, Debug};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 
 /// Follows who leads.
 pub type LeaderObserver = HolderObserver<Election>;
@@ -96,8 +101,12 @@ pub struct HolderObserver<S: Followed = Lease> {
     known: Option<S::Holding>,
     /// One of the keys may have changed since they were read.
     is_due: bool,
+    /// The keys are being read.
+    asking: Option<Asking<S>>,
     /// Nothing was told yet, or an error.
     is_new: bool,
+    /// The client is closed.
+    is_over: bool,
     /// What is to be told next.
     told: Option<Result<Option<S::Holding>, Error>>,
 }
@@ -110,7 +119,9 @@ impl<S: Followed> HolderObserver<S> {
             record,
             known: None,
             is_due: true,
+            asking: None,
             is_new: true,
+            is_over: false,
             told: None,
         }
     }
@@ -139,18 +150,29 @@ impl<S: Followed> HolderObserver<S> {
     ///
     /// Dropping the future loses nothing.
     pub async fn ready(&mut self) {
+        poll_fn(|context| self.poll_ready(context)).await;
+    }
+
+    /// [`ready`](Self::ready), for futures and streams that are written by hand.
+    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while self.told.is_none() {
-            if !self.is_due {
-                match self.changed().await {
+            if !self.is_due && self.asking.is_none() {
+                match ready!(self.poll_changed(context)) {
                     Some(is_due) => self.is_due = is_due,
-                    None => return,
+                    None => return Poll::Ready(()),
                 }
                 continue;
             }
-            // Until there is an answer, it stays due.
-            match self.of.ask().await {
+            if self.is_over {
+                return poll_ended(&mut self.lock, context);
+            }
+            self.is_due = false;
+            let of = &self.of;
+            let asking = self.asking.get_or_insert_with(|| Asking::of(of));
+            let answer = ready!(asking.poll(context));
+            self.asking = None;
+            match answer {
                 Ok(found) => {
-                    self.is_due = false;
                     let is_news = match (&self.known, &found) {
                         (Some(known), Some(found)) => S::is_news(known, found),
                         (known, found) => known.is_some() != found.is_some(),
@@ -161,38 +183,42 @@ impl<S: Followed> HolderObserver<S> {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Closed => {
-                    return ended(&mut self.lock).await;
+                    self.is_over = true;
+                    self.is_due = true;
                 }
                 Err(error) => {
                     self.is_new = true;
+                    self.is_due = true;
                     self.told = Some(Err(error));
                 }
             }
         }
+        Poll::Ready(())
     }
 
     /// Waits for a change of a key; whether somebody else may hold the lease since, or the leader proclaim something else.
     /// `None` at the end.
-    async fn changed(&mut self) -> Option<bool> {
-        let (is_of_lock, change) = match &mut self.record {
-            None => {
-                self.lock.ready().await;
-                (true, self.lock.try_next())
+    fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<Option<bool>> {
+        let is_of_lock = self.lock.poll_ready(context).is_ready();
+        let change = match &mut self.record {
+            _ if is_of_lock => self.lock.try_next(),
+            Some(record) => {
+                ready!(record.poll_ready(context));
+                record.try_next()
             }
-            Some(record) => tokio::select! {
-                biased;
-                () = self.lock.ready() => (true, self.lock.try_next()),
-                () = record.ready() => (false, record.try_next()),
-            },
+            None => return Poll::Pending,
         };
-        Some(match change? {
+        let Some(change) = change else {
+            return Poll::Ready(None);
+        };
+        Poll::Ready(Some(match change {
             Observation::Set { value, .. } if is_of_lock => {
                 let known = self.known.as_ref().map(|known| S::holder(known).name());
                 known != Some(&value)
             }
             Observation::Deleted { .. } => self.known.is_some(),
             _ => true,
-        })
+        }))
     }
 
     /// Why there will be no further holder, as [`Observer::lost_reason`].
@@ -208,12 +234,51 @@ impl<S: Followed> HolderObserver<S> {
     }
 }
 
+/// The holders of [`next`](HolderObserver::next), and its end.
+impl<S: Followed> Stream for HolderObserver<S> {
+    type Item = Result<Option<S::Holding>, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        this.poll_ready(context).map(|()| this.try_next())
+    }
+}
+
+/// Nothing in it is pinned.
+impl<S: Followed> Unpin for HolderObserver<S> {}
+
+type Answer<S> = Result<Option<<S as Followed>::Holding>, Error>;
+
+/// The keys are being read. It goes on when nobody waits for it any more: what it brings is still to come then.
+struct Asking<S: Followed>(
+    // Which is never locked: it makes the observer one that threads may share.
+    Mutex<Pin<Box<dyn Future<Output = Answer<S>> + Send>>>,
+);
+
+impl<S: Followed> Asking<S> {
+    fn of(of: &S) -> Self {
+        let of = of.clone();
+        Self(Mutex::new(Box::pin(async move { of.ask().await })))
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Answer<S>> {
+        let future = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        future.as_mut().poll(context)
+    }
+}
+
+impl<S: Followed> Debug for Asking<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Asking")
+    }
+}
+
 /// Ready when an observer of a client that is closed has ended.
-async fn ended(changes: &mut Observer) {
+fn poll_ended(changes: &mut Observer, context: &mut Context<'_>) -> Poll<()> {
     loop {
-        changes.ready().await;
+        ready!(changes.poll_ready(context));
         if changes.try_next().is_none() {
-            return;
+            return Poll::Ready(());
         }
     }
 }

@@ -78,6 +78,41 @@ async fn a_scan_is_a_stream_of_keys_that_ends_after_an_error() {
     assert!(next(&mut keys).await.is_none());
 }
 
+#[tokio::test]
+async fn holders_and_leaders_are_streams_that_end_with_their_client() {
+    fn is_shared<T: Send + Sync + Unpin>(_: &T) {}
+    let server = RunningServer::start(Config::in_memory()).unwrap();
+    let settings: Settings = server.url().parse().unwrap();
+    let watcher = Client::connect(settings.clone()).await.unwrap();
+    let mut holders = watcher.lease("lock").unwrap().observe().await.unwrap();
+    is_shared(&holders);
+    assert_eq!(next(&mut holders).await.unwrap().unwrap(), None);
+    let mut leaders = watcher.election("elect").unwrap().observe().await.unwrap();
+    assert_eq!(next(&mut leaders).await.unwrap().unwrap(), None);
+
+    let client = Client::connect(settings).await.unwrap();
+    let guard = client.lock("lock").await.unwrap();
+    let seen = next(&mut holders).await.unwrap().unwrap().unwrap();
+    assert_eq!(seen.holder, *guard.holder());
+    guard.release().await.unwrap();
+    assert_eq!(next(&mut holders).await.unwrap().unwrap(), None);
+
+    let election = client.election("elect").unwrap();
+    let leadership = election.campaign("value").await.unwrap();
+    let seen = loop {
+        let seen = next(&mut leaders).await.unwrap().unwrap().unwrap();
+        if seen.value.is_some() {
+            break seen;
+        }
+    };
+    assert_eq!(seen.holder, *leadership.guard().holder());
+    watcher.close().await;
+    while next(&mut leaders).await.is_some() {}
+    assert!(next(&mut leaders).await.is_none());
+    assert!(next(&mut holders).await.is_none());
+    assert!(next(&mut holders).await.is_none());
+}
+
 #[test]
 fn kinds_and_outcomes_are_words() {
     assert_eq!(ErrorKind::NotAuthenticated.to_string(), "not authenticated");

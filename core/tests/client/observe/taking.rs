@@ -2,6 +2,7 @@
 use super::{ahead, deleted, observe};
 use crate::support::{Broker, value, version, within};
 use statestore::LostReason;
+use statestore_protocol::mqtt::ReasonCode;
 use statestore_protocol::{Command, Event, Reply};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -46,14 +47,17 @@ async fn a_change_of_the_holder_is_not_lost_with_a_future_that_is_dropped() {
     assert_eq!(first.unwrap().unwrap(), None);
     let now = ahead(0);
     peer.notify(b"k", &Event::Set("one".into()), &now).await;
-    // The notification was taken, and the key is being read.
+    // The notification was taken, and the key is being read; that goes on.
     let get = tokio::select! {
         holder = holders.next() => panic!("it was not read yet: {holder:?}"),
         get = peer.request() => get,
     };
     assert_eq!(get.command, Command::Get { key: "k".into() });
-    let answer = async { peer.answer(&value("one"), Some(&now)).await };
-    let (holder, _) = within(async { tokio::join!(holders.next(), answer) }).await;
+    let answer = async {
+        peer.acknowledge(&get, ReasonCode::SUCCESS).await;
+        peer.respond(&get, &value("one"), Some(&now)).await;
+    };
+    let (holder, ()) = within(async { tokio::join!(holders.next(), answer) }).await;
     let holding = holder.unwrap().unwrap().unwrap();
     assert_eq!(holding.holder.name(), "one");
     within(client.close()).await;
@@ -77,12 +81,13 @@ async fn a_change_of_the_leader_is_not_lost_with_a_future_that_is_dropped() {
     assert_eq!(first.unwrap().unwrap(), None);
     let now = ahead(0);
     peer.notify(b"k", &Event::Set("one".into()), &now).await;
-    tokio::select! {
+    let get = tokio::select! {
         leader = leaders.next() => panic!("it was not read yet: {leader:?}"),
-        _ = peer.request() => {}
-    }
+        get = peer.request() => get,
+    };
     let answers = async {
-        peer.answer(&value("one"), Some(&now)).await;
+        peer.acknowledge(&get, ReasonCode::SUCCESS).await;
+        peer.respond(&get, &value("one"), Some(&now)).await;
         peer.answer(&Reply::Nil, None).await;
     };
     let (leader, ()) = within(async { tokio::join!(leaders.next(), answers) }).await;
