@@ -20,6 +20,26 @@
 //! The names that this crate takes from the bytes of the protocol ([`Hlc`], [`Condition`], [`ServiceError`],
 //! [`ReasonCode`]) are those of [`statestore_protocol`], where whoever writes a server or a tool finds the rest.
 //!
+//! # Tracing
+//! What happens to the connection is told to [`tracing`](https://docs.rs/tracing) as events, of level WARN where somebody should look.
+//! Each request is a span of level DEBUG with the target `statestore::request`, which costs nothing unless a subscriber wants it.
+//! Neither has keys, values or credentials. A span has these fields, the last three of them when it ends:
+//! - `verb`: `SET`, for instance, and `key_bytes`, the length of the key or pattern.
+//! - `attempts`: how often it was sent as a new request: 0 if it never left, more than 1 if a session was lost.
+//! - `latency_us`: microseconds from the first poll to the end, the time in the queue included.
+//! - `outcome`: `ok`; the kind of error in words, as `timed out`; or `cancelled`.
+//!
+//! ```no_run
+//! use tracing_subscriber::filter::{LevelFilter, Targets};
+//! use tracing_subscriber::fmt::format::FmtSpan;
+//! use tracing_subscriber::prelude::*;
+//!
+//! // Prints each request when it ends, and nothing else.
+//! let requests = Targets::new().with_target("statestore::request", LevelFilter::DEBUG);
+//! let printer = tracing_subscriber::fmt::layer().with_span_events(FmtSpan::CLOSE);
+//! tracing_subscriber::registry().with(printer.with_filter(requests)).init();
+//! ```
+//!
 //! # Features
 //! - `ring` (on by default): `mqtts` connections with the cryptography of ring. It includes `tls`.
 //! - `tls`: `mqtts` connections with the cryptography that the program installs or [configures](Settings::rustls_config); a

@@ -176,7 +176,7 @@ impl Caller {
     }
 }
 
-/// Hands the events of our crates over; it knows no spans, since our crates make none.
+/// Hands the events of our crates over; their spans are for programs in Rust.
 struct Forwarder;
 
 impl Subscriber for Forwarder {

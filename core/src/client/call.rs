@@ -1,6 +1,7 @@
 //! One request and its response, as a future.
 use super::abandoned;
 use super::shared::Shared;
+use super::trace::Trace;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::request::{Completion, Failure, Outgoing, Packed, RequestId};
 use statestore_protocol::mqtt::Publish;
@@ -26,6 +27,7 @@ pub(crate) struct Call<'a> {
     timeout: Duration,
     deadline_ms: u64,
     id: Option<RequestId>,
+    trace: Option<Box<Trace>>,
 }
 
 impl<'a> Call<'a> {
@@ -42,10 +44,13 @@ impl<'a> Call<'a> {
             timeout,
             deadline_ms: 0,
             id: None,
+            trace: None,
         }
     }
 
     fn start(&mut self, waker: &Waker) -> Result<(), Error> {
+        let command = self.request.command;
+        self.trace = Trace::begin(command.verb(), subject(command));
         if self.timeout.is_zero() {
             let failure = Failure::new(
                 ErrorKind::TimedOut,
@@ -180,7 +185,15 @@ pub(crate) fn check_value(
 /// The command as people read it, a long key shortened.
 pub(super) fn action(command: CommandRef<'_>) -> String {
     const SHOWN: usize = 64;
-    let subject = match command {
+    let subject = subject(command);
+    let dots = if subject.len() > SHOWN { "…" } else { "" };
+    let subject = subject.get(..SHOWN).unwrap_or(subject).escape_ascii();
+    format!("{} \"{subject}{dots}\"", command.verb())
+}
+
+/// The key or the pattern.
+fn subject(command: CommandRef<'_>) -> &[u8] {
+    match command {
         CommandRef::Set { key, .. }
         | CommandRef::Get { key }
         | CommandRef::Del { key }
@@ -188,10 +201,7 @@ pub(super) fn action(command: CommandRef<'_>) -> String {
         | CommandRef::Watch { key }
         | CommandRef::Unwatch { key } => key,
         CommandRef::Scan { pattern, .. } => pattern,
-    };
-    let dots = if subject.len() > SHOWN { "…" } else { "" };
-    let subject = subject.get(..SHOWN).unwrap_or(subject).escape_ascii();
-    format!("{} \"{subject}{dots}\"", command.verb())
+    }
 }
 
 /// Whether a request may have been executed although the call failed.
@@ -210,7 +220,13 @@ impl Future for Call<'_> {
         let Some(id) = this.id else {
             return match this.start(context.waker()) {
                 Ok(()) => Poll::Pending,
-                Err(error) => Poll::Ready(Err(error)),
+                Err(error) => {
+                    let result = Err(error);
+                    if let Some(trace) = this.trace.take() {
+                        trace.end(&result);
+                    }
+                    Poll::Ready(result)
+                }
             };
         };
         let mut wakers = Vec::new();
@@ -221,13 +237,20 @@ impl Future for Call<'_> {
                 let packed = Box::new(Packed::new(&this.request, timestamp.as_str()));
                 (packed, this.shared.now_ms())
             };
+            if let Some(trace) = &mut this.trace {
+                trace.attempts(core.exchange.attempts(id));
+            }
             let poll = core.exchange.poll(id, pack, &mut wakers, context.waker());
             (poll, core.nudge())
         };
         wakers.into_iter().chain(nudge).for_each(Waker::wake);
         poll.map(|completion| {
             this.id = None;
-            this.finish(completion)
+            let result = this.finish(completion);
+            if let Some(trace) = this.trace.take() {
+                trace.end(&result);
+            }
+            result
         })
     }
 }
@@ -235,13 +258,19 @@ impl Future for Call<'_> {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
+            let trace = self.trace.take();
             let mut wakers = Vec::new();
-            let (outcome, nudge) = {
+            let (outcome, attempts, nudge) = {
                 let mut core = self.shared.core();
+                let attempts = trace.as_ref().map(|_| core.exchange.attempts(id));
                 let outcome = core.exchange.forget(id, self.shared.now_ms(), &mut wakers);
-                (outcome, core.nudge())
+                (outcome, attempts, core.nudge())
             };
             wakers.into_iter().chain(nudge).for_each(Waker::wake);
+            if let Some(mut trace) = trace {
+                trace.attempts(attempts.unwrap_or_default());
+                trace.cancel();
+            }
             abandoned::note(if self.request.is_harmless() {
                 Outcome::NotDone
             } else {

@@ -25,6 +25,7 @@ mod shared;
 mod state;
 mod ticker;
 mod token;
+mod trace;
 mod vdel;
 mod watches;
 

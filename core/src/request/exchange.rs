@@ -177,6 +177,11 @@ impl Exchange {
         }
     }
 
+    /// How often a request was sent. What the session delivers again does not count.
+    pub(crate) fn attempts(&self, id: RequestId) -> u32 {
+        self.ledger.attempts(id)
+    }
+
     /// The caller does not wait any more.
     /// Whether it may be, or was, carried out.
     pub(crate) fn forget(

@@ -43,7 +43,8 @@ async fn values_pass_over_websocket() {
     let _store = AttachedStore::start(broker.address()).await;
     let settings: Settings = format!("ws://{websocket}").parse().unwrap();
     let client = within(Client::connect(settings)).await.unwrap();
-    for length in [0, 125, 126, 65_536, 1_000_000] {
+    // What is longer than some 128 KiB, Mosquitto 2.0.11 does not deliver over WebSocket.
+    for length in [0, 125, 126, 1000, 65_536] {
         let value = vec![7; length];
         client.set("k", &value).await.unwrap();
         let entry = within(client.get("k")).await.unwrap().unwrap();

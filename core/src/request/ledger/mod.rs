@@ -141,6 +141,7 @@ impl Ledger {
                 state: State::Free,
                 again,
                 repeated: false,
+                attempts: 0,
                 kept: None,
                 waker: None,
             });
@@ -152,6 +153,7 @@ impl Ledger {
         slot.state = state;
         slot.again = again;
         slot.repeated = false;
+        slot.attempts = 0;
         slot.kept = None;
         slot.waker = Some(waker.clone());
         let id = RequestId {
@@ -226,8 +228,16 @@ impl Ledger {
         let Some(slot) = self.slot(id) else { return };
         if let State::Granted = slot.state {
             slot.state = State::Sent { packet_id };
+            slot.attempts = slot.attempts.saturating_add(1);
             self.sent += 1;
         }
+    }
+
+    /// How often a request was sent, each time as a new one.
+    pub(crate) fn attempts(&self, id: RequestId) -> u32 {
+        let slot = self.slots.get(id.index as usize);
+        slot.filter(|slot| slot.generation == id.generation)
+            .map_or(0, |slot| slot.attempts.into())
     }
 
     /// The correlation data of a request.

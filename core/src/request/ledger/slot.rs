@@ -64,6 +64,8 @@ pub(super) struct Slot {
     pub(super) again: Again,
     /// A lost session may have executed it.
     pub(super) repeated: bool,
+    /// How often it was sent.
+    pub(super) attempts: u16,
     /// What was sent and may be sent again to another session, although that is risky.
     pub(super) kept: Option<Box<Packed>>,
     pub(super) waker: Option<Waker>,
