@@ -114,7 +114,8 @@ class Client(Generic[_V]):
 
         ``condition`` is ``"always"``, ``"if_absent"`` or ``"if_absent_or_equal"``; ``expires_in`` is at least a
         millisecond; ``retry`` is ``"safe"``, ``"always"`` or ``"never"``: whether the request is sent again when the
-        session was lost before its response came.
+        session was lost before its response came. With ``coalesce``, only the newest value of the key waits while there is no
+        connection: an older call fails with `SupersededError` then.
 
             >>> client.set("greeting", "hello")  # doctest: +ELLIPSIS
             SetOutcome(applied=True, version=Hlc('...'))
