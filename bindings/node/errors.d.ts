@@ -15,55 +15,63 @@ export class StateStoreError extends Error {
   readonly results?: readonly (SetOutcome | DelOutcome | StateStoreError)[];
 }
 
-/** An argument cannot be sent: an empty key, a negative time. It is a `RangeError` too. */
+/**
+ * An argument cannot be used: an empty key, an expiry of 0 ms, a name that no lock can have. In C also NULL where
+ * that is not allowed, and options of another version.
+ */
 export class InvalidArgumentError extends StateStoreError {
   readonly code: "InvalidArgument";
 }
-/** The connection settings contradict each other, or name a file that cannot be used. */
+/** The connection settings contradict each other, cannot be parsed, or name a file that cannot be used. */
 export class InvalidSettingsError extends StateStoreError {
   readonly code: "InvalidSettings";
 }
-/** Not in Node: a handle that was freed. */
+/** A handle was freed before, or is of another type. Only in C. */
 export class InvalidHandleError extends StateStoreError {
   readonly code: "InvalidHandle";
 }
-/** Not in Node: a call that would wait for itself. */
+/** The call would wait for itself, as closing a client in one of its own callbacks. Not in Node. */
 export class WrongThreadError extends StateStoreError {
   readonly code: "WrongThread";
 }
-/** A bug of this library was met; the client cannot be used any more. */
+/** A bug of this library was met, or the system gives no thread. */
 export class InternalError extends StateStoreError {
   readonly code: "Internal";
 }
-/** The broker could not be reached. */
+/** The broker could not be reached: name not found, connection refused, no answer in time. */
 export class UnreachableError extends StateStoreError {
   readonly code: "Unreachable";
 }
-/** The broker refused the connection. */
+/** The broker answered the CONNECT or the SUBSCRIBE with a refusal. */
 export class ConnectionRefusedError extends StateStoreError {
   readonly code: "ConnectionRefused";
 }
-/** The broker does not accept the credentials. */
+/** The broker does not accept the credentials, or does not allow this client what it needs. */
 export class NotAuthenticatedError extends StateStoreError {
   readonly code: "NotAuthenticated";
 }
-/** The session was lost, so no response can come any more. */
+/** The connection was lost, and the session with it, so no response can come any more. */
 export class SessionLostError extends StateStoreError {
   readonly code: "SessionLost";
 }
-/** The client was closed, or gave up its connection for good. */
+/** The client was closed, or gave up its connection for good. In C also the end of what is observed. */
 export class ClosedError extends StateStoreError {
   readonly code: "Closed";
 }
-/** The broker's TLS certificate is not acceptable. */
+/**
+ * The broker's TLS certificate is not acceptable: signed by somebody unknown, expired, or made out to another name.
+ */
 export class UntrustedError extends StateStoreError {
   readonly code: "Untrusted";
 }
-/** Not in Node: a client of the parent process. */
+/** The client was made before this process was forked from another one, which still has it. Not in Node. */
 export class ForkedError extends StateStoreError {
   readonly code: "Forked";
 }
-/** No response came in time. */
+/**
+ * No response came in time, there was no connection to send the request on, or nothing happened while it was waited
+ * for.
+ */
 export class TimedOutError extends StateStoreError {
   readonly code: "TimedOut";
 }
@@ -71,7 +79,7 @@ export class TimedOutError extends StateStoreError {
 export class QueueFullError extends StateStoreError {
   readonly code: "QueueFull";
 }
-/** The request is larger than the broker or MQTT allows. */
+/** The request is larger than the broker or MQTT allows, or the value than `max_value_bytes`. */
 export class TooLargeError extends StateStoreError {
   readonly code: "TooLarge";
 }
@@ -83,7 +91,7 @@ export class RejectedError extends StateStoreError {
 export class NoStoreError extends StateStoreError {
   readonly code: "NoStore";
 }
-/** The call was given up through its signal. */
+/** The caller gave the operation up, or interrupted waiting for it. Not in Rust, where the future is dropped. */
 export class CancelledError extends StateStoreError {
   readonly code: "Cancelled";
 }
@@ -103,7 +111,7 @@ export class RpcError extends StateStoreError {
 export class LockHeldError extends StateStoreError {
   readonly code: "LockHeld";
 }
-/** The lock is lost, so nothing is done in its name any more. */
+/** The lock is lost or was given back, so nothing is done in its name any more. */
 export class LockLostError extends StateStoreError {
   readonly code: "LockLost";
 }
@@ -111,55 +119,55 @@ export class LockLostError extends StateStoreError {
 export class NotALockError extends StateStoreError {
   readonly code: "NotALock";
 }
-/** The clocks of client and store are too far apart. */
+/** The store refused: the clocks of client and store are too far apart. */
 export class TimestampSkewError extends StateStoreError {
   readonly code: "TimestampSkew";
 }
-/** The key is protected by a fencing token, and the request has none. */
+/** The store refused: the key is protected by a fencing token and the request has none. */
 export class FencingTokenRequiredError extends StateStoreError {
   readonly code: "FencingTokenRequired";
 }
-/** The fencing token is too far in the future. */
+/** The store refused: the fencing token is too far in the future. */
 export class FencingTokenSkewError extends StateStoreError {
   readonly code: "FencingTokenSkew";
 }
-/** The key is protected by a higher fencing token. */
+/** The store refused: the key is protected by a higher fencing token. */
 export class FencingTokenLowerError extends StateStoreError {
   readonly code: "FencingTokenLower";
 }
-/** The store holds as many keys as it may. */
+/** The store refused: it holds as many keys as it may. */
 export class QuotaExceededError extends StateStoreError {
   readonly code: "QuotaExceeded";
 }
-/** The store does not understand the payload. */
+/** The store refused: the payload is not what it expects. */
 export class RequestSyntaxError extends StateStoreError {
   readonly code: "Syntax";
 }
-/** This client may not do this to this key. */
+/** The store refused: this client may not do this to this key. */
 export class NotAuthorizedError extends StateStoreError {
   readonly code: "NotAuthorized";
 }
-/** The store does not know the command. */
+/** The store refused: it does not know the command. */
 export class UnknownCommandError extends StateStoreError {
   readonly code: "UnknownCommand";
 }
-/** Too few or too many arguments. */
+/** The store refused: too few or too many arguments. */
 export class WrongArgumentsError extends StateStoreError {
   readonly code: "WrongArguments";
 }
-/** The request has no timestamp. */
+/** The store refused: the request has no timestamp. */
 export class MissingTimestampError extends StateStoreError {
   readonly code: "MissingTimestamp";
 }
-/** The timestamp or fencing token is not one. */
+/** The store refused: the timestamp or fencing token is not an HLC. */
 export class MalformedTimestampError extends StateStoreError {
   readonly code: "MalformedTimestamp";
 }
-/** The key is empty. */
+/** The store refused: the key is empty. */
 export class EmptyKeyError extends StateStoreError {
   readonly code: "EmptyKey";
 }
-/** The store refused with a text that this version does not know. */
+/** The store refused with a text that this version of the library does not know. */
 export class OtherRefusalError extends StateStoreError {
   readonly code: "OtherRefusal";
 }

@@ -33,7 +33,8 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// An argument cannot be sent: an empty key, an expiry of 0 ms.
+    /// An argument cannot be used: an empty key, an expiry of 0 ms, a name that no lock can have. In C also NULL where
+    /// that is not allowed, and options of another version.
     InvalidArgument = 1,
     /// The connection settings contradict each other, cannot be parsed, or name a file that cannot be used.
     InvalidSettings = 2,
@@ -46,15 +47,17 @@ kinds! {
     NotAuthenticated = 12,
     /// The connection was lost, and the session with it, so no response can come any more.
     SessionLost = 13,
-    /// The client was closed, or gave up its connection for good.
+    /// The client was closed, or gave up its connection for good. In C also the end of what is observed.
     Closed = 14,
-    /// The broker's TLS certificate is not acceptable: signed by somebody unknown, expired, or made out to another name.
+    /// The broker's TLS certificate is not acceptable: signed by somebody unknown, expired, or made out to another
+    /// name.
     Untrusted = 15,
-    /// No response came in time.
+    /// No response came in time, there was no connection to send the request on, or nothing happened while it was
+    /// waited for.
     TimedOut = 20,
     /// As many requests wait as may wait.
     QueueFull = 21,
-    /// The request is larger than the broker or MQTT allows.
+    /// The request is larger than the broker or MQTT allows, or the value than `max_value_bytes`.
     TooLarge = 22,
     /// The broker refused to take the request.
     Rejected = 23,
@@ -68,7 +71,7 @@ kinds! {
     Rpc = 31,
     /// Somebody else holds the lock, and the time to wait for it is over.
     LockHeld = 40,
-    /// The lock is lost, so nothing is done in its name any more.
+    /// The lock is lost or was given back, so nothing is done in its name any more.
     LockLost = 41,
     /// The key of the lock holds something that is not the name of a holder.
     NotALock = 42,
@@ -96,7 +99,7 @@ kinds! {
     MalformedTimestamp = 110,
     /// The store refused: the key is empty.
     EmptyKey = 111,
-    /// The store refused with a text that this version does not know; see [`Error::service_error`].
+    /// The store refused with a text that this version of the library does not know.
     OtherRefusal = 199,
 }
 

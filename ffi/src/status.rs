@@ -11,15 +11,16 @@ use std::ffi::{CStr, c_char};
 pub enum sst_status {
     /// It succeeded. An absent key and a condition that is not met are successes.
     SST_OK = 0,
-    /// An argument cannot be used: NULL where that is not allowed, an empty key, options of another library version.
+    /// An argument cannot be used: an empty key, an expiry of 0 ms, a name that no lock can have. In C also NULL where
+    /// that is not allowed, and options of another version.
     SST_INVALID_ARGUMENT = 1,
     /// The connection settings contradict each other, cannot be parsed, or name a file that cannot be used.
     SST_INVALID_SETTINGS = 2,
-    /// A handle that was freed, or is of another type.
+    /// A handle was freed before, or is of another type. Only in C.
     SST_INVALID_HANDLE = 3,
-    /// The call cannot be made on this thread, because it would wait for itself.
+    /// The call would wait for itself, as closing a client in one of its own callbacks. Not in Node.
     SST_WRONG_THREAD = 4,
-    /// A bug of this library was met; the client cannot be used any more.
+    /// A bug of this library was met, or the system gives no thread.
     SST_INTERNAL = 5,
     /// The broker could not be reached: name not found, connection refused, no answer in time.
     SST_UNREACHABLE = 10,
@@ -29,23 +30,25 @@ pub enum sst_status {
     SST_NOT_AUTHENTICATED = 12,
     /// The connection was lost, and the session with it, so no response can come any more.
     SST_SESSION_LOST = 13,
-    /// The client was closed, or gave up its connection for good; or there is nothing more to come.
+    /// The client was closed, or gave up its connection for good. In C also the end of what is observed.
     SST_CLOSED = 14,
-    /// The broker's TLS certificate is not acceptable.
+    /// The broker's TLS certificate is not acceptable: signed by somebody unknown, expired, or made out to another
+    /// name.
     SST_UNTRUSTED = 15,
-    /// The handle was made before this process was forked from another one, which still has it.
+    /// The client was made before this process was forked from another one, which still has it. Not in Node.
     SST_FORKED = 16,
-    /// No response came in time, or nothing happened.
+    /// No response came in time, there was no connection to send the request on, or nothing happened while it was
+    /// waited for.
     SST_TIMED_OUT = 20,
     /// As many requests wait as may wait.
     SST_QUEUE_FULL = 21,
-    /// The request is larger than the broker or MQTT allows.
+    /// The request is larger than the broker or MQTT allows, or the value than `max_value_bytes`.
     SST_TOO_LARGE = 22,
     /// The broker refused to take the request.
     SST_REJECTED = 23,
     /// No state store listens behind the broker.
     SST_NO_STORE = 24,
-    /// The operation was cancelled.
+    /// The caller gave the operation up, or interrupted waiting for it. Not in Rust, where the future is dropped.
     SST_CANCELLED = 25,
     /// A newer SET of the key took its place before it was sent, as sst_set_options.coalesce asks.
     SST_SUPERSEDED = 26,
@@ -55,7 +58,7 @@ pub enum sst_status {
     SST_RPC = 31,
     /// Somebody else holds the lock, and the time to wait for it is over.
     SST_LOCK_HELD = 40,
-    /// The lock is lost, so nothing is done in its name any more.
+    /// The lock is lost or was given back, so nothing is done in its name any more.
     SST_LOCK_LOST = 41,
     /// The key of the lock holds something that is not the name of a holder.
     SST_NOT_A_LOCK = 42,
@@ -83,7 +86,7 @@ pub enum sst_status {
     SST_MALFORMED_TIMESTAMP = 110,
     /// The store refused: the key is empty.
     SST_EMPTY_KEY = 111,
-    /// The store refused with a text that this version does not know.
+    /// The store refused with a text that this version of the library does not know.
     SST_OTHER_REFUSAL = 199,
 }
 

@@ -47,15 +47,15 @@ macro_rules! kinds {
 
 kinds! {
     own {
-        /// A handle of a foreign language that was freed, or is one of something else.
+        /// A handle was freed before, or is of another type. Only in C.
         InvalidHandle = 3,
-        /// The call cannot be made on this thread, because it would wait for itself.
+        /// The call would wait for itself, as closing a client in one of its own callbacks. Not in Node.
         WrongThread = 4,
-        /// A bug of this library was met, and the client cannot be used any more; or the system gives no thread.
+        /// A bug of this library was met, or the system gives no thread.
         Internal = 5,
-        /// The client was made before this process was forked from another one, which still has it.
+        /// The client was made before this process was forked from another one, which still has it. Not in Node.
         Forked = 16,
-        /// The caller cancelled the operation.
+        /// The caller gave the operation up, or interrupted waiting for it. Not in Rust, where the future is dropped.
         Cancelled = 25,
     }
     client {

@@ -86,7 +86,9 @@ class StateStoreError(Exception):
 
 
 class InvalidArgumentError(StateStoreError, ValueError):
-    """An argument cannot be sent: an empty key, an expiry of 0 ms."""
+    """An argument cannot be used: an empty key, an expiry of 0 ms, a name that no lock can have. In C also NULL where
+    that is not allowed, and options of another version.
+    """
 
     kind = "InvalidArgument"
     code = 1
@@ -100,21 +102,21 @@ class InvalidSettingsError(StateStoreError, ValueError):
 
 
 class InvalidHandleError(StateStoreError, ValueError):
-    """A handle of the C library that was freed; Python has none."""
+    """A handle was freed before, or is of another type. Only in C."""
 
     kind = "InvalidHandle"
     code = 3
 
 
 class WrongThreadError(StateStoreError, RuntimeError):
-    """The call would wait for itself: closing a client in one of its own callbacks."""
+    """The call would wait for itself, as closing a client in one of its own callbacks. Not in Node."""
 
     kind = "WrongThread"
     code = 4
 
 
 class InternalError(StateStoreError, RuntimeError):
-    """A bug of this library was met; the client cannot be used any more."""
+    """A bug of this library was met, or the system gives no thread."""
 
     kind = "Internal"
     code = 5
@@ -128,7 +130,7 @@ class UnreachableError(StateStoreError, ConnectionError):
 
 
 class ConnectionRefusedError(StateStoreError, builtins.ConnectionRefusedError):
-    """The broker answered the connection with a refusal."""
+    """The broker answered the CONNECT or the SUBSCRIBE with a refusal."""
 
     kind = "ConnectionRefused"
     code = 11
@@ -149,28 +151,32 @@ class SessionLostError(StateStoreError, ConnectionError):
 
 
 class ClosedError(StateStoreError, ConnectionError):
-    """The client was closed, or gave up its connection for good."""
+    """The client was closed, or gave up its connection for good. In C also the end of what is observed."""
 
     kind = "Closed"
     code = 14
 
 
 class UntrustedError(StateStoreError, ConnectionError):
-    """The broker's TLS certificate is not acceptable."""
+    """The broker's TLS certificate is not acceptable: signed by somebody unknown, expired, or made out to another
+    name.
+    """
 
     kind = "Untrusted"
     code = 15
 
 
 class ForkedError(StateStoreError, RuntimeError):
-    """The client was made before this process was forked; connect a new one."""
+    """The client was made before this process was forked from another one, which still has it. Not in Node."""
 
     kind = "Forked"
     code = 16
 
 
 class TimedOutError(StateStoreError, TimeoutError):
-    """No response came in time."""
+    """No response came in time, there was no connection to send the request on, or nothing happened while it was
+    waited for.
+    """
 
     kind = "TimedOut"
     code = 20
@@ -184,7 +190,7 @@ class QueueFullError(StateStoreError):
 
 
 class TooLargeError(StateStoreError, ValueError):
-    """The request is larger than the broker or MQTT allows."""
+    """The request is larger than the broker or MQTT allows, or the value than `max_value_bytes`."""
 
     kind = "TooLarge"
     code = 22
@@ -205,7 +211,7 @@ class NoStoreError(StateStoreError, ConnectionError):
 
 
 class CancelledError(StateStoreError):
-    """The operation was cancelled. A task of asyncio that is cancelled gets `asyncio.CancelledError`."""
+    """The caller gave the operation up, or interrupted waiting for it. Not in Rust, where the future is dropped."""
 
     kind = "Cancelled"
     code = 25
@@ -240,7 +246,7 @@ class LockHeldError(StateStoreError):
 
 
 class LockLostError(StateStoreError):
-    """The lock is lost, so nothing is done in its name any more."""
+    """The lock is lost or was given back, so nothing is done in its name any more."""
 
     kind = "LockLost"
     code = 41
@@ -324,7 +330,7 @@ class MissingTimestampError(StateStoreError):
 
 
 class MalformedTimestampError(StateStoreError):
-    """The store refused: the timestamp or fencing token is not a version."""
+    """The store refused: the timestamp or fencing token is not an HLC."""
 
     kind = "MalformedTimestamp"
     code = 110
@@ -338,7 +344,7 @@ class EmptyKeyError(StateStoreError, ValueError):
 
 
 class OtherRefusalError(StateStoreError):
-    """The store refused with a text that this version does not know."""
+    """The store refused with a text that this version of the library does not know."""
 
     kind = "OtherRefusal"
     code = 199
