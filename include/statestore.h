@@ -130,7 +130,8 @@ typedef enum sst_status {
     SST_NO_STORE = 24,
     // The caller gave the operation up, or interrupted waiting for it. Not in Rust, where the future is dropped.
     SST_CANCELLED = 25,
-    // A newer SET of the key took its place before it was sent, as sst_set_options.coalesce asks.
+    // A newer SET of the key took its place before it was sent, as the option `coalesce` asks while the network is
+    // away.
     SST_SUPERSEDED = 26,
     // The response is not what the protocol defines.
     SST_INVALID_RESPONSE = 30,

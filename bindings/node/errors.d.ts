@@ -95,7 +95,9 @@ export class NoStoreError extends StateStoreError {
 export class CancelledError extends StateStoreError {
   readonly code: "Cancelled";
 }
-/** A newer SET of the key took its place before it was sent, as `coalesce` asks. */
+/**
+ * A newer SET of the key took its place before it was sent, as the option `coalesce` asks while the network is away.
+ */
 export class SupersededError extends StateStoreError {
   readonly code: "Superseded";
 }

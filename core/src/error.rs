@@ -63,7 +63,8 @@ kinds! {
     Rejected = 23,
     /// No state store listens behind the broker.
     NoStore = 24,
-    /// A newer SET of the key took its place before it was sent, as [`SetOptions::coalesce`](crate::SetOptions::coalesce) asks.
+    /// A newer SET of the key took its place before it was sent, as the option `coalesce` asks while the network is
+    /// away.
     Superseded = 26,
     /// The response is not what the protocol defines.
     InvalidResponse = 30,

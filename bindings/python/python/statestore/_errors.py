@@ -218,7 +218,9 @@ class CancelledError(StateStoreError):
 
 
 class SupersededError(StateStoreError):
-    """A newer SET of the key took its place before it was sent, as ``coalesce`` asks."""
+    """A newer SET of the key took its place before it was sent, as the option `coalesce` asks while the network is
+    away.
+    """
 
     kind = "Superseded"
     code = 26
