@@ -9,7 +9,7 @@ use crate::status::sst_status;
 use statestore_embed::{Client, Error, Job, Operation, Wait};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// An operation that an _async function began. Opaque.
 ///
@@ -26,9 +26,6 @@ object!(Begun, sst_operation, 2, "an operation");
 
 /// Gives an operation up. Its callback is called with SST_CANCELLED, or with its result if that comes at this very
 /// moment. What was sent is not taken back. An operation that has ended is left alone.
-///
-/// Owner: `operation` is borrowed and still to be freed. Thread: any. Blocks: no. NULL: `error` may be NULL. Errors:
-/// SST_INVALID_HANDLE, SST_FORKED.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_operation_cancel(
     operation: *const sst_operation,
@@ -40,12 +37,13 @@ pub extern "C" fn sst_operation_cancel(
     })
 }
 
-/// Gives an operation up, and takes its callback back: unless it was called before or runs now, it is never called, and when
-/// this returns its context was dropped. A call that runs on another thread is waited for, so nothing that it waits for may be held meanwhile. In the
-/// callback itself this does nothing. What such an operation would have given is given back.
+/// Gives an operation up, and takes its callback back: unless it was called before or runs now, it is never called, and
+/// when this returns its context was dropped. A call that runs on another thread is waited for, so nothing that it
+/// waits for may be held meanwhile. In the callback itself this does nothing. What such an operation would have given
+/// is given back.
 ///
-/// Owner: `operation` is borrowed and still to be freed. Thread: any; the context is dropped on this one unless the callback
-/// was called. Blocks: while the callback runs on another thread. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED.
+/// Thread: any; the context is dropped on this one unless the callback was called. Blocks: while the callback runs on
+/// another thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_operation_close(
     operation: *const sst_operation,
@@ -62,9 +60,8 @@ pub extern "C" fn sst_operation_close(
     })
 }
 
-/// Whether an operation has ended, which means that its callback was called, or is going to be at once.
-///
-/// Owner: `operation` is borrowed. Thread: any. Blocks: no. NULL, and what is no operation, gives true.
+/// Whether an operation has ended, which means that its callback was called, or is going to be at once. What is no
+/// operation gives true.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_operation_has_ended(operation: *const sst_operation) -> bool {
     boundary::value(true, || {
@@ -73,8 +70,6 @@ pub extern "C" fn sst_operation_has_ended(operation: *const sst_operation) -> bo
 }
 
 /// Frees the handle of an operation, which goes on.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_operation_free(operation: *mut sst_operation) {
     boundary::run(|| drop(handle::free::<Begun>(operation)));
@@ -136,27 +131,45 @@ where
     T: Send + 'static,
     C: Closure + 'static,
 {
-    if operation.is_none() {
+    let (told, revocable) = match operation {
+        Some(_) => {
+            let callback = Revocable::new(callback);
+            (Told::Revocable(Arc::clone(&callback)), Some(callback))
+        }
         // Nobody can take the callback back.
-        submit(client, action, future, |result| -> Job {
-            Box::new(move || complete(&callback, result))
-        })?;
-        return Ok(());
-    }
-    let callback = Revocable::new(callback);
-    let called = Arc::clone(&callback);
+        None => (Told::Always(callback), None),
+    };
     output::begin(operation, || {
         let operation = submit(client, action, future, |result| -> Job {
-            Box::new(move || {
-                called.call(|callback| complete(callback, result));
-                called.revoke();
-            })
+            Box::new(move || told.call(|callback| complete(callback, result)))
         })?;
         Ok(Begun {
             operation,
-            callbacks: [callback as _].into_iter().chain(asked).collect(),
+            callbacks: revocable
+                .map(|callback| callback as _)
+                .into_iter()
+                .chain(asked)
+                .collect(),
         })
     })
+}
+
+/// The callback of an operation, which is called once.
+enum Told<C: Closure> {
+    Always(Callback<C>),
+    Revocable(Arc<Revocable<C>>),
+}
+
+impl<C: Closure + 'static> Told<C> {
+    fn call(self, call: impl FnOnce(&Callback<C>)) {
+        match self {
+            Self::Always(callback) => call(&callback),
+            Self::Revocable(callback) => {
+                callback.call(call);
+                callback.revoke();
+            }
+        }
+    }
 }
 
 fn submit<T: Send + 'static>(
@@ -184,21 +197,15 @@ pub(crate) fn wait<T: Send, E: Into<Error>>(
     waited.map_err(|stopped| stopped.into_error(action))
 }
 
-/// When so many milliseconds are over; never if they are negative.
-pub(crate) fn deadline(timeout_ms: i64) -> Option<Instant> {
-    let timeout = Duration::from_millis(u64::try_from(timeout_ms).ok()?);
-    Instant::now().checked_add(timeout)
-}
-
-/// Waits for an event for some milliseconds; without a limit if they are negative.
+/// Waits for an event, without a limit if there is no deadline.
 pub(crate) fn wait_for_event<T: Send>(
     client: &Client,
     action: &'static str,
     future: impl Future<Output = Result<T, Error>> + Send,
-    timeout_ms: i64,
+    deadline: Option<Instant>,
 ) -> Result<T, Error> {
     let wait = Wait {
-        deadline: deadline(timeout_ms),
+        deadline,
         for_event: true,
         ..Wait::default()
     };

@@ -4,9 +4,9 @@ use crate::executor::Poller;
 use crate::home::Home;
 use crate::waiter::Waiter;
 use statestore::{Abandoned, Outcome};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// The longest time between two calls of an interruption hook.
@@ -88,35 +88,80 @@ impl Stopped {
     }
 }
 
-/// Polls the future on this thread until it is ready, and drives the runtime meanwhile if nobody else has to.
-pub(crate) fn wait<F: Future>(
-    home: &Home,
-    action: &str,
-    future: F,
-    wait: Wait<'_>,
-) -> Result<F::Output, Stopped> {
-    let is_event = wait.for_event;
-    let _blocked = (!is_event).then(|| home.registry.block());
-    let mut future = pin!(Some(future));
-    let mut interrupted = pin!(home.interrupted.notified());
-    let mut output = None;
-    wait_until(home, wait, &mut |context| {
-        let polled = match future.as_mut().as_pin_mut() {
+/// What a thread waits for, whatever that brings, so that the code that waits is there once for all of it.
+pub(crate) trait Awaited: Send {
+    /// Ready once it has brought something.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()>;
+
+    /// Drops what is waited for.
+    fn end(&mut self);
+}
+
+struct Work<'a, F: Future> {
+    future: Pin<&'a mut Option<F>>,
+    output: &'a mut Option<F::Output>,
+}
+
+impl<F: Future + Send> Awaited for Work<'_, F>
+where
+    F::Output: Send,
+{
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let polled = match self.future.as_mut().as_pin_mut() {
             Some(future) => future.poll(context),
             None => Poll::Pending,
         };
-        match polled {
-            Poll::Ready(ready) => output = Some(ready),
-            Poll::Pending => return interrupted.as_mut().poll(context),
-        }
-        Poll::Ready(())
-    })?;
-    if let Some(output) = output {
-        return Ok(output);
+        polled.map(|output| *self.output = Some(output))
     }
-    // The future tells what becomes of its requests.
+
+    fn end(&mut self) {
+        self.future.set(None);
+    }
+}
+
+/// Has `wait` wait for a future, and gives what that brought.
+pub(crate) fn brought<F>(
+    future: F,
+    wait: impl FnOnce(&mut dyn Awaited) -> Result<(), Stopped>,
+) -> Result<F::Output, Stopped>
+where
+    F: Future + Send,
+    F::Output: Send,
+{
+    let mut output = None;
+    let waited = wait(&mut Work {
+        future: pin!(Some(future)),
+        output: &mut output,
+    });
+    // Who waits for what brings nothing was interrupted.
+    waited.and_then(|()| output.ok_or(Stopped::Interrupted))
+}
+
+/// Polls on this thread until it is ready, and drives the runtime meanwhile if nobody else has to. Then it is dropped.
+pub(crate) fn wait(
+    home: &Home,
+    action: &str,
+    awaited: &mut dyn Awaited,
+    wait: Wait<'_>,
+) -> Result<(), Stopped> {
+    let is_event = wait.for_event;
+    let _blocked = (!is_event).then(|| home.registry.block());
+    let mut interrupted = pin!(home.interrupted.notified());
+    let mut is_over = false;
+    let waited = wait_until(home, wait, &mut |context| {
+        if awaited.poll(context).is_pending() {
+            return interrupted.as_mut().poll(context);
+        }
+        is_over = true;
+        Poll::Ready(())
+    });
+    if is_over || waited.is_err() {
+        awaited.end();
+        return waited;
+    }
+    // It tells what becomes of its requests.
     let abandoned = Abandoned::begin();
-    future.set(None);
+    awaited.end();
     let otherwise = if is_event {
         Outcome::NotDone
     } else {

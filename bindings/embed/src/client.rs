@@ -1,7 +1,7 @@
 //! One client, as a foreign language has it.
 use crate::admission::Permit;
 use crate::batch;
-use crate::blocking::{self, Stopped, Wait};
+use crate::blocking::{self, Awaited, Stopped, Wait};
 use crate::cause::{self, Cause, closed, wrong_thread};
 use crate::dispatcher::{Dispatcher, Job};
 use crate::error::{Error, ErrorKind};
@@ -12,7 +12,7 @@ use crate::operation::{self, Operation};
 use crate::process::OfProcess;
 use crate::registry::Kind;
 use crate::runtime::{Runtime, Share};
-use crate::task::Task;
+use crate::task::{Body, Reason, Task};
 use crate::thread;
 use statestore::{ConnectionState, LostReason, Outcome, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -292,13 +292,27 @@ impl Client {
         T: Send + 'static,
         M: Send + 'static,
     {
+        let mut rest = Some((future, Arc::clone(mailbox), complete));
+        self.begin(kind, action, &mut |permit, reason| {
+            let (future, mailbox, complete) = rest.take()?;
+            Some(operation::body(
+                action, future, mailbox, complete, permit, reason,
+            ))
+        })
+    }
+
+    /// Begins an operation, whatever it does; `body` is asked for it once.
+    fn begin(
+        &self,
+        kind: Kind,
+        action: &'static str,
+        body: &mut dyn FnMut(Permit, Reason) -> Option<Body>,
+    ) -> Result<Operation, Error> {
         let home = &self.usable()?.home;
         let permit = home.admission.permit(action)?;
-        let mailbox = Arc::clone(mailbox);
-        let body = |reason| operation::body(action, future, mailbox, complete, permit, reason);
-        let task = home
-            .registry
-            .enter(kind, |place| Task::new(Arc::clone(home), place, body));
+        let task = home.registry.enter(kind, |place| {
+            Task::new(Arc::clone(home), place, |reason| body(permit, reason))
+        });
         home.executor.schedule(Arc::clone(&task) as _);
         if home.registry.has_ended() {
             task.end(Cause::Closed);
@@ -317,8 +331,11 @@ impl Client {
         future: impl Future<Output = Result<T, Error>> + Send,
         wait: Wait<'_>,
     ) -> Result<T, Stopped> {
-        self.open.inner.get()?.check()?;
-        self.wait_for_end(action, future, wait)
+        blocking::brought(future, |awaited| {
+            self.open.inner.get()?.check()?;
+            self.wait_in_place(action, awaited, wait)
+        })?
+        .map_err(Stopped::from)
     }
 
     /// Ends the [waits](Self::wait) of all threads that wait with this client at this moment: with [`ErrorKind::Cancelled`], and
@@ -338,6 +355,16 @@ impl Client {
         future: impl Future<Output = Result<T, Error>> + Send,
         wait: Wait<'_>,
     ) -> Result<T, Stopped> {
+        blocking::brought(future, |awaited| self.wait_in_place(action, awaited, wait))?
+            .map_err(Stopped::from)
+    }
+
+    fn wait_in_place(
+        &self,
+        action: &'static str,
+        awaited: &mut dyn Awaited,
+        wait: Wait<'_>,
+    ) -> Result<(), Stopped> {
         let inner = self.open.inner.get()?;
         if thread::is_ours() {
             let reason = "this thread runs all connections and must not wait";
@@ -351,23 +378,27 @@ impl Client {
                     for_event,
                     interrupt: None,
                 };
-                self.wait_for_end(action, future, wait)
+                self.wait_in_place(action, awaited, wait)
             });
             return waited.unwrap_or_else(|error| {
                 let reason = format!("a thread that can wait is needed: {error}");
                 Err(cause::lacking(action, reason).into())
             });
         }
-        // Timers and tasks are those of the runtime, also when the future is dropped.
+        // Timers and tasks are those of the runtime, also when what is waited for is dropped.
         let _guard = inner.home.runtime.enter();
         let waited = catch_unwind(AssertUnwindSafe(|| {
-            blocking::wait(&inner.home, action, future, wait)
+            blocking::wait(&inner.home, action, awaited, wait)
         }));
-        match waited {
-            Ok(result) => Ok(result??),
-            Err(_) if inner.home.panicked() == Cause::Closed => Err(closed().into()),
-            Err(_) => Err(cause::panicked(action, Outcome::Unknown).into()),
+        if let Ok(waited) = waited {
+            return waited;
         }
+        // Nothing more is to be learned of it than that it panicked.
+        let _ = catch_unwind(AssertUnwindSafe(|| awaited.end()));
+        Err(match inner.home.panicked() {
+            Cause::Closed => closed().into(),
+            _ => cause::panicked(action, Outcome::Unknown).into(),
+        })
     }
 
     /// The right to one more thing that brings items to a mailbox.

@@ -152,7 +152,10 @@ fn finish(lane: &Lane) {
             for_event: true,
             ..Wait::default()
         };
-        if blocking::wait(lane.home(), "freeing a queue", lane.changed(), wait).is_err() {
+        let waited = blocking::brought(lane.changed(), |changed| {
+            blocking::wait(lane.home(), "freeing a queue", changed, wait)
+        });
+        if waited.is_err() {
             return;
         }
     }

@@ -50,12 +50,12 @@ impl Task {
     pub(crate) fn new(
         home: Arc<Home>,
         place: usize,
-        body: impl FnOnce(Reason) -> Body,
+        body: impl FnOnce(Reason) -> Option<Body>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             progress: Mutex::new(Progress {
                 stage: Stage::Scheduled,
-                body: Some(body(Reason(this.clone()))),
+                body: body(Reason(this.clone())),
                 cause: None,
             }),
             is_told: AtomicBool::new(false),
