@@ -2,55 +2,83 @@
 //
 // This file is made from the sources of the library by scripts/header. Do not edit it.
 //
+// What is said here holds for every function and struct whose own comment does not say otherwise.
+//
 // Status. Functions that can fail give an sst_status: SST_OK, or what kind of failure it is. Their last argument,
-// `error`, may be NULL; otherwise it gets an error object with a message, which the caller frees with sst_error_free(),
-// or NULL on success. An absent key, a condition that is not met, and a lease that somebody else has are results, not
-// errors.
+// `error`, gets an error object with a message, which the caller frees with sst_error_free(), or NULL on success. After a
+// failure every other result is what stands for none: a handle NULL, a value of an enum the one that is 0, a number 0, a
+// descriptor -1. An absent key, a condition that is not met, and a lease that somebody else has are results, not errors.
+// A function that gives a value of its handle, and no status, gives what stands for none if the handle is not good: NULL,
+// "", 0, false, no bytes.
+//
+// Errors. Every function gives SST_INVALID_ARGUMENT for what cannot be used, like NULL where it is not allowed or an empty
+// key, SST_INVALID_HANDLE and SST_FORKED for handles, and SST_CLOSED if it needs a client that is over. What asks the store
+// also gives SST_TIMED_OUT, SST_QUEUE_FULL, SST_TOO_LARGE, SST_SESSION_LOST, and what the store refuses with. Comments name
+// what there is besides, and what has a reason of its own.
+//
+// NULL. These may be NULL: `error`; options and settings, for those that are all zero; `operation` and `subscription`, if
+// nobody wants the handle; `result` and `version` of what writes; a pointer to bytes or elements of which there are none;
+// the functions of a callback; what a function frees. Comments name what there is besides.
 //
 // Owner. Every handle that a function gives through a pointer to a pointer belongs to the caller, who frees it with the
-// function of its type. It is NULL when the function fails. A handle in an argument is borrowed, as are all bytes,
-// texts and structs: the library copies what it keeps. A const pointer in a callback is borrowed for the call, another
-// one is the callback's to free.
+// function of its type, as does one that a function returns. A handle in an argument is borrowed and still to be freed, as
+// are all bytes, texts and structs: the library copies what it keeps. Callbacks are handed over.
 //
 // Handles. A handle is a number, not an address; nothing may be read or written through it. Using one that was freed
 // gives SST_INVALID_HANDLE, freeing it again does nothing. Freeing is possible at any time and on any thread, also in
-// callbacks. What a handle stands for lives as long as somebody needs it: freeing a client does not break its
-// observers. Data that a function gives without a handle of its own (sst_slice, texts) belongs to the handle that it
-// was asked of, and is gone with it.
+// callbacks, and does not block. What a handle stands for lives as long as somebody needs it: freeing a client does not
+// break its observers. Data that a function gives without a handle of its own (sst_slice, texts) belongs to the handle that
+// it was asked of, and is gone with it; a text that was asked of none lives as long as the library. A function with the
+// suffix _clone gives another handle of the same thing, to keep one that is borrowed; nothing is copied.
 //
-// Bytes. Keys and values are any bytes, given as a pointer and a length. The pointer may be NULL if the length is 0.
+// Bytes. Keys and values are any bytes, given as a pointer and a length.
 //
-// Options. A struct of options begins with `size`, which is set to the size of the struct; everything else may be zero,
-// which means the default: `sst_set_options options = { .size = sizeof options };`. Later versions add fields at the
-// end. A program that was compiled with an older header runs with a newer library; one with a newer header runs with an
-// older library as long as it leaves the new fields zero.
+// Options. A struct of options begins with `size`, which is set to the size of the struct; everything else may be zero:
+// `sst_set_options options = { .size = sizeof options };`. Later versions add fields at the end. A program that was
+// compiled with an older header runs with a newer library; one with a newer header runs with an older library as long as it
+// leaves the new fields zero.
 //
-// Threads. Every function may be called on any thread, at the same time, with the same handles, unless it says
-// otherwise. The library has one thread for all connections, and one for the callbacks of each client that has
-// callbacks. They begin with the first client and end with the last one. A thread that is the only one to wait in a
-// blocking call serves the connections meanwhile, for which its stack should have 128 KiB; one that waits for what may
-// take any time (an observation, a lock, its loss) only sleeps. No call is a point of cancellation for
-// pthread_cancel().
+// Special values. Each has one meaning:
+//   0 in a field of options or settings   the default, which its comment tells
+//   SST_FOREVER for a time                without an end: it never expires, is never given up, never happens
+//   SST_ALL for a number                  as many as there are
+//   NULL                                  there is none
+//   -1 for a descriptor or a reason code  there is none
+// A time ends in _ms and is in milliseconds. As an argument of a function, 0 is no time: there is only a look. More than
+// INT64_MAX and not SST_FOREVER, as a difference below zero is, is refused with SST_INVALID_ARGUMENT.
+//
+// Threads. Every function may be called on any thread, at the same time, with the same handles. The library has one thread
+// for all connections, and one for the callbacks of each client that has callbacks. They begin with the first client and
+// end with the last one. A thread that is the only one to wait in a blocking call serves the connections meanwhile, for
+// which its stack should have 128 KiB; one that waits for what may take any time (an observation, a lock, its loss) only
+// sleeps. No call is a point of cancellation for pthread_cancel().
 //
 // Signals. The library changes no disposition of a signal, and its threads block all signals but those that a thread
 // causes itself, like SIGSEGV. So signals go to the threads of the program, and to none that the program did not make.
 //
-// Blocking. A function that blocks says so, and has a twin with the suffix _async. That gives a callback its result
-// instead: exactly once if the function gave SST_OK, whatever happens; sst_operation_cancel() ends it early. Operations
-// begin in the order in which they were asked for, a moment after the function returned; a blocking call may overtake
-// them. Blocking functions give SST_WRONG_THREAD on threads of the library, except in callbacks. Each one has a time-out,
-// in its options or the settings, or as an argument, and sst_client_interrupt() ends those that wait now.
+// Blocking. A function that blocks says so after "Blocks:"; others return at once. Each one has a time-out, in its options
+// or the settings, or as an argument, and sst_client_interrupt() ends those that wait now. They give SST_WRONG_THREAD on
+// threads of the library, except in callbacks.
+//
+// Operations. What blocks has a twin with the suffix _async, which takes the same arguments, begins the same, and gives a
+// callback the result instead. If it returns SST_OK, the callback is called exactly once, whatever happens; otherwise it is
+// not called, its context is dropped before the function returns, and `*operation` is NULL. Besides what its arguments
+// cannot be it gives SST_QUEUE_FULL if too many operations are under way, and SST_CLOSED; everything else is told to the
+// callback. Operations begin in the order in which they were asked for, a moment after the function returned; a blocking
+// call may overtake them. sst_operation_cancel() ends one early.
 //
 // Ending. Three words: cancel ends an operation or a subscription and waits for nothing; close waits until nothing of it
-// is called any more; free gives a handle back, and what it stands for goes on, unless the function says otherwise.
+// is called any more; free gives a handle back, and what it stands for goes on.
 //
-// Callbacks. A callback is a struct of a context, a function to call, and a function to drop the context. The functions
-// are called on the thread of the callbacks of the client, one after the other: never on the thread that handed them
-// over, never at the same time, never under a lock that the program could need. The context is dropped exactly once,
-// after the last call, also if the callback could not be taken over; only in that case it is dropped on the thread of
-// the caller, before the function returns. A callback may call every function of this library, also those that block,
-// except sst_client_close() for its own client. Other callbacks of the client wait meanwhile. It must return, and not
-// by longjmp() or a C++ exception.
+// Callbacks. A callback is a struct of a context, a function to call, and a function to drop the context, which both get
+// the context. They are called on the thread of the callbacks of the client, one after the other: never on the thread that
+// handed them over, never at the same time, never under a lock that the program could need. Of its arguments, a const
+// pointer is borrowed for the call, another one belongs to whom is called; without a function to call, it is freed.
+// `error` is NULL if `status` is SST_OK, and the result NULL otherwise. The context is dropped exactly once, after the last
+// call, also if the callback could not be taken over; only in that case it is dropped on the thread of the caller, before
+// the function returns. A callback may call every function of this library, also those that block, except
+// sst_client_close() for its own client. Other callbacks of the client wait meanwhile. It must return, and not by longjmp()
+// or a C++ exception.
 //
 // Queues. A client with a queue in its settings has no thread for callbacks: they are called by sst_queue_run(), on the
 // thread that calls that, and wherever this header says "the thread of the callbacks", that one is meant. Besides, only
@@ -83,6 +111,12 @@
 
 // Grows with the version, for #if. See sst_version_number().
 #define SST_VERSION_NUMBER (SST_VERSION_MAJOR * 1000000 + SST_VERSION_MINOR * 1000 + SST_VERSION_PATCH)
+
+// A time without an end.
+#define SST_FOREVER UINT64_MAX
+
+// As many as there are.
+#define SST_ALL SIZE_MAX
 
 
 // What became of a call. The numbers are the same in every language, and are never used for something else.
@@ -404,13 +438,11 @@ typedef struct sst_slice {
     size_t len;
 } sst_slice;
 
-// What can be set about a client besides its URL. Set `size` to sizeof(sst_settings) and everything else to zero,
-// which means the default: `sst_settings settings = { .size = sizeof settings };`.
+// What can be set about a client besides its URL.
 //
 // Owner: texts and the password are borrowed for the call that gets this struct. Texts are UTF-8 with a NUL at the
 // end.
 typedef struct sst_settings {
-    // sizeof(sst_settings).
     size_t size;
     // The MQTT client id (default: a random one; "" asks the broker for one).
     const char *client_id;
@@ -444,15 +476,15 @@ typedef struct sst_settings {
     // the broker still has for this client id is ended all the same, by a second connection, [MQTT-3.2.2-4], and closing
     // leaves the session to the broker. Without a client id it counts as SST_YES.
     uint32_t clean_start;
-    // How long the broker keeps the session while the client is away, in seconds (default: 3600).
-    uint32_t session_expiry_s;
-    // After how much silence the connection is checked, in seconds (default: 60; UINT32_MAX for never).
-    uint32_t keep_alive_s;
-    // How long the broker may take to answer such a check, in milliseconds (default: 10,000).
+    // How long the broker keeps the session while the client is away, rounded up to seconds (default: an hour).
+    uint64_t session_expiry_ms;
+    // After how much silence the connection is checked, rounded up to seconds (default: a minute).
+    uint64_t keep_alive_ms;
+    // How long the broker may take to answer such a check (default: 10,000).
     uint64_t ping_timeout_ms;
-    // How long one attempt to connect may take, in milliseconds (default: 10,000).
+    // How long one attempt to connect may take (default: 10,000).
     uint64_t connect_timeout_ms;
-    // How long a request may take unless its options say otherwise, in milliseconds (default: 10,000).
+    // How long a request may take unless its options say otherwise (default: 10,000).
     uint64_t request_timeout_ms;
     // Most requests that may be sent and not yet answered (default: 65,536).
     uint32_t max_in_flight;
@@ -464,17 +496,16 @@ typedef struct sst_settings {
     size_t max_value_bytes;
     // The largest packet that the broker may send, in bytes (default: what MQTT can express, 256 MiB).
     size_t max_packet_bytes;
-    // The least bound of the delay between attempts to reconnect, in milliseconds (default: 100).
+    // The least bound of the delay between attempts to reconnect (default: 100).
     uint64_t reconnect_delay_min_ms;
-    // The greatest bound of that delay, in milliseconds (default: 30,000).
+    // The greatest bound of that delay (default: 30,000).
     uint64_t reconnect_delay_max_ms;
-    // How long connecting is tried again before there was any connection, in milliseconds (default: not at all, so that a
-    // wrong password is seen at once; UINT64_MAX for ever). Whatever failed is tried again, but for settings that cannot be
-    // used: so a machine that starts before its network, its clock or its broker connects when they are there. To be able
-    // to end that, use sst_connect_async().
+    // How long connecting is tried again before there was any connection (default: not at all, so that a wrong password is
+    // seen at once). Whatever failed is tried again, but for settings that cannot be used: so a
+    // machine that starts before its network, its clock or its broker connects when they are there. To be able to end
+    // that, use sst_connect_async().
     uint64_t connect_limit_ms;
-    // How long after a lost connection the client tries to connect again, in milliseconds (default: for ever). Then it
-    // gives up for good.
+    // How long after a lost connection the client tries to connect again (default: SST_FOREVER). Then it gives up for good.
     uint64_t reconnect_limit_ms;
     // Whether credentials may be sent over plain TCP, where everybody on the way can read them, an sst_choice (default:
     // no: a service account token is refused there, and a password for another machine makes a warning in the log).
@@ -483,49 +514,31 @@ typedef struct sst_settings {
     uint32_t reserved;
 } sst_settings;
 
-// Is called with a new client. For what a callback may do see "Callbacks" at the top.
+// Is called with a new client.
 typedef struct sst_on_client {
-    // Handed to both functions.
     void *context;
-    // Called once; may be NULL, in which case the client is freed. `client` belongs to whom is called, and is NULL
-    // unless `status` is SST_OK. `error` is borrowed for the call, and NULL if `status` is SST_OK.
-    void (*call)(void *context,
-                 enum sst_status status,
-                 const struct sst_error *error,
-                 struct sst_client *client);
-    // Called once after the last call, or instead of it; may be NULL.
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, struct sst_client *client);
     void (*drop)(void *context);
 } sst_on_client;
 
-// Is called when an operation without a result has ended. For what a callback may do see "Callbacks" at the top.
+// Is called when an operation without a result has ended.
 typedef struct sst_on_done {
-    // Handed to both functions.
     void *context;
-    // Called once; may be NULL. `error` is borrowed for the call, and NULL if `status` is SST_OK.
-    void (*call)(void *context,
-                 enum sst_status status,
-                 const struct sst_error *error);
-    // Called once after the last call, or instead of it; may be NULL.
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error);
     void (*drop)(void *context);
 } sst_on_done;
 
-// Is called with each state of a connection. For what a callback may do see "Callbacks" at the top.
+// Is called with each state of a connection.
 typedef struct sst_on_state {
-    // Handed to both functions.
     void *context;
-    // Called any number of times; may be NULL. `reason` says why the connection was lost or ended; it is borrowed for
-    // the call, and NULL in other states. `status` is its status, and SST_OK in other states.
-    void (*call)(void *context,
-                 enum sst_status status,
-                 const struct sst_error *reason,
-                 enum sst_state state);
-    // Called once after the last call, or instead of it; may be NULL.
+    // Called any number of times. `reason` says why the connection was lost or ended, and `status` is its status; in other
+    // states it is NULL, and `status` SST_OK.
+    void (*call)(void *context, enum sst_status status, const struct sst_error *reason, enum sst_state state);
     void (*drop)(void *context);
 } sst_on_state;
 
-// Counts since the client was made. Set `size` to sizeof(sst_counters) before the call.
+// Counts since the client was made.
 typedef struct sst_counters {
-    // sizeof(sst_counters).
     size_t size;
     // Requests sent; one that is sent again in a new session counts again.
     uint64_t sent;
@@ -565,75 +578,49 @@ typedef struct sst_counters {
 
 // Is called with what the library logs: no keys, no values, no credentials.
 typedef struct sst_on_log {
-    // Handed to both functions.
     void *context;
-    // Called any number of times, one call after the other, on a thread that does nothing else; may be NULL. The texts
-    // are UTF-8 with a NUL at the end, and borrowed for the call: `target` is the part of the library, `message` what
-    // it says.
-    void (*call)(void *context,
-                 enum sst_level level,
-                 const char *target,
-                 const char *message);
-    // Called once after the last call, or instead of it; may be NULL.
+    // Called any number of times, on a thread that does nothing else. The texts are UTF-8 with a NUL at the end: `target`
+    // is the part of the library, `message` what it says.
+    void (*call)(void *context, enum sst_level level, const char *target, const char *message);
     void (*drop)(void *context);
 } sst_on_log;
 
-// Is called on each thread that the library begins, before anything else there: for its name, its priority, the processors
-// that it runs on.
+// Is called on each thread that the library begins, before anything else there: for its name, its priority, the
+// processors that it runs on.
 typedef struct sst_on_thread {
-    // Handed to both functions.
     void *context;
-    // Called once for each thread, on that thread, one call after the other; may be NULL. `name` says what it is for, as
-    // the system is told it, cut off to 15 bytes: "statestore" for the connections, "statestore-calls" for the callbacks of
-    // a client, "statestore-log", "statestore-files" for look-ups of names and reading files, "statestore-wait" for calls
-    // that wait at the end of the process. It is borrowed for the call, which must be quick and must not call what blocks.
-    void (*call)(void *context,
-                 const char *name);
-    // Called once after the last call, or instead of it; may be NULL.
+    // Called once for each thread, on that thread, one call after the other. `name` says what it is for, as the system is
+    // told it, cut off to 15 bytes: "statestore" for the connections, "statestore-calls" for the callbacks of a client,
+    // "statestore-log", "statestore-files" for look-ups of names and reading files, "statestore-wait" for calls that wait
+    // at the end of the process. The call must be quick and must not call what blocks.
+    void (*call)(void *context, const char *name);
     void (*drop)(void *context);
 } sst_on_thread;
 
-// Options of sst_get() and sst_get_many(). Set `size` to sizeof(sst_get_options) and everything else to zero, which
-// means the default.
+// Options of sst_get() and sst_get_many().
 typedef struct sst_get_options {
-    // sizeof(sst_get_options).
     size_t size;
-    // How long the request may take, in milliseconds (default: that of the settings).
+    // How long the request may take (default: that of the settings).
     uint64_t timeout_ms;
 } sst_get_options;
 
-// Is called with what a GET brought. For what a callback may do see "Callbacks" at the top.
+// Is called with what a GET brought.
 typedef struct sst_on_entry {
-    // Handed to both functions.
     void *context;
-    // Called once; may be NULL. `entry` and `error` are borrowed for the call; see sst_entry_clone(). `entry` is NULL
-    // if the key is absent, or unless `status` is SST_OK; `error` is NULL if `status` is SST_OK.
-    void (*call)(void *context,
-                 enum sst_status status,
-                 const struct sst_error *error,
-                 const struct sst_entry *entry);
-    // Called once after the last call, or instead of it; may be NULL.
+    // `entry` is NULL if the key is absent.
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, const struct sst_entry *entry);
     void (*drop)(void *context);
 } sst_on_entry;
 
-// Is called with what several GETs brought. For what a callback may do see "Callbacks" at the top.
+// Is called with what several GETs brought.
 typedef struct sst_on_entries {
-    // Handed to both functions.
     void *context;
-    // Called once; may be NULL. `entries` and `error` are borrowed for the call. `entries` is NULL unless `status` is
-    // SST_OK; `error` is NULL if it is.
-    void (*call)(void *context,
-                 enum sst_status status,
-                 const struct sst_error *error,
-                 const struct sst_entries *entries);
-    // Called once after the last call, or instead of it; may be NULL.
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, const struct sst_entries *entries);
     void (*drop)(void *context);
 } sst_on_entries;
 
-// Options of sst_set() and sst_guard_set(). Set `size` to sizeof(sst_set_options) and everything else to zero, which
-// means the default.
+// Options of sst_set() and sst_guard_set().
 typedef struct sst_set_options {
-    // sizeof(sst_set_options).
     size_t size;
     // When it applies, an sst_condition.
     uint32_t condition;
@@ -647,36 +634,30 @@ typedef struct sst_set_options {
     uint32_t coalesce;
     // After how many milliseconds the key expires (default: never).
     uint64_t expires_in_ms;
-    // Protects the key: from now on it is written and deleted only with this token or a higher one. Borrowed for the
-    // call.
+    // Protects the key: from now on it is written and deleted only with this token or a higher one. Borrowed for the call.
     const struct sst_hlc *fencing_token;
-    // How long the request may take, in milliseconds (default: that of the settings).
+    // How long the request may take (default: that of the settings).
     uint64_t timeout_ms;
 } sst_set_options;
 
-// Is called with what a SET did. For what a callback may do see "Callbacks" at the top.
+// Is called with what a SET did.
 typedef struct sst_on_set {
-    // Handed to both functions.
     void *context;
-    // Called once; may be NULL. `version` (that of the value that is stored now) and `error` are borrowed for the
-    // call. `version` is NULL unless `status` is SST_OK; `error` is NULL if it is.
+    // `version` is that of the value that is stored now.
     void (*call)(void *context,
                  enum sst_status status,
                  const struct sst_error *error,
                  enum sst_set_result result,
                  const struct sst_hlc *version);
-    // Called once after the last call, or instead of it; may be NULL.
     void (*drop)(void *context);
 } sst_on_set;
 
-// Options of sst_del(), sst_vdel() and those of guards. Set `size` to sizeof(sst_del_options) and everything else to
-// zero, which means the default.
+// Options of sst_del(), sst_vdel() and those of guards.
 typedef struct sst_del_options {
-    // sizeof(sst_del_options).
     size_t size;
     // Needed for a key that is protected by a fencing token: that token or a higher one. Borrowed for the call.
     const struct sst_hlc *fencing_token;
-    // How long the request may take, in milliseconds (default: that of the settings).
+    // How long the request may take (default: that of the settings).
     uint64_t timeout_ms;
     // Whether it is sent again if the session is lost, an sst_retry.
     uint32_t retry;
@@ -684,16 +665,10 @@ typedef struct sst_del_options {
     uint32_t reserved;
 } sst_del_options;
 
-// Is called with what a DEL or VDEL did. For what a callback may do see "Callbacks" at the top.
+// Is called with what a DEL or VDEL did.
 typedef struct sst_on_del {
-    // Handed to both functions.
     void *context;
-    // Called once; may be NULL. `error` is borrowed for the call, and NULL if `status` is SST_OK.
-    void (*call)(void *context,
-                 enum sst_status status,
-                 const struct sst_error *error,
-                 enum sst_del_result result);
-    // Called once after the last call, or instead of it; may be NULL.
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, enum sst_del_result result);
     void (*drop)(void *context);
 } sst_on_del;
 
@@ -705,65 +680,42 @@ typedef struct sst_pair {
     struct sst_slice value;
 } sst_pair;
 
-// Is called with what several writes did. For what a callback may do see "Callbacks" at the top.
+// Is called with what several writes did.
 typedef struct sst_on_results {
-    // Handed to both functions.
     void *context;
-    // Called once; may be NULL. `results` and `error` are borrowed for the call. `results` is NULL unless `status` is
-    // SST_OK; `error` is NULL if it is.
-    void (*call)(void *context,
-                 enum sst_status status,
-                 const struct sst_error *error,
-                 const struct sst_results *results);
-    // Called once after the last call, or instead of it; may be NULL.
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, const struct sst_results *results);
     void (*drop)(void *context);
 } sst_on_results;
 
-// Options of sst_scan_new(). Set `size` to sizeof(sst_scan_options) and everything else to zero, which means the
-// default.
+// Options of sst_scan_new().
 typedef struct sst_scan_options {
-    // sizeof(sst_scan_options).
     size_t size;
-    // How long the request for each page may take, in milliseconds (default: that of the settings).
+    // How long the request for each page may take (default: that of the settings).
     uint64_t timeout_ms;
 } sst_scan_options;
 
-// Is called with a page of keys. For what a callback may do see "Callbacks" at the top.
+// Is called with a page of keys.
 typedef struct sst_on_keys {
-    // Handed to both functions.
     void *context;
-    // Called once; may be NULL. `keys` and `error` are borrowed for the call. `keys` is NULL after the last page, or
-    // unless `status` is SST_OK; `error` is NULL if `status` is SST_OK.
-    void (*call)(void *context,
-                 enum sst_status status,
-                 const struct sst_error *error,
-                 const struct sst_keys *keys);
-    // Called once after the last call, or instead of it; may be NULL.
+    // `keys` is NULL after the last page.
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, const struct sst_keys *keys);
     void (*drop)(void *context);
 } sst_on_keys;
 
-// Is called with a key. For what a callback may do see "Callbacks" at the top.
+// Is called with a key.
 typedef struct sst_on_bytes {
-    // Handed to both functions.
     void *context;
-    // Called once; may be NULL. `bytes` and `error` are borrowed for the call. `bytes` is NULL after the last key, or
-    // unless `status` is SST_OK; `error` is NULL if `status` is SST_OK.
-    void (*call)(void *context,
-                 enum sst_status status,
-                 const struct sst_error *error,
-                 const struct sst_bytes *bytes);
-    // Called once after the last call, or instead of it; may be NULL.
+    // `bytes` is NULL after the last key.
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, const struct sst_bytes *bytes);
     void (*drop)(void *context);
 } sst_on_bytes;
 
-// Options of sst_update() and sst_compare_and_set(). Set `size` to sizeof(sst_update_options) and everything else to
-// zero, which means the default.
+// Options of sst_update() and sst_compare_and_set().
 typedef struct sst_update_options {
-    // sizeof(sst_update_options).
     size_t size;
     // After how many milliseconds the key expires, at least 100 (default: never, even if it was to expire before).
     uint64_t expires_in_ms;
-    // How long all attempts together may take, in milliseconds (default: the request time-out of the settings).
+    // How long all attempts together may take (default: the request time-out of the settings).
     uint64_t timeout_ms;
     // Not zero: asks the store to keep the key on disk.
     uint32_t persist;
@@ -772,208 +724,147 @@ typedef struct sst_update_options {
 } sst_update_options;
 
 // Computes the new value of a key. It may be called several times, when somebody else was faster, so it should do
-// nothing but compute. For what a callback may do see "Callbacks" at the top.
+// nothing but compute.
 typedef struct sst_changer {
-    // Handed to both functions.
     void *context;
-    // Gives an sst_change; not NULL. `old` is what the key holds, borrowed for the call, NULL if it is absent. For
-    // SST_STORE, `*value` is set to the new value, made with sst_bytes_new(), which the library takes over; it is NULL
-    // before, and NULL afterwards is no change.
-    uint32_t (*call)(void *context,
-                     const struct sst_entry *old,
-                     struct sst_bytes **value);
-    // Called once after the last call, or instead of it; may be NULL.
+    // Gives an sst_change; not NULL. `old` is what the key holds, NULL if it is absent. For SST_STORE, `*value` is set to
+    // the new value, made with sst_bytes_new(), which the library takes over; it is NULL before, and NULL afterwards is no
+    // change.
+    uint32_t (*call)(void *context, const struct sst_entry *old, struct sst_bytes **value);
     void (*drop)(void *context);
 } sst_changer;
 
-// Is called with what an update did. For what a callback may do see "Callbacks" at the top.
+// Is called with what an update did.
 typedef struct sst_on_update {
-    // Handed to both functions.
     void *context;
-    // Called once; may be NULL. `version` (of the new value) and `error` are borrowed for the call. `version` is NULL
-    // unless `result` is SST_UPDATE_APPLIED; `error` is NULL if `status` is SST_OK.
+    // `version` is that of the new value, NULL unless `result` is SST_UPDATE_APPLIED.
     void (*call)(void *context,
                  enum sst_status status,
                  const struct sst_error *error,
                  enum sst_update_result result,
                  const struct sst_hlc *version);
-    // Called once after the last call, or instead of it; may be NULL.
     void (*drop)(void *context);
 } sst_on_update;
 
-// Options of sst_observe(). Set `size` to sizeof(sst_observe_options) and everything else to zero, which means the
-// default.
+// Options of sst_observe().
 typedef struct sst_observe_options {
-    // sizeof(sst_observe_options).
     size_t size;
-    // How many changes are kept for an observer that is slow; then the oldest are dropped, and SST_OBSERVED_LAGGED
-    // tells how many (default: only the newest state is kept, and nothing is told of the others).
+    // How many changes are kept for an observer that is slow; then the oldest are dropped, and SST_OBSERVED_LAGGED tells
+    // how many (default: only the newest state is kept, and nothing is told of the others).
     size_t keep;
-    // How long the store may take to begin the watch, in milliseconds (default: the request time-out of the settings).
+    // How long the store may take to begin the watch (default: the request time-out of the settings).
     uint64_t timeout_ms;
 } sst_observe_options;
 
-// Is called with a new observer. For what a callback may do see "Callbacks" at the top.
+// Is called with a new observer.
 typedef struct sst_on_observer {
-    // Handed to both functions.
     void *context;
-    // Called once; may be NULL, in which case the observer is freed. `observer` belongs to whom is called, and is NULL
-    // unless `status` is SST_OK. `error` is borrowed for the call, and NULL if `status` is SST_OK.
-    void (*call)(void *context,
-                 enum sst_status status,
-                 const struct sst_error *error,
-                 struct sst_observer *observer);
-    // Called once after the last call, or instead of it; may be NULL.
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, struct sst_observer *observer);
     void (*drop)(void *context);
 } sst_on_observer;
 
-// Is called with what an observer learns. For what a callback may do see "Callbacks" at the top.
+// Is called with what an observer learns.
 typedef struct sst_on_observation {
-    // Handed to both functions.
     void *context;
-    // Called once for sst_observer_next_async(), and any number of times for sst_observer_subscribe(); may be NULL.
-    // `observation` and `error` are borrowed for the call; see sst_observation_clone(). `observation` is NULL unless
-    // `status` is SST_OK. At the end `status` is SST_CLOSED, or says why the store does not allow the watch any more.
+    // Called any number of times for sst_observer_subscribe(). At the end `status` is SST_CLOSED, or says why the store
+    // does not allow the watch any more.
     void (*call)(void *context,
                  enum sst_status status,
                  const struct sst_error *error,
                  const struct sst_observation *observation);
-    // Called once after the last call, or instead of it; may be NULL.
     void (*drop)(void *context);
 } sst_on_observation;
 
-// Is called with a version. For what a callback may do see "Callbacks" at the top.
+// Is called with a version.
 typedef struct sst_on_version {
-    // Handed to both functions.
     void *context;
-    // Called once; may be NULL. `version` and `error` are borrowed for the call. `version` is NULL unless `status` is
-    // SST_OK; `error` is NULL if it is.
-    void (*call)(void *context,
-                 enum sst_status status,
-                 const struct sst_error *error,
-                 const struct sst_hlc *version);
-    // Called once after the last call, or instead of it; may be NULL.
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, const struct sst_hlc *version);
     void (*drop)(void *context);
 } sst_on_version;
 
-// Is called with what giving a lease back found. For what a callback may do see "Callbacks" at the top.
+// Is called with what giving a lease back found.
 typedef struct sst_on_release {
-    // Handed to both functions.
     void *context;
-    // Called once; may be NULL. `error` is borrowed for the call, and NULL if `status` is SST_OK.
-    void (*call)(void *context,
-                 enum sst_status status,
-                 const struct sst_error *error,
-                 enum sst_release result);
-    // Called once after the last call, or instead of it; may be NULL.
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, enum sst_release result);
     void (*drop)(void *context);
 } sst_on_release;
 
-// Options of sst_lease_new(), and of the lease behind a lock or an election. Set `size` to sizeof(sst_lease_options)
-// and everything else to zero, which means the default.
+// Options of sst_lease_new(), and of the lease behind a lock or an election.
 typedef struct sst_lease_options {
-    // sizeof(sst_lease_options).
     size_t size;
-    // How long the lease lasts after it was taken or renewed, in milliseconds: 100 to a day (default: 10,000).
+    // How long the lease lasts after it was taken or renewed: 100 to a day (default: 10,000).
     uint64_t duration_ms;
-    // After how many milliseconds the guard renews it (default: each time a third of the lease is over; UINT64_MAX for
+    // After how many milliseconds the guard renews it (default: each time a third of the lease is over; SST_FOREVER for
     // only when sst_guard_renew() is called).
     uint64_t renewal_ms;
     // The name under which it is held (default: one that nobody else has). Borrowed for the call.
     const void *holder;
     // How many bytes the name has.
     size_t holder_len;
-    // How long an attempt may take, in milliseconds (default: the request time-out of the settings).
+    // How long an attempt may take (default: the request time-out of the settings).
     uint64_t timeout_ms;
-    // How old a value that this library did not write may become and still count as somebody's lease, in milliseconds
-    // (default: an hour).
+    // How old a value that this library did not write may become and still count as somebody's lease (default: an hour).
     uint64_t foreign_lease_max_ms;
 } sst_lease_options;
 
-// Is called with what an attempt to take a lease brought. For what a callback may do see "Callbacks" at the top.
+// Is called with what an attempt to take a lease brought.
 typedef struct sst_on_acquired {
-    // Handed to both functions.
     void *context;
-    // Called once; may be NULL, in which case the lease is given back. `guard` belongs to whom is called, and is NULL
-    // if somebody else has the lease, or unless `status` is SST_OK. `holding` (who has it, if that is known) and
-    // `error` are borrowed for the call.
+    // `guard` is NULL if somebody else has the lease; `holding` says who has it, if that is known.
     void (*call)(void *context,
                  enum sst_status status,
                  const struct sst_error *error,
                  struct sst_guard *guard,
                  const struct sst_holding *holding);
-    // Called once after the last call, or instead of it; may be NULL.
     void (*drop)(void *context);
 } sst_on_acquired;
 
-// Is called with who holds a lease. For what a callback may do see "Callbacks" at the top.
+// Is called with who holds a lease.
 typedef struct sst_on_holding {
-    // Handed to both functions.
     void *context;
-    // Called once for sst_lease_holder_async(), and any number of times for sst_lease_observe() and its twin; may be
-    // NULL. `holding` and `error` are borrowed for the call. `holding` is NULL if nobody holds the lease, or unless
-    // `status` is SST_OK. At the end of what is observed `status` is SST_CLOSED.
-    void (*call)(void *context,
-                 enum sst_status status,
-                 const struct sst_error *error,
-                 const struct sst_holding *holding);
-    // Called once after the last call, or instead of it; may be NULL.
+    // Called any number of times for sst_lease_observe() and its twin; at their end with SST_CLOSED. `holding` is NULL if
+    // nobody holds the lease.
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, const struct sst_holding *holding);
     void (*drop)(void *context);
 } sst_on_holding;
 
-// Is called with a new subscription, before the callback that it is for is called. For what a callback may do see
-// "Callbacks" at the top.
+// Is called with a new subscription, before the callback that it is for is called.
 typedef struct sst_on_subscription {
-    // Handed to both functions.
     void *context;
-    // Called once; may be NULL, in which case the subscription goes on until the client is closed. `subscription`
-    // belongs to whom is called, and is NULL unless `status` is SST_OK. `error` is borrowed for the call, and NULL if
-    // `status` is SST_OK.
+    // Without it the subscription goes on until the client is closed.
     void (*call)(void *context,
                  enum sst_status status,
                  const struct sst_error *error,
                  struct sst_subscription *subscription);
-    // Called once after the last call, or instead of it; may be NULL.
     void (*drop)(void *context);
 } sst_on_subscription;
 
-// Options of sst_lock() and sst_election_new(). Set `size` to sizeof(sst_lock_options) and everything else to zero,
-// which means the default.
+// Options of sst_lock() and sst_election_new().
 typedef struct sst_lock_options {
-    // sizeof(sst_lock_options).
     size_t size;
     // The lease that is behind the lock (default: that of all defaults). Borrowed for the call.
     const struct sst_lease_options *lease;
-    // How long to wait for the lock, in milliseconds (default: for ever; UINT64_MAX for one attempt).
+    // How long to wait for the lock (default: SST_FOREVER).
     uint64_t wait_ms;
+    // Not zero: one attempt, which may take the time-out of the lease's options; `wait_ms` is zero then.
+    uint32_t once;
+    // Zero.
+    uint32_t reserved;
 } sst_lock_options;
 
-// Is called with a new guard. For what a callback may do see "Callbacks" at the top.
+// Is called with a new guard.
 typedef struct sst_on_guard {
-    // Handed to both functions.
     void *context;
-    // Called once; may be NULL, in which case what is held is given back. `guard` belongs to whom is called, and is
-    // NULL unless `status` is SST_OK. `error` is borrowed for the call, and NULL if `status` is SST_OK.
-    void (*call)(void *context,
-                 enum sst_status status,
-                 const struct sst_error *error,
-                 struct sst_guard *guard);
-    // Called once after the last call, or instead of it; may be NULL.
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, struct sst_guard *guard);
     void (*drop)(void *context);
 } sst_on_guard;
 
-// Is called with who leads. For what a callback may do see "Callbacks" at the top.
+// Is called with who leads.
 typedef struct sst_on_leader {
-    // Handed to both functions.
     void *context;
-    // Called once for sst_election_leader_async(), and any number of times for sst_election_observe() and its twin; may
-    // be NULL. `leader` and `error` are borrowed for the call. `leader` is NULL if nobody leads, or unless `status` is
-    // SST_OK. At the end of what is observed `status` is SST_CLOSED.
-    void (*call)(void *context,
-                 enum sst_status status,
-                 const struct sst_error *error,
-                 const struct sst_leader *leader);
-    // Called once after the last call, or instead of it; may be NULL.
+    // Called any number of times for sst_election_observe() and its twin; at their end with SST_CLOSED. `leader` is NULL
+    // if nobody leads.
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, const struct sst_leader *leader);
     void (*drop)(void *context);
 } sst_on_leader;
 
@@ -982,235 +873,142 @@ extern "C" {
 #endif // __cplusplus
 
 // The version of the library that runs, "0.1.0" for example. SST_VERSION is that of the header that was compiled with.
-//
-// Owner: nobody; the text lives as long as the library. Thread: any. Blocks: no.
 const char *sst_version(void);
 
-// The same as a number that grows with the version, as SST_VERSION_NUMBER is that of the header: the major version times
-// 1,000,000, the minor one times 1,000, and the patch.
-//
-// Thread: any. Blocks: no.
+// The same as a number that grows with the version, as SST_VERSION_NUMBER is that of the header: the major version
+// times 1,000,000, the minor one times 1,000, and the patch.
 uint32_t sst_version_number(void);
 
-// Whether this library speaks TLS. One that does not refuses mqtts:// and client certificates with SST_INVALID_SETTINGS.
-//
-// Thread: any. Blocks: no.
+// Whether this library speaks TLS. One that does not refuses mqtts:// and client certificates with
+// SST_INVALID_SETTINGS.
 bool sst_has_tls(void);
 
 // Whether this library speaks MQTT over WebSocket. One that does not refuses ws:// and wss:// with SST_INVALID_SETTINGS; wss://
 // needs TLS as well.
-//
-// Thread: any. Blocks: no.
 bool sst_has_ws(void);
 
 // The name of a status, as other languages have it: "TimedOut" for SST_TIMED_OUT, "unknown" for a number that is none.
-//
-// Owner: nobody; the text lives as long as the library. Thread: any. Blocks: no.
 const char *sst_status_name(int32_t status);
 
-// The status that the failed call returned.
-//
-// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL gives SST_INVALID_ARGUMENT, what is no error
-// SST_INVALID_HANDLE.
+// The status that the failed call returned. NULL gives SST_INVALID_ARGUMENT, what is no error SST_INVALID_HANDLE.
 enum sst_status sst_error_status(const struct sst_error *error);
 
 // What was tried, on what, and why it failed, in English, as UTF-8.
-//
-// Owner: the text belongs to `error` and lives as long as it. Thread: any. Blocks: no. NULL: gives "". Errors: "" if
-// `error` is no error.
 const char *sst_error_message(const struct sst_error *error);
 
-// Whether what failed may have happened nevertheless.
-//
-// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL, and what is no error, gives SST_UNKNOWN.
+// Whether what failed may have happened nevertheless. What is no error gives SST_UNKNOWN.
 enum sst_outcome sst_error_outcome(const struct sst_error *error);
 
 // Whether the same call may succeed later without anything being changed by hand. Whether repeating it is safe depends
 // on the outcome and on the operation.
-//
-// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL, and what is no error, gives false.
 bool sst_error_is_retryable(const struct sst_error *error);
 
 // The reason code of the MQTT packet that brought the failure, -1 if none did.
-//
-// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL, and what is no error, gives -1.
 int32_t sst_error_mqtt_reason(const struct sst_error *error);
 
 // Another handle of the same error, for keeping one that is borrowed.
-//
-// Owner: the result is the caller's, freed with sst_error_free(). Thread: any. Blocks: no. NULL, and what is no error,
-// gives NULL.
 struct sst_error *sst_error_clone(const struct sst_error *error);
 
 // Frees an error.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_error_free(struct sst_error *error);
 
 // Copies bytes, as for the result of a callback of sst_update().
-//
-// Owner: `*bytes` is the caller's, freed with sst_bytes_free(), or handed over to the library. Thread: any. Blocks:
-// no. NULL: `data` if `len` is 0, and `error`. Errors: SST_INVALID_ARGUMENT; `*bytes` is NULL then.
-enum sst_status sst_bytes_new(const void *data,
-                              size_t len,
-                              struct sst_bytes **bytes,
-                              struct sst_error **error);
+enum sst_status sst_bytes_new(const void *data, size_t len, struct sst_bytes **bytes, struct sst_error **error);
 
 // The bytes.
-//
-// Owner: they belong to `bytes` and live as long as it. Thread: any. Blocks: no. NULL, and what are no bytes, gives
-// none.
 struct sst_slice sst_bytes_slice(const struct sst_bytes *bytes);
 
 // Frees bytes.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_bytes_free(struct sst_bytes *bytes);
 
 // How many keys there are.
-//
-// Owner: `keys` is borrowed. Thread: any. Blocks: no. NULL, and what are no keys, gives 0.
 size_t sst_keys_len(const struct sst_keys *keys);
 
-// The key at an index.
-//
-// Owner: its bytes belong to `keys` and live as long as it. Thread: any. Blocks: no. NULL, what are no keys, and an
-// index that is too large, give no bytes, which is never a key.
-struct sst_slice sst_keys_at(const struct sst_keys *keys,
-                             size_t index);
+// The key at an index. An index that is too large gives no bytes, which is never a key.
+struct sst_slice sst_keys_at(const struct sst_keys *keys, size_t index);
 
 // Frees keys.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_keys_free(struct sst_keys *keys);
 
 // Reads a timestamp: `{milliseconds}:{counter}:{node id}`.
 //
-// Owner: `*hlc` is the caller's, freed with sst_hlc_free(); `text` is borrowed for the call. Thread: any. Blocks: no.
-// NULL: `error`. Errors: SST_INVALID_ARGUMENT if it is none; `*hlc` is NULL then.
-enum sst_status sst_hlc_parse(const void *text,
-                              size_t len,
-                              struct sst_hlc **hlc,
-                              struct sst_error **error);
+// Errors: SST_INVALID_ARGUMENT if it is none.
+enum sst_status sst_hlc_parse(const void *text, size_t len, struct sst_hlc **hlc, struct sst_error **error);
 
 // Its text, padded with zeros as it is sent, with a NUL at its end.
-//
-// Owner: the text belongs to `hlc` and lives as long as it. Thread: any. Blocks: no. NULL, and what is no timestamp,
-// gives "".
 const char *sst_hlc_text(const struct sst_hlc *hlc);
 
 // Its wall clock time, in milliseconds since 1970-01-01 UTC.
-//
-// Owner: `hlc` is borrowed. Thread: any. Blocks: no. NULL, and what is no timestamp, gives 0.
 uint64_t sst_hlc_wall_ms(const struct sst_hlc *hlc);
 
 // Its counter.
-//
-// Owner: `hlc` is borrowed. Thread: any. Blocks: no. NULL, and what is no timestamp, gives 0.
 uint64_t sst_hlc_counter(const struct sst_hlc *hlc);
 
 // Compares two timestamps: by their times, then their counters, then the bytes of their node ids. `*order` is negative
 // if `one` is lower, 0 if they are equal, and positive if it is higher.
-//
-// Owner: both are borrowed. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_ARGUMENT, SST_INVALID_HANDLE;
-// `*order` is 0 then.
 enum sst_status sst_hlc_compare(const struct sst_hlc *one,
                                 const struct sst_hlc *other,
                                 int32_t *order,
                                 struct sst_error **error);
 
 // Another handle of the same timestamp, for keeping one that is borrowed.
-//
-// Owner: the result is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: no. NULL, and what is no
-// timestamp, gives NULL.
 struct sst_hlc *sst_hlc_clone(const struct sst_hlc *hlc);
 
 // Frees a timestamp.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_hlc_free(struct sst_hlc *hlc);
 
 // The value.
-//
-// Owner: its bytes belong to `entry` and live as long as it. Thread: any. Blocks: no. NULL, and what is no entry,
-// gives none.
 struct sst_slice sst_entry_value(const struct sst_entry *entry);
 
 // The version that the SET which stored it returned.
-//
-// Owner: `*version` is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
-// SST_INVALID_ARGUMENT, SST_INVALID_HANDLE; `*version` is NULL then.
-enum sst_status sst_entry_version(const struct sst_entry *entry,
-                                  struct sst_hlc **version,
-                                  struct sst_error **error);
+enum sst_status sst_entry_version(const struct sst_entry *entry, struct sst_hlc **version, struct sst_error **error);
 
 // Another handle of the same entry, for keeping one that is borrowed. The value is not copied.
-//
-// Owner: the result is the caller's, freed with sst_entry_free(). Thread: any. Blocks: no. NULL, and what is no entry,
-// gives NULL.
 struct sst_entry *sst_entry_clone(const struct sst_entry *entry);
 
 // Frees an entry.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_entry_free(struct sst_entry *entry);
 
 // How many results there are: as many as there were keys.
-//
-// Owner: `entries` is borrowed. Thread: any. Blocks: no. NULL, and what are no entries, gives 0.
 size_t sst_entries_len(const struct sst_entries *entries);
 
 // The entry of the key at an index; `*entry` is NULL if the key is absent.
 //
-// Owner: `*entry` is the caller's, freed with sst_entry_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
-// SST_INVALID_ARGUMENT if the index is too large, SST_INVALID_HANDLE; `*entry` is NULL then.
+// Errors: SST_INVALID_ARGUMENT if the index is too large.
 enum sst_status sst_entries_at(const struct sst_entries *entries,
                                size_t index,
                                struct sst_entry **entry,
                                struct sst_error **error);
 
 // Frees entries. Those that sst_entries_at() gave stay.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_entries_free(struct sst_entries *entries);
 
 // Makes a queue, to be named in the settings of clients. Several clients may have the same one.
 //
-// Owner: `*queue` is the caller's, freed with sst_queue_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
-// SST_INTERNAL if the system gives no descriptor, as on Windows; `*queue` is NULL then.
-enum sst_status sst_queue_new(struct sst_queue **queue,
-                              struct sst_error **error);
+// Errors: SST_INTERNAL if the system gives no descriptor, as on Windows.
+enum sst_status sst_queue_new(struct sst_queue **queue, struct sst_error **error);
 
 // A file descriptor for event loops that is readable while sst_queue_run() has something to run; it may also be so
-// although there is nothing. It is quiet again when nothing waits. Do not read it; edge-triggered waiting is fine.
-//
-// Owner: the descriptor belongs to `queue` and is closed with it; let the event loop forget it before. Thread: any.
-// Blocks: no. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED; `*fd` is -1 then.
-enum sst_status sst_queue_fd(const struct sst_queue *queue,
-                             int *fd,
-                             struct sst_error **error);
+// although there is nothing. It is quiet again when nothing waits. Do not read it; edge-triggered waiting is fine. The
+// descriptor is closed with the queue; let the event loop forget it before.
+enum sst_status sst_queue_fd(const struct sst_queue *queue, int *fd, struct sst_error **error);
 
-// Runs callbacks on this thread: of those that wait now at most `most`, or all for 0. What is left, and what comes
+// Runs callbacks on this thread: of those that wait now at most `most`, SST_ALL for all. What is left, and what comes
 // meanwhile, is for the next time, and keeps the descriptor readable, so that other things of the event loop have
 // their turn. `*ran` says how many were run; how long they take is up to them.
 //
-// The callbacks may do what callbacks may, also free the queue. They come one after the other: while one runs, a
-// queue is not run a second time, neither by it nor on another thread.
+// The callbacks may do what callbacks may, also free the queue. They come one after the other: while one runs, a queue
+// is not run a second time, neither by it nor on another thread.
 //
-// Owner: `queue` is borrowed. Thread: any, one at a time. Blocks: no. NULL: `ran` and `error`. Errors:
-// SST_WRONG_THREAD in a callback of this queue and while another thread runs it, and nothing is run;
-// SST_INVALID_HANDLE; SST_FORKED, also in the child if a callback forked, which may return; `*ran` is 0 then.
-enum sst_status sst_queue_run(const struct sst_queue *queue,
-                              size_t most,
-                              size_t *ran,
-                              struct sst_error **error);
+// Thread: any, one at a time. NULL: `ran`. Errors: SST_WRONG_THREAD in a callback of this queue and while another
+// thread runs it, and nothing is run; SST_FORKED also in the child if a callback forked, which may return.
+enum sst_status sst_queue_run(const struct sst_queue *queue, size_t most, size_t *ran, struct sst_error **error);
 
 // Frees a queue. Clients that still have it are closed, and what they have left is run on this thread, each callback
 // once, as by sst_client_close(): close them before to know when that happens. In a callback of the queue, and while
 // another thread runs it, this returns at once, and who runs it does all that at the end of sst_queue_run().
 //
-// Thread: any. Blocks: for a moment if a client is left that was not closed. NULL, and what was freed before, is left
-// alone.
+// Blocks: for a moment if a client is left that was not closed.
 void sst_queue_free(struct sst_queue *queue);
 
 // Connects, and waits until the broker has accepted the connection and its subscriptions.
@@ -1219,21 +1017,14 @@ void sst_queue_free(struct sst_queue *queue);
 // parameters as docs/connecting.md has them. NULL takes the settings from the environment: AIO_BROKER_HOSTNAME and the others that
 // pods of Azure IoT Operations have. What `settings` has goes before both.
 //
-// Owner: `*client` is the caller's, freed with sst_client_free(); everything else is borrowed for the call. Thread:
-// any. Blocks: until it is connected, or one attempt failed, or those that `connect_limit_ms` allows. NULL: `url`, `settings` and `error`. Errors:
-// SST_UNREACHABLE, SST_CONNECTION_REFUSED, SST_NOT_AUTHENTICATED, SST_UNTRUSTED, SST_INVALID_SETTINGS,
-// SST_INVALID_ARGUMENT; `*client` is NULL then.
+// Blocks: until it is connected, or one attempt failed, or those that `connect_limit_ms` allows. Errors:
+// SST_UNREACHABLE, SST_CONNECTION_REFUSED, SST_NOT_AUTHENTICATED, SST_UNTRUSTED, SST_INVALID_SETTINGS.
 enum sst_status sst_connect(const char *url,
                             const struct sst_settings *settings,
                             struct sst_client **client,
                             struct sst_error **error);
 
-// Begins to connect. See sst_connect().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-// borrowed for the call. Thread: any. Blocks: no. NULL: `url`, `settings`, `operation` and `error`. Errors:
-// SST_INVALID_SETTINGS, SST_INVALID_ARGUMENT; the callback is not called then, its context is dropped before this
-// returns, and `*operation` is NULL.
+// Begins sst_connect().
 enum sst_status sst_connect_async(const char *url,
                                   const struct sst_settings *settings,
                                   struct sst_on_client callback,
@@ -1245,60 +1036,44 @@ enum sst_status sst_connect_async(const char *url,
 // the library end. Closing again does nothing. If the client has a queue, what waits there of this client is run by
 // this call, on this thread.
 //
-// Owner: `client` is borrowed and still to be freed. Thread: any but that of the callbacks. Blocks: until all is done,
-// which is a moment unless a callback takes its time. NULL: `error`. Errors: SST_WRONG_THREAD in a callback of this
-// client, or of one with the same queue, and nothing happens; SST_INVALID_HANDLE, SST_FORKED.
-enum sst_status sst_client_close(const struct sst_client *client,
-                                 struct sst_error **error);
+// Thread: any but that of the callbacks. Blocks: until all is done, which is a moment unless a callback takes its
+// time. Errors: SST_WRONG_THREAD in a callback of this client, or of one with the same queue, and nothing happens.
+enum sst_status sst_client_close(const struct sst_client *client, struct sst_error **error);
 
-// Closes a client as sst_client_close() does, and waits for that for `timeout_ms` milliseconds: not at all for 0, without
-// a limit if it is negative. If the time is over, which only callbacks can make happen, closing goes on by itself.
+// Closes a client as sst_client_close() does, and waits for that for `timeout_ms`. If the time is over, which only callbacks can make happen, closing goes on by
+// itself.
 //
-// Owner: `client` is borrowed and still to be freed. Thread: any but that of the callbacks. Blocks: at most for the
-// time-out, and while callbacks of its queue run on this thread. NULL: `error`. Errors: SST_TIMED_OUT,
-// SST_WRONG_THREAD as there, SST_INVALID_HANDLE, SST_FORKED.
+// Thread: any but that of the callbacks. Blocks: at most for the time-out, and while callbacks of its queue run on
+// this thread. Errors: SST_TIMED_OUT, and SST_WRONG_THREAD as there.
 enum sst_status sst_client_close_within(const struct sst_client *client,
-                                        int64_t timeout_ms,
+                                        uint64_t timeout_ms,
                                         struct sst_error **error);
 
-// Waits until what is under way has ended, for `timeout_ms` milliseconds: not at all for 0, without a limit if it is
-// negative. That are all operations and blocking calls that wait for answers, also those that begin meanwhile. What waits
-// for an event is left alone: an observation, a lock that others have, the loss of a lock. To end in order, begin nothing
-// more, drain, and close.
+// Waits until what is under way has ended, for `timeout_ms`. That are all operations and blocking calls that wait for answers, also those that begin meanwhile. What
+// waits for an event is left alone: an observation, a lock that others have, the loss of a lock. To end in order,
+// begin nothing more, drain, and close.
 //
-// Owner: `client` is borrowed. Thread: any. Blocks: at most for the time-out. NULL: `error`. Errors: SST_TIMED_OUT if
-// something is still under way, SST_CLOSED, SST_INVALID_HANDLE, SST_FORKED.
+// Blocks: at most for the time-out. Errors: SST_TIMED_OUT if something is still under way.
 enum sst_status sst_client_drain(const struct sst_client *client,
-                                 int64_t timeout_ms,
+                                 uint64_t timeout_ms,
                                  struct sst_error **error);
 
-// Begins to wait until what is under way has ended. See sst_client_drain(). The callback is called after those of all
-// operations that it waited for.
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-// not called then, its context is dropped before this returns, and `*operation` is NULL.
+// Begins sst_client_drain(), without a limit. The callback is called after those of all operations that it waited for.
 enum sst_status sst_client_drain_async(const struct sst_client *client,
                                        struct sst_on_done callback,
                                        struct sst_operation **operation,
                                        struct sst_error **error);
 
-// Ends all blocking calls that wait with this client at this moment, on any thread: with SST_CANCELLED, and what is known
-// of the outcome. A call that begins later is not concerned, so repeat this until the thread that is meant has noticed.
-// Operations go on; sst_operation_cancel() is for them. A sst_client_close() that is interrupted goes on by itself.
+// Ends all blocking calls that wait with this client at this moment, on any thread: with SST_CANCELLED, and what is
+// known of the outcome. A call that begins later is not concerned, so repeat this until the thread that is meant has
+// noticed. Operations go on; sst_operation_cancel() is for them. A sst_client_close() that is interrupted goes on by
+// itself.
 //
 // This takes locks, so it is not for handlers of signals: call it on a thread that waits for those.
-//
-// Owner: `client` is borrowed. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED.
-enum sst_status sst_client_interrupt(const struct sst_client *client,
-                                     struct sst_error **error);
+enum sst_status sst_client_interrupt(const struct sst_client *client, struct sst_error **error);
 
-// Begins to close a client. See sst_client_close(). This may be called in a callback, since nothing waits for
-// callbacks.
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-// Blocks: no. NULL: `operation` and `error`. Errors: SST_CLOSED if it is closed already, SST_INVALID_HANDLE,
-// SST_FORKED; the callback is not called then, its context is dropped before this returns, and `*operation` is NULL.
+// Begins sst_client_close(). This may be called in a callback, since nothing waits for callbacks. It gives SST_CLOSED
+// if the client is closed already.
 enum sst_status sst_client_close_async(const struct sst_client *client,
                                        struct sst_on_done callback,
                                        struct sst_operation **operation,
@@ -1306,32 +1081,16 @@ enum sst_status sst_client_close_async(const struct sst_client *client,
 
 // Frees a client. Unless it was closed, it is closed in the background as soon as nothing that was made from it is
 // left. Operations that are under way do not keep it open: they end as they do at sst_client_close().
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_client_free(struct sst_client *client);
 
 // The MQTT client id, as UTF-8.
-//
-// Owner: `*id` is the caller's, freed with sst_bytes_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
-// SST_CLOSED, SST_INVALID_HANDLE, SST_FORKED; `*id` is NULL then.
-enum sst_status sst_client_id(const struct sst_client *client,
-                              struct sst_bytes **id,
-                              struct sst_error **error);
+enum sst_status sst_client_id(const struct sst_client *client, struct sst_bytes **id, struct sst_error **error);
 
 // The present state of the connection.
-//
-// Owner: `client` is borrowed. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED;
-// `*state` is SST_STATE_UNKNOWN then.
-enum sst_status sst_client_state(const struct sst_client *client,
-                                 enum sst_state *state,
-                                 struct sst_error **error);
+enum sst_status sst_client_state(const struct sst_client *client, enum sst_state *state, struct sst_error **error);
 
 // Has a callback told the present state of the connection and each later one, as far as it lasts long enough to be
 // told. The last one is SST_ENDED.
-//
-// Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). Thread: any.
-// Blocks: no. NULL: `subscription` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback
-// is not called then, its context is dropped before this returns, and `*subscription` is NULL.
 enum sst_status sst_client_on_state(const struct sst_client *client,
                                     struct sst_on_state callback,
                                     struct sst_subscription **subscription,
@@ -1339,8 +1098,7 @@ enum sst_status sst_client_on_state(const struct sst_client *client,
 
 // Fills `counters`, as far as its `size` says that there is room; what this version does not know becomes zero.
 //
-// Owner: `counters` is the caller's. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_ARGUMENT for NULL or
-// a size that cannot be, SST_CLOSED, SST_INVALID_HANDLE, SST_FORKED; `counters` is not changed then.
+// Errors: SST_INVALID_ARGUMENT for a size that cannot be. `counters` is not changed then.
 enum sst_status sst_client_counters(const struct sst_client *client,
                                     struct sst_counters *counters,
                                     struct sst_error **error);
@@ -1349,84 +1107,62 @@ enum sst_status sst_client_counters(const struct sst_client *client,
 // sst_level; in place of the callback that was set before. At most 1024 records wait for it; if more come, a record
 // tells how many were dropped. A forked child has to set it anew.
 //
-// Owner: `callback` is handed over. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_ARGUMENT for a level
-// that is none, SST_INTERNAL if the system gives no thread; the callback is not called then, and its context is
-// dropped before this returns.
-enum sst_status sst_log_set(uint32_t level,
-                            struct sst_on_log callback,
-                            struct sst_error **error);
+// Errors: SST_INVALID_ARGUMENT for a level that is none, SST_INTERNAL if the system gives no thread.
+enum sst_status sst_log_set(uint32_t level, struct sst_on_log callback, struct sst_error **error);
 
 // Tells nobody any more. The callback is still called with what was logged before; then its context is dropped on its
 // thread.
 //
-// Thread: any, also in the callback itself. Blocks: no.
+// Thread: any, also in the callback itself.
 void sst_log_off(void);
 
-// Has a callback called at the start of each thread that the library begins from now on in this process; in place of the
-// one that was set before. Set it before the first client. With `call` NULL nobody is called any more. A forked child has
-// to set it anew.
+// Has a callback called at the start of each thread that the library begins from now on in this process; in place of
+// the one that was set before. Set it before the first client. With `call` NULL nobody is called any more. A forked
+// child has to set it anew.
 //
-// The thread for the connections should have at least the priority of those that wait for its results.
-//
-// Owner: `callback` is handed over. That before is dropped when its last call has returned. Thread: any. Blocks: no. NULL:
-// the functions.
+// The thread for the connections should have at least the priority of those that wait for its results. The one before
+// is dropped when its last call has returned.
 void sst_thread_set(struct sst_on_thread callback);
 
 // Gives an operation up. Its callback is called with SST_CANCELLED, or with its result if that comes at this very
 // moment. What was sent is not taken back. An operation that has ended is left alone.
-//
-// Owner: `operation` is borrowed and still to be freed. Thread: any. Blocks: no. NULL: `error` may be NULL. Errors:
-// SST_INVALID_HANDLE, SST_FORKED.
-enum sst_status sst_operation_cancel(const struct sst_operation *operation,
-                                     struct sst_error **error);
+enum sst_status sst_operation_cancel(const struct sst_operation *operation, struct sst_error **error);
 
-// Gives an operation up, and takes its callback back: unless it was called before or runs now, it is never called, and when
-// this returns its context was dropped. A call that runs on another thread is waited for, so nothing that it waits for may be held meanwhile. In the
-// callback itself this does nothing. What such an operation would have given is given back.
+// Gives an operation up, and takes its callback back: unless it was called before or runs now, it is never called, and
+// when this returns its context was dropped. A call that runs on another thread is waited for, so nothing that it
+// waits for may be held meanwhile. In the callback itself this does nothing. What such an operation would have given
+// is given back.
 //
-// Owner: `operation` is borrowed and still to be freed. Thread: any; the context is dropped on this one unless the callback
-// was called. Blocks: while the callback runs on another thread. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED.
-enum sst_status sst_operation_close(const struct sst_operation *operation,
-                                    struct sst_error **error);
+// Thread: any; the context is dropped on this one unless the callback was called. Blocks: while the callback runs on
+// another thread.
+enum sst_status sst_operation_close(const struct sst_operation *operation, struct sst_error **error);
 
-// Whether an operation has ended, which means that its callback was called, or is going to be at once.
-//
-// Owner: `operation` is borrowed. Thread: any. Blocks: no. NULL, and what is no operation, gives true.
+// Whether an operation has ended, which means that its callback was called, or is going to be at once. What is no
+// operation gives true.
 bool sst_operation_has_ended(const struct sst_operation *operation);
 
 // Frees the handle of an operation, which goes on.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_operation_free(struct sst_operation *operation);
 
 // Ends a subscription. A call that runs at this moment is the last one; this does not wait for it. Then the context is
 // dropped on the thread of the callbacks. One that has ended is left alone.
 //
-// Owner: `subscription` is borrowed and still to be freed. Thread: any, also in the callback itself. Blocks: no. NULL:
-// `error`. Errors: SST_INVALID_HANDLE, SST_FORKED.
-enum sst_status sst_subscription_cancel(const struct sst_subscription *subscription,
-                                        struct sst_error **error);
+// Thread: any, also in the callback itself.
+enum sst_status sst_subscription_cancel(const struct sst_subscription *subscription, struct sst_error **error);
 
-// Ends a subscription, and waits for a call that runs on another thread, so nothing that it waits for may be held meanwhile:
-// when this returns, nothing is called any more, and the context was dropped. In the callback itself that is so when the
-// call has returned.
+// Ends a subscription, and waits for a call that runs on another thread, so nothing that it waits for may be held
+// meanwhile: when this returns, nothing is called any more, and the context was dropped. In the callback itself that
+// is so when the call has returned.
 //
-// Owner: `subscription` is borrowed and still to be freed. Thread: any; the context is dropped on this one. Blocks: while
-// the callback runs on another thread. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED.
-enum sst_status sst_subscription_close(const struct sst_subscription *subscription,
-                                       struct sst_error **error);
+// Thread: any; the context is dropped on this one. Blocks: while the callback runs on another thread.
+enum sst_status sst_subscription_close(const struct sst_subscription *subscription, struct sst_error **error);
 
 // Frees the handle of a subscription, which goes on.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_subscription_free(struct sst_subscription *subscription);
 
 // Reads a key. `*entry` is NULL if it is absent.
 //
-// Owner: `*entry` is the caller's, freed with sst_entry_free(); everything else is borrowed for the call. Thread: any.
-// Blocks: until the answer, at most for the time-out. NULL: `options` and `error`. Errors: SST_INVALID_ARGUMENT for an
-// empty key, SST_TIMED_OUT, SST_QUEUE_FULL, SST_SESSION_LOST, SST_CLOSED, and what the store refuses with; `*entry` is
-// NULL then.
+// Blocks: until the answer, at most for the time-out.
 enum sst_status sst_get(const struct sst_client *client,
                         const void *key,
                         size_t key_len,
@@ -1434,12 +1170,7 @@ enum sst_status sst_get(const struct sst_client *client,
                         struct sst_entry **entry,
                         struct sst_error **error);
 
-// Begins to read a key. See sst_get().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
-// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
-// this returns, and `*operation` is NULL.
+// Begins sst_get().
 enum sst_status sst_get_async(const struct sst_client *client,
                               const void *key,
                               size_t key_len,
@@ -1450,9 +1181,7 @@ enum sst_status sst_get_async(const struct sst_client *client,
 
 // Reads several keys. These are single GETs, sent without waiting for each other; the result is no snapshot.
 //
-// Owner: `*entries` is the caller's, freed with sst_entries_free(); everything else is borrowed for the call. Thread:
-// any. Blocks: until the last answer; the time-out is for each GET. NULL: `keys` if `count` is 0, `options` and
-// `error`. Errors: the first one of any of them, as sst_get(); `*entries` is NULL then.
+// Blocks: until the last answer; the time-out is for each GET. Errors: the first one of any of them.
 enum sst_status sst_get_many(const struct sst_client *client,
                              const struct sst_slice *keys,
                              size_t count,
@@ -1460,12 +1189,7 @@ enum sst_status sst_get_many(const struct sst_client *client,
                              struct sst_entries **entries,
                              struct sst_error **error);
 
-// Begins to read several keys. See sst_get_many().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-// borrowed for the call. Thread: any. Blocks: no. NULL: `keys` if `count` is 0, `options`, `operation` and `error`.
-// Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped
-// before this returns, and `*operation` is NULL.
+// Begins sst_get_many().
 enum sst_status sst_get_many_async(const struct sst_client *client,
                                    const struct sst_slice *keys,
                                    size_t count,
@@ -1474,13 +1198,9 @@ enum sst_status sst_get_many_async(const struct sst_client *client,
                                    struct sst_operation **operation,
                                    struct sst_error **error);
 
-// Stores a value.
+// Stores a value. `*version` is that of the value that is stored now.
 //
-// Owner: `*version`, the version of the value that is stored now, is the caller's, freed with sst_hlc_free();
-// everything else is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out. NULL:
-// `value` if `value_len` is 0, `options`, `result`, `version` and `error`. Errors: SST_INVALID_ARGUMENT,
-// SST_TOO_LARGE, SST_TIMED_OUT, SST_QUEUE_FULL, SST_SESSION_LOST, SST_CLOSED, and what the store refuses with;
-// `*result` is SST_SET_FAILED and `*version` NULL then.
+// Blocks: until the answer, at most for the time-out.
 enum sst_status sst_set(const struct sst_client *client,
                         const void *key,
                         size_t key_len,
@@ -1491,12 +1211,7 @@ enum sst_status sst_set(const struct sst_client *client,
                         struct sst_hlc **version,
                         struct sst_error **error);
 
-// Begins to store a value. See sst_set().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
-// `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is
-// dropped before this returns, and `*operation` is NULL.
+// Begins sst_set().
 enum sst_status sst_set_async(const struct sst_client *client,
                               const void *key,
                               size_t key_len,
@@ -1509,9 +1224,7 @@ enum sst_status sst_set_async(const struct sst_client *client,
 
 // Deletes a key.
 //
-// Owner: everything is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out. NULL:
-// `options`, `result` and `error`. Errors: SST_INVALID_ARGUMENT, SST_TIMED_OUT, SST_QUEUE_FULL, SST_SESSION_LOST,
-// SST_CLOSED, and what the store refuses with; `*result` is SST_DEL_FAILED then.
+// Blocks: until the answer, at most for the time-out.
 enum sst_status sst_del(const struct sst_client *client,
                         const void *key,
                         size_t key_len,
@@ -1519,12 +1232,7 @@ enum sst_status sst_del(const struct sst_client *client,
                         enum sst_del_result *result,
                         struct sst_error **error);
 
-// Begins to delete a key. See sst_del().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
-// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
-// this returns, and `*operation` is NULL.
+// Begins sst_del().
 enum sst_status sst_del_async(const struct sst_client *client,
                               const void *key,
                               size_t key_len,
@@ -1535,9 +1243,7 @@ enum sst_status sst_del_async(const struct sst_client *client,
 
 // Deletes a key if it holds this value.
 //
-// Owner: everything is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out. NULL:
-// `value` if `value_len` is 0, `options`, `result` and `error`. Errors: as sst_del(); `*result` is SST_DEL_FAILED
-// then.
+// Blocks: until the answer, at most for the time-out.
 enum sst_status sst_vdel(const struct sst_client *client,
                          const void *key,
                          size_t key_len,
@@ -1547,12 +1253,7 @@ enum sst_status sst_vdel(const struct sst_client *client,
                          enum sst_del_result *result,
                          struct sst_error **error);
 
-// Begins to delete a key if it holds this value. See sst_vdel().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
-// `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is
-// dropped before this returns, and `*operation` is NULL.
+// Begins sst_vdel().
 enum sst_status sst_vdel_async(const struct sst_client *client,
                                const void *key,
                                size_t key_len,
@@ -1564,20 +1265,15 @@ enum sst_status sst_vdel_async(const struct sst_client *client,
                                struct sst_error **error);
 
 // How many results there are: as many as there were keys.
-//
-// Owner: `results` is borrowed. Thread: any. Blocks: no. NULL, and what are no results, gives 0.
 size_t sst_results_len(const struct sst_results *results);
 
 // How many of them are errors.
-//
-// Owner: `results` is borrowed. Thread: any. Blocks: no. NULL, and what are no results, gives 0.
 size_t sst_results_failed(const struct sst_results *results);
 
 // What the SET of the key at an index did: this returns and writes what sst_set() would have for it.
 //
-// Owner: `*version` is the caller's, freed with sst_hlc_free(); `results` is borrowed. Thread: any. Blocks: no. NULL:
-// `result`, `version` and `error`. Errors: that of the SET; SST_INVALID_ARGUMENT if the index is too large or these are
-// not results of sst_set_many(), SST_INVALID_HANDLE; `*result` is SST_SET_FAILED and `*version` NULL then.
+// NULL: `result` and `version`. Errors: that of the SET; SST_INVALID_ARGUMENT if the index is too large or these are
+// not results of sst_set_many().
 enum sst_status sst_results_set_at(const struct sst_results *results,
                                    size_t index,
                                    enum sst_set_result *result,
@@ -1586,27 +1282,22 @@ enum sst_status sst_results_set_at(const struct sst_results *results,
 
 // What the DEL of the key at an index did: this returns and writes what sst_del() would have for it.
 //
-// Owner: `results` is borrowed. Thread: any. Blocks: no. NULL: `result` and `error`. Errors: that of the DEL;
-// SST_INVALID_ARGUMENT if the index is too large or these are not results of sst_del_many(), SST_INVALID_HANDLE;
-// `*result` is SST_DEL_FAILED then.
+// NULL: `result`. Errors: that of the DEL; SST_INVALID_ARGUMENT if the index is too large or these are not results of
+// sst_del_many().
 enum sst_status sst_results_del_at(const struct sst_results *results,
                                    size_t index,
                                    enum sst_del_result *result,
                                    struct sst_error **error);
 
 // Frees results.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_results_free(struct sst_results *results);
 
 // Stores several values. These are single SETs, sent in their order and without waiting for each other; they are no
-// transaction. Each is applied, or fails, by itself, and a failure of one ends none of the others: SST_OK says only that
-// there is a result for each, see sst_results_failed() and sst_results_set_at().
+// transaction. Each is applied, or fails, by itself, and a failure of one ends none of the others: SST_OK says only
+// that there is a result for each, see sst_results_failed() and sst_results_set_at().
 //
-// Owner: `*results` is the caller's, freed with sst_results_free(); everything else is borrowed for the call. Thread:
-// any. Blocks: until the last answer; the time-out is for each SET. NULL: `pairs` if `count` is 0, `options` and
-// `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; nothing was sent, or what became of it is unknown, and `*results` is
-// NULL then.
+// Blocks: until the last answer; the time-out is for each SET. Errors: nothing was sent, or what became of it is
+// unknown.
 enum sst_status sst_set_many(const struct sst_client *client,
                              const struct sst_pair *pairs,
                              size_t count,
@@ -1614,12 +1305,7 @@ enum sst_status sst_set_many(const struct sst_client *client,
                              struct sst_results **results,
                              struct sst_error **error);
 
-// Begins to store several values. See sst_set_many().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-// borrowed for the call. Thread: any. Blocks: no. NULL: `pairs` if `count` is 0, `options`, `operation` and `error`.
-// Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped
-// before this returns, and `*operation` is NULL.
+// Begins sst_set_many().
 enum sst_status sst_set_many_async(const struct sst_client *client,
                                    const struct sst_pair *pairs,
                                    size_t count,
@@ -1631,10 +1317,8 @@ enum sst_status sst_set_many_async(const struct sst_client *client,
 // Deletes several keys. These are single DELs; as with sst_set_many(), each has a result of its own: see
 // sst_results_failed() and sst_results_del_at().
 //
-// Owner: `*results` is the caller's, freed with sst_results_free(); everything else is borrowed for the call. Thread:
-// any. Blocks: until the last answer; the time-out is for each DEL. NULL: `keys` if `count` is 0, `options` and
-// `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; nothing was sent, or what became of it is unknown, and `*results` is
-// NULL then.
+// Blocks: until the last answer; the time-out is for each DEL. Errors: nothing was sent, or what became of it is
+// unknown.
 enum sst_status sst_del_many(const struct sst_client *client,
                              const struct sst_slice *keys,
                              size_t count,
@@ -1642,12 +1326,7 @@ enum sst_status sst_del_many(const struct sst_client *client,
                              struct sst_results **results,
                              struct sst_error **error);
 
-// Begins to delete several keys. See sst_del_many().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-// borrowed for the call. Thread: any. Blocks: no. NULL: `keys` if `count` is 0, `options`, `operation` and `error`.
-// Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped
-// before this returns, and `*operation` is NULL.
+// Begins sst_del_many().
 enum sst_status sst_del_many_async(const struct sst_client *client,
                                    const struct sst_slice *keys,
                                    size_t count,
@@ -1659,9 +1338,6 @@ enum sst_status sst_del_many_async(const struct sst_client *client,
 // Prepares to look for keys. Nothing is sent before the first page is asked for. The pattern is a glob: `*`, `?`,
 // `[ab]`, `[0-9]`, `[!x]`, and `[*]` for a star. Keys that are there during the whole scan are found; one that is set
 // or deleted meanwhile may be found or not.
-//
-// Owner: `*scan` is the caller's, freed with sst_scan_free(); everything else is borrowed for the call. Thread: any.
-// Blocks: no. NULL: `options` and `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; `*scan` is NULL then.
 enum sst_status sst_scan_new(const struct sst_client *client,
                              const void *pattern,
                              size_t pattern_len,
@@ -1672,18 +1348,11 @@ enum sst_status sst_scan_new(const struct sst_client *client,
 // The next page. It may be empty although others follow; `*keys` is NULL after the last one. After an error the same
 // page can be asked for again.
 //
-// Owner: `*keys` is the caller's, freed with sst_keys_free(). Thread: any; pages asked for at the same time come one
-// after the other. Blocks: until the answer, at most for the time-out. NULL: `error`. Errors: SST_UNKNOWN_COMMAND of a
-// store that does not know SCAN, and as sst_get(); `*keys` is NULL then.
-enum sst_status sst_scan_next_page(const struct sst_scan *scan,
-                                   struct sst_keys **keys,
-                                   struct sst_error **error);
+// Thread: any; pages asked for at the same time come one after the other. Blocks: until the answer, at most for the
+// time-out. Errors: SST_UNKNOWN_COMMAND of a store that does not know SCAN.
+enum sst_status sst_scan_next_page(const struct sst_scan *scan, struct sst_keys **keys, struct sst_error **error);
 
-// Begins to ask for the next page. See sst_scan_next_page().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-// not called then, its context is dropped before this returns, and `*operation` is NULL.
+// Begins sst_scan_next_page().
 enum sst_status sst_scan_next_page_async(const struct sst_scan *scan,
                                          struct sst_on_keys callback,
                                          struct sst_operation **operation,
@@ -1691,32 +1360,20 @@ enum sst_status sst_scan_next_page_async(const struct sst_scan *scan,
 
 // The next key; `*key` is NULL after the last one.
 //
-// Owner: `*key` is the caller's, freed with sst_bytes_free(). Thread: any; keys asked for at the same time come one
-// after the other. Blocks: until there is one; the time-out is for each page. NULL: `error`. Errors: as
-// sst_scan_next_page(); `*key` is NULL then.
-enum sst_status sst_scan_next(const struct sst_scan *scan,
-                              struct sst_bytes **key,
-                              struct sst_error **error);
+// Thread: any; keys asked for at the same time come one after the other. Blocks: until there is one; the time-out is
+// for each page. Errors: as sst_scan_next_page().
+enum sst_status sst_scan_next(const struct sst_scan *scan, struct sst_bytes **key, struct sst_error **error);
 
-// Begins to ask for the next key. See sst_scan_next().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-// not called then, its context is dropped before this returns, and `*operation` is NULL.
+// Begins sst_scan_next().
 enum sst_status sst_scan_next_async(const struct sst_scan *scan,
                                     struct sst_on_bytes callback,
                                     struct sst_operation **operation,
                                     struct sst_error **error);
 
 // Frees a scan.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_scan_free(struct sst_scan *scan);
 
 // Whether a pattern of sst_scan_new() matches a key, without asking a store.
-//
-// Owner: everything is borrowed for the call. Thread: any. Blocks: no. NULL: `pattern` and `key` if their lengths are
-// 0, and `error`. Errors: SST_INVALID_ARGUMENT; `*matches` is false then.
 enum sst_status sst_pattern_matches(const void *pattern,
                                     size_t pattern_len,
                                     const void *key,
@@ -1728,13 +1385,11 @@ enum sst_status sst_pattern_matches(const void *pattern,
 // callbacks, or on this one if the client has a queue, and not any more when this has returned.
 //
 // From the first update on, the key is fenced: a plain SET or DEL without a token is refused. All that write the key
-// should use this. See docs/locks.md for the limits.
+// should use this. See docs/locks.md for the limits. `*version` is that of the new value, NULL if nothing changed. The
+// context of `changer` is dropped before this returns.
 //
-// Owner: `changer` is handed over, and its context dropped before this returns; `*version`, that of the new value, is
-// the caller's, freed with sst_hlc_free(), NULL if nothing changed. Thread: any. Blocks: until it is done, at most for
-// the time-out, and while `changer` runs. NULL: `options`, `result`, `version` and `error`. Errors: as sst_get() and
-// sst_set(); SST_TIMED_OUT if others changed the key each time; `*result` is SST_UPDATE_FAILED and `*version` NULL
-// then.
+// Blocks: until it is done, at most for the time-out, and while `changer` runs. Errors: SST_TIMED_OUT if others
+// changed the key each time.
 enum sst_status sst_update(const struct sst_client *client,
                            const void *key,
                            size_t key_len,
@@ -1744,12 +1399,7 @@ enum sst_status sst_update(const struct sst_client *client,
                            struct sst_hlc **version,
                            struct sst_error **error);
 
-// Begins to change a key by what it holds. See sst_update(). `changer` is dropped before `callback` is called.
-//
-// Owner: `changer` and `callback` are handed over; `*operation` is the caller's, freed with sst_operation_free();
-// everything else is borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
-// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; neither is called then, their contexts are dropped before this
-// returns, and `*operation` is NULL.
+// Begins sst_update(). `changer` is dropped before `callback` is called.
 enum sst_status sst_update_async(const struct sst_client *client,
                                  const void *key,
                                  size_t key_len,
@@ -1760,12 +1410,10 @@ enum sst_status sst_update_async(const struct sst_client *client,
                                  struct sst_error **error);
 
 // Replaces the value of a key if it holds the expected one; NULL for `expected` means that the key must be absent.
-// This is sst_update() without a callback, with the same fence.
+// This is sst_update() without a callback, with the same fence. `*version` is that of the new value, NULL if nothing
+// changed.
 //
-// Owner: `*version`, that of the new value, is the caller's, freed with sst_hlc_free(), NULL if nothing changed;
-// everything else is borrowed for the call. Thread: any. Blocks: until it is done, at most for the time-out. NULL:
-// `expected`, `value` if `value_len` is 0, `options`, `result`, `version` and `error`. Errors: as sst_update();
-// `*result` is SST_UPDATE_FAILED and `*version` NULL then.
+// Blocks: until it is done, at most for the time-out. Errors: as sst_update().
 enum sst_status sst_compare_and_set(const struct sst_client *client,
                                     const void *key,
                                     size_t key_len,
@@ -1777,12 +1425,7 @@ enum sst_status sst_compare_and_set(const struct sst_client *client,
                                     struct sst_hlc **version,
                                     struct sst_error **error);
 
-// Begins to replace the value of a key. See sst_compare_and_set().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-// borrowed for the call. Thread: any. Blocks: no. NULL: `expected`, `value` if `value_len` is 0, `options`,
-// `operation` and `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then,
-// its context is dropped before this returns, and `*operation` is NULL.
+// Begins sst_compare_and_set().
 enum sst_status sst_compare_and_set_async(const struct sst_client *client,
                                           const void *key,
                                           size_t key_len,
@@ -1795,46 +1438,30 @@ enum sst_status sst_compare_and_set_async(const struct sst_client *client,
                                           struct sst_error **error);
 
 // Its kind.
-//
-// Owner: `observation` is borrowed. Thread: any. Blocks: no. NULL, and what is no observation, gives SST_NOT_OBSERVED.
 enum sst_observation_kind sst_observation_kind_of(const struct sst_observation *observation);
 
 // The value, of SST_OBSERVED_SET.
-//
-// Owner: its bytes belong to `observation` and live as long as it. Thread: any. Blocks: no. NULL, and everything else,
-// gives none.
 struct sst_slice sst_observation_value(const struct sst_observation *observation);
 
 // The version, of SST_OBSERVED_SET, and of SST_OBSERVED_DELETED unless that was found out after a reconnect.
-//
-// Owner: `*version` is the caller's, freed with sst_hlc_free(); NULL if there is none. Thread: any. Blocks: no. NULL:
-// `error`. Errors: SST_INVALID_ARGUMENT, SST_INVALID_HANDLE; `*version` is NULL then.
+// `*version` is NULL if there is none.
 enum sst_status sst_observation_version(const struct sst_observation *observation,
                                         struct sst_hlc **version,
                                         struct sst_error **error);
 
 // How many observations were dropped, of SST_OBSERVED_LAGGED.
-//
-// Owner: `observation` is borrowed. Thread: any. Blocks: no. NULL, and everything else, gives 0.
 uint64_t sst_observation_lagged(const struct sst_observation *observation);
 
 // Another handle of the same observation, for keeping one that is borrowed. The value is not copied.
-//
-// Owner: the result is the caller's, freed with sst_observation_free(). Thread: any. Blocks: no. NULL, and what is no
-// observation, gives NULL.
 struct sst_observation *sst_observation_clone(const struct sst_observation *observation);
 
 // Frees an observation.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_observation_free(struct sst_observation *observation);
 
 // Begins to follow a key. From when this returns, every change is observed; the state before is not, so read it
 // afterwards if you need it. The watch goes on over reconnects: see SST_OBSERVED_RESYNC.
 //
-// Owner: `*observer` is the caller's, freed with sst_observer_free(); everything else is borrowed for the call.
-// Thread: any. Blocks: until the store has begun the watch, at most for the time-out. NULL: `options` and `error`.
-// Errors: as sst_get(); `*observer` is NULL then.
+// Blocks: until the store has begun the watch, at most for the time-out.
 enum sst_status sst_observe(const struct sst_client *client,
                             const void *key,
                             size_t key_len,
@@ -1842,12 +1469,7 @@ enum sst_status sst_observe(const struct sst_client *client,
                             struct sst_observer **observer,
                             struct sst_error **error);
 
-// Begins to begin to follow a key. See sst_observe().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
-// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
-// this returns, and `*operation` is NULL.
+// Begins sst_observe().
 enum sst_status sst_observe_async(const struct sst_client *client,
                                   const void *key,
                                   size_t key_len,
@@ -1856,105 +1478,69 @@ enum sst_status sst_observe_async(const struct sst_client *client,
                                   struct sst_operation **operation,
                                   struct sst_error **error);
 
-// The next observation. Waits for it for `timeout_ms` milliseconds: not at all for 0, without a limit if it is
-// negative. What was observed before the end is still given.
+// The next observation. Waits for it for `timeout_ms`. What was observed before the end is still given.
 //
-// Owner: `*observation` is the caller's, freed with sst_observation_free(). Thread: any; each observation goes to one
-// of those who wait. Blocks: at most for the time-out. NULL: `error`. Errors: SST_TIMED_OUT if nothing happened,
-// SST_CLOSED at the end, or why the store does not allow the watch any more; SST_INVALID_HANDLE; `*observation` is
-// NULL then.
+// Thread: any; each observation goes to one of those who wait. Blocks: at most for the time-out. Errors: SST_TIMED_OUT
+// if nothing happened, SST_CLOSED at the end, or why the store does not allow the watch any more.
 enum sst_status sst_observer_next(const struct sst_observer *observer,
-                                  int64_t timeout_ms,
+                                  uint64_t timeout_ms,
                                   struct sst_observation **observation,
                                   struct sst_error **error);
 
-// Begins to wait for the next observation. See sst_observer_next().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-// not called then, its context is dropped before this returns, and `*operation` is NULL.
+// Begins sst_observer_next(), without a limit.
 enum sst_status sst_observer_next_async(const struct sst_observer *observer,
                                         struct sst_on_observation callback,
                                         struct sst_operation **operation,
                                         struct sst_error **error);
 
-// Has a callback told every observation. The observer must not be asked for observations besides.
+// Has a callback told every observation. The observer must not be asked for observations besides. The observer may be
+// freed: the subscription goes on until it is cancelled, or the client is closed.
 //
-// Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). `observer`
-// may be freed: the subscription goes on until it is cancelled, or the client is closed. Thread: any. Blocks: no.
-// NULL: `subscription` and `error`. Errors: SST_INVALID_ARGUMENT if the observer has a callback or a descriptor already,
-// SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is not called then, its context is dropped before this
-// returns, and `*subscription` is NULL.
+// Errors: SST_INVALID_ARGUMENT if the observer has a callback or a descriptor already.
 enum sst_status sst_observer_subscribe(const struct sst_observer *observer,
                                        struct sst_on_observation callback,
                                        struct sst_subscription **subscription,
                                        struct sst_error **error);
 
 // A file descriptor for event loops that is readable while sst_observer_next() may have something. When it is, call
-// that with a time-out of 0 until it gives SST_TIMED_OUT. Do not read the descriptor.
+// that with a time-out of 0 until it gives SST_TIMED_OUT. Do not read the descriptor. The descriptor is closed with
+// the observer.
 //
-// Owner: the descriptor belongs to `observer` and is closed with it. Thread: any. Blocks: no. NULL: `error`. Errors:
-// SST_INVALID_ARGUMENT if the observer has a callback, SST_INTERNAL if the system gives no descriptor, as on Windows,
-// SST_INVALID_HANDLE; `*fd` is -1 then.
-enum sst_status sst_observer_fd(const struct sst_observer *observer,
-                                int *fd,
-                                struct sst_error **error);
+// Errors: SST_INVALID_ARGUMENT if the observer has a callback, SST_INTERNAL if the system gives no descriptor, as on
+// Windows.
+enum sst_status sst_observer_fd(const struct sst_observer *observer, int *fd, struct sst_error **error);
 
-// Ends an observer for everybody: who waits in sst_observer_next() gets SST_CLOSED, and so does whoever asks later; its
-// callback is told that as its last call, and its descriptor becomes readable. The watch at the store ends with the last
-// observer of the key. Closing again does nothing.
-//
-// Owner: `observer` is borrowed and still to be freed. Thread: any. Blocks: no. NULL: `error`. Errors:
-// SST_INVALID_HANDLE, SST_FORKED.
-enum sst_status sst_observer_close(const struct sst_observer *observer,
-                                   struct sst_error **error);
+// Ends an observer for everybody: who waits in sst_observer_next() gets SST_CLOSED, and so does whoever asks later;
+// its callback is told that as its last call, and its descriptor becomes readable. The watch at the store ends with
+// the last observer of the key. Closing again does nothing.
+enum sst_status sst_observer_close(const struct sst_observer *observer, struct sst_error **error);
 
 // Frees an observer. The watch at the store ends with the last observer of the key.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_observer_free(struct sst_observer *observer);
 
 // The fencing token: the version that the lease got when it was taken. Each later holder gets a higher one. It can be
 // handed to others who write on behalf of the holder.
-//
-// Owner: `*token` is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
-// SST_INVALID_ARGUMENT, SST_INVALID_HANDLE; `*token` is NULL then.
-enum sst_status sst_guard_token(const struct sst_guard *guard,
-                                struct sst_hlc **token,
-                                struct sst_error **error);
+enum sst_status sst_guard_token(const struct sst_guard *guard, struct sst_hlc **token, struct sst_error **error);
 
 // The name under which the lease is held: the value of its key.
-//
-// Owner: its bytes belong to `guard` and live as long as it. Thread: any. Blocks: no. NULL, and what is no guard,
-// gives none.
 struct sst_slice sst_guard_holder(const struct sst_guard *guard);
 
 // Whether the lease is certainly still held. Once this was false it stays so.
-//
-// Owner: `guard` is borrowed. Thread: any. Blocks: no. NULL, and what is no guard, gives false.
 bool sst_guard_is_valid(const struct sst_guard *guard);
 
 // Says why the lease is not certainly held any more.
 //
-// Owner: `guard` is borrowed. Thread: any. Blocks: no. NULL: `error`. Errors: SST_LOCK_LOST, SST_INVALID_HANDLE,
-// SST_FORKED.
-enum sst_status sst_guard_check(const struct sst_guard *guard,
-                                struct sst_error **error);
+// Errors: SST_LOCK_LOST.
+enum sst_status sst_guard_check(const struct sst_guard *guard, struct sst_error **error);
 
-// Waits until the lease is not certainly held any more, for `timeout_ms` milliseconds: not at all for 0, without a
-// limit if it is negative. A lease that was given back is not held any more.
+// Waits until the lease is not certainly held any more, for `timeout_ms`. A lease that was given back is not held any more.
 //
-// Owner: `guard` is borrowed. Thread: any. Blocks: at most for the time-out. NULL: `error`. Errors: SST_TIMED_OUT if
-// it is still held, SST_INVALID_HANDLE, SST_FORKED.
+// Blocks: at most for the time-out. Errors: SST_TIMED_OUT if it is still held.
 enum sst_status sst_guard_wait_lost(const struct sst_guard *guard,
-                                    int64_t timeout_ms,
+                                    uint64_t timeout_ms,
                                     struct sst_error **error);
 
-// Has a callback called as soon as the lease is not certainly held any more. See sst_guard_wait_lost().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-// not called then, its context is dropped before this returns, and `*operation` is NULL.
+// Begins sst_guard_wait_lost(), without a limit.
 enum sst_status sst_guard_wait_lost_async(const struct sst_guard *guard,
                                           struct sst_on_done callback,
                                           struct sst_operation **operation,
@@ -1963,18 +1549,11 @@ enum sst_status sst_guard_wait_lost_async(const struct sst_guard *guard,
 // Renews the lease now, besides what the guard does by itself. `*version` is the new version of the lease's key; the
 // token stays.
 //
-// Owner: `*version` is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: until the answer, at most for the
-// time-out of the lease's options. NULL: `version` and `error`. Errors: SST_LOCK_LOST, and as sst_set(), which does
-// not mean that the lease is lost; `*version` is NULL then.
-enum sst_status sst_guard_renew(const struct sst_guard *guard,
-                                struct sst_hlc **version,
-                                struct sst_error **error);
+// Blocks: until the answer, at most for the time-out of the lease's options. NULL: `version`. Errors: SST_LOCK_LOST;
+// any other does not mean that the lease is lost.
+enum sst_status sst_guard_renew(const struct sst_guard *guard, struct sst_hlc **version, struct sst_error **error);
 
-// Begins to renew the lease. See sst_guard_renew().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-// not called then, its context is dropped before this returns, and `*operation` is NULL.
+// Begins sst_guard_renew().
 enum sst_status sst_guard_renew_async(const struct sst_guard *guard,
                                       struct sst_on_version callback,
                                       struct sst_operation **operation,
@@ -1983,37 +1562,24 @@ enum sst_status sst_guard_renew_async(const struct sst_guard *guard,
 // Stops renewing and gives the lease back, or resigns from the lead of an election. Writes with the guard that are
 // under way are waited for.
 //
-// Owner: `guard` is borrowed and still to be freed. Thread: any. Blocks: until the answer, at most until the lease
-// would end by itself. NULL: `result` and `error`. Errors: the store could not be asked; `*result` is
-// SST_RELEASE_FAILED then, and the lease ends when its time is over.
-enum sst_status sst_guard_release(const struct sst_guard *guard,
-                                  enum sst_release *result,
-                                  struct sst_error **error);
+// Blocks: until the answer, at most until the lease would end by itself. NULL: `result`. Errors: the store could not
+// be asked, and the lease ends when its time is over.
+enum sst_status sst_guard_release(const struct sst_guard *guard, enum sst_release *result, struct sst_error **error);
 
-// Begins to give the lease back. See sst_guard_release().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-// not called then, its context is dropped before this returns, and `*operation` is NULL.
+// Begins sst_guard_release().
 enum sst_status sst_guard_release_async(const struct sst_guard *guard,
                                         struct sst_on_release callback,
                                         struct sst_operation **operation,
                                         struct sst_error **error);
 
-// Gives a lock back at the end of work that succeeded, or resigns from the lead of an election. That the store could not
-// be asked is no error: the log is told, and the lease ends by itself.
+// Gives a lock back at the end of work that succeeded, or resigns from the lead of an election. That the store could
+// not be asked is no error: the log is told, and the lease ends by itself.
 //
-// Owner: `guard` is borrowed and still to be freed. Thread: any. Blocks: as sst_guard_release(). NULL: `error`.
-// Errors: SST_LOCK_LOST with SST_UNKNOWN if it was lost or given back before, so that the work, or a part of it, was
-// done without its protection.
-enum sst_status sst_guard_finish(const struct sst_guard *guard,
-                                 struct sst_error **error);
+// Blocks: as sst_guard_release(). Errors: SST_LOCK_LOST with SST_UNKNOWN if it was lost or given back before, so that
+// the work, or a part of it, was done without its protection.
+enum sst_status sst_guard_finish(const struct sst_guard *guard, struct sst_error **error);
 
-// Begins to give a lock back at the end of work that succeeded. See sst_guard_finish().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-// not called then, its context is dropped before this returns, and `*operation` is NULL.
+// Begins sst_guard_finish().
 enum sst_status sst_guard_finish_async(const struct sst_guard *guard,
                                        struct sst_on_done callback,
                                        struct sst_operation **operation,
@@ -2022,34 +1588,23 @@ enum sst_status sst_guard_finish_async(const struct sst_guard *guard,
 // Stops renewing and leaves the lease to its time, or to somebody who knows the holder's name and renews it. The lead
 // of an election is resigned from.
 //
-// Owner: `guard` is borrowed and still to be freed. Thread: any. Blocks: for a moment. NULL: `error`. Errors:
-// SST_CLOSED, SST_INVALID_HANDLE, SST_FORKED.
-enum sst_status sst_guard_leave(const struct sst_guard *guard,
-                                struct sst_error **error);
+// Blocks: for a moment.
+enum sst_status sst_guard_leave(const struct sst_guard *guard, struct sst_error **error);
 
-// Begins to leave the lease to its time. See sst_guard_leave().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-// not called then, its context is dropped before this returns, and `*operation` is NULL.
+// Begins sst_guard_leave().
 enum sst_status sst_guard_leave_async(const struct sst_guard *guard,
                                       struct sst_on_done callback,
                                       struct sst_operation **operation,
                                       struct sst_error **error);
 
 // Frees a guard, and gives its lease back in the background unless that was done or the lease was left.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_guard_free(struct sst_guard *guard);
 
 // Stores a value and protects the key: from now on it is written and deleted only with this guard's token or a higher
-// one. The options must not have a fencing token.
+// one. The options must not have a fencing token. `*version` is that of the value that is stored now.
 //
-// Owner: `*version`, that of the value that is stored now, is the caller's, freed with sst_hlc_free(); everything else
-// is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out, and not longer than the
-// lease is certain. NULL: `value` if `value_len` is 0, `options`, `result`, `version` and `error`. Errors:
-// SST_LOCK_LOST if the lease is not certainly held any more, and as sst_set(); `*result` is SST_SET_FAILED and
-// `*version` NULL then.
+// Blocks: until the answer, at most for the time-out, and not longer than the lease is certain. Errors: SST_LOCK_LOST
+// if the lease is not certainly held any more.
 enum sst_status sst_guard_set(const struct sst_guard *guard,
                               const void *key,
                               size_t key_len,
@@ -2060,12 +1615,7 @@ enum sst_status sst_guard_set(const struct sst_guard *guard,
                               struct sst_hlc **version,
                               struct sst_error **error);
 
-// Begins the same. See sst_guard_set().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
-// `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is
-// dropped before this returns, and `*operation` is NULL.
+// Begins sst_guard_set().
 enum sst_status sst_guard_set_async(const struct sst_guard *guard,
                                     const void *key,
                                     size_t key_len,
@@ -2078,9 +1628,8 @@ enum sst_status sst_guard_set_async(const struct sst_guard *guard,
 
 // Deletes a key, and with it its protection. The options must not have a fencing token.
 //
-// Owner: everything is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out, and not
-// longer than the lease is certain. NULL: `options`, `result`, and `error`. Errors: SST_LOCK_LOST if the lease is not
-// certainly held any more, and as sst_del(); `*result` is SST_DEL_FAILED then.
+// Blocks: until the answer, at most for the time-out, and not longer than the lease is certain. Errors: SST_LOCK_LOST
+// if the lease is not certainly held any more.
 enum sst_status sst_guard_del(const struct sst_guard *guard,
                               const void *key,
                               size_t key_len,
@@ -2088,12 +1637,7 @@ enum sst_status sst_guard_del(const struct sst_guard *guard,
                               enum sst_del_result *result,
                               struct sst_error **error);
 
-// Begins the same. See sst_guard_del().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
-// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
-// this returns, and `*operation` is NULL.
+// Begins sst_guard_del().
 enum sst_status sst_guard_del_async(const struct sst_guard *guard,
                                     const void *key,
                                     size_t key_len,
@@ -2104,9 +1648,8 @@ enum sst_status sst_guard_del_async(const struct sst_guard *guard,
 
 // Deletes a key if it holds this value, and with it its protection. The options must not have a fencing token.
 //
-// Owner: everything is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out, and not
-// longer than the lease is certain. NULL: `value` if `value_len` is 0, `options`, `result`, and `error`. Errors:
-// SST_LOCK_LOST if the lease is not certainly held any more, and as sst_vdel(); `*result` is SST_DEL_FAILED then.
+// Blocks: until the answer, at most for the time-out, and not longer than the lease is certain. Errors: SST_LOCK_LOST
+// if the lease is not certainly held any more.
 enum sst_status sst_guard_vdel(const struct sst_guard *guard,
                                const void *key,
                                size_t key_len,
@@ -2116,12 +1659,7 @@ enum sst_status sst_guard_vdel(const struct sst_guard *guard,
                                enum sst_del_result *result,
                                struct sst_error **error);
 
-// Begins the same. See sst_guard_vdel().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
-// `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is
-// dropped before this returns, and `*operation` is NULL.
+// Begins sst_guard_vdel().
 enum sst_status sst_guard_vdel_async(const struct sst_guard *guard,
                                      const void *key,
                                      size_t key_len,
@@ -2134,55 +1672,34 @@ enum sst_status sst_guard_vdel_async(const struct sst_guard *guard,
 
 // The word of a reason, as other languages have it: "taken_over" for SST_LOST_TAKEN_OVER, "not_lost" for SST_NOT_LOST,
 // "unknown" for a number that is none.
-//
-// Owner: nobody; the text lives as long as the library. Thread: any. Blocks: no.
 const char *sst_lost_reason_word(int32_t reason);
 
 // Why a client's connection is over; SST_NOT_LOST while it is not.
-//
-// Owner: `client` is borrowed. Thread: any. Blocks: no. NULL, and what is no client, gives SST_NOT_LOST.
 enum sst_lost_reason sst_client_lost_reason(const struct sst_client *client);
 
 // Why there will be no further observation, once sst_observer_next() has said that there is none, or the callback was
 // told so; SST_NOT_LOST before.
-//
-// Owner: `observer` is borrowed. Thread: any. Blocks: no. NULL, and what is no observer, gives SST_NOT_LOST.
 enum sst_lost_reason sst_observer_lost_reason(const struct sst_observer *observer);
 
 // Why a lease is not certainly held any more; SST_NOT_LOST while it is.
-//
-// Owner: `guard` is borrowed. Thread: any. Blocks: no. NULL, and what is no guard, gives SST_NOT_LOST.
 enum sst_lost_reason sst_guard_lost_reason(const struct sst_guard *guard);
 
-// Why what a callback was told of is over, if the error was told at the end: of observations, holders, leaders, or with
-// SST_ENDED. SST_NOT_LOST otherwise.
-//
-// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL, and what is no error, gives SST_NOT_LOST.
+// Why what a callback was told of is over, if the error was told at the end: of observations, holders, leaders, or
+// with SST_ENDED. SST_NOT_LOST otherwise.
 enum sst_lost_reason sst_error_lost_reason(const struct sst_error *error);
 
 // The name of the holder: the value of the lease's key.
-//
-// Owner: its bytes belong to `holding` and live as long as it. Thread: any. Blocks: no. NULL, and what is no holding,
-// gives none.
 struct sst_slice sst_holding_holder(const struct sst_holding *holding);
 
 // The version of the lease, from when it was taken or last renewed.
-//
-// Owner: `*version` is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
-// SST_INVALID_ARGUMENT, SST_INVALID_HANDLE; `*version` is NULL then.
 enum sst_status sst_holding_version(const struct sst_holding *holding,
                                     struct sst_hlc **version,
                                     struct sst_error **error);
 
 // Frees a holding.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_holding_free(struct sst_holding *holding);
 
 // Prepares a lease. Nothing is sent.
-//
-// Owner: `*lease` is the caller's, freed with sst_lease_free(); everything else is borrowed for the call. Thread: any.
-// Blocks: no. NULL: `options` and `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; `*lease` is NULL then.
 enum sst_status sst_lease_new(const struct sst_client *client,
                               const void *name,
                               size_t name_len,
@@ -2193,19 +1710,14 @@ enum sst_status sst_lease_new(const struct sst_client *client,
 // Makes one attempt to take a lease. `*guard` is NULL if somebody else has it, and `*holding` says who, if that is
 // known.
 //
-// Owner: `*guard` and `*holding` are the caller's, freed with sst_guard_free() and sst_holding_free(). Thread: any.
-// Blocks: until the answer, at most for the time-out. NULL: `holding` and `error`. Errors: SST_NOT_A_LOCK if the key
-// holds something else, and as sst_set(); both are NULL then.
+// Blocks: until the answer, at most for the time-out. NULL: `holding`. Errors: SST_NOT_A_LOCK if the key holds
+// something else.
 enum sst_status sst_lease_acquire(const struct sst_lease *lease,
                                   struct sst_guard **guard,
                                   struct sst_holding **holding,
                                   struct sst_error **error);
 
-// Begins to make one attempt to take a lease. See sst_lease_acquire().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-// not called then, its context is dropped before this returns, and `*operation` is NULL.
+// Begins sst_lease_acquire().
 enum sst_status sst_lease_acquire_async(const struct sst_lease *lease,
                                         struct sst_on_acquired callback,
                                         struct sst_operation **operation,
@@ -2214,18 +1726,11 @@ enum sst_status sst_lease_acquire_async(const struct sst_lease *lease,
 // Gives back what is held under the holder's name in the options, whoever took it. A guard gives its lease back by
 // itself.
 //
-// Owner: `lease` is borrowed. Thread: any. Blocks: until the answer, at most for the time-out. NULL: `result` and
-// `error`. Errors: SST_INVALID_ARGUMENT if the options have no holder, and as sst_vdel(); `*result` is
-// SST_RELEASE_FAILED then.
-enum sst_status sst_lease_release(const struct sst_lease *lease,
-                                  enum sst_release *result,
-                                  struct sst_error **error);
+// Blocks: until the answer, at most for the time-out. NULL: `result`. Errors: SST_INVALID_ARGUMENT if the options have
+// no holder.
+enum sst_status sst_lease_release(const struct sst_lease *lease, enum sst_release *result, struct sst_error **error);
 
-// Begins to give back what is held under the holder's name. See sst_lease_release().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-// not called then, its context is dropped before this returns, and `*operation` is NULL.
+// Begins sst_lease_release().
 enum sst_status sst_lease_release_async(const struct sst_lease *lease,
                                         struct sst_on_release callback,
                                         struct sst_operation **operation,
@@ -2233,18 +1738,10 @@ enum sst_status sst_lease_release_async(const struct sst_lease *lease,
 
 // Who holds a lease; `*holding` is NULL if nobody does.
 //
-// Owner: `*holding` is the caller's, freed with sst_holding_free(). Thread: any. Blocks: until the answer, at most for
-// the time-out. NULL: `error`. Errors: SST_NOT_A_LOCK if the key holds something else, and as sst_get(); `*holding` is
-// NULL then.
-enum sst_status sst_lease_holder(const struct sst_lease *lease,
-                                 struct sst_holding **holding,
-                                 struct sst_error **error);
+// Blocks: until the answer, at most for the time-out. Errors: SST_NOT_A_LOCK if the key holds something else.
+enum sst_status sst_lease_holder(const struct sst_lease *lease, struct sst_holding **holding, struct sst_error **error);
 
-// Begins to ask who holds a lease. See sst_lease_holder().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-// not called then, its context is dropped before this returns, and `*operation` is NULL.
+// Begins sst_lease_holder().
 enum sst_status sst_lease_holder_async(const struct sst_lease *lease,
                                        struct sst_on_holding callback,
                                        struct sst_operation **operation,
@@ -2253,22 +1750,14 @@ enum sst_status sst_lease_holder_async(const struct sst_lease *lease,
 // Has a callback told who holds a lease: at first who does now, then each time when it is somebody else, or nobody.
 // Renewals are not told. A call with an error is followed by others.
 //
-// Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). `lease` may
-// be freed. Thread: any. Blocks: until the store has begun the watch. NULL: `subscription` and `error`. Errors: as
-// sst_observe(); the callback is not called then, its context is dropped before this returns, and `*subscription` is
-// NULL.
+// Blocks: until the store has begun the watch.
 enum sst_status sst_lease_observe(const struct sst_lease *lease,
                                   struct sst_on_holding callback,
                                   struct sst_subscription **subscription,
                                   struct sst_error **error);
 
-// Begins to observe a lease. See sst_lease_observe(). `done` is called with the subscription, before
-// `callback` is called for the first time.
-//
-// Owner: `callback` and `done` are handed over; `*operation` is the caller's, freed with sst_operation_free(). `lease`
-// may be freed. Thread: any. Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED,
-// SST_INVALID_HANDLE; neither is called then, their contexts are dropped before this returns, and `*operation` is
-// NULL. If `done` is told an error, `callback` is not called.
+// Begins sst_lease_observe(). `done` is called with the subscription, before `callback` is called for the first time.
+// If `done` is told an error, `callback` is not called.
 enum sst_status sst_lease_observe_async(const struct sst_lease *lease,
                                         struct sst_on_holding callback,
                                         struct sst_on_subscription done,
@@ -2276,16 +1765,13 @@ enum sst_status sst_lease_observe_async(const struct sst_lease *lease,
                                         struct sst_error **error);
 
 // Frees a lease. It is held on by its guard, if it was taken.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_lease_free(struct sst_lease *lease);
 
-// Takes a lock, whose name is a key of the store, and waits for it as long as the options say.
+// Takes a lock, whose name is a key of the store, and waits for it as long as the options say. Freeing the guard gives
+// the lock back.
 //
-// Owner: `*guard` is the caller's, freed with sst_guard_free(), which gives the lock back; everything else is borrowed
-// for the call. Thread: any. Blocks: until it has the lock, or the time to wait is over. NULL: `options` and `error`.
-// Errors: SST_LOCK_HELD if somebody else still has it, SST_NOT_A_LOCK if the key holds something else,
-// SST_INVALID_ARGUMENT, SST_CLOSED; `*guard` is NULL then. A lost connection is no error while there is time to wait.
+// Blocks: until it has the lock, or the time to wait is over. Errors: SST_LOCK_HELD if somebody else still has it,
+// SST_NOT_A_LOCK if the key holds something else. A lost connection is no error while there is time to wait.
 enum sst_status sst_lock(const struct sst_client *client,
                          const void *name,
                          size_t name_len,
@@ -2293,12 +1779,7 @@ enum sst_status sst_lock(const struct sst_client *client,
                          struct sst_guard **guard,
                          struct sst_error **error);
 
-// Begins to take a lock. See sst_lock(). Cancelling the operation gives up.
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
-// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
-// this returns, and `*operation` is NULL.
+// Begins sst_lock(). Cancelling the operation gives up.
 enum sst_status sst_lock_async(const struct sst_client *client,
                                const void *name,
                                size_t name_len,
@@ -2308,32 +1789,18 @@ enum sst_status sst_lock_async(const struct sst_client *client,
                                struct sst_error **error);
 
 // The name of the leader: the value of the lock's key.
-//
-// Owner: its bytes belong to `leader` and live as long as it. Thread: any. Blocks: no. NULL, and what is no leader,
-// gives none.
 struct sst_slice sst_leader_holder(const struct sst_leader *leader);
 
 // Whether it has proclaimed a value yet.
-//
-// Owner: `leader` is borrowed. Thread: any. Blocks: no. NULL, and what is no leader, gives false.
 bool sst_leader_has_value(const struct sst_leader *leader);
 
 // The value that it proclaims.
-//
-// Owner: its bytes belong to `leader` and live as long as it. Thread: any. Blocks: no. NULL, what is no leader, and a
-// leader that has proclaimed none, give none.
 struct sst_slice sst_leader_value(const struct sst_leader *leader);
 
 // Frees what says who leads.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_leader_free(struct sst_leader *leader);
 
 // Prepares an election. Nothing is sent.
-//
-// Owner: `*election` is the caller's, freed with sst_election_free(); everything else is borrowed for the call.
-// Thread: any. Blocks: no. NULL: `options` and `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; `*election` is NULL
-// then.
 enum sst_status sst_election_new(const struct sst_client *client,
                                  const void *name,
                                  size_t name_len,
@@ -2341,23 +1808,16 @@ enum sst_status sst_election_new(const struct sst_client *client,
                                  struct sst_election **election,
                                  struct sst_error **error);
 
-// Waits until it is elected, and proclaims a value.
+// Waits until it is elected, and proclaims a value. Freeing the guard resigns.
 //
-// Owner: `*guard` is the caller's, freed with sst_guard_free(), which resigns; `value` is borrowed for the call.
-// Thread: any. Blocks: until it is elected, or the time to wait is over. NULL: `value` if `value_len` is 0, and
-// `error`. Errors: as sst_lock(); `*guard` is NULL then.
+// Blocks: until it is elected, or the time to wait is over. Errors: as sst_lock().
 enum sst_status sst_election_campaign(const struct sst_election *election,
                                       const void *value,
                                       size_t value_len,
                                       struct sst_guard **guard,
                                       struct sst_error **error);
 
-// Begins to campaign. See sst_election_campaign(). Cancelling the operation gives up.
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); `value` is borrowed
-// for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `operation` and `error`. Errors:
-// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
-// this returns, and `*operation` is NULL.
+// Begins sst_election_campaign(). Cancelling the operation gives up.
 enum sst_status sst_election_campaign_async(const struct sst_election *election,
                                             const void *value,
                                             size_t value_len,
@@ -2365,12 +1825,9 @@ enum sst_status sst_election_campaign_async(const struct sst_election *election,
                                             struct sst_operation **operation,
                                             struct sst_error **error);
 
-// Replaces the value that the leader proclaims.
+// Replaces the value that the leader proclaims. `*version` is that of the record.
 //
-// Owner: `*version`, that of the record, is the caller's, freed with sst_hlc_free(); everything else is borrowed for
-// the call. Thread: any. Blocks: until the answer. NULL: `value` if `value_len` is 0, `result`, `version` and `error`.
-// Errors: SST_INVALID_ARGUMENT if the guard is that of a lock, and as sst_guard_set(); `*result` is SST_SET_FAILED and
-// `*version` NULL then.
+// Blocks: until the answer. Errors: SST_INVALID_ARGUMENT if the guard is that of a lock, and as sst_guard_set().
 enum sst_status sst_guard_proclaim(const struct sst_guard *guard,
                                    const void *value,
                                    size_t value_len,
@@ -2378,12 +1835,7 @@ enum sst_status sst_guard_proclaim(const struct sst_guard *guard,
                                    struct sst_hlc **version,
                                    struct sst_error **error);
 
-// Begins to replace the value that the leader proclaims. See sst_guard_proclaim().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); `value` is borrowed
-// for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `operation` and `error`. Errors:
-// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
-// this returns, and `*operation` is NULL.
+// Begins sst_guard_proclaim().
 enum sst_status sst_guard_proclaim_async(const struct sst_guard *guard,
                                          const void *value,
                                          size_t value_len,
@@ -2393,17 +1845,12 @@ enum sst_status sst_guard_proclaim_async(const struct sst_guard *guard,
 
 // Who leads now; `*leader` is NULL if nobody does.
 //
-// Owner: `*leader` is the caller's, freed with sst_leader_free(). Thread: any. Blocks: until the answer. NULL:
-// `error`. Errors: as sst_lease_holder(); `*leader` is NULL then.
+// Blocks: until the answer. Errors: as sst_lease_holder().
 enum sst_status sst_election_leader(const struct sst_election *election,
                                     struct sst_leader **leader,
                                     struct sst_error **error);
 
-// Begins to ask who leads. See sst_election_leader().
-//
-// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-// not called then, its context is dropped before this returns, and `*operation` is NULL.
+// Begins sst_election_leader().
 enum sst_status sst_election_leader_async(const struct sst_election *election,
                                           struct sst_on_leader callback,
                                           struct sst_operation **operation,
@@ -2412,22 +1859,14 @@ enum sst_status sst_election_leader_async(const struct sst_election *election,
 // Has a callback told who leads: at first who does now, then each time when somebody else does, or nobody, or when the
 // leader proclaims another value. A call with an error is followed by others.
 //
-// Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). `election`
-// may be freed. Thread: any. Blocks: until the store has begun the watches. NULL: `subscription` and `error`. Errors:
-// as sst_observe(); the callback is not called then, its context is dropped before this returns, and `*subscription`
-// is NULL.
+// Blocks: until the store has begun the watches.
 enum sst_status sst_election_observe(const struct sst_election *election,
                                      struct sst_on_leader callback,
                                      struct sst_subscription **subscription,
                                      struct sst_error **error);
 
-// Begins to observe an election. See sst_election_observe(). `done` is called with the subscription, before
-// `callback` is called for the first time.
-//
-// Owner: `callback` and `done` are handed over; `*operation` is the caller's, freed with sst_operation_free().
-// `election` may be freed. Thread: any. Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED,
-// SST_INVALID_HANDLE; neither is called then, their contexts are dropped before this returns, and `*operation` is
-// NULL. If `done` is told an error, `callback` is not called.
+// Begins sst_election_observe(). `done` is called with the subscription, before `callback` is called for the first
+// time. If `done` is told an error, `callback` is not called.
 enum sst_status sst_election_observe_async(const struct sst_election *election,
                                            struct sst_on_leader callback,
                                            struct sst_on_subscription done,
@@ -2435,8 +1874,6 @@ enum sst_status sst_election_observe_async(const struct sst_election *election,
                                            struct sst_error **error);
 
 // Frees an election. The lead is held on by its guard, if it was won.
-//
-// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 void sst_election_free(struct sst_election *election);
 
 #ifdef __cplusplus

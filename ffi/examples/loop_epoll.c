@@ -92,7 +92,7 @@ int main(int count, char **arguments) {
     struct epoll_event event;
     if (epoll_wait(program.loop, &event, 1, -1) != 1) continue;
     if (event.data.fd == fd) {
-      check(sst_queue_run(queue, 0, NULL, &error), error);
+      check(sst_queue_run(queue, SST_ALL, NULL, &error), error);
     } else {
       on_input(&program);
     }

@@ -26,7 +26,7 @@ static void check(sst_status status, const sst_error *error) {
 static void on_results(uv_poll_t *handle, int status, int events) {
   struct program *program = handle->data;
   (void)status, (void)events;
-  check(sst_queue_run(program->queue, 0, NULL, NULL), NULL);
+  check(sst_queue_run(program->queue, SST_ALL, NULL, NULL), NULL);
 }
 
 static void on_closed(void *context, sst_status status, const sst_error *error) {

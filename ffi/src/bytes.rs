@@ -58,9 +58,6 @@ pub(crate) struct Owned(pub(crate) Bytes);
 object!(Owned, sst_bytes, 3, "bytes");
 
 /// Copies bytes, as for the result of a callback of sst_update().
-///
-/// Owner: `*bytes` is the caller's, freed with sst_bytes_free(), or handed over to the library. Thread: any. Blocks:
-/// no. NULL: `data` if `len` is 0, and `error`. Errors: SST_INVALID_ARGUMENT; `*bytes` is NULL then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_bytes_new(
     data: *const c_void,
@@ -77,9 +74,6 @@ pub unsafe extern "C" fn sst_bytes_new(
 }
 
 /// The bytes.
-///
-/// Owner: they belong to `bytes` and live as long as it. Thread: any. Blocks: no. NULL, and what are no bytes, gives
-/// none.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_bytes_slice(bytes: *const sst_bytes) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
@@ -88,8 +82,6 @@ pub extern "C" fn sst_bytes_slice(bytes: *const sst_bytes) -> sst_slice {
 }
 
 /// Frees bytes.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_bytes_free(bytes: *mut sst_bytes) {
     boundary::run(|| drop(handle::free::<Owned>(bytes)));
@@ -103,17 +95,12 @@ pub(crate) struct Keys(pub(crate) Vec<Bytes>);
 object!(Keys, sst_keys, 4, "keys");
 
 /// How many keys there are.
-///
-/// Owner: `keys` is borrowed. Thread: any. Blocks: no. NULL, and what are no keys, gives 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_keys_len(keys: *const sst_keys) -> usize {
     boundary::value(0, || Ok(handle::get::<Keys>(keys)?.0.len()))
 }
 
-/// The key at an index.
-///
-/// Owner: its bytes belong to `keys` and live as long as it. Thread: any. Blocks: no. NULL, what are no keys, and an
-/// index that is too large, give no bytes, which is never a key.
+/// The key at an index. An index that is too large gives no bytes, which is never a key.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_keys_at(keys: *const sst_keys, index: usize) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
@@ -126,8 +113,6 @@ pub extern "C" fn sst_keys_at(keys: *const sst_keys, index: usize) -> sst_slice 
 }
 
 /// Frees keys.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_keys_free(keys: *mut sst_keys) {
     boundary::run(|| drop(handle::free::<Keys>(keys)));

@@ -5,8 +5,8 @@ use crate::callback::{Callback, closure};
 use crate::completion;
 use crate::error::{self, sst_error};
 use crate::handle::{self, object};
-use crate::input;
-use crate::operation::{begin, deadline, event, sst_operation, wait, wait_for_event};
+use crate::input::{self, deadline};
+use crate::operation::{begin, event, sst_operation, wait, wait_for_event};
 use crate::output::{self, Out};
 use crate::settings::{self, sst_settings};
 use crate::status::sst_status;
@@ -30,17 +30,14 @@ pub(crate) fn get(client: *const sst_client) -> Result<Arc<Client>, Error> {
     handle::get::<Client>(client)
 }
 
-/// Is called when an operation without a result has ended. For what a callback may do see "Callbacks" at the top.
+/// Is called when an operation without a result has ended.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_done {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once; may be NULL. `error` is borrowed for the call, and NULL if `status` is SST_OK.
     pub call: Option<
         unsafe extern "C" fn(context: *mut c_void, status: sst_status, error: *const sst_error),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -58,14 +55,11 @@ pub(crate) fn done(callback: &Callback<sst_on_done>, result: Result<(), Error>) 
     });
 }
 
-/// Is called with a new client. For what a callback may do see "Callbacks" at the top.
+/// Is called with a new client.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_client {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once; may be NULL, in which case the client is freed. `client` belongs to whom is called, and is NULL
-    /// unless `status` is SST_OK. `error` is borrowed for the call, and NULL if `status` is SST_OK.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -74,7 +68,6 @@ pub struct sst_on_client {
             client: *mut sst_client,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -111,10 +104,8 @@ unsafe fn make(url: *const c_char, given: *const sst_settings) -> Result<Client,
 /// parameters as docs/connecting.md has them. NULL takes the settings from the environment: AIO_BROKER_HOSTNAME and the others that
 /// pods of Azure IoT Operations have. What `settings` has goes before both.
 ///
-/// Owner: `*client` is the caller's, freed with sst_client_free(); everything else is borrowed for the call. Thread:
-/// any. Blocks: until it is connected, or one attempt failed, or those that `connect_limit_ms` allows. NULL: `url`, `settings` and `error`. Errors:
-/// SST_UNREACHABLE, SST_CONNECTION_REFUSED, SST_NOT_AUTHENTICATED, SST_UNTRUSTED, SST_INVALID_SETTINGS,
-/// SST_INVALID_ARGUMENT; `*client` is NULL then.
+/// Blocks: until it is connected, or one attempt failed, or those that `connect_limit_ms` allows. Errors:
+/// SST_UNREACHABLE, SST_CONNECTION_REFUSED, SST_NOT_AUTHENTICATED, SST_UNTRUSTED, SST_INVALID_SETTINGS.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_connect(
     url: *const c_char,
@@ -136,12 +127,7 @@ pub unsafe extern "C" fn sst_connect(
     })
 }
 
-/// Begins to connect. See sst_connect().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-/// borrowed for the call. Thread: any. Blocks: no. NULL: `url`, `settings`, `operation` and `error`. Errors:
-/// SST_INVALID_SETTINGS, SST_INVALID_ARGUMENT; the callback is not called then, its context is dropped before this
-/// returns, and `*operation` is NULL.
+/// Begins sst_connect().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_connect_async(
     url: *const c_char,
@@ -172,9 +158,8 @@ pub unsafe extern "C" fn sst_connect_async(
 /// the library end. Closing again does nothing. If the client has a queue, what waits there of this client is run by
 /// this call, on this thread.
 ///
-/// Owner: `client` is borrowed and still to be freed. Thread: any but that of the callbacks. Blocks: until all is done,
-/// which is a moment unless a callback takes its time. NULL: `error`. Errors: SST_WRONG_THREAD in a callback of this
-/// client, or of one with the same queue, and nothing happens; SST_INVALID_HANDLE, SST_FORKED.
+/// Thread: any but that of the callbacks. Blocks: until all is done, which is a moment unless a callback takes its
+/// time. Errors: SST_WRONG_THREAD in a callback of this client, or of one with the same queue, and nothing happens.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_close(
     client: *const sst_client,
@@ -186,51 +171,43 @@ pub extern "C" fn sst_client_close(
     })
 }
 
-/// Closes a client as sst_client_close() does, and waits for that for `timeout_ms` milliseconds: not at all for 0, without
-/// a limit if it is negative. If the time is over, which only callbacks can make happen, closing goes on by itself.
+/// Closes a client as sst_client_close() does, and waits for that for `timeout_ms`. If the time is over, which only callbacks can make happen, closing goes on by
+/// itself.
 ///
-/// Owner: `client` is borrowed and still to be freed. Thread: any but that of the callbacks. Blocks: at most for the
-/// time-out, and while callbacks of its queue run on this thread. NULL: `error`. Errors: SST_TIMED_OUT,
-/// SST_WRONG_THREAD as there, SST_INVALID_HANDLE, SST_FORKED.
+/// Thread: any but that of the callbacks. Blocks: at most for the time-out, and while callbacks of its queue run on
+/// this thread. Errors: SST_TIMED_OUT, and SST_WRONG_THREAD as there.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_close_within(
     client: *const sst_client,
-    timeout_ms: i64,
+    timeout_ms: u64,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::with_client(error, client, |client| {
         let closed = client.close(Wait {
-            deadline: deadline(timeout_ms),
+            deadline: deadline(timeout_ms)?,
             ..Wait::default()
         });
         closed.map_err(|stopped| stopped.into_error("closing the client"))
     })
 }
 
-/// Waits until what is under way has ended, for `timeout_ms` milliseconds: not at all for 0, without a limit if it is
-/// negative. That are all operations and blocking calls that wait for answers, also those that begin meanwhile. What waits
-/// for an event is left alone: an observation, a lock that others have, the loss of a lock. To end in order, begin nothing
-/// more, drain, and close.
+/// Waits until what is under way has ended, for `timeout_ms`. That are all operations and blocking calls that wait for answers, also those that begin meanwhile. What
+/// waits for an event is left alone: an observation, a lock that others have, the loss of a lock. To end in order,
+/// begin nothing more, drain, and close.
 ///
-/// Owner: `client` is borrowed. Thread: any. Blocks: at most for the time-out. NULL: `error`. Errors: SST_TIMED_OUT if
-/// something is still under way, SST_CLOSED, SST_INVALID_HANDLE, SST_FORKED.
+/// Blocks: at most for the time-out. Errors: SST_TIMED_OUT if something is still under way.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_drain(
     client: *const sst_client,
-    timeout_ms: i64,
+    timeout_ms: u64,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::with_client(error, client, |client| {
-        wait_for_event(client, DRAINING, client.drain(), timeout_ms)
+        wait_for_event(client, DRAINING, client.drain(), deadline(timeout_ms)?)
     })
 }
 
-/// Begins to wait until what is under way has ended. See sst_client_drain(). The callback is called after those of all
-/// operations that it waited for.
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+/// Begins sst_client_drain(), without a limit. The callback is called after those of all operations that it waited for.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_drain_async(
     client: *const sst_client,
@@ -246,13 +223,12 @@ pub extern "C" fn sst_client_drain_async(
     })
 }
 
-/// Ends all blocking calls that wait with this client at this moment, on any thread: with SST_CANCELLED, and what is known
-/// of the outcome. A call that begins later is not concerned, so repeat this until the thread that is meant has noticed.
-/// Operations go on; sst_operation_cancel() is for them. A sst_client_close() that is interrupted goes on by itself.
+/// Ends all blocking calls that wait with this client at this moment, on any thread: with SST_CANCELLED, and what is
+/// known of the outcome. A call that begins later is not concerned, so repeat this until the thread that is meant has
+/// noticed. Operations go on; sst_operation_cancel() is for them. A sst_client_close() that is interrupted goes on by
+/// itself.
 ///
 /// This takes locks, so it is not for handlers of signals: call it on a thread that waits for those.
-///
-/// Owner: `client` is borrowed. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_interrupt(
     client: *const sst_client,
@@ -261,12 +237,8 @@ pub extern "C" fn sst_client_interrupt(
     boundary::status(error, || get(client)?.interrupt())
 }
 
-/// Begins to close a client. See sst_client_close(). This may be called in a callback, since nothing waits for
-/// callbacks.
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-/// Blocks: no. NULL: `operation` and `error`. Errors: SST_CLOSED if it is closed already, SST_INVALID_HANDLE,
-/// SST_FORKED; the callback is not called then, its context is dropped before this returns, and `*operation` is NULL.
+/// Begins sst_client_close(). This may be called in a callback, since nothing waits for callbacks. It gives SST_CLOSED
+/// if the client is closed already.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_close_async(
     client: *const sst_client,
@@ -290,17 +262,12 @@ pub extern "C" fn sst_client_close_async(
 
 /// Frees a client. Unless it was closed, it is closed in the background as soon as nothing that was made from it is
 /// left. Operations that are under way do not keep it open: they end as they do at sst_client_close().
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_free(client: *mut sst_client) {
     boundary::run(|| drop(handle::free::<Client>(client)));
 }
 
 /// The MQTT client id, as UTF-8.
-///
-/// Owner: `*id` is the caller's, freed with sst_bytes_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
-/// SST_CLOSED, SST_INVALID_HANDLE, SST_FORKED; `*id` is NULL then.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_id(
     client: *const sst_client,

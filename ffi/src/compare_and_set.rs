@@ -55,12 +55,10 @@ unsafe fn replace(
 }
 
 /// Replaces the value of a key if it holds the expected one; NULL for `expected` means that the key must be absent.
-/// This is sst_update() without a callback, with the same fence.
+/// This is sst_update() without a callback, with the same fence. `*version` is that of the new value, NULL if nothing
+/// changed.
 ///
-/// Owner: `*version`, that of the new value, is the caller's, freed with sst_hlc_free(), NULL if nothing changed;
-/// everything else is borrowed for the call. Thread: any. Blocks: until it is done, at most for the time-out. NULL:
-/// `expected`, `value` if `value_len` is 0, `options`, `result`, `version` and `error`. Errors: as sst_update();
-/// `*result` is SST_UPDATE_FAILED and `*version` NULL then.
+/// Blocks: until it is done, at most for the time-out. Errors: as sst_update().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_compare_and_set(
     client: *const sst_client,
@@ -84,12 +82,7 @@ pub unsafe extern "C" fn sst_compare_and_set(
     })
 }
 
-/// Begins to replace the value of a key. See sst_compare_and_set().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-/// borrowed for the call. Thread: any. Blocks: no. NULL: `expected`, `value` if `value_len` is 0, `options`,
-/// `operation` and `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then,
-/// its context is dropped before this returns, and `*operation` is NULL.
+/// Begins sst_compare_and_set().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_compare_and_set_async(
     client: *const sst_client,

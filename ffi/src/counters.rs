@@ -7,11 +7,10 @@ use crate::status::sst_status;
 use std::mem::{MaybeUninit, size_of};
 use std::ptr;
 
-/// Counts since the client was made. Set `size` to sizeof(sst_counters) before the call.
+/// Counts since the client was made.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct sst_counters {
-    /// sizeof(sst_counters).
     pub size: usize,
     /// Requests sent; one that is sent again in a new session counts again.
     pub sent: u64,
@@ -51,8 +50,7 @@ pub struct sst_counters {
 
 /// Fills `counters`, as far as its `size` says that there is room; what this version does not know becomes zero.
 ///
-/// Owner: `counters` is the caller's. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_ARGUMENT for NULL or
-/// a size that cannot be, SST_CLOSED, SST_INVALID_HANDLE, SST_FORKED; `counters` is not changed then.
+/// Errors: SST_INVALID_ARGUMENT for a size that cannot be. `counters` is not changed then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_client_counters(
     client: *const sst_client,

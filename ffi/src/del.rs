@@ -45,16 +45,14 @@ impl Outcome for DelOutcome {
     }
 }
 
-/// Options of sst_del(), sst_vdel() and those of guards. Set `size` to sizeof(sst_del_options) and everything else to
-/// zero, which means the default.
+/// Options of sst_del(), sst_vdel() and those of guards.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_del_options {
-    /// sizeof(sst_del_options).
     pub size: usize,
     /// Needed for a key that is protected by a fencing token: that token or a higher one. Borrowed for the call.
     pub fencing_token: *const sst_hlc,
-    /// How long the request may take, in milliseconds (default: that of the settings).
+    /// How long the request may take (default: that of the settings).
     pub timeout_ms: u64,
     /// Whether it is sent again if the session is lost, an sst_retry.
     pub retry: u32,
@@ -70,7 +68,7 @@ pub(crate) unsafe fn options(given: *const sst_del_options) -> Result<DelOptions
     let given = unsafe { input::options(given) }?;
     Ok(DelOptions::new()
         .fencing_token(hlc::optional(given.fencing_token)?)
-        .timeout(milliseconds(given.timeout_ms))
+        .timeout(milliseconds(given.timeout_ms, "timeout_ms")?)
         .retry(set::retry(given.retry)?))
 }
 
@@ -86,13 +84,11 @@ pub(crate) unsafe fn read<'a>(
     unsafe { Ok((input::bytes(key, key_len, "key")?, self::options(options)?)) }
 }
 
-/// Is called with what a DEL or VDEL did. For what a callback may do see "Callbacks" at the top.
+/// Is called with what a DEL or VDEL did.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_del {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once; may be NULL. `error` is borrowed for the call, and NULL if `status` is SST_OK.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -101,7 +97,6 @@ pub struct sst_on_del {
             result: sst_del_result,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -112,9 +107,7 @@ closure!(
 
 /// Deletes a key.
 ///
-/// Owner: everything is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out. NULL:
-/// `options`, `result` and `error`. Errors: SST_INVALID_ARGUMENT, SST_TIMED_OUT, SST_QUEUE_FULL, SST_SESSION_LOST,
-/// SST_CLOSED, and what the store refuses with; `*result` is SST_DEL_FAILED then.
+/// Blocks: until the answer, at most for the time-out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_del(
     client: *const sst_client,
@@ -133,12 +126,7 @@ pub unsafe extern "C" fn sst_del(
     })
 }
 
-/// Begins to delete a key. See sst_del().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-/// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
-/// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
-/// this returns, and `*operation` is NULL.
+/// Begins sst_del().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_del_async(
     client: *const sst_client,

@@ -33,10 +33,6 @@ type Named = Made<Election>;
 object!(Named, sst_election, 17, "an election");
 
 /// Prepares an election. Nothing is sent.
-///
-/// Owner: `*election` is the caller's, freed with sst_election_free(); everything else is borrowed for the call.
-/// Thread: any. Blocks: no. NULL: `options` and `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; `*election` is NULL
-/// then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_election_new(
     client: *const sst_client,
@@ -64,11 +60,9 @@ unsafe fn proposed(value: *const c_void, value_len: usize) -> Result<Bytes, Erro
     Ok(Bytes::copy_from_slice(value))
 }
 
-/// Waits until it is elected, and proclaims a value.
+/// Waits until it is elected, and proclaims a value. Freeing the guard resigns.
 ///
-/// Owner: `*guard` is the caller's, freed with sst_guard_free(), which resigns; `value` is borrowed for the call.
-/// Thread: any. Blocks: until it is elected, or the time to wait is over. NULL: `value` if `value_len` is 0, and
-/// `error`. Errors: as sst_lock(); `*guard` is NULL then.
+/// Blocks: until it is elected, or the time to wait is over. Errors: as sst_lock().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_election_campaign(
     election: *const sst_election,
@@ -82,17 +76,12 @@ pub unsafe extern "C" fn sst_election_campaign(
         let to = Out::<Guarded>::new(guard, "guard")?;
         // SAFETY: the header asks for NULL or `value_len` bytes.
         let campaign = election.it.campaign(unsafe { proposed(value, value_len) }?);
-        let guard = wait_for_event(client, "campaigning", campaign, -1)?;
+        let guard = wait_for_event(client, "campaigning", campaign, None)?;
         to.give(Guarded::new(guard, client))
     })
 }
 
-/// Begins to campaign. See sst_election_campaign(). Cancelling the operation gives up.
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); `value` is borrowed
-/// for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `operation` and `error`. Errors:
-/// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
-/// this returns, and `*operation` is NULL.
+/// Begins sst_election_campaign(). Cancelling the operation gives up.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_election_campaign_async(
     election: *const sst_election,
@@ -118,12 +107,9 @@ pub unsafe extern "C" fn sst_election_campaign_async(
     })
 }
 
-/// Replaces the value that the leader proclaims.
+/// Replaces the value that the leader proclaims. `*version` is that of the record.
 ///
-/// Owner: `*version`, that of the record, is the caller's, freed with sst_hlc_free(); everything else is borrowed for
-/// the call. Thread: any. Blocks: until the answer. NULL: `value` if `value_len` is 0, `result`, `version` and `error`.
-/// Errors: SST_INVALID_ARGUMENT if the guard is that of a lock, and as sst_guard_set(); `*result` is SST_SET_FAILED and
-/// `*version` NULL then.
+/// Blocks: until the answer. Errors: SST_INVALID_ARGUMENT if the guard is that of a lock, and as sst_guard_set().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_guard_proclaim(
     guard: *const sst_guard,
@@ -141,12 +127,7 @@ pub unsafe extern "C" fn sst_guard_proclaim(
     })
 }
 
-/// Begins to replace the value that the leader proclaims. See sst_guard_proclaim().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); `value` is borrowed
-/// for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `operation` and `error`. Errors:
-/// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
-/// this returns, and `*operation` is NULL.
+/// Begins sst_guard_proclaim().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_guard_proclaim_async(
     guard: *const sst_guard,
@@ -174,8 +155,7 @@ pub unsafe extern "C" fn sst_guard_proclaim_async(
 
 /// Who leads now; `*leader` is NULL if nobody does.
 ///
-/// Owner: `*leader` is the caller's, freed with sst_leader_free(). Thread: any. Blocks: until the answer. NULL:
-/// `error`. Errors: as sst_lease_holder(); `*leader` is NULL then.
+/// Blocks: until the answer. Errors: as sst_lease_holder().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_election_leader(
     election: *const sst_election,
@@ -191,11 +171,7 @@ pub extern "C" fn sst_election_leader(
     })
 }
 
-/// Begins to ask who leads. See sst_election_leader().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+/// Begins sst_election_leader().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_election_leader_async(
     election: *const sst_election,
@@ -221,10 +197,7 @@ pub extern "C" fn sst_election_leader_async(
 /// Has a callback told who leads: at first who does now, then each time when somebody else does, or nobody, or when the
 /// leader proclaims another value. A call with an error is followed by others.
 ///
-/// Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). `election`
-/// may be freed. Thread: any. Blocks: until the store has begun the watches. NULL: `subscription` and `error`. Errors:
-/// as sst_observe(); the callback is not called then, its context is dropped before this returns, and `*subscription`
-/// is NULL.
+/// Blocks: until the store has begun the watches.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_election_observe(
     election: *const sst_election,
@@ -241,13 +214,8 @@ pub extern "C" fn sst_election_observe(
     })
 }
 
-/// Begins to observe an election. See sst_election_observe(). `done` is called with the subscription, before
-/// `callback` is called for the first time.
-///
-/// Owner: `callback` and `done` are handed over; `*operation` is the caller's, freed with sst_operation_free().
-/// `election` may be freed. Thread: any. Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED,
-/// SST_INVALID_HANDLE; neither is called then, their contexts are dropped before this returns, and `*operation` is
-/// NULL. If `done` is told an error, `callback` is not called.
+/// Begins sst_election_observe(). `done` is called with the subscription, before `callback` is called for the first
+/// time. If `done` is told an error, `callback` is not called.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_election_observe_async(
     election: *const sst_election,
@@ -274,8 +242,6 @@ pub extern "C" fn sst_election_observe_async(
 }
 
 /// Frees an election. The lead is held on by its guard, if it was won.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_election_free(election: *mut sst_election) {
     boundary::run(|| drop(handle::free::<Named>(election)));

@@ -20,9 +20,6 @@ pub(crate) struct Stored(pub(crate) Entry);
 object!(Stored, sst_entry, 6, "an entry");
 
 /// The value.
-///
-/// Owner: its bytes belong to `entry` and live as long as it. Thread: any. Blocks: no. NULL, and what is no entry,
-/// gives none.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_value(entry: *const sst_entry) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
@@ -31,9 +28,6 @@ pub extern "C" fn sst_entry_value(entry: *const sst_entry) -> sst_slice {
 }
 
 /// The version that the SET which stored it returned.
-///
-/// Owner: `*version` is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
-/// SST_INVALID_ARGUMENT, SST_INVALID_HANDLE; `*version` is NULL then.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_version(
     entry: *const sst_entry,
@@ -47,9 +41,6 @@ pub extern "C" fn sst_entry_version(
 }
 
 /// Another handle of the same entry, for keeping one that is borrowed. The value is not copied.
-///
-/// Owner: the result is the caller's, freed with sst_entry_free(). Thread: any. Blocks: no. NULL, and what is no entry,
-/// gives NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_clone(entry: *const sst_entry) -> *mut sst_entry {
     boundary::value(ptr::null_mut(), || {
@@ -58,8 +49,6 @@ pub extern "C" fn sst_entry_clone(entry: *const sst_entry) -> *mut sst_entry {
 }
 
 /// Frees an entry.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_free(entry: *mut sst_entry) {
     boundary::run(|| drop(handle::free::<Stored>(entry)));
@@ -73,8 +62,6 @@ pub(crate) struct Entries(pub(crate) Vec<Option<Entry>>);
 object!(Entries, sst_entries, 7, "entries");
 
 /// How many results there are: as many as there were keys.
-///
-/// Owner: `entries` is borrowed. Thread: any. Blocks: no. NULL, and what are no entries, gives 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entries_len(entries: *const sst_entries) -> usize {
     boundary::value(0, || Ok(handle::get::<Entries>(entries)?.0.len()))
@@ -82,8 +69,7 @@ pub extern "C" fn sst_entries_len(entries: *const sst_entries) -> usize {
 
 /// The entry of the key at an index; `*entry` is NULL if the key is absent.
 ///
-/// Owner: `*entry` is the caller's, freed with sst_entry_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
-/// SST_INVALID_ARGUMENT if the index is too large, SST_INVALID_HANDLE; `*entry` is NULL then.
+/// Errors: SST_INVALID_ARGUMENT if the index is too large.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entries_at(
     entries: *const sst_entries,
@@ -106,8 +92,6 @@ pub extern "C" fn sst_entries_at(
 }
 
 /// Frees entries. Those that sst_entries_at() gave stay.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entries_free(entries: *mut sst_entries) {
     boundary::run(|| drop(handle::free::<Entries>(entries)));

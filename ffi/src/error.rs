@@ -87,10 +87,7 @@ pub(crate) fn lend_at_end(
     handle::free::<Failure>(handle);
 }
 
-/// The status that the failed call returned.
-///
-/// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL gives SST_INVALID_ARGUMENT, what is no error
-/// SST_INVALID_HANDLE.
+/// The status that the failed call returned. NULL gives SST_INVALID_ARGUMENT, what is no error SST_INVALID_HANDLE.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_status(error: *const sst_error) -> sst_status {
     boundary::value(sst_status::SST_INTERNAL, || {
@@ -102,9 +99,6 @@ pub extern "C" fn sst_error_status(error: *const sst_error) -> sst_status {
 }
 
 /// What was tried, on what, and why it failed, in English, as UTF-8.
-///
-/// Owner: the text belongs to `error` and lives as long as it. Thread: any. Blocks: no. NULL: gives "". Errors: "" if
-/// `error` is no error.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_message(error: *const sst_error) -> *const c_char {
     boundary::value(c"".as_ptr(), || {
@@ -112,9 +106,7 @@ pub extern "C" fn sst_error_message(error: *const sst_error) -> *const c_char {
     })
 }
 
-/// Whether what failed may have happened nevertheless.
-///
-/// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL, and what is no error, gives SST_UNKNOWN.
+/// Whether what failed may have happened nevertheless. What is no error gives SST_UNKNOWN.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_outcome(error: *const sst_error) -> sst_outcome {
     boundary::value(sst_outcome::SST_UNKNOWN, || {
@@ -127,8 +119,6 @@ pub extern "C" fn sst_error_outcome(error: *const sst_error) -> sst_outcome {
 
 /// Whether the same call may succeed later without anything being changed by hand. Whether repeating it is safe depends
 /// on the outcome and on the operation.
-///
-/// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL, and what is no error, gives false.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_is_retryable(error: *const sst_error) -> bool {
     boundary::value(false, || {
@@ -137,8 +127,6 @@ pub extern "C" fn sst_error_is_retryable(error: *const sst_error) -> bool {
 }
 
 /// The reason code of the MQTT packet that brought the failure, -1 if none did.
-///
-/// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL, and what is no error, gives -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_mqtt_reason(error: *const sst_error) -> i32 {
     boundary::value(-1, || {
@@ -149,9 +137,6 @@ pub extern "C" fn sst_error_mqtt_reason(error: *const sst_error) -> i32 {
 }
 
 /// Another handle of the same error, for keeping one that is borrowed.
-///
-/// Owner: the result is the caller's, freed with sst_error_free(). Thread: any. Blocks: no. NULL, and what is no error,
-/// gives NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_clone(error: *const sst_error) -> *mut sst_error {
     boundary::value(ptr::null_mut(), || {
@@ -160,8 +145,6 @@ pub extern "C" fn sst_error_clone(error: *const sst_error) -> *mut sst_error {
 }
 
 /// Frees an error.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_free(error: *mut sst_error) {
     boundary::run(|| drop(handle::free::<Failure>(error)));

@@ -15,14 +15,12 @@ use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// Options of sst_get() and sst_get_many(). Set `size` to sizeof(sst_get_options) and everything else to zero, which
-/// means the default.
+/// Options of sst_get() and sst_get_many().
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_get_options {
-    /// sizeof(sst_get_options).
     pub size: usize,
-    /// How long the request may take, in milliseconds (default: that of the settings).
+    /// How long the request may take (default: that of the settings).
     pub timeout_ms: u64,
 }
 
@@ -32,7 +30,7 @@ sized!(sst_get_options, timeout_ms: u64);
 pub(crate) unsafe fn options(given: *const sst_get_options) -> Result<GetOptions, Error> {
     // SAFETY: by the contract.
     let given = unsafe { input::options(given) }?;
-    Ok(GetOptions::new().timeout(milliseconds(given.timeout_ms)))
+    Ok(GetOptions::new().timeout(milliseconds(given.timeout_ms, "timeout_ms")?))
 }
 
 /// What to read.
@@ -47,14 +45,12 @@ unsafe fn read<'a>(
     unsafe { Ok((input::bytes(key, key_len, "key")?, self::options(options)?)) }
 }
 
-/// Is called with what a GET brought. For what a callback may do see "Callbacks" at the top.
+/// Is called with what a GET brought.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_entry {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once; may be NULL. `entry` and `error` are borrowed for the call; see sst_entry_clone(). `entry` is NULL
-    /// if the key is absent, or unless `status` is SST_OK; `error` is NULL if `status` is SST_OK.
+    /// `entry` is NULL if the key is absent.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -63,7 +59,6 @@ pub struct sst_on_entry {
             entry: *const sst_entry,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -74,10 +69,7 @@ closure!(
 
 /// Reads a key. `*entry` is NULL if it is absent.
 ///
-/// Owner: `*entry` is the caller's, freed with sst_entry_free(); everything else is borrowed for the call. Thread: any.
-/// Blocks: until the answer, at most for the time-out. NULL: `options` and `error`. Errors: SST_INVALID_ARGUMENT for an
-/// empty key, SST_TIMED_OUT, SST_QUEUE_FULL, SST_SESSION_LOST, SST_CLOSED, and what the store refuses with; `*entry` is
-/// NULL then.
+/// Blocks: until the answer, at most for the time-out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_get(
     client: *const sst_client,
@@ -99,12 +91,7 @@ pub unsafe extern "C" fn sst_get(
     })
 }
 
-/// Begins to read a key. See sst_get().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-/// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
-/// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
-/// this returns, and `*operation` is NULL.
+/// Begins sst_get().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_get_async(
     client: *const sst_client,

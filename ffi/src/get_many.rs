@@ -14,14 +14,11 @@ use bytes::Bytes;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// Is called with what several GETs brought. For what a callback may do see "Callbacks" at the top.
+/// Is called with what several GETs brought.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_entries {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once; may be NULL. `entries` and `error` are borrowed for the call. `entries` is NULL unless `status` is
-    /// SST_OK; `error` is NULL if it is.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -30,7 +27,6 @@ pub struct sst_on_entries {
             entries: *const sst_entries,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -41,9 +37,7 @@ closure!(
 
 /// Reads several keys. These are single GETs, sent without waiting for each other; the result is no snapshot.
 ///
-/// Owner: `*entries` is the caller's, freed with sst_entries_free(); everything else is borrowed for the call. Thread:
-/// any. Blocks: until the last answer; the time-out is for each GET. NULL: `keys` if `count` is 0, `options` and
-/// `error`. Errors: the first one of any of them, as sst_get(); `*entries` is NULL then.
+/// Blocks: until the last answer; the time-out is for each GET. Errors: the first one of any of them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_get_many(
     client: *const sst_client,
@@ -63,12 +57,7 @@ pub unsafe extern "C" fn sst_get_many(
     })
 }
 
-/// Begins to read several keys. See sst_get_many().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-/// borrowed for the call. Thread: any. Blocks: no. NULL: `keys` if `count` is 0, `options`, `operation` and `error`.
-/// Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped
-/// before this returns, and `*operation` is NULL.
+/// Begins sst_get_many().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_get_many_async(
     client: *const sst_client,

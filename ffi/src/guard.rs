@@ -7,6 +7,7 @@ use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::{Timestamp, sst_hlc};
+use crate::input::deadline;
 use crate::made::Made;
 use crate::operation::{begin, event, sst_operation, wait, wait_for_event};
 use crate::outcome::{self, Results};
@@ -34,14 +35,11 @@ pub(crate) fn get(guard: *const sst_guard) -> Result<Arc<Guarded>, Error> {
     handle::get::<Guarded>(guard)
 }
 
-/// Is called with a new guard. For what a callback may do see "Callbacks" at the top.
+/// Is called with a new guard.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_guard {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once; may be NULL, in which case what is held is given back. `guard` belongs to whom is called, and is
-    /// NULL unless `status` is SST_OK. `error` is borrowed for the call, and NULL if `status` is SST_OK.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -50,7 +48,6 @@ pub struct sst_on_guard {
             guard: *mut sst_guard,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -71,14 +68,11 @@ pub(crate) fn tell(
     }
 }
 
-/// Is called with a version. For what a callback may do see "Callbacks" at the top.
+/// Is called with a version.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_version {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once; may be NULL. `version` and `error` are borrowed for the call. `version` is NULL unless `status` is
-    /// SST_OK; `error` is NULL if it is.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -87,7 +81,6 @@ pub struct sst_on_version {
             version: *const sst_hlc,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -98,9 +91,6 @@ closure!(
 
 /// The fencing token: the version that the lease got when it was taken. Each later holder gets a higher one. It can be
 /// handed to others who write on behalf of the holder.
-///
-/// Owner: `*token` is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
-/// SST_INVALID_ARGUMENT, SST_INVALID_HANDLE; `*token` is NULL then.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_token(
     guard: *const sst_guard,
@@ -114,9 +104,6 @@ pub extern "C" fn sst_guard_token(
 }
 
 /// The name under which the lease is held: the value of its key.
-///
-/// Owner: its bytes belong to `guard` and live as long as it. Thread: any. Blocks: no. NULL, and what is no guard,
-/// gives none.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_holder(guard: *const sst_guard) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
@@ -125,8 +112,6 @@ pub extern "C" fn sst_guard_holder(guard: *const sst_guard) -> sst_slice {
 }
 
 /// Whether the lease is certainly still held. Once this was false it stays so.
-///
-/// Owner: `guard` is borrowed. Thread: any. Blocks: no. NULL, and what is no guard, gives false.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_is_valid(guard: *const sst_guard) -> bool {
     boundary::value(false, || get(guard)?.it.is_valid())
@@ -134,8 +119,7 @@ pub extern "C" fn sst_guard_is_valid(guard: *const sst_guard) -> bool {
 
 /// Says why the lease is not certainly held any more.
 ///
-/// Owner: `guard` is borrowed. Thread: any. Blocks: no. NULL: `error`. Errors: SST_LOCK_LOST, SST_INVALID_HANDLE,
-/// SST_FORKED.
+/// Errors: SST_LOCK_LOST.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_check(
     guard: *const sst_guard,
@@ -144,31 +128,26 @@ pub extern "C" fn sst_guard_check(
     boundary::status(error, || get(guard)?.it.check())
 }
 
-/// Waits until the lease is not certainly held any more, for `timeout_ms` milliseconds: not at all for 0, without a
-/// limit if it is negative. A lease that was given back is not held any more.
+/// Waits until the lease is not certainly held any more, for `timeout_ms`. A lease that was given back is not held any more.
 ///
-/// Owner: `guard` is borrowed. Thread: any. Blocks: at most for the time-out. NULL: `error`. Errors: SST_TIMED_OUT if
-/// it is still held, SST_INVALID_HANDLE, SST_FORKED.
+/// Blocks: at most for the time-out. Errors: SST_TIMED_OUT if it is still held.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_wait_lost(
     guard: *const sst_guard,
-    timeout_ms: i64,
+    timeout_ms: u64,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     const ACTION: &str = "waiting for the loss of a lease";
     boundary::with_object::<Guarded>(error, guard, |guard, client| {
+        let until = deadline(timeout_ms)?;
         let lost = guard.it.lost();
         // It is not kept meanwhile, so that freeing it gives the lease back.
         drop(guard);
-        wait_for_event(client, ACTION, lost, timeout_ms).map(drop)
+        wait_for_event(client, ACTION, lost, until).map(drop)
     })
 }
 
-/// Has a callback called as soon as the lease is not certainly held any more. See sst_guard_wait_lost().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+/// Begins sst_guard_wait_lost(), without a limit.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_wait_lost_async(
     guard: *const sst_guard,
@@ -195,9 +174,8 @@ pub extern "C" fn sst_guard_wait_lost_async(
 /// Renews the lease now, besides what the guard does by itself. `*version` is the new version of the lease's key; the
 /// token stays.
 ///
-/// Owner: `*version` is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: until the answer, at most for the
-/// time-out of the lease's options. NULL: `version` and `error`. Errors: SST_LOCK_LOST, and as sst_set(), which does
-/// not mean that the lease is lost; `*version` is NULL then.
+/// Blocks: until the answer, at most for the time-out of the lease's options. NULL: `version`. Errors: SST_LOCK_LOST;
+/// any other does not mean that the lease is lost.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_renew(
     guard: *const sst_guard,
@@ -211,11 +189,7 @@ pub extern "C" fn sst_guard_renew(
     })
 }
 
-/// Begins to renew the lease. See sst_guard_renew().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+/// Begins sst_guard_renew().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_renew_async(
     guard: *const sst_guard,
@@ -244,9 +218,8 @@ pub extern "C" fn sst_guard_renew_async(
 /// Stops renewing and gives the lease back, or resigns from the lead of an election. Writes with the guard that are
 /// under way are waited for.
 ///
-/// Owner: `guard` is borrowed and still to be freed. Thread: any. Blocks: until the answer, at most until the lease
-/// would end by itself. NULL: `result` and `error`. Errors: the store could not be asked; `*result` is
-/// SST_RELEASE_FAILED then, and the lease ends when its time is over.
+/// Blocks: until the answer, at most until the lease would end by itself. NULL: `result`. Errors: the store could not
+/// be asked, and the lease ends when its time is over.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_release(
     guard: *const sst_guard,
@@ -260,11 +233,7 @@ pub extern "C" fn sst_guard_release(
     })
 }
 
-/// Begins to give the lease back. See sst_guard_release().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+/// Begins sst_guard_release().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_release_async(
     guard: *const sst_guard,
@@ -287,12 +256,11 @@ pub extern "C" fn sst_guard_release_async(
     })
 }
 
-/// Gives a lock back at the end of work that succeeded, or resigns from the lead of an election. That the store could not
-/// be asked is no error: the log is told, and the lease ends by itself.
+/// Gives a lock back at the end of work that succeeded, or resigns from the lead of an election. That the store could
+/// not be asked is no error: the log is told, and the lease ends by itself.
 ///
-/// Owner: `guard` is borrowed and still to be freed. Thread: any. Blocks: as sst_guard_release(). NULL: `error`.
-/// Errors: SST_LOCK_LOST with SST_UNKNOWN if it was lost or given back before, so that the work, or a part of it, was
-/// done without its protection.
+/// Blocks: as sst_guard_release(). Errors: SST_LOCK_LOST with SST_UNKNOWN if it was lost or given back before, so that
+/// the work, or a part of it, was done without its protection.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_finish(
     guard: *const sst_guard,
@@ -303,11 +271,7 @@ pub extern "C" fn sst_guard_finish(
     })
 }
 
-/// Begins to give a lock back at the end of work that succeeded. See sst_guard_finish().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+/// Begins sst_guard_finish().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_finish_async(
     guard: *const sst_guard,
@@ -333,8 +297,7 @@ pub extern "C" fn sst_guard_finish_async(
 /// Stops renewing and leaves the lease to its time, or to somebody who knows the holder's name and renews it. The lead
 /// of an election is resigned from.
 ///
-/// Owner: `guard` is borrowed and still to be freed. Thread: any. Blocks: for a moment. NULL: `error`. Errors:
-/// SST_CLOSED, SST_INVALID_HANDLE, SST_FORKED.
+/// Blocks: for a moment.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_leave(
     guard: *const sst_guard,
@@ -345,11 +308,7 @@ pub extern "C" fn sst_guard_leave(
     })
 }
 
-/// Begins to leave the lease to its time. See sst_guard_leave().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+/// Begins sst_guard_leave().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_leave_async(
     guard: *const sst_guard,
@@ -373,8 +332,6 @@ pub extern "C" fn sst_guard_leave_async(
 }
 
 /// Frees a guard, and gives its lease back in the background unless that was done or the lease was left.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_free(guard: *mut sst_guard) {
     boundary::run(|| drop(handle::free::<Guarded>(guard)));

@@ -68,13 +68,10 @@ unsafe fn vdel(
 }
 
 /// Stores a value and protects the key: from now on it is written and deleted only with this guard's token or a higher
-/// one. The options must not have a fencing token.
+/// one. The options must not have a fencing token. `*version` is that of the value that is stored now.
 ///
-/// Owner: `*version`, that of the value that is stored now, is the caller's, freed with sst_hlc_free(); everything else
-/// is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out, and not longer than the
-/// lease is certain. NULL: `value` if `value_len` is 0, `options`, `result`, `version` and `error`. Errors:
-/// SST_LOCK_LOST if the lease is not certainly held any more, and as sst_set(); `*result` is SST_SET_FAILED and
-/// `*version` NULL then.
+/// Blocks: until the answer, at most for the time-out, and not longer than the lease is certain. Errors: SST_LOCK_LOST
+/// if the lease is not certainly held any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_guard_set(
     guard: *const sst_guard,
@@ -95,12 +92,7 @@ pub unsafe extern "C" fn sst_guard_set(
     })
 }
 
-/// Begins the same. See sst_guard_set().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-/// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
-/// `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is
-/// dropped before this returns, and `*operation` is NULL.
+/// Begins sst_guard_set().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_guard_set_async(
     guard: *const sst_guard,
@@ -131,9 +123,8 @@ pub unsafe extern "C" fn sst_guard_set_async(
 
 /// Deletes a key, and with it its protection. The options must not have a fencing token.
 ///
-/// Owner: everything is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out, and not
-/// longer than the lease is certain. NULL: `options`, `result`, and `error`. Errors: SST_LOCK_LOST if the lease is not
-/// certainly held any more, and as sst_del(); `*result` is SST_DEL_FAILED then.
+/// Blocks: until the answer, at most for the time-out, and not longer than the lease is certain. Errors: SST_LOCK_LOST
+/// if the lease is not certainly held any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_guard_del(
     guard: *const sst_guard,
@@ -151,12 +142,7 @@ pub unsafe extern "C" fn sst_guard_del(
     })
 }
 
-/// Begins the same. See sst_guard_del().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-/// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
-/// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
-/// this returns, and `*operation` is NULL.
+/// Begins sst_guard_del().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_guard_del_async(
     guard: *const sst_guard,
@@ -178,9 +164,8 @@ pub unsafe extern "C" fn sst_guard_del_async(
 
 /// Deletes a key if it holds this value, and with it its protection. The options must not have a fencing token.
 ///
-/// Owner: everything is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out, and not
-/// longer than the lease is certain. NULL: `value` if `value_len` is 0, `options`, `result`, and `error`. Errors:
-/// SST_LOCK_LOST if the lease is not certainly held any more, and as sst_vdel(); `*result` is SST_DEL_FAILED then.
+/// Blocks: until the answer, at most for the time-out, and not longer than the lease is certain. Errors: SST_LOCK_LOST
+/// if the lease is not certainly held any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_guard_vdel(
     guard: *const sst_guard,
@@ -200,12 +185,7 @@ pub unsafe extern "C" fn sst_guard_vdel(
     })
 }
 
-/// Begins the same. See sst_guard_vdel().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-/// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
-/// `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is
-/// dropped before this returns, and `*operation` is NULL.
+/// Begins sst_guard_vdel().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_guard_vdel_async(
     guard: *const sst_guard,

@@ -42,8 +42,7 @@ pub(crate) fn optional(handle: *const sst_hlc) -> Result<Option<Hlc>, statestore
 
 /// Reads a timestamp: `{milliseconds}:{counter}:{node id}`.
 ///
-/// Owner: `*hlc` is the caller's, freed with sst_hlc_free(); `text` is borrowed for the call. Thread: any. Blocks: no.
-/// NULL: `error`. Errors: SST_INVALID_ARGUMENT if it is none; `*hlc` is NULL then.
+/// Errors: SST_INVALID_ARGUMENT if it is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_hlc_parse(
     text: *const c_void,
@@ -61,9 +60,6 @@ pub unsafe extern "C" fn sst_hlc_parse(
 }
 
 /// Its text, padded with zeros as it is sent, with a NUL at its end.
-///
-/// Owner: the text belongs to `hlc` and lives as long as it. Thread: any. Blocks: no. NULL, and what is no timestamp,
-/// gives "".
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_text(hlc: *const sst_hlc) -> *const c_char {
     boundary::value(c"".as_ptr(), || {
@@ -72,16 +68,12 @@ pub extern "C" fn sst_hlc_text(hlc: *const sst_hlc) -> *const c_char {
 }
 
 /// Its wall clock time, in milliseconds since 1970-01-01 UTC.
-///
-/// Owner: `hlc` is borrowed. Thread: any. Blocks: no. NULL, and what is no timestamp, gives 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_wall_ms(hlc: *const sst_hlc) -> u64 {
     boundary::value(0, || Ok(handle::get::<Timestamp>(hlc)?.hlc.wall_ms()))
 }
 
 /// Its counter.
-///
-/// Owner: `hlc` is borrowed. Thread: any. Blocks: no. NULL, and what is no timestamp, gives 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_counter(hlc: *const sst_hlc) -> u64 {
     boundary::value(0, || Ok(handle::get::<Timestamp>(hlc)?.hlc.counter()))
@@ -89,9 +81,6 @@ pub extern "C" fn sst_hlc_counter(hlc: *const sst_hlc) -> u64 {
 
 /// Compares two timestamps: by their times, then their counters, then the bytes of their node ids. `*order` is negative
 /// if `one` is lower, 0 if they are equal, and positive if it is higher.
-///
-/// Owner: both are borrowed. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_ARGUMENT, SST_INVALID_HANDLE;
-/// `*order` is 0 then.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_compare(
     one: *const sst_hlc,
@@ -113,9 +102,6 @@ pub extern "C" fn sst_hlc_compare(
 }
 
 /// Another handle of the same timestamp, for keeping one that is borrowed.
-///
-/// Owner: the result is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: no. NULL, and what is no
-/// timestamp, gives NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_clone(hlc: *const sst_hlc) -> *mut sst_hlc {
     boundary::value(std::ptr::null_mut(), || {
@@ -124,8 +110,6 @@ pub extern "C" fn sst_hlc_clone(hlc: *const sst_hlc) -> *mut sst_hlc {
 }
 
 /// Frees a timestamp.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_free(hlc: *mut sst_hlc) {
     boundary::run(|| drop(handle::free::<Timestamp>(hlc)));

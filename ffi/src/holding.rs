@@ -25,9 +25,6 @@ impl From<Holding> for Held {
 }
 
 /// The name of the holder: the value of the lease's key.
-///
-/// Owner: its bytes belong to `holding` and live as long as it. Thread: any. Blocks: no. NULL, and what is no holding,
-/// gives none.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_holding_holder(holding: *const sst_holding) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
@@ -36,9 +33,6 @@ pub extern "C" fn sst_holding_holder(holding: *const sst_holding) -> sst_slice {
 }
 
 /// The version of the lease, from when it was taken or last renewed.
-///
-/// Owner: `*version` is the caller's, freed with sst_hlc_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
-/// SST_INVALID_ARGUMENT, SST_INVALID_HANDLE; `*version` is NULL then.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_holding_version(
     holding: *const sst_holding,
@@ -52,22 +46,18 @@ pub extern "C" fn sst_holding_version(
 }
 
 /// Frees a holding.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_holding_free(holding: *mut sst_holding) {
     boundary::run(|| drop(handle::free::<Held>(holding)));
 }
 
-/// Is called with who holds a lease. For what a callback may do see "Callbacks" at the top.
+/// Is called with who holds a lease.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_holding {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once for sst_lease_holder_async(), and any number of times for sst_lease_observe() and its twin; may be
-    /// NULL. `holding` and `error` are borrowed for the call. `holding` is NULL if nobody holds the lease, or unless
-    /// `status` is SST_OK. At the end of what is observed `status` is SST_CLOSED.
+    /// Called any number of times for sst_lease_observe() and its twin; at their end with SST_CLOSED. `holding` is NULL if
+    /// nobody holds the lease.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -76,7 +66,6 @@ pub struct sst_on_holding {
             holding: *const sst_holding,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::mem::{MaybeUninit, size_of};
 use std::ptr;
 use std::slice;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) fn invalid(name: &str, reason: impl Into<String>) -> Error {
     Error::new(
@@ -170,7 +170,30 @@ pub(crate) unsafe fn options<T: Sized_>(options: *const T) -> Result<T, Error> {
     Ok(unsafe { known.assume_init() })
 }
 
-/// A duration in milliseconds; `None` for zero, which means the default.
-pub(crate) fn milliseconds(ms: u64) -> Option<Duration> {
-    (ms > 0).then(|| Duration::from_millis(ms))
+/// `SST_FOREVER` of the header: a time without an end.
+pub(crate) const FOREVER: u64 = u64::MAX;
+
+/// A time of options; `None` for zero, which means the default. That without an end is longer than anything lasts.
+pub(crate) fn milliseconds(ms: u64, name: &str) -> Result<Option<Duration>, Error> {
+    let time = time(ms, name)?;
+    Ok((ms > 0).then_some(time))
+}
+
+/// After which time something is to happen; `None` for the default, which is never.
+pub(crate) fn after(ms: u64, name: &str) -> Result<Option<Duration>, Error> {
+    Ok(milliseconds(ms, name)?.filter(|_| ms != FOREVER))
+}
+
+/// When a time that is an argument will be over; never if it has no end.
+pub(crate) fn deadline(timeout_ms: u64) -> Result<Option<Instant>, Error> {
+    let time = time(timeout_ms, "timeout_ms")?;
+    Ok(Instant::now().checked_add(time))
+}
+
+fn time(ms: u64, name: &str) -> Result<Duration, Error> {
+    if i64::try_from(ms).is_err() && ms != FOREVER {
+        let reason = format!("{} is no time", ms.cast_signed());
+        return Err(invalid(name, reason));
+    }
+    Ok(Duration::from_millis(ms))
 }

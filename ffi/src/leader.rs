@@ -22,9 +22,6 @@ impl From<Leader> for Leads {
 }
 
 /// The name of the leader: the value of the lock's key.
-///
-/// Owner: its bytes belong to `leader` and live as long as it. Thread: any. Blocks: no. NULL, and what is no leader,
-/// gives none.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_leader_holder(leader: *const sst_leader) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
@@ -33,8 +30,6 @@ pub extern "C" fn sst_leader_holder(leader: *const sst_leader) -> sst_slice {
 }
 
 /// Whether it has proclaimed a value yet.
-///
-/// Owner: `leader` is borrowed. Thread: any. Blocks: no. NULL, and what is no leader, gives false.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_leader_has_value(leader: *const sst_leader) -> bool {
     boundary::value(false, || {
@@ -43,9 +38,6 @@ pub extern "C" fn sst_leader_has_value(leader: *const sst_leader) -> bool {
 }
 
 /// The value that it proclaims.
-///
-/// Owner: its bytes belong to `leader` and live as long as it. Thread: any. Blocks: no. NULL, what is no leader, and a
-/// leader that has proclaimed none, give none.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_leader_value(leader: *const sst_leader) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
@@ -59,22 +51,18 @@ pub extern "C" fn sst_leader_value(leader: *const sst_leader) -> sst_slice {
 }
 
 /// Frees what says who leads.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_leader_free(leader: *mut sst_leader) {
     boundary::run(|| drop(handle::free::<Leads>(leader)));
 }
 
-/// Is called with who leads. For what a callback may do see "Callbacks" at the top.
+/// Is called with who leads.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_leader {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once for sst_election_leader_async(), and any number of times for sst_election_observe() and its twin; may
-    /// be NULL. `leader` and `error` are borrowed for the call. `leader` is NULL if nobody leads, or unless `status` is
-    /// SST_OK. At the end of what is observed `status` is SST_CLOSED.
+    /// Called any number of times for sst_election_observe() and its twin; at their end with SST_CLOSED. `leader` is NULL
+    /// if nobody leads.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -83,7 +71,6 @@ pub struct sst_on_leader {
             leader: *const sst_leader,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 

@@ -7,7 +7,7 @@ use crate::error::{self, sst_error};
 use crate::guard::{Guarded, sst_guard};
 use crate::handle::{self, object};
 use crate::holding::{Held, sst_holding, sst_on_holding};
-use crate::input::{self, milliseconds, sized};
+use crate::input::{self, FOREVER, milliseconds, sized};
 use crate::made::Made;
 use crate::operation::{begin, sst_operation, wait};
 use crate::outcome::{self, Results};
@@ -21,7 +21,6 @@ use statestore_embed::{Acquisition, Error, Lease};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::time::Duration;
 
 /// A lease by its name, which is a key of the store. Opaque.
 pub struct sst_lease;
@@ -30,26 +29,23 @@ type Named = Made<Lease>;
 
 object!(Named, sst_lease, 14, "a lease");
 
-/// Options of sst_lease_new(), and of the lease behind a lock or an election. Set `size` to sizeof(sst_lease_options)
-/// and everything else to zero, which means the default.
+/// Options of sst_lease_new(), and of the lease behind a lock or an election.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_lease_options {
-    /// sizeof(sst_lease_options).
     pub size: usize,
-    /// How long the lease lasts after it was taken or renewed, in milliseconds: 100 to a day (default: 10,000).
+    /// How long the lease lasts after it was taken or renewed: 100 to a day (default: 10,000).
     pub duration_ms: u64,
-    /// After how many milliseconds the guard renews it (default: each time a third of the lease is over; UINT64_MAX for
+    /// After how many milliseconds the guard renews it (default: each time a third of the lease is over; SST_FOREVER for
     /// only when sst_guard_renew() is called).
     pub renewal_ms: u64,
     /// The name under which it is held (default: one that nobody else has). Borrowed for the call.
     pub holder: *const c_void,
     /// How many bytes the name has.
     pub holder_len: usize,
-    /// How long an attempt may take, in milliseconds (default: the request time-out of the settings).
+    /// How long an attempt may take (default: the request time-out of the settings).
     pub timeout_ms: u64,
-    /// How old a value that this library did not write may become and still count as somebody's lease, in milliseconds
-    /// (default: an hour).
+    /// How old a value that this library did not write may become and still count as somebody's lease (default: an hour).
     pub foreign_lease_max_ms: u64,
 }
 
@@ -62,31 +58,28 @@ pub(crate) unsafe fn options(given: *const sst_lease_options) -> Result<LeaseOpt
     // SAFETY: by the contract.
     let holder = unsafe { input::bytes(given.holder, given.holder_len, "holder") }?;
     let mut options = LeaseOptions::new()
-        .renewal(match given.renewal_ms {
-            0 => Renewal::Third,
-            u64::MAX => Renewal::Manual,
-            ms => Renewal::Every(Duration::from_millis(ms)),
+        .renewal(match milliseconds(given.renewal_ms, "renewal_ms")? {
+            None => Renewal::Third,
+            Some(_) if given.renewal_ms == FOREVER => Renewal::Manual,
+            Some(interval) => Renewal::Every(interval),
         })
         .holder((!given.holder.is_null()).then(|| Bytes::copy_from_slice(holder)))
-        .timeout(milliseconds(given.timeout_ms));
-    if let Some(duration) = milliseconds(given.duration_ms) {
+        .timeout(milliseconds(given.timeout_ms, "timeout_ms")?);
+    if let Some(duration) = milliseconds(given.duration_ms, "duration_ms")? {
         options.duration = duration;
     }
-    if let Some(age) = milliseconds(given.foreign_lease_max_ms) {
+    if let Some(age) = milliseconds(given.foreign_lease_max_ms, "foreign_lease_max_ms")? {
         options.foreign_lease_max = age;
     }
     Ok(options)
 }
 
-/// Is called with what an attempt to take a lease brought. For what a callback may do see "Callbacks" at the top.
+/// Is called with what an attempt to take a lease brought.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_acquired {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once; may be NULL, in which case the lease is given back. `guard` belongs to whom is called, and is NULL
-    /// if somebody else has the lease, or unless `status` is SST_OK. `holding` (who has it, if that is known) and
-    /// `error` are borrowed for the call.
+    /// `guard` is NULL if somebody else has the lease; `holding` says who has it, if that is known.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -96,7 +89,6 @@ pub struct sst_on_acquired {
             holding: *const sst_holding,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -112,9 +104,6 @@ closure!(
 );
 
 /// Prepares a lease. Nothing is sent.
-///
-/// Owner: `*lease` is the caller's, freed with sst_lease_free(); everything else is borrowed for the call. Thread: any.
-/// Blocks: no. NULL: `options` and `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; `*lease` is NULL then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_lease_new(
     client: *const sst_client,
@@ -141,9 +130,8 @@ pub unsafe extern "C" fn sst_lease_new(
 /// Makes one attempt to take a lease. `*guard` is NULL if somebody else has it, and `*holding` says who, if that is
 /// known.
 ///
-/// Owner: `*guard` and `*holding` are the caller's, freed with sst_guard_free() and sst_holding_free(). Thread: any.
-/// Blocks: until the answer, at most for the time-out. NULL: `holding` and `error`. Errors: SST_NOT_A_LOCK if the key
-/// holds something else, and as sst_set(); both are NULL then.
+/// Blocks: until the answer, at most for the time-out. NULL: `holding`. Errors: SST_NOT_A_LOCK if the key holds
+/// something else.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lease_acquire(
     lease: *const sst_lease,
@@ -164,11 +152,7 @@ pub extern "C" fn sst_lease_acquire(
     })
 }
 
-/// Begins to make one attempt to take a lease. See sst_lease_acquire().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+/// Begins sst_lease_acquire().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lease_acquire_async(
     lease: *const sst_lease,
@@ -222,9 +206,8 @@ pub extern "C" fn sst_lease_acquire_async(
 /// Gives back what is held under the holder's name in the options, whoever took it. A guard gives its lease back by
 /// itself.
 ///
-/// Owner: `lease` is borrowed. Thread: any. Blocks: until the answer, at most for the time-out. NULL: `result` and
-/// `error`. Errors: SST_INVALID_ARGUMENT if the options have no holder, and as sst_vdel(); `*result` is
-/// SST_RELEASE_FAILED then.
+/// Blocks: until the answer, at most for the time-out. NULL: `result`. Errors: SST_INVALID_ARGUMENT if the options have
+/// no holder.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lease_release(
     lease: *const sst_lease,
@@ -238,11 +221,7 @@ pub extern "C" fn sst_lease_release(
     })
 }
 
-/// Begins to give back what is held under the holder's name. See sst_lease_release().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+/// Begins sst_lease_release().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lease_release_async(
     lease: *const sst_lease,
@@ -267,9 +246,7 @@ pub extern "C" fn sst_lease_release_async(
 
 /// Who holds a lease; `*holding` is NULL if nobody does.
 ///
-/// Owner: `*holding` is the caller's, freed with sst_holding_free(). Thread: any. Blocks: until the answer, at most for
-/// the time-out. NULL: `error`. Errors: SST_NOT_A_LOCK if the key holds something else, and as sst_get(); `*holding` is
-/// NULL then.
+/// Blocks: until the answer, at most for the time-out. Errors: SST_NOT_A_LOCK if the key holds something else.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lease_holder(
     lease: *const sst_lease,
@@ -285,11 +262,7 @@ pub extern "C" fn sst_lease_holder(
     })
 }
 
-/// Begins to ask who holds a lease. See sst_lease_holder().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+/// Begins sst_lease_holder().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lease_holder_async(
     lease: *const sst_lease,
@@ -315,10 +288,7 @@ pub extern "C" fn sst_lease_holder_async(
 /// Has a callback told who holds a lease: at first who does now, then each time when it is somebody else, or nobody.
 /// Renewals are not told. A call with an error is followed by others.
 ///
-/// Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). `lease` may
-/// be freed. Thread: any. Blocks: until the store has begun the watch. NULL: `subscription` and `error`. Errors: as
-/// sst_observe(); the callback is not called then, its context is dropped before this returns, and `*subscription` is
-/// NULL.
+/// Blocks: until the store has begun the watch.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lease_observe(
     lease: *const sst_lease,
@@ -335,13 +305,8 @@ pub extern "C" fn sst_lease_observe(
     })
 }
 
-/// Begins to observe a lease. See sst_lease_observe(). `done` is called with the subscription, before
-/// `callback` is called for the first time.
-///
-/// Owner: `callback` and `done` are handed over; `*operation` is the caller's, freed with sst_operation_free(). `lease`
-/// may be freed. Thread: any. Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED,
-/// SST_INVALID_HANDLE; neither is called then, their contexts are dropped before this returns, and `*operation` is
-/// NULL. If `done` is told an error, `callback` is not called.
+/// Begins sst_lease_observe(). `done` is called with the subscription, before `callback` is called for the first time.
+/// If `done` is told an error, `callback` is not called.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lease_observe_async(
     lease: *const sst_lease,
@@ -361,8 +326,6 @@ pub extern "C" fn sst_lease_observe_async(
 }
 
 /// Frees a lease. It is held on by its guard, if it was taken.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lease_free(lease: *mut sst_lease) {
     boundary::run(|| drop(handle::free::<Named>(lease)));

@@ -4,7 +4,7 @@ use crate::callback::Callback;
 use crate::client::sst_client;
 use crate::error::sst_error;
 use crate::guard::{self, Guarded, sst_guard, sst_on_guard};
-use crate::input::{self, sized};
+use crate::input::{self, after, sized};
 use crate::lease::{self, sst_lease_options};
 use crate::operation::{begin, event, sst_operation, wait_for_event};
 use crate::output::{self, Out};
@@ -16,20 +16,22 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-/// Options of sst_lock() and sst_election_new(). Set `size` to sizeof(sst_lock_options) and everything else to zero,
-/// which means the default.
+/// Options of sst_lock() and sst_election_new().
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_lock_options {
-    /// sizeof(sst_lock_options).
     pub size: usize,
     /// The lease that is behind the lock (default: that of all defaults). Borrowed for the call.
     pub lease: *const sst_lease_options,
-    /// How long to wait for the lock, in milliseconds (default: for ever; UINT64_MAX for one attempt).
+    /// How long to wait for the lock (default: SST_FOREVER).
     pub wait_ms: u64,
+    /// Not zero: one attempt, which may take the time-out of the lease's options; `wait_ms` is zero then.
+    pub once: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-sized!(sst_lock_options, wait_ms: u64);
+sized!(sst_lock_options, reserved: u32);
 
 /// The name of a lock or an election, and its options.
 ///
@@ -54,19 +56,22 @@ unsafe fn options(given: *const sst_lock_options) -> Result<LockOptions, Error> 
     let given = unsafe { input::options(given) }?;
     // SAFETY: by the contract.
     let lease = unsafe { lease::options(given.lease) }?;
-    Ok(LockOptions::new().lease(lease).wait(match given.wait_ms {
-        0 => None,
-        u64::MAX => Some(Duration::ZERO),
-        ms => Some(Duration::from_millis(ms)),
-    }))
+    let wait = after(given.wait_ms, "wait_ms")?;
+    let is_once = given.once != 0;
+    if is_once && given.wait_ms != 0 {
+        let reason = "one attempt does not wait; leave one of both zero";
+        return Err(input::invalid("wait_ms", reason));
+    }
+    Ok(LockOptions::new()
+        .lease(lease)
+        .wait(if is_once { Some(Duration::ZERO) } else { wait }))
 }
 
-/// Takes a lock, whose name is a key of the store, and waits for it as long as the options say.
+/// Takes a lock, whose name is a key of the store, and waits for it as long as the options say. Freeing the guard gives
+/// the lock back.
 ///
-/// Owner: `*guard` is the caller's, freed with sst_guard_free(), which gives the lock back; everything else is borrowed
-/// for the call. Thread: any. Blocks: until it has the lock, or the time to wait is over. NULL: `options` and `error`.
-/// Errors: SST_LOCK_HELD if somebody else still has it, SST_NOT_A_LOCK if the key holds something else,
-/// SST_INVALID_ARGUMENT, SST_CLOSED; `*guard` is NULL then. A lost connection is no error while there is time to wait.
+/// Blocks: until it has the lock, or the time to wait is over. Errors: SST_LOCK_HELD if somebody else still has it,
+/// SST_NOT_A_LOCK if the key holds something else. A lost connection is no error while there is time to wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_lock(
     client: *const sst_client,
@@ -82,17 +87,12 @@ pub unsafe extern "C" fn sst_lock(
         // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
         let (name, options) = unsafe { read(name, name_len, options) }?;
         let lock = client.lock(Bytes::copy_from_slice(name), options);
-        let guard = wait_for_event(client, "locking", lock, -1)?;
+        let guard = wait_for_event(client, "locking", lock, None)?;
         to.give(Guarded::new(guard, client))
     })
 }
 
-/// Begins to take a lock. See sst_lock(). Cancelling the operation gives up.
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-/// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
-/// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
-/// this returns, and `*operation` is NULL.
+/// Begins sst_lock(). Cancelling the operation gives up.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_lock_async(
     client: *const sst_client,

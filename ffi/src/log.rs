@@ -40,11 +40,9 @@ impl From<Level> for sst_level {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_log {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called any number of times, one call after the other, on a thread that does nothing else; may be NULL. The texts
-    /// are UTF-8 with a NUL at the end, and borrowed for the call: `target` is the part of the library, `message` what
-    /// it says.
+    /// Called any number of times, on a thread that does nothing else. The texts are UTF-8 with a NUL at the end: `target`
+    /// is the part of the library, `message` what it says.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -53,7 +51,6 @@ pub struct sst_on_log {
             message: *const c_char,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -66,9 +63,7 @@ closure!(
 /// sst_level; in place of the callback that was set before. At most 1024 records wait for it; if more come, a record
 /// tells how many were dropped. A forked child has to set it anew.
 ///
-/// Owner: `callback` is handed over. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_ARGUMENT for a level
-/// that is none, SST_INTERNAL if the system gives no thread; the callback is not called then, and its context is
-/// dropped before this returns.
+/// Errors: SST_INVALID_ARGUMENT for a level that is none, SST_INTERNAL if the system gives no thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_log_set(
     level: u32,
@@ -111,7 +106,7 @@ fn tell(callback: &Callback<sst_on_log>, record: &Record) {
 /// Tells nobody any more. The callback is still called with what was logged before; then its context is dropped on its
 /// thread.
 ///
-/// Thread: any, also in the callback itself. Blocks: no.
+/// Thread: any, also in the callback itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_log_off() {
     boundary::run(log::off);

@@ -79,16 +79,12 @@ pub(crate) fn end(end: &End) -> Error {
 
 /// The word of a reason, as other languages have it: "taken_over" for SST_LOST_TAKEN_OVER, "not_lost" for SST_NOT_LOST,
 /// "unknown" for a number that is none.
-///
-/// Owner: nobody; the text lives as long as the library. Thread: any. Blocks: no.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lost_reason_word(reason: i32) -> *const c_char {
     boundary::value(c"unknown".as_ptr(), || Ok(word(reason).as_ptr()))
 }
 
 /// Why a client's connection is over; SST_NOT_LOST while it is not.
-///
-/// Owner: `client` is borrowed. Thread: any. Blocks: no. NULL, and what is no client, gives SST_NOT_LOST.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_lost_reason(client: *const sst_client) -> sst_lost_reason {
     boundary::value(sst_lost_reason::SST_NOT_LOST, || {
@@ -98,8 +94,6 @@ pub extern "C" fn sst_client_lost_reason(client: *const sst_client) -> sst_lost_
 
 /// Why there will be no further observation, once sst_observer_next() has said that there is none, or the callback was
 /// told so; SST_NOT_LOST before.
-///
-/// Owner: `observer` is borrowed. Thread: any. Blocks: no. NULL, and what is no observer, gives SST_NOT_LOST.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_lost_reason(observer: *const sst_observer) -> sst_lost_reason {
     boundary::value(sst_lost_reason::SST_NOT_LOST, || {
@@ -109,8 +103,6 @@ pub extern "C" fn sst_observer_lost_reason(observer: *const sst_observer) -> sst
 }
 
 /// Why a lease is not certainly held any more; SST_NOT_LOST while it is.
-///
-/// Owner: `guard` is borrowed. Thread: any. Blocks: no. NULL, and what is no guard, gives SST_NOT_LOST.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_lost_reason(guard: *const sst_guard) -> sst_lost_reason {
     boundary::value(sst_lost_reason::SST_NOT_LOST, || {
@@ -118,10 +110,8 @@ pub extern "C" fn sst_guard_lost_reason(guard: *const sst_guard) -> sst_lost_rea
     })
 }
 
-/// Why what a callback was told of is over, if the error was told at the end: of observations, holders, leaders, or with
-/// SST_ENDED. SST_NOT_LOST otherwise.
-///
-/// Owner: `error` is borrowed. Thread: any. Blocks: no. NULL, and what is no error, gives SST_NOT_LOST.
+/// Why what a callback was told of is over, if the error was told at the end: of observations, holders, leaders, or
+/// with SST_ENDED. SST_NOT_LOST otherwise.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_lost_reason(error: *const sst_error) -> sst_lost_reason {
     boundary::value(sst_lost_reason::SST_NOT_LOST, || {

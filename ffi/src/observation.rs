@@ -37,8 +37,6 @@ pub enum sst_observation_kind {
 }
 
 /// Its kind.
-///
-/// Owner: `observation` is borrowed. Thread: any. Blocks: no. NULL, and what is no observation, gives SST_NOT_OBSERVED.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_kind_of(
     observation: *const sst_observation,
@@ -66,9 +64,6 @@ fn unknown() -> Error {
 }
 
 /// The value, of SST_OBSERVED_SET.
-///
-/// Owner: its bytes belong to `observation` and live as long as it. Thread: any. Blocks: no. NULL, and everything else,
-/// gives none.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_value(observation: *const sst_observation) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
@@ -80,9 +75,7 @@ pub extern "C" fn sst_observation_value(observation: *const sst_observation) -> 
 }
 
 /// The version, of SST_OBSERVED_SET, and of SST_OBSERVED_DELETED unless that was found out after a reconnect.
-///
-/// Owner: `*version` is the caller's, freed with sst_hlc_free(); NULL if there is none. Thread: any. Blocks: no. NULL:
-/// `error`. Errors: SST_INVALID_ARGUMENT, SST_INVALID_HANDLE; `*version` is NULL then.
+/// `*version` is NULL if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_version(
     observation: *const sst_observation,
@@ -102,8 +95,6 @@ pub extern "C" fn sst_observation_version(
 }
 
 /// How many observations were dropped, of SST_OBSERVED_LAGGED.
-///
-/// Owner: `observation` is borrowed. Thread: any. Blocks: no. NULL, and everything else, gives 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_lagged(observation: *const sst_observation) -> u64 {
     boundary::value(0, || {
@@ -115,9 +106,6 @@ pub extern "C" fn sst_observation_lagged(observation: *const sst_observation) ->
 }
 
 /// Another handle of the same observation, for keeping one that is borrowed. The value is not copied.
-///
-/// Owner: the result is the caller's, freed with sst_observation_free(). Thread: any. Blocks: no. NULL, and what is no
-/// observation, gives NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_clone(
     observation: *const sst_observation,
@@ -128,8 +116,6 @@ pub extern "C" fn sst_observation_clone(
 }
 
 /// Frees an observation.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_free(observation: *mut sst_observation) {
     boundary::run(|| drop(handle::free::<Observed>(observation)));

@@ -5,7 +5,7 @@ use crate::client::sst_client;
 use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
-use crate::input::{self, milliseconds, sized};
+use crate::input::{self, deadline, milliseconds, sized};
 use crate::lost_reason;
 use crate::made::OfClient;
 use crate::observation::{Observed, sst_observation};
@@ -66,17 +66,15 @@ impl Observer {
     }
 }
 
-/// Options of sst_observe(). Set `size` to sizeof(sst_observe_options) and everything else to zero, which means the
-/// default.
+/// Options of sst_observe().
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_observe_options {
-    /// sizeof(sst_observe_options).
     pub size: usize,
-    /// How many changes are kept for an observer that is slow; then the oldest are dropped, and SST_OBSERVED_LAGGED
-    /// tells how many (default: only the newest state is kept, and nothing is told of the others).
+    /// How many changes are kept for an observer that is slow; then the oldest are dropped, and SST_OBSERVED_LAGGED tells
+    /// how many (default: only the newest state is kept, and nothing is told of the others).
     pub keep: usize,
-    /// How long the store may take to begin the watch, in milliseconds (default: the request time-out of the settings).
+    /// How long the store may take to begin the watch (default: the request time-out of the settings).
     pub timeout_ms: u64,
 }
 
@@ -91,17 +89,14 @@ unsafe fn options(given: *const sst_observe_options) -> Result<ObserveOptions, E
             0 => Overflow::Latest,
             count => Overflow::All(count),
         })
-        .timeout(milliseconds(given.timeout_ms)))
+        .timeout(milliseconds(given.timeout_ms, "timeout_ms")?))
 }
 
-/// Is called with a new observer. For what a callback may do see "Callbacks" at the top.
+/// Is called with a new observer.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_observer {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once; may be NULL, in which case the observer is freed. `observer` belongs to whom is called, and is NULL
-    /// unless `status` is SST_OK. `error` is borrowed for the call, and NULL if `status` is SST_OK.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -110,7 +105,6 @@ pub struct sst_on_observer {
             observer: *mut sst_observer,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -119,15 +113,13 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *mut sst_observer)
 );
 
-/// Is called with what an observer learns. For what a callback may do see "Callbacks" at the top.
+/// Is called with what an observer learns.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_observation {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once for sst_observer_next_async(), and any number of times for sst_observer_subscribe(); may be NULL.
-    /// `observation` and `error` are borrowed for the call; see sst_observation_clone(). `observation` is NULL unless
-    /// `status` is SST_OK. At the end `status` is SST_CLOSED, or says why the store does not allow the watch any more.
+    /// Called any number of times for sst_observer_subscribe(). At the end `status` is SST_CLOSED, or says why the store
+    /// does not allow the watch any more.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -136,7 +128,6 @@ pub struct sst_on_observation {
             observation: *const sst_observation,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -171,9 +162,7 @@ unsafe fn observe(
 /// Begins to follow a key. From when this returns, every change is observed; the state before is not, so read it
 /// afterwards if you need it. The watch goes on over reconnects: see SST_OBSERVED_RESYNC.
 ///
-/// Owner: `*observer` is the caller's, freed with sst_observer_free(); everything else is borrowed for the call.
-/// Thread: any. Blocks: until the store has begun the watch, at most for the time-out. NULL: `options` and `error`.
-/// Errors: as sst_get(); `*observer` is NULL then.
+/// Blocks: until the store has begun the watch, at most for the time-out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_observe(
     client: *const sst_client,
@@ -192,12 +181,7 @@ pub unsafe extern "C" fn sst_observe(
     })
 }
 
-/// Begins to begin to follow a key. See sst_observe().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-/// borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
-/// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped before
-/// this returns, and `*operation` is NULL.
+/// Begins sst_observe().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_observe_async(
     client: *const sst_client,
@@ -224,17 +208,14 @@ pub unsafe extern "C" fn sst_observe_async(
     })
 }
 
-/// The next observation. Waits for it for `timeout_ms` milliseconds: not at all for 0, without a limit if it is
-/// negative. What was observed before the end is still given.
+/// The next observation. Waits for it for `timeout_ms`. What was observed before the end is still given.
 ///
-/// Owner: `*observation` is the caller's, freed with sst_observation_free(). Thread: any; each observation goes to one
-/// of those who wait. Blocks: at most for the time-out. NULL: `error`. Errors: SST_TIMED_OUT if nothing happened,
-/// SST_CLOSED at the end, or why the store does not allow the watch any more; SST_INVALID_HANDLE; `*observation` is
-/// NULL then.
+/// Thread: any; each observation goes to one of those who wait. Blocks: at most for the time-out. Errors: SST_TIMED_OUT
+/// if nothing happened, SST_CLOSED at the end, or why the store does not allow the watch any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_next(
     observer: *const sst_observer,
-    timeout_ms: i64,
+    timeout_ms: u64,
     observation: Option<&mut MaybeUninit<*mut sst_observation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
@@ -242,10 +223,11 @@ pub extern "C" fn sst_observer_next(
     let observation = output::failed(observation);
     boundary::with_object::<Observer>(error, observer, |observer, client| {
         let to = Out::<Observed>::new(observation, "observation")?;
+        let until = deadline(timeout_ms)?;
         observer.clear();
         let next = match observer.feed.try_next()? {
             Poll::Ready(next) => next,
-            Poll::Pending => wait_for_event(client, ACTION, observer.feed.next(), timeout_ms)?,
+            Poll::Pending => wait_for_event(client, ACTION, observer.feed.next(), until)?,
         };
         observer.set();
         let Some(next) = next else {
@@ -255,11 +237,7 @@ pub extern "C" fn sst_observer_next(
     })
 }
 
-/// Begins to wait for the next observation. See sst_observer_next().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+/// Begins sst_observer_next(), without a limit.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_next_async(
     observer: *const sst_observer,
@@ -289,13 +267,10 @@ pub extern "C" fn sst_observer_next_async(
     })
 }
 
-/// Has a callback told every observation. The observer must not be asked for observations besides.
+/// Has a callback told every observation. The observer must not be asked for observations besides. The observer may be
+/// freed: the subscription goes on until it is cancelled, or the client is closed.
 ///
-/// Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). `observer`
-/// may be freed: the subscription goes on until it is cancelled, or the client is closed. Thread: any. Blocks: no.
-/// NULL: `subscription` and `error`. Errors: SST_INVALID_ARGUMENT if the observer has a callback or a descriptor already,
-/// SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is not called then, its context is dropped before this
-/// returns, and `*subscription` is NULL.
+/// Errors: SST_INVALID_ARGUMENT if the observer has a callback or a descriptor already.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_subscribe(
     observer: *const sst_observer,
@@ -315,11 +290,11 @@ pub extern "C" fn sst_observer_subscribe(
 }
 
 /// A file descriptor for event loops that is readable while sst_observer_next() may have something. When it is, call
-/// that with a time-out of 0 until it gives SST_TIMED_OUT. Do not read the descriptor.
+/// that with a time-out of 0 until it gives SST_TIMED_OUT. Do not read the descriptor. The descriptor is closed with
+/// the observer.
 ///
-/// Owner: the descriptor belongs to `observer` and is closed with it. Thread: any. Blocks: no. NULL: `error`. Errors:
-/// SST_INVALID_ARGUMENT if the observer has a callback, SST_INTERNAL if the system gives no descriptor, as on Windows,
-/// SST_INVALID_HANDLE; `*fd` is -1 then.
+/// Errors: SST_INVALID_ARGUMENT if the observer has a callback, SST_INTERNAL if the system gives no descriptor, as on
+/// Windows.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_fd(
     observer: *const sst_observer,
@@ -355,12 +330,9 @@ pub extern "C" fn sst_observer_fd(
     })
 }
 
-/// Ends an observer for everybody: who waits in sst_observer_next() gets SST_CLOSED, and so does whoever asks later; its
-/// callback is told that as its last call, and its descriptor becomes readable. The watch at the store ends with the last
-/// observer of the key. Closing again does nothing.
-///
-/// Owner: `observer` is borrowed and still to be freed. Thread: any. Blocks: no. NULL: `error`. Errors:
-/// SST_INVALID_HANDLE, SST_FORKED.
+/// Ends an observer for everybody: who waits in sst_observer_next() gets SST_CLOSED, and so does whoever asks later;
+/// its callback is told that as its last call, and its descriptor becomes readable. The watch at the store ends with
+/// the last observer of the key. Closing again does nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_close(
     observer: *const sst_observer,
@@ -370,8 +342,6 @@ pub extern "C" fn sst_observer_close(
 }
 
 /// Frees an observer. The watch at the store ends with the last observer of the key.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_free(observer: *mut sst_observer) {
     boundary::run(|| drop(handle::free::<Observer>(observer)));

@@ -9,9 +9,6 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 /// Whether a pattern of sst_scan_new() matches a key, without asking a store.
-///
-/// Owner: everything is borrowed for the call. Thread: any. Blocks: no. NULL: `pattern` and `key` if their lengths are
-/// 0, and `error`. Errors: SST_INVALID_ARGUMENT; `*matches` is false then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_pattern_matches(
     pattern: *const c_void,

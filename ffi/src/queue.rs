@@ -2,6 +2,7 @@
 use crate::boundary;
 use crate::error::sst_error;
 use crate::handle::{self, object};
+use crate::input;
 use crate::output::{self, Out};
 use crate::status::sst_status;
 use statestore_embed::{Error, Queue};
@@ -27,8 +28,7 @@ pub(crate) fn optional(queue: *const sst_queue) -> Result<Option<Arc<Queue>>, Er
 
 /// Makes a queue, to be named in the settings of clients. Several clients may have the same one.
 ///
-/// Owner: `*queue` is the caller's, freed with sst_queue_free(). Thread: any. Blocks: no. NULL: `error`. Errors:
-/// SST_INTERNAL if the system gives no descriptor, as on Windows; `*queue` is NULL then.
+/// Errors: SST_INTERNAL if the system gives no descriptor, as on Windows.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_queue_new(
     queue: Option<&mut MaybeUninit<*mut sst_queue>>,
@@ -42,10 +42,8 @@ pub extern "C" fn sst_queue_new(
 }
 
 /// A file descriptor for event loops that is readable while sst_queue_run() has something to run; it may also be so
-/// although there is nothing. It is quiet again when nothing waits. Do not read it; edge-triggered waiting is fine.
-///
-/// Owner: the descriptor belongs to `queue` and is closed with it; let the event loop forget it before. Thread: any.
-/// Blocks: no. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED; `*fd` is -1 then.
+/// although there is nothing. It is quiet again when nothing waits. Do not read it; edge-triggered waiting is fine. The
+/// descriptor is closed with the queue; let the event loop forget it before.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_queue_fd(
     queue: *const sst_queue,
@@ -59,16 +57,15 @@ pub extern "C" fn sst_queue_fd(
     })
 }
 
-/// Runs callbacks on this thread: of those that wait now at most `most`, or all for 0. What is left, and what comes
+/// Runs callbacks on this thread: of those that wait now at most `most`, SST_ALL for all. What is left, and what comes
 /// meanwhile, is for the next time, and keeps the descriptor readable, so that other things of the event loop have
 /// their turn. `*ran` says how many were run; how long they take is up to them.
 ///
-/// The callbacks may do what callbacks may, also free the queue. They come one after the other: while one runs, a
-/// queue is not run a second time, neither by it nor on another thread.
+/// The callbacks may do what callbacks may, also free the queue. They come one after the other: while one runs, a queue
+/// is not run a second time, neither by it nor on another thread.
 ///
-/// Owner: `queue` is borrowed. Thread: any, one at a time. Blocks: no. NULL: `ran` and `error`. Errors:
-/// SST_WRONG_THREAD in a callback of this queue and while another thread runs it, and nothing is run;
-/// SST_INVALID_HANDLE; SST_FORKED, also in the child if a callback forked, which may return; `*ran` is 0 then.
+/// Thread: any, one at a time. NULL: `ran`. Errors: SST_WRONG_THREAD in a callback of this queue and while another
+/// thread runs it, and nothing is run; SST_FORKED also in the child if a callback forked, which may return.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_queue_run(
     queue: *const sst_queue,
@@ -78,7 +75,9 @@ pub extern "C" fn sst_queue_run(
 ) -> sst_status {
     let ran = ran.map(|ran| ran.write(0));
     boundary::status(error, || {
-        let most = if most == 0 { usize::MAX } else { most };
+        if most == 0 {
+            return Err(input::invalid("most", "nothing would ever be run"));
+        }
         let count = handle::get::<Queue>(queue)?.run(most)?;
         if let Some(ran) = ran {
             *ran = count;
@@ -91,8 +90,7 @@ pub extern "C" fn sst_queue_run(
 /// once, as by sst_client_close(): close them before to know when that happens. In a callback of the queue, and while
 /// another thread runs it, this returns at once, and who runs it does all that at the end of sst_queue_run().
 ///
-/// Thread: any. Blocks: for a moment if a client is left that was not closed. NULL, and what was freed before, is left
-/// alone.
+/// Blocks: for a moment if a client is left that was not closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_queue_free(queue: *mut sst_queue) {
     boundary::run(|| {

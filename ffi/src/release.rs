@@ -34,13 +34,11 @@ impl Outcome for Release {
     }
 }
 
-/// Is called with what giving a lease back found. For what a callback may do see "Callbacks" at the top.
+/// Is called with what giving a lease back found.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_release {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once; may be NULL. `error` is borrowed for the call, and NULL if `status` is SST_OK.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -49,7 +47,6 @@ pub struct sst_on_release {
             result: sst_release,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 

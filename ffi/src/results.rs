@@ -58,16 +58,12 @@ fn others(asked: &str) -> Error {
 }
 
 /// How many results there are: as many as there were keys.
-///
-/// Owner: `results` is borrowed. Thread: any. Blocks: no. NULL, and what are no results, gives 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_results_len(results: *const sst_results) -> usize {
     boundary::value(0, || Ok(handle::get::<Written>(results)?.len()))
 }
 
 /// How many of them are errors.
-///
-/// Owner: `results` is borrowed. Thread: any. Blocks: no. NULL, and what are no results, gives 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_results_failed(results: *const sst_results) -> usize {
     boundary::value(0, || Ok(handle::get::<Written>(results)?.failed()))
@@ -75,9 +71,8 @@ pub extern "C" fn sst_results_failed(results: *const sst_results) -> usize {
 
 /// What the SET of the key at an index did: this returns and writes what sst_set() would have for it.
 ///
-/// Owner: `*version` is the caller's, freed with sst_hlc_free(); `results` is borrowed. Thread: any. Blocks: no. NULL:
-/// `result`, `version` and `error`. Errors: that of the SET; SST_INVALID_ARGUMENT if the index is too large or these are
-/// not results of sst_set_many(), SST_INVALID_HANDLE; `*result` is SST_SET_FAILED and `*version` NULL then.
+/// NULL: `result` and `version`. Errors: that of the SET; SST_INVALID_ARGUMENT if the index is too large or these are
+/// not results of sst_set_many().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_results_set_at(
     results: *const sst_results,
@@ -95,9 +90,8 @@ pub extern "C" fn sst_results_set_at(
 
 /// What the DEL of the key at an index did: this returns and writes what sst_del() would have for it.
 ///
-/// Owner: `results` is borrowed. Thread: any. Blocks: no. NULL: `result` and `error`. Errors: that of the DEL;
-/// SST_INVALID_ARGUMENT if the index is too large or these are not results of sst_del_many(), SST_INVALID_HANDLE;
-/// `*result` is SST_DEL_FAILED then.
+/// NULL: `result`. Errors: that of the DEL; SST_INVALID_ARGUMENT if the index is too large or these are not results of
+/// sst_del_many().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_results_del_at(
     results: *const sst_results,
@@ -113,8 +107,6 @@ pub extern "C" fn sst_results_del_at(
 }
 
 /// Frees results.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_results_free(results: *mut sst_results) {
     boundary::run(|| drop(handle::free::<Written>(results)));

@@ -23,27 +23,23 @@ type Scanning = Made<Scan>;
 
 object!(Scanning, sst_scan, 9, "a scan");
 
-/// Options of sst_scan_new(). Set `size` to sizeof(sst_scan_options) and everything else to zero, which means the
-/// default.
+/// Options of sst_scan_new().
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_scan_options {
-    /// sizeof(sst_scan_options).
     pub size: usize,
-    /// How long the request for each page may take, in milliseconds (default: that of the settings).
+    /// How long the request for each page may take (default: that of the settings).
     pub timeout_ms: u64,
 }
 
 sized!(sst_scan_options, timeout_ms: u64);
 
-/// Is called with a page of keys. For what a callback may do see "Callbacks" at the top.
+/// Is called with a page of keys.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_keys {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once; may be NULL. `keys` and `error` are borrowed for the call. `keys` is NULL after the last page, or
-    /// unless `status` is SST_OK; `error` is NULL if `status` is SST_OK.
+    /// `keys` is NULL after the last page.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -52,7 +48,6 @@ pub struct sst_on_keys {
             keys: *const sst_keys,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -61,14 +56,12 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_keys)
 );
 
-/// Is called with a key. For what a callback may do see "Callbacks" at the top.
+/// Is called with a key.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_bytes {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once; may be NULL. `bytes` and `error` are borrowed for the call. `bytes` is NULL after the last key, or
-    /// unless `status` is SST_OK; `error` is NULL if `status` is SST_OK.
+    /// `bytes` is NULL after the last key.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -77,7 +70,6 @@ pub struct sst_on_bytes {
             bytes: *const sst_bytes,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -89,9 +81,6 @@ closure!(
 /// Prepares to look for keys. Nothing is sent before the first page is asked for. The pattern is a glob: `*`, `?`,
 /// `[ab]`, `[0-9]`, `[!x]`, and `[*]` for a star. Keys that are there during the whole scan are found; one that is set
 /// or deleted meanwhile may be found or not.
-///
-/// Owner: `*scan` is the caller's, freed with sst_scan_free(); everything else is borrowed for the call. Thread: any.
-/// Blocks: no. NULL: `options` and `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; `*scan` is NULL then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_scan_new(
     client: *const sst_client,
@@ -111,7 +100,7 @@ pub unsafe extern "C" fn sst_scan_new(
                 input::options(options)?,
             )
         };
-        let options = ScanOptions::new().timeout(milliseconds(options.timeout_ms));
+        let options = ScanOptions::new().timeout(milliseconds(options.timeout_ms, "timeout_ms")?);
         to.give(Scanning::new(client.scan(pattern, options)?, client))
     })
 }
@@ -119,9 +108,8 @@ pub unsafe extern "C" fn sst_scan_new(
 /// The next page. It may be empty although others follow; `*keys` is NULL after the last one. After an error the same
 /// page can be asked for again.
 ///
-/// Owner: `*keys` is the caller's, freed with sst_keys_free(). Thread: any; pages asked for at the same time come one
-/// after the other. Blocks: until the answer, at most for the time-out. NULL: `error`. Errors: SST_UNKNOWN_COMMAND of a
-/// store that does not know SCAN, and as sst_get(); `*keys` is NULL then.
+/// Thread: any; pages asked for at the same time come one after the other. Blocks: until the answer, at most for the
+/// time-out. Errors: SST_UNKNOWN_COMMAND of a store that does not know SCAN.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_scan_next_page(
     scan: *const sst_scan,
@@ -137,11 +125,7 @@ pub extern "C" fn sst_scan_next_page(
     })
 }
 
-/// Begins to ask for the next page. See sst_scan_next_page().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+/// Begins sst_scan_next_page().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_scan_next_page_async(
     scan: *const sst_scan,
@@ -166,9 +150,8 @@ pub extern "C" fn sst_scan_next_page_async(
 
 /// The next key; `*key` is NULL after the last one.
 ///
-/// Owner: `*key` is the caller's, freed with sst_bytes_free(). Thread: any; keys asked for at the same time come one
-/// after the other. Blocks: until there is one; the time-out is for each page. NULL: `error`. Errors: as
-/// sst_scan_next_page(); `*key` is NULL then.
+/// Thread: any; keys asked for at the same time come one after the other. Blocks: until there is one; the time-out is
+/// for each page. Errors: as sst_scan_next_page().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_scan_next(
     scan: *const sst_scan,
@@ -184,11 +167,7 @@ pub extern "C" fn sst_scan_next(
     })
 }
 
-/// Begins to ask for the next key. See sst_scan_next().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(). Thread: any.
-/// Blocks: no. NULL: `operation` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback is
-/// not called then, its context is dropped before this returns, and `*operation` is NULL.
+/// Begins sst_scan_next().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_scan_next_async(
     scan: *const sst_scan,
@@ -212,8 +191,6 @@ pub extern "C" fn sst_scan_next_async(
 }
 
 /// Frees a scan.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_scan_free(scan: *mut sst_scan) {
     boundary::run(|| drop(handle::free::<Scanning>(scan)));

@@ -4,7 +4,7 @@ use crate::callback::{Callback, closure};
 use crate::client::sst_client;
 use crate::error::sst_error;
 use crate::hlc::{self, sst_hlc};
-use crate::input::{self, milliseconds, sized};
+use crate::input::{self, after, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
 use crate::outcome::{self, Outcome, Results};
 use crate::output::{self, Failed};
@@ -71,12 +71,10 @@ impl Outcome for SetOutcome {
     }
 }
 
-/// Options of sst_set() and sst_guard_set(). Set `size` to sizeof(sst_set_options) and everything else to zero, which
-/// means the default.
+/// Options of sst_set() and sst_guard_set().
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_set_options {
-    /// sizeof(sst_set_options).
     pub size: usize,
     /// When it applies, an sst_condition.
     pub condition: u32,
@@ -90,10 +88,9 @@ pub struct sst_set_options {
     pub coalesce: u32,
     /// After how many milliseconds the key expires (default: never).
     pub expires_in_ms: u64,
-    /// Protects the key: from now on it is written and deleted only with this token or a higher one. Borrowed for the
-    /// call.
+    /// Protects the key: from now on it is written and deleted only with this token or a higher one. Borrowed for the call.
     pub fencing_token: *const sst_hlc,
-    /// How long the request may take, in milliseconds (default: that of the settings).
+    /// How long the request may take (default: that of the settings).
     pub timeout_ms: u64,
 }
 
@@ -129,22 +126,20 @@ pub(crate) unsafe fn options(given: *const sst_set_options) -> Result<SetOptions
     };
     Ok(SetOptions::new()
         .condition(condition)
-        .expires_in(milliseconds(given.expires_in_ms))
+        .expires_in(after(given.expires_in_ms, "expires_in_ms")?)
         .fencing_token(hlc::optional(given.fencing_token)?)
         .persist(given.persist != 0)
         .coalesce(given.coalesce != 0)
-        .timeout(milliseconds(given.timeout_ms))
+        .timeout(milliseconds(given.timeout_ms, "timeout_ms")?)
         .retry(retry(given.retry)?))
 }
 
-/// Is called with what a SET did. For what a callback may do see "Callbacks" at the top.
+/// Is called with what a SET did.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_set {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once; may be NULL. `version` (that of the value that is stored now) and `error` are borrowed for the
-    /// call. `version` is NULL unless `status` is SST_OK; `error` is NULL if it is.
+    /// `version` is that of the value that is stored now.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -154,7 +149,6 @@ pub struct sst_on_set {
             version: *const sst_hlc,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -179,13 +173,9 @@ pub(crate) unsafe fn read<'a>(
     Ok((key, value, unsafe { self::options(options) }?))
 }
 
-/// Stores a value.
+/// Stores a value. `*version` is that of the value that is stored now.
 ///
-/// Owner: `*version`, the version of the value that is stored now, is the caller's, freed with sst_hlc_free();
-/// everything else is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out. NULL:
-/// `value` if `value_len` is 0, `options`, `result`, `version` and `error`. Errors: SST_INVALID_ARGUMENT,
-/// SST_TOO_LARGE, SST_TIMED_OUT, SST_QUEUE_FULL, SST_SESSION_LOST, SST_CLOSED, and what the store refuses with;
-/// `*result` is SST_SET_FAILED and `*version` NULL then.
+/// Blocks: until the answer, at most for the time-out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_set(
     client: *const sst_client,
@@ -207,12 +197,7 @@ pub unsafe extern "C" fn sst_set(
     })
 }
 
-/// Begins to store a value. See sst_set().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-/// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
-/// `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is
-/// dropped before this returns, and `*operation` is NULL.
+/// Begins sst_set().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_set_async(
     client: *const sst_client,

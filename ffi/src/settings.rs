@@ -1,5 +1,5 @@
 //! Connection settings.
-use crate::input::{self, milliseconds, sized};
+use crate::input::{self, FOREVER, milliseconds, sized};
 use crate::queue::{self, sst_queue};
 use statestore_core::Settings;
 use statestore_embed::{Client, Error};
@@ -18,15 +18,13 @@ pub enum sst_choice {
     SST_NO = 2,
 }
 
-/// What can be set about a client besides its URL. Set `size` to sizeof(sst_settings) and everything else to zero,
-/// which means the default: `sst_settings settings = { .size = sizeof settings };`.
+/// What can be set about a client besides its URL.
 ///
 /// Owner: texts and the password are borrowed for the call that gets this struct. Texts are UTF-8 with a NUL at the
 /// end.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_settings {
-    /// sizeof(sst_settings).
     pub size: usize,
     /// The MQTT client id (default: a random one; "" asks the broker for one).
     pub client_id: *const c_char,
@@ -60,15 +58,15 @@ pub struct sst_settings {
     /// the broker still has for this client id is ended all the same, by a second connection, [MQTT-3.2.2-4], and closing
     /// leaves the session to the broker. Without a client id it counts as SST_YES.
     pub clean_start: u32,
-    /// How long the broker keeps the session while the client is away, in seconds (default: 3600).
-    pub session_expiry_s: u32,
-    /// After how much silence the connection is checked, in seconds (default: 60; UINT32_MAX for never).
-    pub keep_alive_s: u32,
-    /// How long the broker may take to answer such a check, in milliseconds (default: 10,000).
+    /// How long the broker keeps the session while the client is away, rounded up to seconds (default: an hour).
+    pub session_expiry_ms: u64,
+    /// After how much silence the connection is checked, rounded up to seconds (default: a minute).
+    pub keep_alive_ms: u64,
+    /// How long the broker may take to answer such a check (default: 10,000).
     pub ping_timeout_ms: u64,
-    /// How long one attempt to connect may take, in milliseconds (default: 10,000).
+    /// How long one attempt to connect may take (default: 10,000).
     pub connect_timeout_ms: u64,
-    /// How long a request may take unless its options say otherwise, in milliseconds (default: 10,000).
+    /// How long a request may take unless its options say otherwise (default: 10,000).
     pub request_timeout_ms: u64,
     /// Most requests that may be sent and not yet answered (default: 65,536).
     pub max_in_flight: u32,
@@ -80,17 +78,16 @@ pub struct sst_settings {
     pub max_value_bytes: usize,
     /// The largest packet that the broker may send, in bytes (default: what MQTT can express, 256 MiB).
     pub max_packet_bytes: usize,
-    /// The least bound of the delay between attempts to reconnect, in milliseconds (default: 100).
+    /// The least bound of the delay between attempts to reconnect (default: 100).
     pub reconnect_delay_min_ms: u64,
-    /// The greatest bound of that delay, in milliseconds (default: 30,000).
+    /// The greatest bound of that delay (default: 30,000).
     pub reconnect_delay_max_ms: u64,
-    /// How long connecting is tried again before there was any connection, in milliseconds (default: not at all, so that a
-    /// wrong password is seen at once; UINT64_MAX for ever). Whatever failed is tried again, but for settings that cannot be
-    /// used: so a machine that starts before its network, its clock or its broker connects when they are there. To be able
-    /// to end that, use sst_connect_async().
+    /// How long connecting is tried again before there was any connection (default: not at all, so that a wrong password is
+    /// seen at once). Whatever failed is tried again, but for settings that cannot be used: so a
+    /// machine that starts before its network, its clock or its broker connects when they are there. To be able to end
+    /// that, use sst_connect_async().
     pub connect_limit_ms: u64,
-    /// How long after a lost connection the client tries to connect again, in milliseconds (default: for ever). Then it
-    /// gives up for good.
+    /// How long after a lost connection the client tries to connect again (default: SST_FOREVER). Then it gives up for good.
     pub reconnect_limit_ms: u64,
     /// Whether credentials may be sent over plain TCP, where everybody on the way can read them, an sst_choice (default:
     /// no: a service account token is refused there, and a password for another machine makes a warning in the log).
@@ -189,25 +186,20 @@ fn secure(mut settings: Settings, given: &sst_settings) -> Result<Settings, Erro
 }
 
 fn limit(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error> {
-    let seconds = |s: u32| (s > 0).then(|| Duration::from_secs(s.into()));
-    if let Some(expiry) = seconds(given.session_expiry_s) {
+    if let Some(expiry) = milliseconds(given.session_expiry_ms, "session_expiry_ms")? {
         settings = settings.session_expiry(expiry);
     }
-    match given.keep_alive_s {
-        u32::MAX => settings = settings.keep_alive(Duration::ZERO),
-        s => {
-            if let Some(interval) = seconds(s) {
-                settings = settings.keep_alive(interval);
-            }
-        }
+    if let Some(interval) = milliseconds(given.keep_alive_ms, "keep_alive_ms")? {
+        let is_never = given.keep_alive_ms == FOREVER;
+        settings = settings.keep_alive(if is_never { Duration::ZERO } else { interval });
     }
-    if let Some(timeout) = milliseconds(given.ping_timeout_ms) {
+    if let Some(timeout) = milliseconds(given.ping_timeout_ms, "ping_timeout_ms")? {
         settings = settings.ping_timeout(timeout);
     }
-    if let Some(timeout) = milliseconds(given.connect_timeout_ms) {
+    if let Some(timeout) = milliseconds(given.connect_timeout_ms, "connect_timeout_ms")? {
         settings = settings.connect_timeout(timeout);
     }
-    if let Some(timeout) = milliseconds(given.request_timeout_ms) {
+    if let Some(timeout) = milliseconds(given.request_timeout_ms, "request_timeout_ms")? {
         settings = settings.request_timeout(timeout);
     }
     if given.max_in_flight > 0 {
@@ -226,22 +218,21 @@ fn limit(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error
         let bytes = u32::try_from(given.max_packet_bytes).unwrap_or(u32::MAX);
         settings = settings.max_packet_bytes(bytes);
     }
-    let delay =
-        |ms: u64, otherwise: u64| Duration::from_millis(if ms > 0 { ms } else { otherwise });
-    if (given.reconnect_delay_min_ms, given.reconnect_delay_max_ms) != (0, 0) {
-        let min = delay(given.reconnect_delay_min_ms, 100);
-        let max = delay(given.reconnect_delay_max_ms, 30_000);
+    let min = milliseconds(given.reconnect_delay_min_ms, "reconnect_delay_min_ms")?;
+    let max = milliseconds(given.reconnect_delay_max_ms, "reconnect_delay_max_ms")?;
+    if (min, max) != (None, None) {
+        let min = min.unwrap_or(Duration::from_millis(100));
+        let max = max.unwrap_or(Duration::from_secs(30));
         if min > max {
             let reason = "it is greater than reconnect_delay_max_ms";
             return Err(input::invalid("reconnect_delay_min_ms", reason));
         }
         settings = settings.reconnect_delay(min, max);
     }
-    if given.connect_limit_ms > 0 {
-        // The highest number is longer than anything lasts.
-        settings = settings.connect_limit(Duration::from_millis(given.connect_limit_ms));
+    if let Some(limit) = milliseconds(given.connect_limit_ms, "connect_limit_ms")? {
+        settings = settings.connect_limit(limit);
     }
-    if let Some(limit) = milliseconds(given.reconnect_limit_ms) {
+    if let Some(limit) = milliseconds(given.reconnect_limit_ms, "reconnect_limit_ms")? {
         settings = settings.reconnect_limit(limit);
     }
     Ok(settings)

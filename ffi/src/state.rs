@@ -39,14 +39,13 @@ fn parts(state: &ConnectionState) -> (sst_state, Option<Error>) {
     }
 }
 
-/// Is called with each state of a connection. For what a callback may do see "Callbacks" at the top.
+/// Is called with each state of a connection.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_state {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called any number of times; may be NULL. `reason` says why the connection was lost or ended; it is borrowed for
-    /// the call, and NULL in other states. `status` is its status, and SST_OK in other states.
+    /// Called any number of times. `reason` says why the connection was lost or ended, and `status` is its status; in other
+    /// states it is NULL, and `status` SST_OK.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -55,7 +54,6 @@ pub struct sst_on_state {
             state: sst_state,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -65,9 +63,6 @@ closure!(
 );
 
 /// The present state of the connection.
-///
-/// Owner: `client` is borrowed. Thread: any. Blocks: no. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED;
-/// `*state` is SST_STATE_UNKNOWN then.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_state(
     client: *const sst_client,
@@ -88,10 +83,6 @@ pub extern "C" fn sst_client_state(
 
 /// Has a callback told the present state of the connection and each later one, as far as it lasts long enough to be
 /// told. The last one is SST_ENDED.
-///
-/// Owner: `callback` is handed over; `*subscription` is the caller's, freed with sst_subscription_free(). Thread: any.
-/// Blocks: no. NULL: `subscription` and `error`. Errors: SST_QUEUE_FULL, SST_CLOSED, SST_INVALID_HANDLE; the callback
-/// is not called then, its context is dropped before this returns, and `*subscription` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_on_state(
     client: *const sst_client,

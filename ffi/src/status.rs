@@ -155,8 +155,6 @@ table! {
 }
 
 /// The name of a status, as other languages have it: "TimedOut" for SST_TIMED_OUT, "unknown" for a number that is none.
-///
-/// Owner: nobody; the text lives as long as the library. Thread: any. Blocks: no.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_status_name(status: i32) -> *const c_char {
     boundary::value(c"unknown".as_ptr(), || Ok(name(status).as_ptr()))

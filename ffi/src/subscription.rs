@@ -15,16 +15,12 @@ pub struct sst_subscription;
 
 object!(Subscription, sst_subscription, 11, "a subscription");
 
-/// Is called with a new subscription, before the callback that it is for is called. For what a callback may do see
-/// "Callbacks" at the top.
+/// Is called with a new subscription, before the callback that it is for is called.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_subscription {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once; may be NULL, in which case the subscription goes on until the client is closed. `subscription`
-    /// belongs to whom is called, and is NULL unless `status` is SST_OK. `error` is borrowed for the call, and NULL if
-    /// `status` is SST_OK.
+    /// Without it the subscription goes on until the client is closed.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -33,7 +29,6 @@ pub struct sst_on_subscription {
             subscription: *mut sst_subscription,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -45,8 +40,7 @@ closure!(
 /// Ends a subscription. A call that runs at this moment is the last one; this does not wait for it. Then the context is
 /// dropped on the thread of the callbacks. One that has ended is left alone.
 ///
-/// Owner: `subscription` is borrowed and still to be freed. Thread: any, also in the callback itself. Blocks: no. NULL:
-/// `error`. Errors: SST_INVALID_HANDLE, SST_FORKED.
+/// Thread: any, also in the callback itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_subscription_cancel(
     subscription: *const sst_subscription,
@@ -58,12 +52,11 @@ pub extern "C" fn sst_subscription_cancel(
     })
 }
 
-/// Ends a subscription, and waits for a call that runs on another thread, so nothing that it waits for may be held meanwhile:
-/// when this returns, nothing is called any more, and the context was dropped. In the callback itself that is so when the
-/// call has returned.
+/// Ends a subscription, and waits for a call that runs on another thread, so nothing that it waits for may be held
+/// meanwhile: when this returns, nothing is called any more, and the context was dropped. In the callback itself that
+/// is so when the call has returned.
 ///
-/// Owner: `subscription` is borrowed and still to be freed. Thread: any; the context is dropped on this one. Blocks: while
-/// the callback runs on another thread. NULL: `error`. Errors: SST_INVALID_HANDLE, SST_FORKED.
+/// Thread: any; the context is dropped on this one. Blocks: while the callback runs on another thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_subscription_close(
     subscription: *const sst_subscription,
@@ -113,8 +106,6 @@ pub(crate) fn tell<T: Send + 'static>(
 }
 
 /// Frees the handle of a subscription, which goes on.
-///
-/// Thread: any. Blocks: no. NULL, and what was freed before, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_subscription_free(subscription: *mut sst_subscription) {
     boundary::run(|| drop(handle::free::<Subscription>(subscription)));

@@ -5,19 +5,17 @@ use statestore_embed::on_thread_start;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::{Mutex, PoisonError};
 
-/// Is called on each thread that the library begins, before anything else there: for its name, its priority, the processors
-/// that it runs on.
+/// Is called on each thread that the library begins, before anything else there: for its name, its priority, the
+/// processors that it runs on.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_thread {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once for each thread, on that thread, one call after the other; may be NULL. `name` says what it is for, as
-    /// the system is told it, cut off to 15 bytes: "statestore" for the connections, "statestore-calls" for the callbacks of
-    /// a client, "statestore-log", "statestore-files" for look-ups of names and reading files, "statestore-wait" for calls
-    /// that wait at the end of the process. It is borrowed for the call, which must be quick and must not call what blocks.
+    /// Called once for each thread, on that thread, one call after the other. `name` says what it is for, as the system is
+    /// told it, cut off to 15 bytes: "statestore" for the connections, "statestore-calls" for the callbacks of a client,
+    /// "statestore-log", "statestore-files" for look-ups of names and reading files, "statestore-wait" for calls that wait
+    /// at the end of the process. The call must be quick and must not call what blocks.
     pub call: Option<unsafe extern "C" fn(context: *mut c_void, name: *const c_char)>,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -26,14 +24,12 @@ closure!(
     unsafe extern "C" fn(*mut c_void, *const c_char)
 );
 
-/// Has a callback called at the start of each thread that the library begins from now on in this process; in place of the
-/// one that was set before. Set it before the first client. With `call` NULL nobody is called any more. A forked child has
-/// to set it anew.
+/// Has a callback called at the start of each thread that the library begins from now on in this process; in place of
+/// the one that was set before. Set it before the first client. With `call` NULL nobody is called any more. A forked
+/// child has to set it anew.
 ///
-/// The thread for the connections should have at least the priority of those that wait for its results.
-///
-/// Owner: `callback` is handed over. That before is dropped when its last call has returned. Thread: any. Blocks: no. NULL:
-/// the functions.
+/// The thread for the connections should have at least the priority of those that wait for its results. The one before
+/// is dropped when its last call has returned.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_thread_set(callback: sst_on_thread) {
     let is_none = callback.call.is_none();

@@ -7,7 +7,7 @@ use crate::entry::{Stored, sst_entry};
 use crate::error::sst_error;
 use crate::handle;
 use crate::hlc::sst_hlc;
-use crate::input::{self, milliseconds, sized};
+use crate::input::{self, after, milliseconds, sized};
 use crate::operation::{begin_asking, sst_operation, wait};
 use crate::outcome::{self, Outcome, Results};
 use crate::output::{self, Failed, Out};
@@ -71,16 +71,14 @@ pub enum sst_change {
     SST_STORE = 1,
 }
 
-/// Options of sst_update() and sst_compare_and_set(). Set `size` to sizeof(sst_update_options) and everything else to
-/// zero, which means the default.
+/// Options of sst_update() and sst_compare_and_set().
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_update_options {
-    /// sizeof(sst_update_options).
     pub size: usize,
     /// After how many milliseconds the key expires, at least 100 (default: never, even if it was to expire before).
     pub expires_in_ms: u64,
-    /// How long all attempts together may take, in milliseconds (default: the request time-out of the settings).
+    /// How long all attempts together may take (default: the request time-out of the settings).
     pub timeout_ms: u64,
     /// Not zero: asks the store to keep the key on disk.
     pub persist: u32,
@@ -98,9 +96,9 @@ pub(crate) unsafe fn options(given: *const sst_update_options) -> Result<UpdateO
         return Err(input::invalid("reserved", "it is not zero"));
     }
     Ok(UpdateOptions::new()
-        .expires_in(milliseconds(given.expires_in_ms))
+        .expires_in(after(given.expires_in_ms, "expires_in_ms")?)
         .persist(given.persist != 0)
-        .timeout(milliseconds(given.timeout_ms)))
+        .timeout(milliseconds(given.timeout_ms, "timeout_ms")?))
 }
 
 /// What to change.
@@ -116,15 +114,14 @@ unsafe fn read<'a>(
 }
 
 /// Computes the new value of a key. It may be called several times, when somebody else was faster, so it should do
-/// nothing but compute. For what a callback may do see "Callbacks" at the top.
+/// nothing but compute.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_changer {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Gives an sst_change; not NULL. `old` is what the key holds, borrowed for the call, NULL if it is absent. For
-    /// SST_STORE, `*value` is set to the new value, made with sst_bytes_new(), which the library takes over; it is NULL
-    /// before, and NULL afterwards is no change.
+    /// Gives an sst_change; not NULL. `old` is what the key holds, NULL if it is absent. For SST_STORE, `*value` is set to
+    /// the new value, made with sst_bytes_new(), which the library takes over; it is NULL before, and NULL afterwards is no
+    /// change.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -132,7 +129,6 @@ pub struct sst_changer {
             value: *mut *mut sst_bytes,
         ) -> u32,
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -270,14 +266,12 @@ enum Next {
     Question(Question),
 }
 
-/// Is called with what an update did. For what a callback may do see "Callbacks" at the top.
+/// Is called with what an update did.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_update {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once; may be NULL. `version` (of the new value) and `error` are borrowed for the call. `version` is NULL
-    /// unless `result` is SST_UPDATE_APPLIED; `error` is NULL if `status` is SST_OK.
+    /// `version` is that of the new value, NULL unless `result` is SST_UPDATE_APPLIED.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -287,7 +281,6 @@ pub struct sst_on_update {
             version: *const sst_hlc,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -306,13 +299,11 @@ closure!(
 /// callbacks, or on this one if the client has a queue, and not any more when this has returned.
 ///
 /// From the first update on, the key is fenced: a plain SET or DEL without a token is refused. All that write the key
-/// should use this. See docs/locks.md for the limits.
+/// should use this. See docs/locks.md for the limits. `*version` is that of the new value, NULL if nothing changed. The
+/// context of `changer` is dropped before this returns.
 ///
-/// Owner: `changer` is handed over, and its context dropped before this returns; `*version`, that of the new value, is
-/// the caller's, freed with sst_hlc_free(), NULL if nothing changed. Thread: any. Blocks: until it is done, at most for
-/// the time-out, and while `changer` runs. NULL: `options`, `result`, `version` and `error`. Errors: as sst_get() and
-/// sst_set(); SST_TIMED_OUT if others changed the key each time; `*result` is SST_UPDATE_FAILED and `*version` NULL
-/// then.
+/// Blocks: until it is done, at most for the time-out, and while `changer` runs. Errors: SST_TIMED_OUT if others
+/// changed the key each time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_update(
     client: *const sst_client,
@@ -349,12 +340,7 @@ pub unsafe extern "C" fn sst_update(
     status
 }
 
-/// Begins to change a key by what it holds. See sst_update(). `changer` is dropped before `callback` is called.
-///
-/// Owner: `changer` and `callback` are handed over; `*operation` is the caller's, freed with sst_operation_free();
-/// everything else is borrowed for the call. Thread: any. Blocks: no. NULL: `options`, `operation` and `error`. Errors:
-/// SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; neither is called then, their contexts are dropped before this
-/// returns, and `*operation` is NULL.
+/// Begins sst_update(). `changer` is dropped before `callback` is called.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_update_async(
     client: *const sst_client,

@@ -45,9 +45,7 @@ pub(crate) unsafe fn read<'a>(
 
 /// Deletes a key if it holds this value.
 ///
-/// Owner: everything is borrowed for the call. Thread: any. Blocks: until the answer, at most for the time-out. NULL:
-/// `value` if `value_len` is 0, `options`, `result` and `error`. Errors: as sst_del(); `*result` is SST_DEL_FAILED
-/// then.
+/// Blocks: until the answer, at most for the time-out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_vdel(
     client: *const sst_client,
@@ -68,12 +66,7 @@ pub unsafe extern "C" fn sst_vdel(
     })
 }
 
-/// Begins to delete a key if it holds this value. See sst_vdel().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-/// borrowed for the call. Thread: any. Blocks: no. NULL: `value` if `value_len` is 0, `options`, `operation` and
-/// `error`. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is
-/// dropped before this returns, and `*operation` is NULL.
+/// Begins sst_vdel().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_vdel_async(
     client: *const sst_client,

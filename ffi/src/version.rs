@@ -2,8 +2,6 @@
 use std::ffi::{CStr, c_char};
 
 /// The version of the library that runs, "0.1.0" for example. SST_VERSION is that of the header that was compiled with.
-///
-/// Owner: nobody; the text lives as long as the library. Thread: any. Blocks: no.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_version() -> *const c_char {
     const VERSION: &CStr =
@@ -14,18 +12,15 @@ pub extern "C" fn sst_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// The same as a number that grows with the version, as SST_VERSION_NUMBER is that of the header: the major version times
-/// 1,000,000, the minor one times 1,000, and the patch.
-///
-/// Thread: any. Blocks: no.
+/// The same as a number that grows with the version, as SST_VERSION_NUMBER is that of the header: the major version
+/// times 1,000,000, the minor one times 1,000, and the patch.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_version_number() -> u32 {
     NUMBER
 }
 
-/// Whether this library speaks TLS. One that does not refuses mqtts:// and client certificates with SST_INVALID_SETTINGS.
-///
-/// Thread: any. Blocks: no.
+/// Whether this library speaks TLS. One that does not refuses mqtts:// and client certificates with
+/// SST_INVALID_SETTINGS.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_has_tls() -> bool {
     cfg!(feature = "tls")
@@ -33,8 +28,6 @@ pub extern "C" fn sst_has_tls() -> bool {
 
 /// Whether this library speaks MQTT over WebSocket. One that does not refuses ws:// and wss:// with SST_INVALID_SETTINGS; wss://
 /// needs TLS as well.
-///
-/// Thread: any. Blocks: no.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_has_ws() -> bool {
     cfg!(feature = "ws")

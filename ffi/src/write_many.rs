@@ -28,14 +28,11 @@ pub struct sst_pair {
     pub value: sst_slice,
 }
 
-/// Is called with what several writes did. For what a callback may do see "Callbacks" at the top.
+/// Is called with what several writes did.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_results {
-    /// Handed to both functions.
     pub context: *mut c_void,
-    /// Called once; may be NULL. `results` and `error` are borrowed for the call. `results` is NULL unless `status` is
-    /// SST_OK; `error` is NULL if it is.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -44,7 +41,6 @@ pub struct sst_on_results {
             results: *const sst_results,
         ),
     >,
-    /// Called once after the last call, or instead of it; may be NULL.
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -88,13 +84,11 @@ unsafe fn dels<'a>(
 }
 
 /// Stores several values. These are single SETs, sent in their order and without waiting for each other; they are no
-/// transaction. Each is applied, or fails, by itself, and a failure of one ends none of the others: SST_OK says only that
-/// there is a result for each, see sst_results_failed() and sst_results_set_at().
+/// transaction. Each is applied, or fails, by itself, and a failure of one ends none of the others: SST_OK says only
+/// that there is a result for each, see sst_results_failed() and sst_results_set_at().
 ///
-/// Owner: `*results` is the caller's, freed with sst_results_free(); everything else is borrowed for the call. Thread:
-/// any. Blocks: until the last answer; the time-out is for each SET. NULL: `pairs` if `count` is 0, `options` and
-/// `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; nothing was sent, or what became of it is unknown, and `*results` is
-/// NULL then.
+/// Blocks: until the last answer; the time-out is for each SET. Errors: nothing was sent, or what became of it is
+/// unknown.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_set_many(
     client: *const sst_client,
@@ -115,12 +109,7 @@ pub unsafe extern "C" fn sst_set_many(
     })
 }
 
-/// Begins to store several values. See sst_set_many().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-/// borrowed for the call. Thread: any. Blocks: no. NULL: `pairs` if `count` is 0, `options`, `operation` and `error`.
-/// Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped
-/// before this returns, and `*operation` is NULL.
+/// Begins sst_set_many().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_set_many_async(
     client: *const sst_client,
@@ -157,10 +146,8 @@ pub unsafe extern "C" fn sst_set_many_async(
 /// Deletes several keys. These are single DELs; as with sst_set_many(), each has a result of its own: see
 /// sst_results_failed() and sst_results_del_at().
 ///
-/// Owner: `*results` is the caller's, freed with sst_results_free(); everything else is borrowed for the call. Thread:
-/// any. Blocks: until the last answer; the time-out is for each DEL. NULL: `keys` if `count` is 0, `options` and
-/// `error`. Errors: SST_INVALID_ARGUMENT, SST_CLOSED; nothing was sent, or what became of it is unknown, and `*results` is
-/// NULL then.
+/// Blocks: until the last answer; the time-out is for each DEL. Errors: nothing was sent, or what became of it is
+/// unknown.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_del_many(
     client: *const sst_client,
@@ -181,12 +168,7 @@ pub unsafe extern "C" fn sst_del_many(
     })
 }
 
-/// Begins to delete several keys. See sst_del_many().
-///
-/// Owner: `callback` is handed over; `*operation` is the caller's, freed with sst_operation_free(); everything else is
-/// borrowed for the call. Thread: any. Blocks: no. NULL: `keys` if `count` is 0, `options`, `operation` and `error`.
-/// Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED; the callback is not called then, its context is dropped
-/// before this returns, and `*operation` is NULL.
+/// Begins sst_del_many().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_del_many_async(
     client: *const sst_client,

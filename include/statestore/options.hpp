@@ -148,7 +148,7 @@ inline std::uint32_t choice(const std::optional<bool>& choice) noexcept {
 inline std::uint64_t ms(const std::optional<milliseconds>& time) noexcept { return time ? ms(*time) : 0; }
 
 /// How long to wait; without a limit if that was not given.
-inline std::int64_t limit(const std::optional<milliseconds>& time) noexcept { return time ? static_cast<std::int64_t>(ms(*time)) : -1; }
+inline std::uint64_t limit(const std::optional<milliseconds>& time) noexcept { return time ? ms(*time) : SST_FOREVER; }
 
 /// Why a time cannot be used: one that was given and is not more than 0, for which the C interface takes the default.
 inline std::optional<error> refused(sst_status status, const char* name, const std::optional<milliseconds>& time) {
@@ -206,9 +206,10 @@ inline std::optional<error> refused(const settings& from) {
                   refused_if_negative("reconnect_limit", from.reconnect_limit));
 }
 
-/// Seconds for the C interface, for which the highest number says something of its own.
-inline std::uint32_t s(std::chrono::seconds time) noexcept {
-  return time.count() < UINT32_MAX ? static_cast<std::uint32_t>(time.count() > 0 ? time.count() : 0) : UINT32_MAX - 1;
+/// Seconds for the C interface. More than those of 10,000 years are as good as those.
+inline std::uint64_t ms(std::chrono::seconds time) noexcept {
+  constexpr std::chrono::seconds most{std::int64_t{10000} * 366 * 86400};
+  return ms(milliseconds(time < most ? time : most));
 }
 
 inline sst_get_options raw(const get_options& options) noexcept {
@@ -269,7 +270,7 @@ inline sst_lease_options raw(const lease_options& options) noexcept {
   sst_lease_options made{};
   made.size = sizeof made;
   made.duration_ms = ms(options.duration);
-  made.renewal_ms = options.renewal.time() ? ms(*options.renewal.time()) : UINT64_MAX;
+  made.renewal_ms = options.renewal.time() ? ms(*options.renewal.time()) : SST_FOREVER;
   made.holder = raw(options.holder);
   made.holder_len = options.holder ? options.holder->size() : 0;
   made.timeout_ms = ms(options.timeout);
@@ -282,7 +283,8 @@ inline sst_lock_options raw(const lock_options& options, const sst_lease_options
   sst_lock_options made{};
   made.size = sizeof made;
   made.lease = &lease;
-  if (options.wait) made.wait_ms = options.wait->count() > 0 ? ms(*options.wait) : UINT64_MAX;
+  made.wait_ms = ms(options.wait);
+  made.once = options.wait && made.wait_ms == 0;
   return made;
 }
 
@@ -303,8 +305,8 @@ inline sst_settings raw(const settings& from) noexcept {
   made.server_name = raw(from.server_name);
   made.tls = choice(from.tls);
   made.clean_start = choice(from.clean_start);
-  made.session_expiry_s = s(from.session_expiry);
-  if (from.keep_alive) made.keep_alive_s = from.keep_alive->count() == 0 ? UINT32_MAX : s(*from.keep_alive);
+  made.session_expiry_ms = ms(from.session_expiry);
+  if (from.keep_alive) made.keep_alive_ms = from.keep_alive->count() == 0 ? SST_FOREVER : ms(*from.keep_alive);
   made.ping_timeout_ms = ms(from.ping_timeout);
   made.connect_timeout_ms = ms(from.connect_timeout);
   made.request_timeout_ms = ms(from.request_timeout);

@@ -31,11 +31,11 @@ class [[nodiscard]] queue {
     return detail::give<int>([&](sst_error** failure) { return sst_queue_fd(raw(), &fd, failure); }, [&] { return fd; });
   }
 
-  /// Calls functions that wait now, on this thread: at most `most`, or all for 0; how many it called. What is left, and what comes
+  /// Calls functions that wait now, on this thread: at most `most`, which is not 0; how many it called. What is left, and what comes
   /// meanwhile, keeps the descriptor readable.
   ///
   /// Thread: any, one at a time. Blocks: no. Errors: SST_WRONG_THREAD in a function that it calls, and while another thread runs it.
-  result<std::size_t> run(std::size_t most = 0) const {
+  result<std::size_t> run(std::size_t most = SST_ALL) const {
     std::size_t ran = 0;
     return detail::give<std::size_t>([&](sst_error** failure) { return sst_queue_run(raw(), most, &ran, failure); },
                                      [&] { return ran; });

@@ -251,6 +251,78 @@ static void leases(sst_client *client) {
   CHECK(lease == NULL);
 }
 
+// The special values of times and numbers, each of which means the same everywhere.
+static void specials(sst_client *client) {
+  // What `deadline - now` is when that was a moment ago.
+  const uint64_t past = (uint64_t)-2;
+  sst_error *error = NULL;
+  sst_client *other = NULL;
+  sst_entry *entry = NULL;
+  sst_observer *observer = NULL;
+  sst_observation *observation = NULL;
+  sst_guard *guard = NULL, *second = NULL;
+  sst_queue *queue = NULL;
+  sst_get_options get;
+  sst_set_options set;
+  sst_lease_options lease;
+  sst_lock_options lock;
+  sst_settings settings_;
+  size_t ran = 1;
+  memset(&get, 0, sizeof get);
+  memset(&set, 0, sizeof set);
+  memset(&lease, 0, sizeof lease);
+  memset(&lock, 0, sizeof lock);
+  memset(&settings_, 0, sizeof settings_);
+  get.size = sizeof get, set.size = sizeof set, lease.size = sizeof lease, lock.size = sizeof lock;
+  settings_.size = sizeof settings_;
+
+  get.timeout_ms = past;
+  EXPECT(SST_INVALID_ARGUMENT, sst_get(client, TEXT("specials"), &get, &entry, &error));
+  set.expires_in_ms = past;
+  EXPECT(SST_INVALID_ARGUMENT, sst_set(client, TEXT("specials"), TEXT("1"), &set, NULL, NULL, &error));
+  settings_.connect_limit_ms = past;
+  EXPECT(SST_INVALID_ARGUMENT, sst_connect(server_url(), &settings_, &other, &error));
+  EXPECT(SST_OK, sst_observe(client, TEXT("specials"), NULL, &observer, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_observer_next(observer, past, &observation, &error));
+  EXPECT(SST_TIMED_OUT, sst_observer_next(observer, 0, &observation, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_client_drain(client, past, &error));
+
+  // Without an end: a request, a key, a connection, a lease's renewal.
+  get.timeout_ms = SST_FOREVER;
+  EXPECT(SST_OK, sst_get(client, TEXT("specials"), &get, &entry, &error));
+  CHECK(entry == NULL);
+  set.expires_in_ms = SST_FOREVER;
+  EXPECT(SST_OK, sst_set(client, TEXT("specials"), TEXT("1"), &set, NULL, NULL, &error));
+  settings_.connect_limit_ms = SST_FOREVER;
+  settings_.reconnect_limit_ms = SST_FOREVER;
+  settings_.session_expiry_ms = SST_FOREVER;
+  settings_.keep_alive_ms = SST_FOREVER;
+  settings_.request_timeout_ms = SST_FOREVER;
+  EXPECT(SST_OK, sst_connect(server_url(), &settings_, &other, &error));
+  EXPECT(SST_OK, sst_get(other, TEXT("specials"), NULL, &entry, &error));
+  CHECK(entry != NULL);
+  sst_entry_free(entry);
+  lease.renewal_ms = SST_FOREVER;
+  lock.lease = &lease;
+  lock.wait_ms = SST_FOREVER;
+  EXPECT(SST_OK, sst_lock(client, TEXT("specials/door"), &lock, &guard, &error));
+
+  // One attempt does not wait.
+  lock.once = 1;
+  EXPECT(SST_INVALID_ARGUMENT, sst_lock(other, TEXT("specials/door"), &lock, &second, &error));
+  lock.wait_ms = 0;
+  EXPECT(SST_LOCK_HELD, sst_lock(other, TEXT("specials/door"), &lock, &second, &error));
+
+  EXPECT(SST_OK, sst_queue_new(&queue, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_queue_run(queue, 0, &ran, &error));
+  CHECK(ran == 0);
+  EXPECT(SST_OK, sst_queue_run(queue, SST_ALL, &ran, &error));
+  sst_queue_free(queue);
+  sst_guard_free(guard);
+  sst_observer_free(observer);
+  end_client(other);
+}
+
 void suite_arguments(void) {
   sst_client *client = new_client();
   urls();
@@ -259,5 +331,6 @@ void suite_arguments(void) {
   bytes(client);
   nulls(client);
   leases(client);
+  specials(client);
   end_client(client);
 }

@@ -201,7 +201,7 @@ static void under_no_lock(void) {
   sst_entry_free(entry);
   EXPECT(SST_OK, sst_observe(client, TEXT("callbacks/wait"), NULL, &observer, &error));
   EXPECT(SST_OK, sst_set(client, TEXT("callbacks/wait"), TEXT("y"), NULL, NULL, NULL, &error));
-  EXPECT(SST_OK, sst_observer_next(observer, -1, &observation, &error));
+  EXPECT(SST_OK, sst_observer_next(observer, SST_FOREVER, &observation, &error));
   sst_observation_free(observation);
   EXPECT(SST_OK, sst_observer_subscribe(observer, none, &subscription, &error));
   EXPECT(SST_OK, sst_subscription_cancel(subscription, &error));

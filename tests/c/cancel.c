@@ -14,7 +14,7 @@ static void *wait_for_one(void *argument) {
   sst_observation *observation = NULL;
   sst_error *error = NULL;
   latch_call(&waiting_->begun, SST_OK, NULL, "");
-  EXPECT(SST_OK, sst_observer_next(waiting_->observer, -1, &observation, &error));
+  EXPECT(SST_OK, sst_observer_next(waiting_->observer, SST_FOREVER, &observation, &error));
   waiting_->is_told = sst_observation_kind_of(observation) == SST_OBSERVED_SET;
   sst_observation_free(observation);
   pthread_testcancel();

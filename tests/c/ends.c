@@ -94,13 +94,13 @@ static void end(ending *of, sst_lost_reason reason) {
   end_last(&of->observation, reason);
   end_last(&of->holding, reason);
   end_last(&of->leader, reason);
-  EXPECT(SST_OK, sst_guard_wait_lost(of->guard, -1, &error));
+  EXPECT(SST_OK, sst_guard_wait_lost(of->guard, SST_FOREVER, &error));
   CHECK(sst_guard_lost_reason(of->guard) == reason);
   CHECK(sst_client_lost_reason(of->client) == reason && sst_observer_lost_reason(of->told) == reason);
   // Also after the client was closed.
   EXPECT(SST_OK, sst_client_close(of->client, &error));
   CHECK(sst_client_lost_reason(of->client) == reason);
-  CHECK(sst_observer_next(of->observer, -1, &observation, NULL) != SST_OK);
+  CHECK(sst_observer_next(of->observer, SST_FOREVER, &observation, NULL) != SST_OK);
   CHECK(observation == NULL && sst_observer_lost_reason(of->observer) == reason);
   latch_wait_drops(&of->next.told, 1);
   // Closing the client ends the operation, which is no end of what it waited for.
@@ -196,14 +196,14 @@ static void guards(void) {
   CHECK(sst_guard_lost_reason(guard) == SST_LOST_RELEASED);
   sst_guard_free(guard);
 
-  guard = lock_for(client, "ends/expired", 100, UINT64_MAX);
-  EXPECT(SST_OK, sst_guard_wait_lost(guard, -1, &error));
+  guard = lock_for(client, "ends/expired", 100, SST_FOREVER);
+  EXPECT(SST_OK, sst_guard_wait_lost(guard, SST_FOREVER, &error));
   CHECK(sst_guard_lost_reason(guard) == SST_LOST_EXPIRED);
   CHECK(sst_guard_finish(guard, &error) == SST_LOCK_LOST && sst_error_outcome(error) == SST_UNKNOWN);
   sst_error_free(error);
   sst_guard_free(guard);
 
-  guard = lock_for(client, "ends/taken", 0, UINT64_MAX);
+  guard = lock_for(client, "ends/taken", 0, SST_FOREVER);
   EXPECT(SST_OK, sst_del(other, TEXT("ends/taken"), NULL, NULL, &error));
   taken = lock_for(other, "ends/taken", 0, 0);
   EXPECT(SST_LOCK_LOST, sst_guard_renew(guard, NULL, &error));

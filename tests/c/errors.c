@@ -53,7 +53,7 @@ static void of_the_store(sst_client *client) {
   sst_error *error = NULL;
   memset(&once, 0, sizeof once);
   once.size = sizeof once;
-  once.wait_ms = UINT64_MAX;
+  once.once = 1;
   EXPECT(SST_OK, sst_lock(client, TEXT("errors/lock"), NULL, &guard, &error));
   SAYS(SST_LOCK_HELD, SST_NOT_DONE, "errors/lock", sst_lock(client, TEXT("errors/lock"), &once, &other, &error));
   EXPECT(SST_OK, sst_guard_set(guard, TEXT("errors/fenced"), TEXT("x"), NULL, &set, NULL, &error));

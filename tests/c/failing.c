@@ -150,14 +150,14 @@ CALL(sst_holding_version, sst_hlc *hlc = JUNK(sst_hlc), sst_holding_version(of->
 CALL(sst_queue_new, sst_queue *queue = JUNK(sst_queue), ((void)of, sst_queue_new(&queue, error)), queue == NULL,
      sst_queue_free(queue))
 CALL(sst_queue_fd, int fd = 7, sst_queue_fd(of->queue, &fd, error), fd == -1, )
-CALL(sst_queue_run, size_t ran = 7, sst_queue_run(of->queue, 0, &ran, error), ran == 0, )
+CALL(sst_queue_run, size_t ran = 7, sst_queue_run(of->queue, SST_ALL, &ran, error), ran == 0, )
 CALL(sst_connect, sst_client *client = JUNK(sst_client), sst_connect("mqtt://127.0.0.1:1", OPTIONS(sst_settings), &client, error),
      client == NULL, sst_client_free(client))
 BEGIN(sst_connect_async, sst_on_client, on_client,
       sst_connect_async("mqtt://127.0.0.1:1", OPTIONS(sst_settings), callback, &operation, error))
 CALL(sst_client_close, , sst_client_close(of->client, error), true, )
 BEGIN(sst_client_close_async, sst_on_done, on_done, sst_client_close_async(of->client, callback, &operation, error))
-CALL(sst_client_close_within, , sst_client_close_within(of->client, -1, error), true, )
+CALL(sst_client_close_within, , sst_client_close_within(of->client, SST_FOREVER, error), true, )
 CALL(sst_client_drain, , sst_client_drain(of->client, 60000, error), true, )
 BEGIN(sst_client_drain_async, sst_on_done, on_done, sst_client_drain_async(of->client, callback, &operation, error))
 CALL(sst_client_interrupt, , sst_client_interrupt(of->client, error), true, )

@@ -24,7 +24,7 @@ things make_things(sst_client *client) {
   all.size = sizeof all;
   all.keep = 10;
   one_attempt.size = sizeof one_attempt;
-  one_attempt.wait_ms = UINT64_MAX;
+  one_attempt.once = 1;
   of.client = client;
   EXPECT(SST_OK, sst_queue_new(&of.queue, &error));
   of.data = "failures/key";
@@ -32,7 +32,7 @@ things make_things(sst_client *client) {
   of.lock_options = &one_attempt;
   EXPECT(SST_OK, sst_observe(client, TEXT("failures/key"), &all, &of.observer, &error));
   EXPECT(SST_OK, sst_set(client, TEXT("failures/key"), TEXT("value"), NULL, NULL, NULL, &error));
-  EXPECT(SST_OK, sst_observer_next(of.observer, -1, &of.observation, &error));
+  EXPECT(SST_OK, sst_observer_next(of.observer, SST_FOREVER, &of.observation, &error));
   EXPECT(SST_OK, sst_get(client, TEXT("failures/key"), NULL, &of.entry, &error));
   EXPECT(SST_OK, sst_entry_version(of.entry, &of.hlc, &error));
   EXPECT(SST_OK, sst_get_many(client, &key, 1, NULL, &of.entries, &error));

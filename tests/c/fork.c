@@ -40,7 +40,7 @@ static void log_anew(void) {
   EXPECT(SST_OK, sst_log_set(SST_LOG_WARN, callback, &error));
   EXPECT(SST_OK, sst_lock(client, TEXT("fork/lock"), &options, &guard, &error));
   server_stop();
-  EXPECT(SST_OK, sst_guard_wait_lost(guard, -1, &error));
+  EXPECT(SST_OK, sst_guard_wait_lost(guard, SST_FOREVER, &error));
   server_continue();
   latch_wait_calls(&records, 1);
   sst_log_off();
@@ -138,7 +138,7 @@ static void in_the_child(sst_queue *queue, sst_client *client, sst_status ran) {
   sst_error *error = NULL;
   alarm(300);
   CHECK(ran == SST_FORKED);
-  EXPECT(SST_FORKED, sst_queue_run(queue, 0, NULL, &error));
+  EXPECT(SST_FORKED, sst_queue_run(queue, SST_ALL, NULL, &error));
   sst_queue_free(queue);
   sst_client_free(client);
   use_a_client();
@@ -163,7 +163,7 @@ static void in_a_callback_of_a_queue(void) {
   EXPECT(SST_OK, sst_connect(server_url(), &settings, &client, &error));
   for (i = 0; i < 10; ++i) EXPECT(SST_OK, sst_get_async(client, TEXT("fork"), NULL, callback, NULL, &error));
   while (side < 0) {
-    status = sst_queue_run(queue, 0, &ran, NULL);
+    status = sst_queue_run(queue, SST_ALL, &ran, NULL);
     if (side == 0) in_the_child(queue, client, status);
     CHECK(status == SST_OK);
   }
@@ -202,7 +202,7 @@ void suite_fork(void) {
   in_a_callback_of_a_queue();
   wait_for(in_a_child(child, &of));
   // The parent has not noticed anything but what the child wrote.
-  EXPECT(SST_OK, sst_observer_next(observer, -1, &observation, &error));
+  EXPECT(SST_OK, sst_observer_next(observer, SST_FOREVER, &observation, &error));
   CHECK(holds(sst_observation_value(observation), "child") && holds(sst_entry_value(of.entry), "value"));
   EXPECT(SST_OK, sst_client_counters(client, &counters, &error));
   CHECK(counters.reconnects == 0 && latch_calls(&told) == 1 && sst_guard_is_valid(guard));

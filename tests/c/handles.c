@@ -84,7 +84,7 @@ static void freed_before_its_observer(sst_client *other) {
   EXPECT(SST_OK, sst_observe(client, TEXT("handles/seen"), NULL, &observer, &error));
   sst_client_free(client);
   EXPECT(SST_OK, sst_set(other, TEXT("handles/seen"), TEXT("still"), NULL, NULL, NULL, &error));
-  EXPECT(SST_OK, sst_observer_next(observer, -1, &observation, &error));
+  EXPECT(SST_OK, sst_observer_next(observer, SST_FOREVER, &observation, &error));
   CHECK(holds(sst_observation_value(observation), "still"));
   sst_observation_free(observation);
   sst_observer_free(observer);

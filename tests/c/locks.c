@@ -11,7 +11,7 @@ static sst_lock_options one_attempt(void) {
   sst_lock_options options;
   memset(&options, 0, sizeof options);
   options.size = sizeof options;
-  options.wait_ms = UINT64_MAX;
+  options.once = 1;
   return options;
 }
 
@@ -122,7 +122,7 @@ static void locks(sst_client *client, sst_client *other) {
   EXPECT(SST_OK, sst_guard_release(guard, &release, &error));
   CHECK(release == SST_NOT_HELD);
   EXPECT(SST_LOCK_LOST, sst_guard_check(guard, &error));
-  EXPECT(SST_OK, sst_guard_wait_lost(guard, -1, &error));
+  EXPECT(SST_OK, sst_guard_wait_lost(guard, SST_FOREVER, &error));
   EXPECT(SST_LOCK_LOST, sst_guard_set(guard, TEXT("locks/account"), TEXT("1"), NULL, &set, NULL, &error));
   sst_guard_free(guard);
   sst_hlc_free(token);
@@ -146,7 +146,7 @@ static void *wait_for_loss(void *argument) {
   sst_error *error = NULL;
   waiter_->thread = (pid_t)syscall(SYS_gettid);
   latch_call(&waiter_->begun, SST_OK, NULL, "");
-  EXPECT(SST_OK, sst_guard_wait_lost(waiter_->guard, -1, &error));
+  EXPECT(SST_OK, sst_guard_wait_lost(waiter_->guard, SST_FOREVER, &error));
   return NULL;
 }
 
@@ -229,7 +229,7 @@ static void leases(sst_client *client, sst_client *other) {
   options.size = sizeof options;
   options.holder = "ann";
   options.holder_len = 3;
-  options.renewal_ms = UINT64_MAX;
+  options.renewal_ms = SST_FOREVER;
   EXPECT(SST_OK, sst_lease_new(client, TEXT("locks/lease"), &options, &ann, &error));
   EXPECT(SST_OK, sst_lease_new(other, TEXT("locks/lease"), NULL, &bob, &error));
   EXPECT(SST_OK, sst_lease_holder(bob, &holding, &error));

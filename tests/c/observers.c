@@ -35,7 +35,7 @@ static void by_waiting(sst_client *client) {
   EXPECT(SST_TIMED_OUT, sst_observer_next(observer, 30, &observation, &error));
   CHECK(now_ms() - began >= 29);
   set(client, "observed", "one");
-  EXPECT(SST_OK, sst_observer_next(observer, -1, &observation, &error));
+  EXPECT(SST_OK, sst_observer_next(observer, SST_FOREVER, &observation, &error));
   CHECK(sst_observation_kind_of(observation) == SST_OBSERVED_SET && holds(sst_observation_value(observation), "one"));
   clone = sst_observation_clone(observation);
   sst_observation_free(observation);
@@ -44,7 +44,7 @@ static void by_waiting(sst_client *client) {
   sst_hlc_free(version);
   sst_observation_free(clone);
   EXPECT(SST_OK, sst_del(client, TEXT("observed"), NULL, &del, &error));
-  EXPECT(SST_OK, sst_observer_next(observer, -1, &observation, &error));
+  EXPECT(SST_OK, sst_observer_next(observer, SST_FOREVER, &observation, &error));
   CHECK(sst_observation_kind_of(observation) == SST_OBSERVED_DELETED && sst_observation_value(observation).len == 0);
   sst_observation_free(observation);
   sst_observer_free(observer);
@@ -169,10 +169,10 @@ static void until_the_end(void) {
   EXPECT(SST_OK, sst_client_close(client, &error));
   latch_wait_drops(&seen_.told, 1);
   CHECK(seen_.told.status == SST_CLOSED && seen_.told.failures == 1);
-  EXPECT(SST_OK, sst_observer_next(asked, -1, &observation, &error));
+  EXPECT(SST_OK, sst_observer_next(asked, SST_FOREVER, &observation, &error));
   CHECK(holds(sst_observation_value(observation), "last"));
   sst_observation_free(observation);
-  EXPECT(SST_CLOSED, sst_observer_next(asked, -1, &observation, &error));
+  EXPECT(SST_CLOSED, sst_observer_next(asked, SST_FOREVER, &observation, &error));
   CHECK(observation == NULL);
   sst_observer_free(observer);
   sst_observer_free(asked);
@@ -280,7 +280,7 @@ static void *wait_for_ever(void *argument) {
   waiting_->thread = this_thread();
   pthread_mutex_unlock(&waiting_->begun.mutex);
   latch_call(&waiting_->begun, SST_OK, NULL, "");
-  EXPECT(SST_OK, sst_observer_next(waiting_->observer, -1, &observation, &error));
+  EXPECT(SST_OK, sst_observer_next(waiting_->observer, SST_FOREVER, &observation, &error));
   CHECK(holds(sst_observation_value(observation), "came"));
   sst_observation_free(observation);
   return NULL;

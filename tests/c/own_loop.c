@@ -124,7 +124,7 @@ static size_t run(const sst_queue *queue, size_t most) {
 static void loop_until(const place *at, const int *number, int least) {
   while (*number < least) {
     CHECK(is_readable(at->queue, 60000));
-    run(at->queue, 0);
+    run(at->queue, SST_ALL);
   }
 }
 
@@ -218,7 +218,7 @@ static void readable_while_something_waits(void) {
   enum { COUNT = 10 };
   place at = begin();
   int ran;
-  CHECK(!is_readable(at.queue, 0) && run(at.queue, 0) == 0);
+  CHECK(!is_readable(at.queue, 0) && run(at.queue, SST_ALL) == 0);
   get(&at, COUNT);
   for (ran = 0; ran < COUNT; ++ran) {
     CHECK(is_readable(at.queue, 60000));
@@ -226,7 +226,7 @@ static void readable_while_something_waits(void) {
     CHECK(at.calls == ran + 1 && at.drops == ran + 1);
   }
   // It may say once more than needed that there is something.
-  while (is_readable(at.queue, 0)) CHECK(run(at.queue, 0) == 0);
+  while (is_readable(at.queue, 0)) CHECK(run(at.queue, SST_ALL) == 0);
   CHECK(at.failures == 0);
   end_client(at.client);
   sst_queue_free(at.queue);
@@ -258,7 +258,7 @@ static void run_within(place *at) {
   sst_error *error = NULL;
   sst_entry *entry = NULL;
   size_t ran = 7;
-  EXPECT(SST_WRONG_THREAD, sst_queue_run(at->queue, 0, &ran, &error));
+  EXPECT(SST_WRONG_THREAD, sst_queue_run(at->queue, SST_ALL, &ran, &error));
   CHECK(ran == 0);
   EXPECT(SST_WRONG_THREAD, sst_client_close(at->client, &error));
   // What blocks does so.
@@ -268,7 +268,7 @@ static void run_within(place *at) {
 static void *run_elsewhere(void *argument) {
   place *at = (place *)argument;
   sst_error *error = NULL;
-  EXPECT(SST_WRONG_THREAD, sst_queue_run(at->queue, 0, NULL, &error));
+  EXPECT(SST_WRONG_THREAD, sst_queue_run(at->queue, SST_ALL, NULL, &error));
   return NULL;
 }
 
@@ -313,13 +313,13 @@ static void closed_with_results_left(void) {
   place at = begin(), other;
   get(&at, COUNT);
   // They are answered, and wait.
-  EXPECT(SST_OK, sst_client_drain(at.client, -1, &error));
+  EXPECT(SST_OK, sst_client_drain(at.client, SST_FOREVER, &error));
   server_stop();
   get(&at, COUNT);
   CHECK(at.calls == 0);
   EXPECT(SST_OK, sst_client_close(at.client, &error));
   CHECK(at.calls == 2 * COUNT && at.drops == 2 * COUNT && at.failures == COUNT && at.status == SST_CLOSED);
-  CHECK(!is_readable(at.queue, 0) && run(at.queue, 0) == 0);
+  CHECK(!is_readable(at.queue, 0) && run(at.queue, SST_ALL) == 0);
   EXPECT(SST_CLOSED, sst_get_async(at.client, TEXT("loop"), NULL, nobody, NULL, &error));
   EXPECT(SST_OK, sst_client_close(at.client, &error));
   server_continue();
@@ -351,7 +351,7 @@ static void free_queue(place *at) {
   sst_error *error = NULL;
   size_t ran = 7;
   sst_queue_free(at->queue);
-  EXPECT(SST_INVALID_HANDLE, sst_queue_run(at->queue, 0, &ran, &error));
+  EXPECT(SST_INVALID_HANDLE, sst_queue_run(at->queue, SST_ALL, &ran, &error));
   CHECK(at->calls == 1);
 }
 
@@ -367,7 +367,7 @@ static void freed_before_its_clients(void) {
   CHECK(at.calls == COUNT && at.drops == COUNT);
   EXPECT(SST_CLOSED, sst_get_async(at.client, TEXT("loop"), NULL, nobody, NULL, &error));
   sst_queue_free(at.queue);
-  EXPECT(SST_INVALID_HANDLE, sst_queue_run(at.queue, 0, &ran, &error));
+  EXPECT(SST_INVALID_HANDLE, sst_queue_run(at.queue, SST_ALL, &ran, &error));
   settings = with_queue(at.queue);
   EXPECT(SST_INVALID_HANDLE, sst_connect(server_url(), &settings, &client, &error));
   end_client(at.client);

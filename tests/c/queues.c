@@ -26,11 +26,11 @@ static void lagged(sst_client *client) {
   for (i = 0; i < 5; ++i) set(client, "slow", i == 4 ? "last" : "value");
   // Whoever keeps more was told of everything, so that nothing is on its way any more.
   for (i = 0; i < 5; ++i) {
-    EXPECT(SST_OK, sst_observer_next(all, -1, &observation, &error));
+    EXPECT(SST_OK, sst_observer_next(all, SST_FOREVER, &observation, &error));
     CHECK(sst_observation_kind_of(observation) == SST_OBSERVED_SET && sst_observation_lagged(observation) == 0);
     sst_observation_free(observation);
   }
-  EXPECT(SST_OK, sst_observer_next(two, -1, &observation, &error));
+  EXPECT(SST_OK, sst_observer_next(two, SST_FOREVER, &observation, &error));
   CHECK(sst_observation_kind_of(observation) == SST_OBSERVED_LAGGED && sst_observation_lagged(observation) == 3);
   CHECK(sst_observation_value(observation).len == 0);
   sst_observation_free(observation);
@@ -66,7 +66,7 @@ static void resync(sst_client *other) {
   latch_init(&calls);
   memset(&settings, 0, sizeof settings);
   settings.size = sizeof settings;
-  settings.keep_alive_s = 1;
+  settings.keep_alive_ms = 1000;
   settings.ping_timeout_ms = 100;
   settings.reconnect_delay_min_ms = 1;
   settings.reconnect_delay_max_ms = 10;
@@ -75,7 +75,7 @@ static void resync(sst_client *other) {
   EXPECT(SST_OK, sst_observe(client, TEXT("resync"), NULL, &told, &error));
   EXPECT(SST_OK, sst_observer_subscribe(told, callback, NULL, &error));
   set(other, "resync", "before");
-  EXPECT(SST_OK, sst_observer_next(observer, -1, &observation, &error));
+  EXPECT(SST_OK, sst_observer_next(observer, SST_FOREVER, &observation, &error));
   sst_observation_free(observation);
   latch_wait_calls(&calls, 1);
   CHECK(latch_says(&calls, "before"));
@@ -94,7 +94,7 @@ static void resync(sst_client *other) {
     CHECK(state == SST_RECONNECTING);
   }
   server_continue();
-  EXPECT(SST_OK, sst_observer_next(observer, -1, &observation, &error));
+  EXPECT(SST_OK, sst_observer_next(observer, SST_FOREVER, &observation, &error));
   CHECK(sst_observation_kind_of(observation) == SST_OBSERVED_RESYNC && sst_observation_value(observation).len == 0);
   sst_observation_free(observation);
   latch_wait_calls(&calls, 2);
@@ -103,7 +103,7 @@ static void resync(sst_client *other) {
   CHECK(counters.reconnects >= 1);
   // Changes are observed as before.
   set(other, "resync", "after");
-  EXPECT(SST_OK, sst_observer_next(observer, -1, &observation, &error));
+  EXPECT(SST_OK, sst_observer_next(observer, SST_FOREVER, &observation, &error));
   CHECK(holds(sst_observation_value(observation), "after"));
   sst_observation_free(observation);
   sst_observer_free(observer);
@@ -252,7 +252,7 @@ static sst_guard *lose_a_lock(sst_client *client, const char *name, sst_lease_op
   sst_guard *guard = NULL;
   lease->duration_ms = 200;
   EXPECT(SST_OK, sst_lock(client, name, strlen(name), options, &guard, &error));
-  EXPECT(SST_OK, sst_guard_wait_lost(guard, -1, &error));
+  EXPECT(SST_OK, sst_guard_wait_lost(guard, SST_FOREVER, &error));
   return guard;
 }
 
@@ -272,7 +272,7 @@ static void log_records(void) {
   memset(&lease, 0, sizeof lease);
   lease.size = sizeof lease;
   lease.duration_ms = 1000;
-  lease.renewal_ms = UINT64_MAX;
+  lease.renewal_ms = SST_FOREVER;
   memset(&options, 0, sizeof options);
   options.size = sizeof options;
   options.lease = &lease;
@@ -287,7 +287,7 @@ static void log_records(void) {
   for (i = 0; i < LOCKS; ++i) {
     latch_wait_drops(&locks[i], 1);
     CHECK(locks[i].status == SST_OK);
-    EXPECT(SST_OK, sst_guard_wait_lost((sst_guard *)locks[i].handle, -1, &error));
+    EXPECT(SST_OK, sst_guard_wait_lost((sst_guard *)locks[i].handle, SST_FOREVER, &error));
   }
   latch_wait_calls(&latches[0], 1);
   // When this one is lost, the others have been for a while.

@@ -98,15 +98,15 @@ void times(statestore::client& client) {
   const auto held = client.lease("cxx/times", lease).acquire();
   CHECK(held.guard && held.guard->wait_lost(60s) && held.guard->lost_reason() == statestore::lost_reason::expired);
 
-  // 0 is never, which the C interface says by its highest number, and what is too long is not that.
+  // 0 is never, which the C interface says by SST_FOREVER, and what is too long is not that.
   statestore::settings settings;
-  CHECK(statestore::detail::raw(settings).keep_alive_s == 0);
+  CHECK(statestore::detail::raw(settings).keep_alive_ms == 0);
   settings.keep_alive = 0s;
-  CHECK(statestore::detail::raw(settings).keep_alive_s == UINT32_MAX);
+  CHECK(statestore::detail::raw(settings).keep_alive_ms == SST_FOREVER);
   settings.keep_alive = std::chrono::seconds::max();
   settings.session_expiry = std::chrono::seconds::max();
-  CHECK(statestore::detail::raw(settings).keep_alive_s == UINT32_MAX - 1);
-  CHECK(statestore::detail::raw(settings).session_expiry_s == UINT32_MAX - 1);
+  CHECK(statestore::detail::raw(settings).keep_alive_ms < SST_FOREVER / 2);
+  CHECK(statestore::detail::raw(settings).session_expiry_ms > std::uint64_t{UINT32_MAX} * 1000);
   settings.keep_alive = -1s;
   CHECK(status_of([&] { (void)statestore::client::connect(server_url(), settings); }) == SST_INVALID_ARGUMENT);
   settings = {};

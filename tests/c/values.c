@@ -213,7 +213,7 @@ static void settings(void) {
   settings_.size = sizeof settings_;
   settings_.client_id = "tests-in-c";
   settings_.clean_start = SST_YES;
-  settings_.keep_alive_s = 30;
+  settings_.keep_alive_ms = 30000;
   settings_.request_timeout_ms = 5000;
   EXPECT(SST_OK, sst_connect(server_url(), &settings_, &client, &error));
   EXPECT(SST_OK, sst_client_id(client, &id, &error));

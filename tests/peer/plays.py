@@ -228,7 +228,7 @@ def requests():
 
 
 def requests_beyond_53_bits():
-    """The requests with numbers that not every language has."""
+    """The requests with numbers that not every language has, or takes for what they are."""
     return [Connection(PLAIN["client_id"], [*sent_payloads(beyond_53_bits=True), still_there()])]
 
 
