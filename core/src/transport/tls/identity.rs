@@ -1,23 +1,21 @@
 //! The client's own certificate and private key.
+use super::encrypted::decrypt;
 use super::provider;
 use super::trust::{certificates, pem_problem};
 use crate::settings::TlsSettings;
 use crate::transport::error::TransportError;
 use crate::transport::file;
-use pkcs8::{EncryptedPrivateKeyInfoRef, SecretDocument, der, pkcs5};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{Error as RustlsError, InconsistentKeys};
-use std::fmt;
 use std::path::Path;
 use std::str;
 use zeroize::Zeroizing;
 
-const KEY: &str = "key file";
+pub(super) const KEY: &str = "key file";
 const MAX_KEY_BYTES: usize = 1 << 20;
-const MAX_PASSWORD_BYTES: usize = 65_535;
 
 const ENCRYPTED_BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
 const ENCRYPTED_END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
@@ -102,46 +100,4 @@ fn encrypted_section(text: &str) -> Option<&str> {
     let begin = text.find(ENCRYPTED_BEGIN)?;
     let length = text[begin..].find(ENCRYPTED_END)? + ENCRYPTED_END.len();
     Some(&text[begin..begin + length])
-}
-
-fn decrypt(
-    path: &Path,
-    pem: &str,
-    password_file: &Path,
-) -> Result<Zeroizing<PrivateKeyDer<'static>>, TransportError> {
-    let password = file::read_secret("key password file", password_file, MAX_PASSWORD_BYTES)?;
-    let malformed = |error: &dyn fmt::Display| {
-        TransportError::file(KEY, path, format!("is not a well-formed key: {error}"))
-    };
-    let (_, document) = SecretDocument::from_pem(pem).map_err(|error| malformed(&error))?;
-    let unsupported = |error: &dyn fmt::Display| {
-        let problem = format!(
-            "is encrypted in a way that is not supported ({error}); convert it with `openssl pkcs8 -topk8 -v2 aes-256-cbc`"
-        );
-        TransportError::file(KEY, path, problem)
-    };
-    let key = match EncryptedPrivateKeyInfoRef::try_from(document.as_bytes()) {
-        Ok(key) => key,
-        Err(pkcs8::Error::Asn1(error))
-            if matches!(error.kind(), der::ErrorKind::OidUnknown { .. }) =>
-        {
-            return Err(unsupported(&error));
-        }
-        Err(error) => return Err(malformed(&error)),
-    };
-    match key.decrypt(&*password) {
-        Ok(document) => {
-            let der = PrivatePkcs8KeyDer::from(document.as_bytes().to_vec());
-            Ok(Zeroizing::new(der.into()))
-        }
-        Err(pkcs8::Error::EncryptedPrivateKey(
-            error @ (pkcs5::Error::UnsupportedAlgorithm { .. } | pkcs5::Error::NoPbes1CryptSupport),
-        )) => Err(unsupported(&error)),
-        // A wrong password shows as bad padding, and once in a while as a document that makes no sense.
-        Err(_) => {
-            let problem = "does not open the key file; the password is wrong or the key is damaged";
-            let what = "password in the key password file";
-            Err(TransportError::file(what, password_file, problem))
-        }
-    }
 }

@@ -1,4 +1,6 @@
 //! TLS 1.2 and 1.3, by rustls.
+#[cfg_attr(not(feature = "encrypted-keys"), path = "no_encrypted.rs")]
+mod encrypted;
 mod failure;
 mod identity;
 mod provider;

@@ -1,0 +1,53 @@
+//! Private keys that a password protects.
+use super::identity::KEY;
+use crate::transport::error::TransportError;
+use crate::transport::file;
+use pkcs8::{EncryptedPrivateKeyInfoRef, SecretDocument, der, pkcs5};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use std::fmt;
+use std::path::Path;
+use zeroize::Zeroizing;
+
+const MAX_PASSWORD_BYTES: usize = 65_535;
+
+pub(super) fn decrypt(
+    path: &Path,
+    pem: &str,
+    password_file: &Path,
+) -> Result<Zeroizing<PrivateKeyDer<'static>>, TransportError> {
+    let password = file::read_secret("key password file", password_file, MAX_PASSWORD_BYTES)?;
+    let malformed = |error: &dyn fmt::Display| {
+        TransportError::file(KEY, path, format!("is not a well-formed key: {error}"))
+    };
+    let (_, document) = SecretDocument::from_pem(pem).map_err(|error| malformed(&error))?;
+    let unsupported = |error: &dyn fmt::Display| {
+        let problem = format!(
+            "is encrypted in a way that is not supported ({error}); convert it with `openssl pkcs8 -topk8 -v2 aes-256-cbc`"
+        );
+        TransportError::file(KEY, path, problem)
+    };
+    let key = match EncryptedPrivateKeyInfoRef::try_from(document.as_bytes()) {
+        Ok(key) => key,
+        Err(pkcs8::Error::Asn1(error))
+            if matches!(error.kind(), der::ErrorKind::OidUnknown { .. }) =>
+        {
+            return Err(unsupported(&error));
+        }
+        Err(error) => return Err(malformed(&error)),
+    };
+    match key.decrypt(&*password) {
+        Ok(document) => {
+            let der = PrivatePkcs8KeyDer::from(document.as_bytes().to_vec());
+            Ok(Zeroizing::new(der.into()))
+        }
+        Err(pkcs8::Error::EncryptedPrivateKey(
+            error @ (pkcs5::Error::UnsupportedAlgorithm { .. } | pkcs5::Error::NoPbes1CryptSupport),
+        )) => Err(unsupported(&error)),
+        // A wrong password shows as bad padding, and once in a while as a document that makes no sense.
+        Err(_) => {
+            let problem = "does not open the key file; the password is wrong or the key is damaged";
+            let what = "password in the key password file";
+            Err(TransportError::file(what, password_file, problem))
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Private keys that a password protects, in a build that cannot open them.
+use super::identity::KEY;
+use crate::transport::error::TransportError;
+use rustls::pki_types::PrivateKeyDer;
+use std::path::Path;
+use zeroize::Zeroizing;
+
+pub(super) fn decrypt(
+    path: &Path,
+    _pem: &str,
+    _password_file: &Path,
+) -> Result<Zeroizing<PrivateKeyDer<'static>>, TransportError> {
+    let problem = "is encrypted, which this build cannot open (feature `encrypted-keys`); take the password off with `openssl pkcs8`";
+    Err(TransportError::file(KEY, path, problem))
+}
