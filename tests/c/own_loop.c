@@ -414,6 +414,38 @@ static void closed_on_another_thread(void) {
   sst_queue_free(at.queue);
 }
 
+// What closes an operation or a subscription happens on the thread that runs the queue, so that nothing has to be waited for.
+static void closed_before_it_ran(void) {
+  sst_error *error = NULL;
+  place at = begin(), asked = at, seen = at;
+  const sst_settings settings = with_queue(at.queue);
+  sst_client *client = NULL;
+  sst_observer *observer = NULL;
+  sst_operation *operation = NULL;
+  sst_subscription *subscription = NULL;
+  const sst_on_entry callback = {&asked, on_entry, dropped};
+  const sst_on_observation observation = {&seen, on_observation, dropped};
+  EXPECT(SST_OK, sst_connect(server_url(), &settings, &client, &error));
+  EXPECT(SST_OK, sst_observe(client, TEXT("loop/closed"), NULL, &observer, &error));
+  EXPECT(SST_OK, sst_observer_subscribe(observer, observation, &subscription, &error));
+  EXPECT(SST_OK, sst_set(client, TEXT("loop/closed"), TEXT("queued"), NULL, NULL, NULL, &error));
+  EXPECT(SST_OK, sst_get_async(client, TEXT("loop/closed"), NULL, callback, &operation, &error));
+  // They are answered, and wait.
+  EXPECT(SST_OK, sst_client_drain(client, SST_FOREVER, &error));
+  EXPECT(SST_OK, sst_operation_close(operation, &error));
+  EXPECT(SST_OK, sst_subscription_close(subscription, &error));
+  CHECK(asked.drops == 1 && seen.drops == 1);
+  while (run(at.queue, SST_ALL) > 0) {
+  }
+  EXPECT(SST_OK, sst_client_close_within(client, 60000, &error));
+  CHECK(asked.calls == 0 && seen.calls == 0);
+  sst_operation_free(operation);
+  sst_subscription_free(subscription);
+  sst_observer_free(observer);
+  sst_client_free(client);
+  sst_queue_free(at.queue);
+}
+
 void suite_own_loop(void) {
   everything_comes_here();
   updating_while_nobody_runs();
@@ -423,4 +455,5 @@ void suite_own_loop(void) {
   closed_with_results_left();
   freed_before_its_clients();
   closed_on_another_thread();
+  closed_before_it_ran();
 }

@@ -457,84 +457,6 @@ static void subscriptions_are_closed(void) {
   gate_destroy(&running);
 }
 
-static void on_client(void *context, sst_status status, const sst_error *error, sst_client *client) {
-  (void)error;
-  CHECK(client == NULL);
-  pass((gate *)context, status);
-}
-
-// What is tried again and again, for so long or until nobody wants it any more.
-static void connecting_is_given_up(void) {
-  sst_error *error = NULL;
-  sst_client *client = NULL;
-  sst_settings settings;
-  gate told, closed;
-  const sst_on_client first = {&told, on_client, dropped}, second = {&closed, on_client, dropped};
-  const uint64_t began = now_ms();
-  gate_init(&told, false);
-  gate_init(&closed, false);
-  memset(&settings, 0, sizeof settings);
-  settings.size = sizeof settings;
-  settings.reconnect_delay_max_ms = 100;
-  settings.connect_limit_ms = 50;
-  EXPECT(SST_UNREACHABLE, sst_connect("mqtt://127.0.0.1:1", &settings, &client, &error));
-  CHECK(now_ms() - began >= 50 && client == NULL);
-  settings.connect_limit_ms = SST_FOREVER;
-  EXPECT(SST_OK, sst_connect_async("mqtt://127.0.0.1:1", &settings, first, &told.operation, &error));
-  EXPECT(SST_OK, sst_connect_async("mqtt://127.0.0.1:1", &settings, second, &closed.operation, &error));
-  EXPECT(SST_OK, sst_operation_close(closed.operation, &error));
-  CHECK(drops(&closed) == 1);
-  CHECK(!sst_operation_has_ended(told.operation));
-  EXPECT(SST_OK, sst_operation_cancel(told.operation, &error));
-  latch_wait_drops(&told.told, 1);
-  CHECK(told.told.calls == 1 && told.told.status == SST_CANCELLED && closed.told.calls == 0);
-  sst_operation_free(told.operation);
-  sst_operation_free(closed.operation);
-  gate_destroy(&told);
-  gate_destroy(&closed);
-}
-
-// With a queue, all of that happens on the thread that runs it, so that nothing has to be waited for.
-static void in_a_queue(void) {
-  sst_error *error = NULL;
-  sst_queue *queue = NULL;
-  sst_client *client = NULL;
-  sst_observer *observer = NULL;
-  sst_settings settings;
-  gate asked, seen;
-  const sst_on_entry callback = {&asked, on_entry, dropped};
-  const sst_on_observation observation = {&seen, on_observation, dropped};
-  size_t ran = 0;
-  gate_init(&asked, false);
-  gate_init(&seen, false);
-  memset(&settings, 0, sizeof settings);
-  settings.size = sizeof settings;
-  EXPECT(SST_OK, sst_queue_new(&queue, &error));
-  settings.queue = queue;
-  EXPECT(SST_OK, sst_connect(server_url(), &settings, &client, &error));
-  EXPECT(SST_OK, sst_observe(client, TEXT("stopping"), NULL, &observer, &error));
-  EXPECT(SST_OK, sst_observer_subscribe(observer, observation, &seen.subscription, &error));
-  EXPECT(SST_OK, sst_set(client, TEXT("stopping"), TEXT("queued"), NULL, NULL, NULL, &error));
-  EXPECT(SST_OK, sst_get_async(client, TEXT("stopping"), NULL, callback, &asked.operation, &error));
-  // They are answered, and wait.
-  EXPECT(SST_OK, sst_client_drain(client, SST_FOREVER, &error));
-  EXPECT(SST_OK, sst_operation_close(asked.operation, &error));
-  EXPECT(SST_OK, sst_subscription_close(seen.subscription, &error));
-  CHECK(drops(&asked) == 1 && drops(&seen) == 1);
-  do {
-    EXPECT(SST_OK, sst_queue_run(queue, SST_ALL, &ran, &error));
-  } while (ran > 0);
-  EXPECT(SST_OK, sst_client_close_within(client, 60000, &error));
-  CHECK(asked.told.calls == 0 && seen.told.calls == 0);
-  sst_operation_free(asked.operation);
-  sst_subscription_free(seen.subscription);
-  sst_observer_free(observer);
-  sst_client_free(client);
-  sst_queue_free(queue);
-  gate_destroy(&asked);
-  gate_destroy(&seen);
-}
-
 void suite_stopping(void) {
   sst_client *client = new_client();
   observers_are_closed(client);
@@ -545,6 +467,4 @@ void suite_stopping(void) {
   operations_are_closed();
   subscriptions_are_closed();
   they_close_themselves();
-  connecting_is_given_up();
-  in_a_queue();
 }

@@ -1,0 +1,46 @@
+// Connecting that is tried again and again.
+#include "harness.h"
+
+#include <string.h>
+
+static void on_client(void *context, sst_status status, const sst_error *error, sst_client *client) {
+  (void)error;
+  CHECK(client == NULL);
+  latch_call((latch *)context, status, NULL, "");
+}
+
+// What is tried again and again, for so long or until nobody wants it any more.
+static void connecting_is_given_up(void) {
+  sst_error *error = NULL;
+  sst_client *client = NULL;
+  sst_settings settings;
+  sst_operation *told_of = NULL, *closing = NULL;
+  latch told, closed;
+  const sst_on_client first = {&told, on_client, latch_drop}, second = {&closed, on_client, latch_drop};
+  const uint64_t began = now_ms();
+  latch_init(&told);
+  latch_init(&closed);
+  memset(&settings, 0, sizeof settings);
+  settings.size = sizeof settings;
+  settings.reconnect_delay_max_ms = 100;
+  settings.connect_limit_ms = 50;
+  EXPECT(SST_UNREACHABLE, sst_connect("mqtt://127.0.0.1:1", &settings, &client, &error));
+  CHECK(now_ms() - began >= 50 && client == NULL);
+  settings.connect_limit_ms = SST_FOREVER;
+  EXPECT(SST_OK, sst_connect_async("mqtt://127.0.0.1:1", &settings, first, &told_of, &error));
+  EXPECT(SST_OK, sst_connect_async("mqtt://127.0.0.1:1", &settings, second, &closing, &error));
+  EXPECT(SST_OK, sst_operation_close(closing, &error));
+  CHECK(closed.drops == 1);
+  CHECK(!sst_operation_has_ended(told_of));
+  EXPECT(SST_OK, sst_operation_cancel(told_of, &error));
+  latch_wait_drops(&told, 1);
+  CHECK(told.calls == 1 && told.status == SST_CANCELLED && closed.calls == 0);
+  sst_operation_free(told_of);
+  sst_operation_free(closing);
+  latch_destroy(&told);
+  latch_destroy(&closed);
+}
+
+void suite_connecting(void) {
+  connecting_is_given_up();
+}
