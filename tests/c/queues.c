@@ -132,7 +132,7 @@ static void newest(void) {
   int i;
   memset(&settings, 0, sizeof settings);
   settings.size = sizeof settings;
-  settings.keep_alive_s = 1;
+  settings.keep_alive_ms = 1000;
   settings.ping_timeout_ms = 100;
   settings.reconnect_delay_min_ms = 1;
   settings.reconnect_delay_max_ms = 10;
