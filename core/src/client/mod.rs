@@ -119,7 +119,7 @@ impl Client {
     /// Dropping the future gives up connecting. A session that the broker has begun meanwhile ends after its expiry.
     ///
     /// # Errors
-    /// At the first failure, with its reason: [`ErrorKind::Unreachable`], [`ErrorKind::ConnectionRefused`],
+    /// At the first failure (of [several brokers](Settings::also), when all have failed), with its reason: [`ErrorKind::Unreachable`], [`ErrorKind::ConnectionRefused`],
     /// [`ErrorKind::NotAuthenticated`], [`ErrorKind::Untrusted`], [`ErrorKind::InvalidSettings`]. Only later failures are retried
     /// by themselves, unless [`Settings::connect_limit`] says otherwise.
     ///
