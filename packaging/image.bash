@@ -1,5 +1,8 @@
 # The server as a container image. Sourced by scripts/package.
 
+# On the images that are made on the way.
+made_here=org.libstatestore.temporary=1
+
 make_image() {
   local archive="$out/statestored-$version-image.tar" build base
   build=$(first_of docker.io/library/rust:1-slim-bookworm make_build_base)
@@ -9,6 +12,9 @@ make_image() {
     --timestamp "$SOURCE_DATE_EPOCH" --file packaging/Containerfile --tag "statestored:$version" . >"$work/image.log" 2>&1 ||
     { cat "$work/image.log" >&2; fail "the image cannot be built"; }
   buildah push --quiet "statestored:$version" "oci-archive:$archive:statestored:$version" >&2
+  # The archive is what is wanted; those of this project are not for the next one, whose files may be others.
+  buildah rmi --force "statestored:$version" >/dev/null
+  buildah images --quiet --filter "label=$made_here" | sort -u | xargs -r buildah rmi --force >/dev/null
 }
 
 # first_of IMAGE OTHERWISE: the image of a registry, or where that is out of reach, what the function makes of Debian's packages, which
@@ -51,7 +57,7 @@ import() {
     buildah add --quiet "$container" "$1" "$2" >/dev/null
     shift 2
   done
-  (($# == 0)) || buildah config "$@" "$container"
+  buildah config --label "$made_here" "$@" "$container"
   buildah commit --quiet "$container" "$name" >/dev/null
   buildah rm "$container" >/dev/null
   rm -rf "$folder"
@@ -73,6 +79,7 @@ check_image() {
   # Another start, the same folder.
   [[ "$(in_image "$scratch/start" get greeting)" == hello ]] || fail "the server in the image forgot what it was told"
   buildah rm "$container" >/dev/null
+  buildah rmi --force "statestored:$version" >/dev/null
 }
 
 # in_image START WORD...: one command for the server that START starts and that ends then.
