@@ -98,6 +98,20 @@ impl<'a> Call<'a> {
         }
     }
 
+    #[cold]
+    fn finish_traced(&mut self, completion: Completion) -> Result<Response, Error> {
+        let result = self.finish(completion);
+        self.end_trace(&result);
+        result
+    }
+
+    #[cold]
+    fn end_trace(&mut self, result: &Result<Response, Error>) {
+        if let Some(trace) = self.trace.take() {
+            trace.end(result);
+        }
+    }
+
     fn read(&self, publish: &Publish) -> Result<Response, Error> {
         let properties =
             ResponseProperties::parse(publish.user_property_bytes()).map_err(|error| {
@@ -222,9 +236,7 @@ impl Future for Call<'_> {
                 Ok(()) => Poll::Pending,
                 Err(error) => {
                     let result = Err(error);
-                    if let Some(trace) = this.trace.take() {
-                        trace.end(&result);
-                    }
+                    this.end_trace(&result);
                     Poll::Ready(result)
                 }
             };
@@ -246,11 +258,11 @@ impl Future for Call<'_> {
         wakers.into_iter().chain(nudge).for_each(Waker::wake);
         poll.map(|completion| {
             this.id = None;
-            let result = this.finish(completion);
-            if let Some(trace) = this.trace.take() {
-                trace.end(&result);
+            if this.trace.is_some() {
+                this.finish_traced(completion)
+            } else {
+                this.finish(completion)
             }
-            result
         })
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// None if nobody wants it, which costs a comparison.
+    /// None if nobody wants it; then that was all that it costs.
     pub(super) fn begin(verb: &'static str, key: &[u8]) -> Option<Box<Self>> {
         if tracing::span_enabled!(target: TARGET, Level::DEBUG) {
             Some(Box::new(Self::new(verb, key)))
