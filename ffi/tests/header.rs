@@ -89,7 +89,7 @@ fn every_function_says_what_it_does() {
             "Blocks: no.",
             "NULL: `error`",
             "is NULL then",
-            "is borrowed",
+            "` is borrowed",
         ] {
             assert!(
                 !comment.contains(usual),
