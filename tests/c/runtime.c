@@ -207,6 +207,50 @@ static void no_signal_is_taken(void) {
   end_client(client);
 }
 
+static int handled[2];
+
+static void on_signal(int signal_) {
+  const char byte = (char)signal_;
+  if (write(handled[1], &byte, 1) != 1) abort();
+}
+
+static void *get_key(void *client) {
+  sst_error *error = NULL;
+  sst_entry *entry = NULL;
+  EXPECT(SST_OK, sst_get((const sst_client *)client, TEXT("signals"), NULL, &entry, &error));
+  CHECK(entry == NULL);
+  return NULL;
+}
+
+// A handler runs on the thread that waits in the library, and then that goes on waiting, also if system calls are not restarted.
+static void a_signal_ends_no_wait(void) {
+  enum { SIGNALS = 10 };
+  sst_error *error = NULL;
+  sst_client *client = new_client();
+  struct sigaction own, before;
+  sst_counters counters;
+  pthread_t thread;
+  int i;
+  CHECK(pipe(handled) == 0);
+  memset(&own, 0, sizeof own);
+  own.sa_handler = on_signal;
+  CHECK(sigaction(SIGUSR1, &own, &before) == 0);
+  memset(&counters, 0, sizeof counters);
+  counters.size = sizeof counters;
+  server_stop();
+  CHECK(pthread_create(&thread, NULL, get_key, client) == 0);
+  while (counters.in_flight == 0) EXPECT(SST_OK, sst_client_counters(client, &counters, &error));
+  for (i = 0; i < SIGNALS; ++i) {
+    char byte;
+    CHECK(pthread_kill(thread, SIGUSR1) == 0 && read(handled[0], &byte, 1) == 1);
+  }
+  server_continue();
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(sigaction(SIGUSR1, &before, NULL) == 0);
+  CHECK(close(handled[0]) == 0 && close(handled[1]) == 0);
+  end_client(client);
+}
+
 // What each new thread is told about itself, on which it does what the program wants.
 static void on_thread(void *context, const char *name) {
   char own[16] = "";
@@ -258,6 +302,7 @@ void suite_runtime(void) {
   without_closing(before);
   at_the_same_time(before);
   no_signal_is_taken();
+  a_signal_ends_no_wait();
   threads_are_named();
   versions();
 }
