@@ -81,15 +81,19 @@ impl Secret {
         for _ in (from..to).step_by(PAGE) {
             window.copy_within(PAGE.., 0);
             let page = &mut window[overlap..];
+            // What is covered in memory is bare in here, and this may be the page that is read.
+            page.fill(0);
             // Guard pages cannot be read.
             if memory.read_exact(page).is_err() {
-                return found;
+                break;
             }
             for byte in page {
                 *byte ^= MASK;
             }
             found |= window.windows(PIECE).any(|bytes| self.has(bytes));
         }
+        window.fill(0);
+        std::hint::black_box(&window);
         found
     }
 }
