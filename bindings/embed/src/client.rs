@@ -7,6 +7,7 @@ use crate::dispatcher::{Dispatcher, Job};
 use crate::error::{Error, ErrorKind};
 use crate::home::Home;
 use crate::lane::{Lane, Lanes};
+use crate::locking::lock;
 use crate::mailbox::Mailbox;
 use crate::operation::{self, Operation};
 use crate::process::OfProcess;
@@ -16,7 +17,7 @@ use crate::task::{Body, Reason, Task};
 use crate::thread;
 use statestore::{ConnectionState, LostReason, Outcome, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use tokio::sync::Mutex as AsyncMutex;
 
 /// A client of the state store that brings its own runtime.
@@ -496,8 +497,4 @@ impl Inner {
             dispatcher.stop();
         }
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

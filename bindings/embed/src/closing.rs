@@ -1,9 +1,10 @@
 //! Closing a client.
 use crate::blocking::{Stopped, Wait};
 use crate::cause::wrong_thread;
-use crate::client::{Client, Inner, lock};
+use crate::client::{Client, Inner};
 use crate::error::{Error, ErrorKind};
 use crate::lane::Lane;
+use crate::locking::lock;
 use crate::mailbox::Mailbox;
 use crate::operation::Operation;
 use std::sync::Arc;

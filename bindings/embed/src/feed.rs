@@ -1,13 +1,14 @@
 //! Things that happen one after the other, to be waited for, looked for, or told.
 use crate::client::Client;
 use crate::error::{Error, ErrorKind};
+use crate::locking::lock;
 use crate::mailbox::Mailbox;
 use crate::operation::Operation;
 use crate::process::OfProcess;
 use statestore::{LostReason, Outcome};
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use tokio::sync::mpsc;
 
@@ -362,8 +363,4 @@ impl<T> fmt::Debug for Feed<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Feed").finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

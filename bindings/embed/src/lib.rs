@@ -160,6 +160,7 @@ mod admission;
 mod batch;
 mod registry;
 
+mod locking;
 mod thread;
 
 #[allow(
