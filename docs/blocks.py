@@ -32,8 +32,8 @@ RUNNERS = {
     "text": "",
     "ts": "node",
 }
-# What needs the library as installed.
-EXCEPTIONS = {("docs/c.md", "sh"): "c"}
+# What needs the library as installed, and one session in many blocks.
+EXCEPTIONS = {("docs/c.md", "sh"): "c", ("docs/operations.md", "console"): "operations"}
 
 # The documentation of a crate has this page, so that its blocks are tests of the crate.
 INCLUDE = re.compile(r'include_str!\("([^"]+\.md)"\)')

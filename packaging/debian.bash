@@ -24,6 +24,7 @@ make_debian() {
   done
   cp -r packaging/debian "$source/debian"
   cp packaging/statestored.service "$source/debian/statestored.service"
+  install -D -m 644 packaging/statestored.toml "$tree/etc/statestored/statestored.toml"
   sed -i "s/@ABI@/$abi/" "$source/debian"/{control,libstatestore.install}
   mv "$source/debian/libstatestore.install" "$source/debian/libstatestore$abi.install"
   printf 'libstatestore (%s-1) unstable; urgency=medium\n\n  * Release %s.\n\n -- %s  %s\n' "$version" "$version" \

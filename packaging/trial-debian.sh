@@ -22,9 +22,13 @@ systemd-analyze security --offline=yes --threshold=20 --no-pager statestored.ser
 install -d -o statestored -g statestored -m 700 /var/lib/statestored
 mkfifo ready
 setpriv --reuid=statestored --regid=statestored --clear-groups --no-new-privs \
-  statestored --data-dir /var/lib/statestored --listen tcp://127.0.0.1:0 >ready 2>log &
+  statestored --config /etc/statestored/statestored.toml --data-dir /var/lib/statestored --listen tcp://127.0.0.1:0 \
+  --http http://127.0.0.1:0 >ready 2>log &
 server=$!
-read -r line <ready
+exec 3<ready
+read -r line <&3
+read -r http <&3
+statestore health "${http#http on }"
 STATESTORE_URL="mqtt://${line#listening on tcp://}"
 export STATESTORE_URL
 

@@ -12,6 +12,7 @@ declare -A needs_called=(
   [node]="Node 20 or newer"
   [npm]="npm"
   [openssl]="the headers of OpenSSL (Debian: libssl-dev)"
+  [certificates]="the program openssl (Debian: openssl)"
   [json]="the C++ header nlohmann/json.hpp (Debian: nlohmann-json3-dev)"
   [sanitizers]="clang's runtime for sanitizers (Debian: libclang-rt-VERSION-dev)"
   [asio]="standalone Asio (Debian: libasio-dev)"
@@ -33,6 +34,7 @@ has() {
     node) node --eval 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' ;;
     asio) echo '#include <asio/version.hpp>' | c++ -std=c++17 -fsyntax-only -x c++ - ;;
     openssl | libmosquitto | libuv) pkg-config --exists "$1" ;;
+    certificates) command -v openssl ;;
     json) echo '#include <nlohmann/json.hpp>' | c++ -std=c++17 -fsyntax-only -x c++ - ;;
     sanitizers) echo 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c - -o /dev/null ;;
     # Debian keeps it where only root looks.

@@ -1,5 +1,6 @@
 //! The command line as a whole.
 use crate::{
+    admin::Admin,
     attendant::{self, Attendant},
     bench::Bench,
     completions::Completions,
@@ -9,11 +10,13 @@ use crate::{
     elect::Elect,
     exit::Exit,
     get::Get,
+    health::Health,
     lease::Lease,
     lock::Lock,
     message,
     scan::Scan,
     set::Set,
+    top::Top,
     vdel::Vdel,
     watch::Watch,
 };
@@ -77,6 +80,9 @@ pub(crate) enum Verb {
     Elect(Elect),
     Lease(Lease),
     Bench(Bench),
+    Admin(Admin),
+    Health(Health),
+    Top(Top),
     Completions(Completions),
     #[command(name = attendant::VERB, hide = true)]
     Attendant(Attendant),

@@ -2,6 +2,7 @@
 //! is made of it, such as the manual.
 #![deny(unsafe_code)]
 
+mod admin;
 mod arguments;
 mod attendant;
 mod bench;
@@ -16,14 +17,17 @@ mod exit;
 mod failure;
 mod family;
 mod get;
+mod health;
 mod key;
 mod lease;
 mod lock;
 mod message;
 mod output;
+mod port;
 mod record;
 mod scan;
 mod set;
+mod top;
 mod value;
 mod vdel;
 mod watch;
@@ -101,6 +105,9 @@ async fn work(verb: Verb, global: &Global) -> Result<Exit, Failure> {
         Verb::Elect(elect) => elect.run(global).await,
         Verb::Lease(lease) => lease.run(global).await,
         Verb::Bench(bench) => bench.run(global).await,
+        Verb::Admin(admin) => admin.run(global).await,
+        Verb::Health(health) => health.run(global).await,
+        Verb::Top(top) => top.run(global).await,
         Verb::Completions(completions) => completions.run().await,
         Verb::Attendant(attendant) => attendant.run().await,
     }

@@ -56,6 +56,7 @@ impl Bench {
         let request = Request {
             client: &self.client,
             principal: &Principal::default(),
+            rights: None,
             correlation: &self.correlation.to_be_bytes(),
             payload,
             properties: RequestProperties {

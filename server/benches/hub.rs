@@ -9,12 +9,15 @@ use statestore_protocol::mqtt::{
 };
 use statestore_protocol::topic;
 use statestored::RunningServer;
+use statestored::access::Policy;
 use statestored::config::Config;
-use statestored::hub::{Hub, HubConfig};
+use statestored::hub::{ConnectionId, Hub, HubConfig};
 use statestored::service::{Now, Service, ServiceConfig};
+use std::fmt::Write as _;
 use std::io::{Read, Write};
-use std::net::Ipv4Addr;
 use std::net::TcpStream;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const MAX: u32 = u32::MAX;
@@ -111,32 +114,67 @@ impl Client {
     }
 }
 
-fn without_sockets(verb: Verb, in_flight: u64, session_expiry_s: u32) -> f64 {
-    let service = Service::embedded(ServiceConfig::default());
-    let mut hub = Hub::new(HubConfig::default(), service);
-    let now = Now {
-        wall_ms: 1_700_000_000_000,
-        mono_ms: 0,
-    };
-    let connection = hub.opened(Ipv4Addr::LOCALHOST.into(), now).unwrap();
-    let mut client = Client::new(verb, session_expiry_s);
-    let mut output = BytesMut::new();
-    for _ in 0..in_flight {
-        client.request();
+/// A hub with one client, without sockets.
+struct World {
+    hub: Hub,
+    connection: ConnectionId,
+    client: Client,
+    output: BytesMut,
+}
+
+const NOW: Now = Now {
+    wall_ms: 1_700_000_000_000,
+    mono_ms: 0,
+};
+
+impl World {
+    fn new(verb: Verb, in_flight: u64, session_expiry_s: u32, policy: Option<Arc<Policy>>) -> Self {
+        let service = Service::embedded(ServiceConfig::default());
+        let config = HubConfig {
+            policy,
+            ..HubConfig::default()
+        };
+        let mut hub = Hub::new(config, service);
+        let connection = hub.opened(IpAddr::from(Ipv4Addr::LOCALHOST), NOW).unwrap();
+        let mut client = Client::new(verb, session_expiry_s);
+        for _ in 0..in_flight {
+            client.request();
+        }
+        Self {
+            hub,
+            connection,
+            client,
+            output: BytesMut::new(),
+        }
     }
+
+    /// What the hub takes for all requests in flight.
+    fn batch(&mut self) -> Duration {
+        let begin = Instant::now();
+        self.hub
+            .received(self.connection, &mut self.client.out, NOW);
+        self.output.clear();
+        self.hub.take_output(self.connection, &mut self.output, NOW);
+        let taken = begin.elapsed();
+        self.client.receive(&mut self.output);
+        taken
+    }
+}
+
+/// The median leaves out the moments in which something else had the processor.
+fn median(mut batches: Vec<Duration>) -> f64 {
+    batches.sort_unstable();
+    batches[batches.len() / 2].as_secs_f64()
+}
+
+fn without_sockets(verb: Verb, in_flight: u64, session_expiry_s: u32) -> f64 {
+    let mut world = World::new(verb, in_flight, session_expiry_s, None);
     let mut batches = Vec::new();
     let start = Instant::now();
     while start.elapsed() < TIME {
-        let begin = Instant::now();
-        hub.received(connection, &mut client.out, now);
-        output.clear();
-        hub.take_output(connection, &mut output, now);
-        batches.push(begin.elapsed());
-        client.receive(&mut output);
+        batches.push(world.batch());
     }
-    // The median leaves out the moments in which something else had the processor.
-    batches.sort_unstable();
-    in_flight as f64 / batches[batches.len() / 2].as_secs_f64()
+    in_flight as f64 / median(batches)
 }
 
 /// What a thread of this process has used of the processor. Linux only.
@@ -183,11 +221,74 @@ fn over_tcp(
     (rate, per_request)
 }
 
+/// A policy with so many rules, each of them about the client and a pattern of its own; the last one is about the keys that it uses.
+fn policy(rules: usize) -> Arc<Policy> {
+    let mut text = String::from("rules:\n");
+    for number in 1..=rules {
+        let prefix = if number == rules {
+            "key-".into()
+        } else {
+            format!("line-{number}/")
+        };
+        let _ = writeln!(
+            text,
+            "- {{principals: {{clientIds: [bench]}}, brokerResources: [{{method: Connect}}], \
+             stateStoreResources: [{{method: ReadWrite, keys: ['{prefix}[0-9]*']}}]}}"
+        );
+    }
+    Arc::new(Policy::parse(&text).unwrap())
+}
+
+/// What the check of 1,000 rules leaves of the throughput; each batch is followed by one without.
+fn with_a_policy() {
+    let policy = policy(1000);
+    for (name, verb) in [("GET", Verb::Get), ("SET", Verb::Set)] {
+        let mut ratios = [(); 7].map(|()| {
+            let mut without = World::new(verb, 64, 0, None);
+            let mut with = World::new(verb, 64, 0, Some(Arc::clone(&policy)));
+            let mut batches = (Vec::new(), Vec::new());
+            let start = Instant::now();
+            while start.elapsed() < TIME {
+                batches.0.push(without.batch());
+                batches.1.push(with.batch());
+            }
+            assert_eq!(with.hub.statistics().requests_denied, 0);
+            median(batches.0) / median(batches.1)
+        });
+        ratios.sort_by(f64::total_cmp);
+        println!(
+            "{name}, 64 in flight, without sockets: with 1,000 rules {:.3} of the throughput without any \
+             (median of 7 rounds, {:.3} to {:.3})",
+            ratios[3], ratios[0], ratios[6]
+        );
+        let mut ratios = [(); 7].map(|()| {
+            let with = Config {
+                policy: Some(Arc::clone(&policy)),
+                ..Config::in_memory()
+            };
+            let [without, with] = [Config::in_memory(), with].map(|config| {
+                let (rate, cost) = over_tcp(config, verb, 64, 0);
+                (rate, cost.unwrap_or_default().as_secs_f64())
+            });
+            (with.0 / without.0, with.1 / without.1)
+        });
+        ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let rate = ratios[3].0;
+        ratios.sort_by(|a, b| a.1.total_cmp(&b.1));
+        println!(
+            "{name}, 64 in flight, over TCP: with 1,000 rules {rate:.3} of the throughput without any, and {:.3} of the \
+             server's processor for each (medians of 7 rounds in turns)",
+            ratios[3].1
+        );
+    }
+}
+
 fn text(cost: Option<Duration>) -> String {
     cost.map_or("an unknown time".into(), |cost| format!("{cost:.2?}"))
 }
 
 fn main() {
+    with_a_policy();
     for (name, verb) in [("GET", Verb::Get), ("SET", Verb::Set)] {
         for session_expiry_s in [0, 3600] {
             for in_flight in [1, 64, 256] {

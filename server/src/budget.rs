@@ -59,6 +59,11 @@ impl Charge {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
+
+    /// What all charges of its gauge stand for.
+    pub(crate) fn gauge_bytes(&self) -> usize {
+        self.gauge.bytes()
+    }
 }
 
 impl Drop for Charge {

@@ -26,13 +26,25 @@ impl Clock {
 
     /// What both show.
     pub(crate) fn now(&self) -> Now {
+        self.now_finely().0
+    }
+
+    /// The same, and the one that never jumps in microseconds, for one look at each.
+    pub(crate) fn now_finely(&self) -> (Now, u64) {
         let wall = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        Now {
+        let mono = self.start.elapsed();
+        let now = Now {
             wall_ms: milliseconds(wall),
-            mono_ms: milliseconds(self.start.elapsed()),
-        }
+            mono_ms: milliseconds(mono),
+        };
+        (now, microseconds(mono))
+    }
+
+    /// Microseconds on the clock that never jumps.
+    pub(crate) fn micros(&self) -> u64 {
+        microseconds(self.start.elapsed())
     }
 
     /// The instant at which the monotonic clock shows this.
@@ -43,4 +55,8 @@ impl Clock {
 
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn microseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

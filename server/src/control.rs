@@ -8,10 +8,18 @@
 //!   Control (any thread) ──Command──▶ serve_all ──▶ Driver::obey ──▶ hub, service
 //!          ◀────────────── answer, through a channel of its own ──────────┘
 //! ```
-use crate::access::{Users, UsersError, UsersSource};
-use crate::hub::Statistics;
-use crate::storage::StorageError;
-use crate::storage::group_commit::CopyOrder;
+use crate::access::{AccessError, Authenticator, Policy, Users};
+use crate::backup::Backup;
+use crate::clock::Now;
+use crate::config::{ConfigError, Source};
+use crate::hub::{Hub, HubLimits, Statistics};
+use crate::listeners::Tls;
+use crate::service::ServiceConfig;
+use crate::storage::backup::{self, Header, NewFile};
+use crate::storage::group_commit::ImageOrder;
+use crate::storage::{Image, StorageError};
+use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -24,10 +32,72 @@ const WAITING: usize = 16;
 pub(crate) enum Command {
     /// Counters and gauges.
     Statistics(oneshot::Sender<Statistics>),
-    /// A copy of the store is to be made.
-    Snapshot(CopyOrder),
-    /// These are the users from now on. The answer is how many clients were disconnected.
-    Users(Users, oneshot::Sender<usize>),
+    /// An image of the store is to be taken.
+    Image(ImageOrder),
+    /// This holds from now on. The answer is how many clients were disconnected.
+    Change(Box<Change>, oneshot::Sender<usize>),
+    /// This is to be looked up or done.
+    Inspect(Inspection),
+}
+
+/// A question about the clients and entries, or something small to be done with them. Everybody waits meanwhile.
+pub(crate) struct Inspection(pub(crate) Ask);
+
+type Ask = Box<dyn FnOnce(&mut Hub, Now) + Send>;
+
+impl fmt::Debug for Inspection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Inspection")
+    }
+}
+
+/// What can change while the server runs.
+#[derive(Debug)]
+pub(crate) struct Change {
+    /// Who may connect.
+    pub(crate) authenticator: Authenticator,
+    /// What they may do; `None` is everything.
+    pub(crate) policy: Option<Arc<Policy>>,
+    /// With which certificates TLS is spoken; `None` if nothing changes.
+    pub(crate) tls: Option<Tls>,
+    /// How much there may be; `None` if nothing changes.
+    pub(crate) limits: Option<(HubLimits, ServiceConfig)>,
+}
+
+/// Where that comes from.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    /// Nowhere: it does not change.
+    Nowhere,
+    /// Only who may connect changes, what they may do does not.
+    Access(Box<Authenticator>, Option<Arc<Policy>>),
+    /// The whole configuration is read again.
+    Config(Source),
+}
+
+impl Origin {
+    /// Reads it as it is now; `None` if there is nothing to read. Blocks as long as the files take.
+    fn read(&self) -> Result<Option<Change>, ReloadError> {
+        Ok(match self {
+            Self::Nowhere => None,
+            Self::Access(authenticator, policy) => Some(Change {
+                authenticator: authenticator.read_again()?,
+                policy: policy.clone(),
+                limits: None,
+                tls: None,
+            }),
+            Self::Config(source) => {
+                let config = source.read()?;
+                config.check()?;
+                Some(Change {
+                    authenticator: config.authenticator,
+                    policy: config.policy,
+                    limits: Some((config.limits, config.service)),
+                    tls: config.doors.tls,
+                })
+            }
+        })
+    }
 }
 
 /// The server has stopped, or is about to: nothing is answered any more.
@@ -36,12 +106,13 @@ pub(crate) enum Command {
 pub struct Stopped;
 
 /// What was read again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reloaded {
-    /// How many users there are now; `None` if none were read from a file, so that there was nothing to read.
+    /// How many users there are now; `None` if there are none, or they come from no file.
     pub users: Option<usize>,
-    /// How many clients were disconnected, since their user is gone or has another password.
+    /// How many clients were disconnected, since their user is gone or has another password, or the policy does not allow what they
+    /// have any more.
     pub disconnected: usize,
 }
 
@@ -49,9 +120,12 @@ pub struct Reloaded {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReloadError {
-    /// The users cannot be read.
+    /// The users, or the keys of tokens, cannot be read.
     #[error("{0}; the users of before stay in force")]
-    Users(#[from] UsersError),
+    Access(#[from] AccessError),
+    /// The configuration, or a file that it names, cannot be read.
+    #[error("{0}; what was in force before stays so")]
+    Config(#[from] ConfigError),
     /// The server has stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),
@@ -73,15 +147,15 @@ pub enum SnapshotError {
 #[derive(Debug, Clone)]
 pub struct Control {
     commands: mpsc::Sender<Command>,
-    /// Where the users come from. Held by whoever reads them, so that nobody undoes what somebody has read later.
-    users: Arc<Mutex<Option<UsersSource>>>,
+    /// Where changes come from. Held by whoever reads them, so that nobody undoes what somebody has read later.
+    origin: Arc<Mutex<Origin>>,
 }
 
-/// The two ends of the way on which a server is asked whose users come from there.
-pub(crate) fn channel(users: Option<UsersSource>) -> (Control, mpsc::Receiver<Command>) {
+/// The two ends of the way on which a server is asked whose changes come from there.
+pub(crate) fn channel(origin: Origin) -> (Control, mpsc::Receiver<Command>) {
     let (commands, receiver) = mpsc::channel(WAITING);
-    let users = Arc::new(Mutex::new(users));
-    (Control { commands, users }, receiver)
+    let origin = Arc::new(Mutex::new(origin));
+    (Control { commands, origin }, receiver)
 }
 
 impl Control {
@@ -106,26 +180,31 @@ impl Control {
         self.tell_blocking(Command::Statistics(reply), answer)
     }
 
-    /// Reads the file of the users again, if there is one, on a thread that may block. They count for everybody who connects
-    /// from then on; clients whose user is gone, or has another password, are disconnected.
+    /// Reads the configuration again with all files that it names, or where it came from no file, the file of the users, on a
+    /// thread that may block. What is read counts for everybody who connects from then on; clients whose user is gone, or has
+    /// another password, are disconnected.
     ///
     /// # Errors
-    /// The file cannot be read or used, or the server has stopped: the users of before stay in force.
+    /// Something cannot be read or used, or the server has stopped: what was in force before stays so.
     pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
-        let users = Arc::clone(&self.users).lock_owned().await;
-        let Some(source) = users.clone() else {
-            return Ok(Reloaded::nothing());
+        let origin = Arc::clone(&self.origin).lock_owned().await;
+        let read = tokio::task::spawn_blocking(move || origin.read().map(|read| (read, origin)));
+        // It is only cancelled with the runtime. The lock is held until the change is in force.
+        let (read, _origin) = read.await.map_err(|_| Stopped)??;
+        let Some(change) = read else {
+            return Ok(Reloaded::default());
         };
-        let read = tokio::task::spawn_blocking(move || source.read()).await;
-        // It is only cancelled with the runtime.
-        let new = read.map_err(|_| Stopped)??;
-        let count = new.len();
+        let users = change.users();
         let (reply, answer) = oneshot::channel();
-        let disconnected = self.tell(Command::Users(new, reply), answer).await?;
-        Ok(Reloaded::users(count, disconnected))
+        let command = Command::Change(Box::new(change), reply);
+        let disconnected = self.tell(command, answer).await?;
+        Ok(Reloaded {
+            users,
+            disconnected,
+        })
     }
 
-    /// The same for a thread that has no runtime; it blocks until the new users are in force.
+    /// The same for a thread that has no runtime; it blocks until what was read is in force.
     ///
     /// # Errors
     /// As with [`reload`](Self::reload).
@@ -133,32 +212,34 @@ impl Control {
     /// # Panics
     /// In a task of a tokio runtime, which must not block.
     pub fn reload_blocking(&self) -> Result<Reloaded, ReloadError> {
-        let users = self.users.blocking_lock();
-        let Some(source) = &*users else {
-            return Ok(Reloaded::nothing());
+        let origin = self.origin.blocking_lock();
+        let Some(change) = origin.read()? else {
+            return Ok(Reloaded::default());
         };
-        let new = source.read()?;
-        let count = new.len();
+        let users = change.users();
         let (reply, answer) = oneshot::channel();
-        let disconnected = self.tell_blocking(Command::Users(new, reply), answer)?;
-        Ok(Reloaded::users(count, disconnected))
+        let command = Command::Change(Box::new(change), reply);
+        let disconnected = self.tell_blocking(command, answer)?;
+        Ok(Reloaded {
+            users,
+            disconnected,
+        })
     }
 
     /// Copies the store to the directory `to`, which is missing or empty, on the file system of the data: a data directory from
-    /// which another server can start, with everything that was acknowledged before. Requests go on meanwhile; writes wait
-    /// while the current log is copied. The copy shares files with the store until these are replaced, so that it takes
+    /// which another server can start, with everything that was acknowledged before. Nobody waits for it meanwhile. The
+    /// copy shares files with the store until these are replaced, so that it takes
     /// little space; it is safe from what happens to the store later, but not from what happens to its disk.
     ///
     /// # Errors
     /// The directory cannot be written, is not empty or on another file system, the store is in memory, or the server has stopped:
     /// the directory is no store.
     pub async fn snapshot(&self, to: &Path) -> Result<(), SnapshotError> {
-        let (reply, answer) = oneshot::channel();
-        let order = CopyOrder {
-            to: to.into(),
-            reply,
-        };
-        Ok(self.tell(Command::Snapshot(order), answer).await??)
+        let image = self.image().await?;
+        let to = to.to_path_buf();
+        let copied = tokio::task::spawn_blocking(move || image.copy_to(&to));
+        // It is only cancelled with the runtime.
+        Ok(copied.await.map_err(|_| Stopped)??)
     }
 
     /// The same for a thread that has no runtime; it blocks until the copy is made.
@@ -169,12 +250,70 @@ impl Control {
     /// # Panics
     /// In a task of a tokio runtime, which must not block.
     pub fn snapshot_blocking(&self, to: &Path) -> Result<(), SnapshotError> {
+        Ok(self.image_blocking()?.copy_to(to)?)
+    }
+
+    /// Begins a [backup](crate::storage::backup) of the store, with everything that was acknowledged before: who takes its pieces
+    /// one after the other has the file. Nobody waits for it meanwhile. As long as it goes on, the files that it reads stay on the
+    /// disk, also those that the store replaces.
+    ///
+    /// # Errors
+    /// The store is in memory, or the server has stopped.
+    pub async fn backup(&self) -> Result<Backup, SnapshotError> {
+        Ok(Backup::start(self.image().await?)?)
+    }
+
+    /// Writes a backup; blocks until it is written. Returns what the backup says of itself.
+    ///
+    /// # Errors
+    /// As with [`backup`](Self::backup), or it cannot be written: what was written is no backup.
+    ///
+    /// # Panics
+    /// In a task of a tokio runtime, which must not block.
+    pub fn backup_blocking(&self, to: &mut dyn io::Write) -> Result<Header, SnapshotError> {
+        let mut image = self.image_blocking()?;
+        Ok(backup::write(&mut *image, to, &|| true)?)
+    }
+
+    /// Writes a backup to a file, which is there as a whole or not at all; blocks until it is durable.
+    ///
+    /// # Errors
+    /// As with [`backup_blocking`](Self::backup_blocking), or the file is there already and not to be replaced.
+    ///
+    /// # Panics
+    /// In a task of a tokio runtime, which must not block.
+    pub fn backup_to_file_blocking(
+        &self,
+        path: &Path,
+        replaces: bool,
+    ) -> Result<Header, SnapshotError> {
+        let mut file = NewFile::create(path, replaces)?;
+        let header = self.backup_blocking(&mut file)?;
+        file.keep()?;
+        Ok(header)
+    }
+
+    async fn image(&self) -> Result<Box<dyn Image>, SnapshotError> {
         let (reply, answer) = oneshot::channel();
-        let order = CopyOrder {
-            to: to.into(),
-            reply,
-        };
-        Ok(self.tell_blocking(Command::Snapshot(order), answer)??)
+        Ok(self.tell(Command::Image(reply), answer).await??)
+    }
+
+    fn image_blocking(&self) -> Result<Box<dyn Image>, SnapshotError> {
+        let (reply, answer) = oneshot::channel();
+        Ok(self.tell_blocking(Command::Image(reply), answer)??)
+    }
+
+    /// Has this looked up or done between two turns; what it takes is bounded, since everybody waits for it.
+    pub(crate) async fn inspect<T: Send + 'static>(
+        &self,
+        inspection: impl FnOnce(&mut Hub, Now) -> T + Send + 'static,
+    ) -> Result<T, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        let inspection = Inspection(Box::new(move |hub, now| {
+            // Who asked may have given up.
+            let _ = reply.send(inspection(hub, now));
+        }));
+        self.tell(Command::Inspect(inspection), answer).await
     }
 
     async fn tell<T>(&self, command: Command, answer: oneshot::Receiver<T>) -> Result<T, Stopped> {
@@ -192,18 +331,9 @@ impl Control {
     }
 }
 
-impl Reloaded {
-    fn nothing() -> Self {
-        Self {
-            users: None,
-            disconnected: 0,
-        }
-    }
-
-    fn users(count: usize, disconnected: usize) -> Self {
-        Self {
-            users: Some(count),
-            disconnected,
-        }
+impl Change {
+    /// How many users there are, if any are known.
+    fn users(&self) -> Option<usize> {
+        self.authenticator.users().map(Users::len)
     }
 }

@@ -1,4 +1,5 @@
 //! What can go wrong with a whole server.
+use crate::listeners::OpenDoor;
 use crate::storage::StorageError;
 use std::io;
 use std::sync::Arc;
@@ -15,6 +16,9 @@ pub enum ServerError {
         /// The reason.
         source: io::Error,
     },
+    /// It would serve everybody.
+    #[error(transparent)]
+    OpenDoor(#[from] OpenDoor),
     /// The storage cannot be used.
     #[error("{0}")]
     Storage(Arc<StorageError>),

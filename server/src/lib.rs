@@ -5,7 +5,9 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod admin;
 mod available_memory;
+mod backup;
 mod budget;
 mod clock;
 pub mod config;
@@ -13,6 +15,7 @@ mod connection;
 mod control;
 mod driver;
 mod error;
+mod histogram;
 pub mod hub;
 pub mod keyspace;
 mod listeners;
@@ -21,7 +24,11 @@ mod server;
 pub mod service;
 pub mod storage;
 mod timers;
+pub mod tools;
+mod topic_filter;
 
+pub use backup::Backup;
 pub use control::{Control, ReloadError, Reloaded, SnapshotError, Stopped};
 pub use error::ServerError;
+pub use listeners::{Listening, OpenDoor};
 pub use server::{RunningServer, Server};

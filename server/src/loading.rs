@@ -1,32 +1,115 @@
 //! Filling the embedded keyspace with what the storage holds.
 use crate::clock::Now;
+use crate::config::StorageConfig;
+use crate::error::ServerError;
 use crate::keyspace::Embedded;
-use crate::storage::{LoadProgress, RecordView, Restore, Storage, StorageError};
+use crate::service::{Kept, ServiceConfig};
+use crate::storage::{
+    DurableOptions, DurableStorage, LoadProgress, MemoryStorage, RecordView, Restore, Storage,
+    StorageError,
+};
+use bytes::Bytes;
+use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// How often a load that takes long says how far it is.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
+/// A storage, and what it held.
+pub(crate) struct Loaded {
+    pub(crate) storage: Box<dyn Storage>,
+    pub(crate) service: ServiceConfig,
+    pub(crate) keyspace: Embedded,
+    /// What the storage keeps, and what it is to forget; `None` if it keeps nothing by its nature.
+    pub(crate) kept: Option<(Kept, HashSet<Bytes>)>,
+}
+
+/// Opens the storage and reads all that it holds, on a thread of its own.
+pub(crate) async fn open_and_load(
+    config: StorageConfig,
+    service: ServiceConfig,
+    now: Now,
+) -> Result<Loaded, ServerError> {
+    /// Stops the thread when nobody waits for it any more.
+    struct Stop(Arc<AtomicBool>);
+    impl Drop for Stop {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let _stop = Stop(Arc::clone(&is_stopped));
+    let (report, loaded) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("loading".into())
+        .spawn(move || {
+            let all = || {
+                let mut storage = open(&config)?;
+                let service = ServiceConfig {
+                    is_durable: storage.is_durable(),
+                    ..match storage.seed() {
+                        Some(seed) => service.with_seed(seed),
+                        None => service,
+                    }
+                };
+                let mut keyspace = Embedded::new(&service.keyspace());
+                let mut kept = Kept::new(service.retention.clone(), service.hash_key);
+                let forgotten = load(&mut *storage, &mut keyspace, &mut kept, now, &is_stopped)?;
+                Ok(Loaded {
+                    kept: service.is_durable.then_some((kept, forgotten)),
+                    storage,
+                    service,
+                    keyspace,
+                })
+            };
+            // Who waited may have given up.
+            let _ = report.send(all());
+        })
+        .map_err(ServerError::Runtime)?;
+    let result = loaded.await.map_err(|_| ServerError::Panicked)?;
+    result.map_err(|error: StorageError| ServerError::Storage(Arc::new(error)))
+}
+
+fn open(config: &StorageConfig) -> Result<Box<dyn Storage>, StorageError> {
+    Ok(match config {
+        StorageConfig::Memory => Box::new(MemoryStorage),
+        StorageConfig::Durable(path) => {
+            tracing::info!(path = %path.display(), "opening the data folder");
+            Box::new(DurableStorage::open(path, DurableOptions::default())?)
+        }
+    })
+}
+
 /// Hands everything that the storage holds over to the keyspace, which is empty. Blocks for seconds if there is much.
+///
+/// Names what the storage has and is not to keep any more; that is not handed over.
 ///
 /// # Errors
 /// [`StorageError::Stopped`] soon after `is_stopped` has become true. The keyspace is of no use then.
-pub(crate) fn load(
+fn load(
     storage: &mut dyn Storage,
     keyspace: &mut Embedded,
+    kept: &mut Kept,
     now: Now,
     is_stopped: &AtomicBool,
-) -> Result<(), StorageError> {
+) -> Result<HashSet<Bytes>, StorageError> {
     let begin = Instant::now();
     let mut loading = Loading {
         keyspace,
+        kept,
+        forgotten: HashSet::new(),
         now,
         is_stopped,
         next_report: begin + REPORT_EVERY,
     };
-    if let Some((wall_ms, counter)) = storage.load(&mut loading)? {
+    let clock = storage.load(&mut loading)?;
+    let forgotten = loading.forgotten;
+    if let Some((wall_ms, counter)) = clock {
         keyspace.restore_clock(wall_ms, counter);
     }
     tracing::info!(
@@ -41,12 +124,21 @@ pub(crate) fn load(
              delete some, or raise --max-bytes or --max-keys"
         );
     }
-    Ok(())
+    if !forgotten.is_empty() {
+        tracing::warn!(
+            keys = forgotten.len(),
+            "keys of a former run are forgotten, since they are not to be kept: see --persist-mode"
+        );
+    }
+    Ok(forgotten)
 }
 
 /// A load under way.
 struct Loading<'a> {
     keyspace: &'a mut Embedded,
+    kept: &'a mut Kept,
+    /// What the storage has and is not to keep.
+    forgotten: HashSet<Bytes>,
     now: Now,
     is_stopped: &'a AtomicBool,
     next_report: Instant,
@@ -58,10 +150,21 @@ impl Restore for Loading<'_> {
     }
 
     fn put(&mut self, record: &RecordView<'_>) {
-        self.keyspace.restore(record, self.now);
+        if self.kept.found(record.key) {
+            self.keyspace.restore(record, self.now);
+        } else {
+            // Versions of the key go on from there.
+            let (wall_ms, counter) = record.version;
+            self.keyspace.restore_clock(wall_ms, counter);
+            if !self.forgotten.contains(record.key) {
+                self.forgotten.insert(Bytes::copy_from_slice(record.key));
+            }
+        }
     }
 
     fn delete(&mut self, key: &[u8]) {
+        self.kept.removed(key);
+        self.forgotten.remove(key);
         self.keyspace.restore_deletion(key);
     }
 

@@ -1,40 +1,67 @@
 //! `statestored`: the state store on one machine.
 #![forbid(unsafe_code)]
 mod core_dumps;
+mod log;
 mod open_files;
+mod supervisor;
 
-use clap::Parser;
-use statestored::config::Arguments;
+use log::LogLevel;
+use statestored::config::{Arguments, ConfigError, Layers, LayersError, Source};
 use statestored::{Control, Reloaded, Server};
 use std::convert::Infallible;
 use std::error::Error;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::pin::pin;
 use std::process::ExitCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_max_level(arguments.log_level())
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
-    match run(arguments) {
+    let layers = Layers::new(std::env::args_os());
+    let mut arguments = match layers.read() {
+        Ok(arguments) => arguments,
+        Err(LayersError::CommandLine(error)) => error.exit(),
+        Err(error) => return fail(&error),
+    };
+    let level = log::begin(arguments.log_level(), arguments.log_format());
+    let is_check = arguments.only_checks();
+    if let Some(tool) = arguments.take_tool() {
+        core_dumps::disable();
+        return tool.run().unwrap_or_else(|error| fail(&*error));
+    }
+    match if is_check {
+        check(arguments)
+    } else {
+        run(arguments, layers, level)
+    } {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("statestored: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => fail(&*error),
     }
 }
 
-fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+fn fail(error: &dyn Error) -> ExitCode {
+    eprintln!("statestored: {error}");
+    ExitCode::FAILURE
+}
+
+/// Reads everything that the configuration names, and no more.
+fn check(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    arguments.into_config()?.check()?;
+    writeln!(std::io::stdout(), "the configuration can be used")?;
+    Ok(())
+}
+
+fn run(arguments: Arguments, layers: Layers, level: LogLevel) -> Result<(), Box<dyn Error>> {
     if !arguments.keeps_core_dumps() {
         core_dumps::disable();
     }
-    let config = arguments.into_config()?;
+    let mut config = arguments.into_config()?;
+    config.source = Some(Source::new(move || {
+        let arguments = layers.read().map_err(ConfigError::from)?;
+        let asked = arguments.log_level();
+        let config = arguments.into_config()?;
+        level.set(asked);
+        Ok(config)
+    }));
     open_files::raise_limit(config.limits.max_connections);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -48,23 +75,30 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
+            supervisor::stopping();
             tracing::info!("stopping");
         };
         let mut shutdown = pin!(shutdown);
         let server = tokio::select! {
             server = Server::start(config) => server?,
             () = &mut shutdown => return Ok(()),
+            never = supervisor::starting() => match never {},
         };
         let mut stdout = std::io::stdout().lock();
-        for address in server.addresses() {
-            writeln!(stdout, "listening on tcp://{address}")?;
+        for listening in server.listening() {
+            writeln!(stdout, "listening on {listening}")?;
+        }
+        if let Some(address) = server.http_address() {
+            writeln!(stdout, "http on http://{address}")?;
         }
         stdout.flush()?;
         drop(stdout);
+        supervisor::ready();
         let control = server.control();
         tokio::select! {
             ended = server.run(shutdown) => Ok(ended?),
             never = reload_at(hangup, &control) => match never {},
+            never = supervisor::living() => match never {},
         }
     })
 }
@@ -72,7 +106,9 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
 /// Reads again what can change while the server runs, at each of these signals.
 async fn reload_at(mut signals: Signal, control: &Control) -> Infallible {
     while signals.recv().await.is_some() {
+        supervisor::reloading();
         reload(control).await;
+        supervisor::ready();
     }
     std::future::pending().await
 }
@@ -83,8 +119,12 @@ async fn reload(control: &Control) {
             users: Some(users),
             disconnected,
             ..
-        }) => tracing::info!(users, disconnected, "the users were read again"),
-        Ok(_) => tracing::info!("there is no file of users to read again"),
+        }) => tracing::info!(
+            users,
+            disconnected,
+            "the configuration and the users were read again"
+        ),
+        Ok(_) => tracing::info!("the configuration was read again"),
         Err(error) => tracing::error!("cannot reload: {error}"),
     }
 }

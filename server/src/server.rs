@@ -1,39 +1,40 @@
 //! A whole server: listeners, hub, service, keyspace and storage.
-use crate::clock::{Clock, Now};
-use crate::config::{Config, StorageConfig};
-use crate::control::{self, Command, Control};
+use crate::admin::{self, Admin, Stage};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::control::{self, Command, Control, Origin};
 use crate::driver::Driver;
 use crate::error::ServerError;
 use crate::hub::{Hub, HubConfig};
-use crate::keyspace::Embedded;
-use crate::listeners::{Bound, accept};
-use crate::loading;
-use crate::service::{Service, ServiceConfig};
-use crate::storage::{
-    Committer, CommitterOptions, DurableOptions, DurableStorage, MemoryStorage, Storage,
-    StorageError,
+use crate::listeners::{
+    Arrival, Bound, Handshakes, InForce, Listeners, Listening, Places, Rules, open_door,
 };
+use crate::loading::open_and_load;
+use crate::service::Service;
+use crate::storage::{Committer, CommitterOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc as tokio_mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet, LocalSet};
 
 /// A server that listens, but does not serve before [`run`](Self::run).
 #[derive(Debug)]
 pub struct Server {
-    listeners: Vec<TcpListener>,
+    listeners: Listeners,
+    listening: Vec<Listening>,
     addresses: Vec<SocketAddr>,
+    rules: Rules,
     driver: Driver,
     committer: Committer,
     control: Control,
     commands: tokio_mpsc::Receiver<Command>,
+    admin: Option<Admin>,
 }
 
 impl Server {
@@ -41,35 +42,75 @@ impl Server {
     ///
     /// Who drops the future stops the loading.
     pub async fn start(config: Config) -> Result<Self, ServerError> {
-        let bound = Bound::new(config.listeners)?;
-        let addresses = bound.addresses().to_vec();
-        warn_of_open_doors(&addresses, config.authenticator.is_anonymous());
+        let bound = Bound::new(config.listeners, config.doors.unix_mode)?;
+        let listening = bound.addresses().to_vec();
+        open_door::check(&listening, &config.doors, &config.authenticator)?;
+        open_door::warn_of_clear_text(&listening, &config.authenticator);
+        let rules = Rules {
+            places: Places::new(config.limits.max_connections),
+            deadline: Duration::from_millis(config.limits.connect_timeout_ms),
+            max_connections: config.limits.max_connections,
+            tls: InForce::new(config.doors.tls),
+            web_origins: config.doors.web_origins,
+        };
+        let admin = config.admin.map(admin::Bound::new).transpose()?;
+        let origin = match config.source {
+            Some(source) => Origin::Config(source),
+            None if config.authenticator.has_files() => Origin::Access(
+                Box::new(config.authenticator.clone()),
+                config.policy.clone(),
+            ),
+            None => Origin::Nowhere,
+        };
+        let (control, commands) = control::channel(origin);
+        let admin = admin
+            .map(|bound| bound.start(control.clone(), &config.storage))
+            .transpose()?;
         let clock = Clock::start();
-        let (storage, service, keyspace) =
-            load(config.storage, config.service, clock.now()).await?;
-        let (control, commands) = control::channel(config.authenticator.source().cloned());
+        let loaded = open_and_load(config.storage, config.service, clock.now()).await?;
         let hub = HubConfig {
             limits: config.limits,
             authenticator: config.authenticator,
+            policy: config.policy,
+            persist_property: config.persist_property,
             client_id_seed: RandomState::new().hash_one(0),
         };
-        let service = Service::new(service, keyspace);
-        let committer = Committer::start(storage, CommitterOptions::default())
+        let mut service = Service::new(loaded.service, loaded.keyspace);
+        if let Some((kept, forgotten)) = loaded.kept {
+            service.restore(kept, forgotten.into_iter());
+        }
+        let committer = Committer::start(loaded.storage, CommitterOptions::default())
             .map_err(|error| ServerError::Storage(Arc::new(error)))?;
-        let driver = Driver::new(Hub::new(hub, service), clock);
+        if let Some(admin) = &admin {
+            admin.tell(Stage::Serving(committer.figures()));
+        }
+        let driver = Driver::new(Hub::new(hub, service), clock).metered(admin.is_some());
         Ok(Self {
             listeners: bound.listen()?,
-            addresses,
+            addresses: listening.iter().filter_map(Listening::address).collect(),
+            listening,
+            rules,
             driver,
             committer,
             control,
             commands,
+            admin,
         })
     }
 
-    /// The addresses that it listens on, ports resolved.
+    /// Where it is asked over HTTP, port resolved.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(Admin::address)
+    }
+
+    /// The addresses of networks that it listens on, ports resolved.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Everything that it listens on.
+    pub fn listening(&self) -> &[Listening] {
+        &self.listening
     }
 
     /// Asks it something while it runs.
@@ -87,16 +128,34 @@ impl Server {
         LocalSet::new().run_until(serving).await
     }
 
-    async fn run_locally(self, shutdown: impl Future<Output = ()>) -> Result<(), ServerError> {
+    async fn run_locally(mut self, shutdown: impl Future<Output = ()>) -> Result<(), ServerError> {
         let (accepted, streams) = tokio_mpsc::channel(64);
         let mut acceptors = JoinSet::new();
-        for listener in self.listeners {
-            acceptors.spawn_local(accept(listener, accepted.clone()));
-        }
+        let tls = self.rules.tls.clone();
+        let with_handshake = self.listeners.take_with_handshake();
+        self.listeners
+            .accept(&self.rules.places, &accepted, &mut acceptors);
+        let handshakes = if with_handshake.is_empty() {
+            None
+        } else {
+            let started = Handshakes::start(with_handshake, self.rules);
+            let (handshakes, moved) = started.map_err(ServerError::Runtime)?;
+            acceptors.spawn_local(moved.arrive(accepted));
+            Some(handshakes)
+        };
         let arrivals = Arrivals {
             streams,
             acceptors,
+            handshakes,
             commands: self.commands,
+            tls,
+        };
+        let admin = self.admin;
+        let shutdown = async {
+            shutdown.await;
+            if let Some(admin) = &admin {
+                admin.tell(Stage::Stopping);
+            }
         };
         serve_all(self.driver, self.committer, arrivals, shutdown).await
     }
@@ -104,9 +163,12 @@ impl Server {
 
 /// What comes to a server from outside.
 struct Arrivals<S> {
-    streams: tokio_mpsc::Receiver<(S, SocketAddr)>,
+    streams: tokio_mpsc::Receiver<Arrival<S>>,
+    /// Which end when something is wrong.
     acceptors: JoinSet<()>,
     commands: tokio_mpsc::Receiver<Command>,
+    handshakes: Option<Handshakes>,
+    tls: InForce,
 }
 
 /// Serves the connections that come in, up to the end. To be called within a [`LocalSet`].
@@ -125,16 +187,28 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
             tokio::select! {
                 () = &mut shutdown => break None,
                 Err(error) = &mut keeper => break Some(error),
-                Some((stream, peer)) = arrivals.streams.recv() => {
-                    connections.spawn_local(Rc::clone(&driver).serve(stream, peer));
+                Some(arrival) = arrivals.streams.recv() => {
+                    connections.spawn_local(Rc::clone(&driver).welcome(arrival));
                 }
                 Some(ended) = connections.join_next() => sound(ended)?,
-                Some(ended) = arrivals.acceptors.join_next() => sound(ended)?,
-                Some(command) = arrivals.commands.recv() => driver.obey(command),
+                Some(ended) = arrivals.acceptors.join_next() => {
+                    sound(ended)?;
+                    tracing::error!("nobody accepts connections any more: this is a bug, please report it");
+                    return Err(ServerError::Panicked);
+                }
+                Some(mut command) = arrivals.commands.recv() => {
+                    if let Command::Change(change, _) = &mut command
+                        && let Some(tls) = change.tls.take()
+                    {
+                        arrivals.tls.set(tls);
+                    }
+                    driver.obey(command);
+                }
             }
         }
     };
     arrivals.acceptors.abort_all();
+    drop(arrivals.handshakes);
     drop(arrivals.commands);
     let result = match failed {
         None => driver.stop(committer),
@@ -167,76 +241,6 @@ fn sound(ended: Result<(), JoinError>) -> Result<(), ServerError> {
     }
 }
 
-fn warn_of_open_doors(addresses: &[SocketAddr], is_anonymous: bool) {
-    for address in addresses
-        .iter()
-        .filter(|address| !address.ip().is_loopback())
-    {
-        if is_anonymous {
-            tracing::warn!(
-                "everybody who can reach {address} may read and write all keys: \
-                 name users with --users-file, or listen on a loopback address"
-            );
-        } else {
-            tracing::warn!(
-                "passwords, keys and values of clients that connect to {address} cross the network in clear: \
-                 listen on a loopback address, with a TLS proxy in front"
-            );
-        }
-    }
-}
-
-/// Opens the storage and reads all that it holds, on a thread of its own.
-async fn load(
-    config: StorageConfig,
-    service: ServiceConfig,
-    now: Now,
-) -> Result<(Box<dyn Storage>, ServiceConfig, Embedded), ServerError> {
-    /// Stops the thread when nobody waits for it any more.
-    struct Stop(Arc<AtomicBool>);
-    impl Drop for Stop {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-
-    let is_stopped = Arc::new(AtomicBool::new(false));
-    let _stop = Stop(Arc::clone(&is_stopped));
-    let (report, loaded) = oneshot::channel();
-    std::thread::Builder::new()
-        .name("loading".into())
-        .spawn(move || {
-            let load = || {
-                let mut storage = open(&config)?;
-                let service = ServiceConfig {
-                    is_durable: storage.is_durable(),
-                    ..match storage.seed() {
-                        Some(seed) => service.with_seed(seed),
-                        None => service,
-                    }
-                };
-                let mut keyspace = Embedded::new(&service.keyspace());
-                loading::load(&mut *storage, &mut keyspace, now, &is_stopped)?;
-                Ok((storage, service, keyspace))
-            };
-            // Who waited may have given up.
-            let _ = report.send(load());
-        })
-        .map_err(ServerError::Runtime)?;
-    let result = loaded.await.map_err(|_| ServerError::Panicked)?;
-    result.map_err(|error: StorageError| ServerError::Storage(Arc::new(error)))
-}
-
-fn open(config: &StorageConfig) -> Result<Box<dyn Storage>, StorageError> {
-    Ok(match config {
-        StorageConfig::Memory => Box::new(MemoryStorage),
-        StorageConfig::Durable(path) => {
-            tracing::info!(path = %path.display(), "opening the data folder");
-            Box::new(DurableStorage::open(path, DurableOptions::default())?)
-        }
-    })
-}
-
 /// A server on a thread of its own, for tests and for programs that bring their own store.
 ///
 /// ```
@@ -250,6 +254,8 @@ fn open(config: &StorageConfig) -> Result<Box<dyn Storage>, StorageError> {
 #[derive(Debug)]
 pub struct RunningServer {
     addresses: Vec<SocketAddr>,
+    listening: Vec<Listening>,
+    http_address: Option<SocketAddr>,
     control: Control,
     shutdown: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Result<(), ServerError>>>,
@@ -270,15 +276,18 @@ impl RunningServer {
                 runtime.block_on(async {
                     let server = Server::start(config).await?;
                     // Who started it may have given up.
-                    let _ = report.send((server.addresses().to_vec(), server.control()));
+                    let listening = server.listening().to_vec();
+                    let _ = report.send((listening, server.http_address(), server.control()));
                     drop(report);
                     server.run(async { drop(stopped.await) }).await
                 })
             })
             .map_err(ServerError::Runtime)?;
         match started.recv() {
-            Ok((addresses, control)) => Ok(Self {
-                addresses,
+            Ok((listening, http_address, control)) => Ok(Self {
+                addresses: listening.iter().filter_map(Listening::address).collect(),
+                listening,
+                http_address,
                 control,
                 shutdown: Some(shutdown),
                 thread: Some(thread),
@@ -290,16 +299,26 @@ impl RunningServer {
         }
     }
 
-    /// The addresses that it listens on.
+    /// The addresses of networks that it listens on.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
+    /// Everything that it listens on.
+    pub fn listening(&self) -> &[Listening] {
+        &self.listening
+    }
+
+    /// Where it is asked over HTTP, if it was told to answer there.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address
+    }
+
     /// The first address as a URL for clients.
     pub fn url(&self) -> String {
-        self.addresses
+        self.listening
             .first()
-            .map(|address| format!("mqtt://{address}"))
+            .map(Listening::url)
             .unwrap_or_default()
     }
 
@@ -334,6 +353,8 @@ impl Drop for RunningServer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::ServiceConfig;
+    use crate::storage::MemoryStorage;
     use statestore_protocol::mqtt::Connect;
     use std::cell::RefCell;
     use std::io;
@@ -399,9 +420,15 @@ mod tests {
             Committer::start(Box::new(MemoryStorage), CommitterOptions::default()).unwrap();
         let (accepted, streams) = tokio_mpsc::channel(2);
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let places = Places::new(2);
         let (mut near, far) = tokio::io::duplex(1024);
         let client = async {
-            accepted.send((Stream::Pipe(far), peer)).await.unwrap();
+            let arrival = |stream| Arrival {
+                stream,
+                peer: peer.into(),
+                place: places.take(),
+            };
+            accepted.send(arrival(Stream::Pipe(far))).await.unwrap();
             let mut connect = bytes::BytesMut::new();
             Connect::default().encode(u32::MAX, &mut connect).unwrap();
             near.write_all(&connect).await.unwrap();
@@ -411,19 +438,21 @@ mod tests {
             near.read_exact(&mut rest).await.unwrap();
             let near = Rc::new(RefCell::new(near));
             let broken = Stream::Broken(Rc::clone(&near));
-            accepted.send((broken, peer)).await.unwrap();
+            accepted.send(arrival(broken)).await.unwrap();
             near
         };
-        let (_control, commands) = control::channel(None);
+        let (_control, commands) = control::channel(Origin::Nowhere);
         let arrivals = Arrivals {
             streams,
             acceptors: JoinSet::new(),
             commands,
+            handshakes: None,
+            tls: InForce::new(None),
         };
         let server = serve_all(driver, committer, arrivals, std::future::pending());
         let local = LocalSet::new();
         let (ended, near) = local
-            .run_until(async { tokio::join!(server, client) })
+            .run_until(async { tokio::join!(Box::pin(server), client) })
             .await;
         assert!(matches!(ended, Err(ServerError::Panicked)), "{ended:?}");
         drop(local);

@@ -5,9 +5,16 @@ use statestore::{Client, Settings};
 use statestore_protocol::mqtt::{Connect, Limits};
 use statestored::access::{Authenticator, Users};
 use statestored::config::Config;
+use statestored::storage::backup::BackupReader;
+use statestored::storage::{Receive, RecordView, StorageError};
 use statestored::{Control, ReloadError, RunningServer, SnapshotError, Stopped};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::watch;
 
 /// A client that has sent this CONNECT, and the reason code of the answer.
 fn connect(server: &RunningServer, connect: &Connect) -> (TcpStream, u8) {
@@ -72,7 +79,7 @@ fn users_are_read_again() {
     let file = folder.path().join("users");
     std::fs::write(&file, "ann:old\nbob:same\n").unwrap();
     let server = RunningServer::start(Config {
-        authenticator: Authenticator::Users(Users::read(&file).unwrap()),
+        authenticator: Authenticator::from(Users::read(&file).unwrap()),
         ..Config::in_memory()
     })
     .unwrap();
@@ -97,7 +104,7 @@ fn users_are_read_again() {
     std::fs::write(&file, "ann\n").unwrap();
     let error = control.reload_blocking().unwrap_err();
     let text = error.to_string();
-    assert!(matches!(error, ReloadError::Users(_)));
+    assert!(matches!(error, ReloadError::Access(_)));
     assert!(
         text.contains("line 1") && text.contains("stay in force"),
         "{text}"
@@ -175,4 +182,148 @@ fn a_server_in_memory_has_nothing_to_copy() {
     let text = error.unwrap_err().to_string();
     assert!(text.contains("in memory only"), "{text}");
     server.stop().unwrap();
+}
+
+#[tokio::test]
+async fn a_backup_has_all_that_was_acknowledged_before() {
+    let place = tempfile::tempdir().unwrap();
+    let server = RunningServer::start(Config::durable(place.path().join("data"))).unwrap();
+    let control = server.control();
+    let one = client(&server).await;
+    one.set("key", "before").await.unwrap();
+    let mut backup = control.backup().await.unwrap();
+    one.set("key", "after").await.unwrap();
+    let mut bytes = Vec::new();
+    while let Some(piece) = backup.next().await {
+        bytes.extend_from_slice(&piece.unwrap());
+    }
+    assert!(backup.next().await.is_none());
+    let records = values(&bytes);
+    assert_eq!(records, [("key".into(), "before".into())]);
+
+    let file = place.path().join("backup");
+    let (to, again) = (file.clone(), control.clone());
+    let written = tokio::task::spawn_blocking(move || again.backup_to_file_blocking(&to, false));
+    assert_eq!(written.await.unwrap().unwrap().records, 1);
+    let records = values(&std::fs::read(&file).unwrap());
+    assert_eq!(records, [("key".into(), "after".into())]);
+    // It is not replaced by mistake, and nothing else is left beside it.
+    let (to, again) = (file.clone(), control.clone());
+    let refused = tokio::task::spawn_blocking(move || again.backup_to_file_blocking(&to, false));
+    let refused = refused.await.unwrap().unwrap_err().to_string();
+    assert!(refused.contains("exists"), "{refused}");
+    one.del("key").await.unwrap();
+    let (to, again) = (file.clone(), control.clone());
+    let replaced = tokio::task::spawn_blocking(move || again.backup_to_file_blocking(&to, true));
+    assert_eq!(replaced.await.unwrap().unwrap().records, 0);
+    assert_eq!(values(&std::fs::read(&file).unwrap()), []);
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 2);
+
+    // One that nobody wants to its end is no burden.
+    drop(control.backup().await.unwrap());
+    tokio::task::spawn_blocking(|| server.stop())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(matches!(
+        control.backup().await,
+        Err(SnapshotError::Stopped(Stopped))
+    ));
+}
+
+/// Keys and values of a backup.
+fn values(backup: &[u8]) -> Vec<(String, String)> {
+    struct Values(Vec<(String, String)>);
+    impl Receive for Values {
+        fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            self.0.push((text(record.key), text(record.value)));
+            Ok(())
+        }
+    }
+    let mut values = Values(Vec::new());
+    let reader = BackupReader::new(Path::new("backup"), backup).unwrap();
+    reader.records(&mut values).unwrap();
+    values.0
+}
+
+#[test]
+fn a_server_in_memory_has_no_backup() {
+    let place = tempfile::tempdir().unwrap();
+    let server = RunningServer::start(Config::in_memory()).unwrap();
+    let file = place.path().join("backup");
+    let error = server.control().backup_to_file_blocking(&file, false);
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("in memory only"), "{text}");
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+    server.stop().unwrap();
+}
+
+/// Each writer sets its keys in turn to 1, 2, 3 and so on, each after the one before was acknowledged. A backup begins when every
+/// writer has got further since the one before, however slow the machine is.
+#[tokio::test]
+async fn a_backup_made_under_load_holds_a_prefix_of_what_each_writer_did() {
+    const WRITERS: u64 = 4;
+    const KEYS: u64 = 50;
+    const BACKUPS: u64 = 12;
+    let place = tempfile::tempdir().unwrap();
+    let server = RunningServer::start(Config::durable(place.path().join("data"))).unwrap();
+    let control = server.control();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut acknowledged = Vec::new();
+    let mut writers = Vec::new();
+    for writer in 0..WRITERS {
+        let (client, is_over) = (client(&server).await, Arc::clone(&is_over));
+        let (last, acknowledgement) = watch::channel(0_u64);
+        acknowledged.push(acknowledgement);
+        writers.push(tokio::spawn(async move {
+            for number in 1.. {
+                let key = format!("{writer}-{}", number % KEYS);
+                client.set(key, number.to_string()).await.unwrap();
+                last.send_replace(number);
+                if is_over.load(Ordering::SeqCst) {
+                    return;
+                }
+            }
+        }));
+    }
+    for _ in 0..BACKUPS {
+        let mut before = Vec::new();
+        for acknowledgement in &mut acknowledged {
+            acknowledgement.changed().await.unwrap();
+            before.push(*acknowledgement.borrow_and_update());
+        }
+        let mut backup = control.backup().await.unwrap();
+        let mut bytes = Vec::new();
+        while let Some(piece) = backup.next().await {
+            bytes.extend_from_slice(&piece.unwrap());
+        }
+        let records: BTreeMap<String, u64> = values(&bytes)
+            .into_iter()
+            .map(|(key, value)| (key, value.parse().unwrap()))
+            .collect();
+        for (writer, acknowledged) in (0..WRITERS).zip(before) {
+            let prefix = format!("{writer}-");
+            let of_writer = records.iter().filter(|(key, _)| key.starts_with(&prefix));
+            let last = of_writer.map(|(_, number)| *number).max().unwrap_or(0);
+            assert!(
+                last >= acknowledged,
+                "{last} is there, {acknowledged} was acknowledged"
+            );
+            for number in last.saturating_sub(KEYS) + 1..=last {
+                assert_eq!(
+                    records.get(&format!("{writer}-{}", number % KEYS)),
+                    Some(&number)
+                );
+            }
+        }
+    }
+    is_over.store(true, Ordering::SeqCst);
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    tokio::task::spawn_blocking(|| server.stop())
+        .await
+        .unwrap()
+        .unwrap();
 }

@@ -34,7 +34,7 @@ impl Store {
         Self::with(config)
     }
 
-    fn with(config: Config) -> Self {
+    pub(crate) fn with(config: Config) -> Self {
         Self {
             server: RunningServer::start(config).unwrap(),
         }
@@ -70,6 +70,11 @@ impl Store {
     /// Where the store is.
     pub(crate) fn url(&self) -> String {
         self.server.url()
+    }
+
+    /// Where the store is looked after.
+    pub(crate) fn admin_url(&self) -> String {
+        format!("http://{}", self.server.http_address().unwrap())
     }
 
     /// The port of the store.
@@ -224,6 +229,8 @@ pub(crate) fn statestore<I: AsRef<OsStr>>(arguments: impl IntoIterator<Item = I>
     command
         .args(arguments)
         .env_remove("STATESTORE_URL")
+        .env_remove("STATESTORE_ADMIN")
+        .env_remove("STATESTORE_ADMIN_TOKEN_FILE")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -3,6 +3,7 @@
 
 #[cfg(target_os = "linux")]
 mod addresses;
+mod admin;
 mod bench;
 mod broken;
 #[cfg(target_os = "linux")]

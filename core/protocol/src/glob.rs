@@ -129,9 +129,11 @@ impl Glob {
         if key.len() < self.min_len || !key.starts_with(&self.prefix) {
             return false;
         }
-        *steps += self.head.len();
+        // What all matches begin with is compared already.
+        let compared = self.prefix.len();
+        *steps += self.head.len() - compared;
         let (head, rest) = key.split_at(self.head.len());
-        if !all_match(&self.head, head) {
+        if !all_match(&self.head[compared..], &head[compared..]) {
             return false;
         }
         let Some(tail) = &self.tail else {

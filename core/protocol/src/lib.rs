@@ -47,6 +47,7 @@ pub mod reply;
 pub mod resp;
 pub mod service_error;
 pub mod topic;
+pub mod websocket;
 
 pub use command::{Command, CommandRef, Condition, SetOptions};
 pub use hlc::{Clock, ClockSkew, Hlc, HlcError};

@@ -59,7 +59,7 @@ async fn a_store_with_users_refuses_a_wrong_password_at_once() {
     let mut users = Users::default();
     assert!(users.add("gateway", b"secret"));
     let mut config = Config::in_memory();
-    config.authenticator = Authenticator::Users(users);
+    config.authenticator = Authenticator::from(users);
     let store = RunningServer::start(config).unwrap();
     let port = store.addresses()[0].port();
 

@@ -1,4 +1,5 @@
-//! Writes the manual pages of `statestore`, of each of its subcommands, and of `statestored` into a folder.
+//! Writes the manual pages of `statestore`, of each of its subcommands, of `statestored`, and of each of its
+//! subcommands into a folder.
 //!
 //!     cargo run --package statestore-manual FOLDER
 #![forbid(unsafe_code)]
@@ -37,19 +38,21 @@ fn client(folder: &Path) -> io::Result<()> {
     // Global arguments get to the subcommands only so.
     let mut command = statestore_cli::command().disable_help_subcommand(true);
     command.build();
-    with_verbs(folder, command, "statestore")
+    with_verbs(folder, command, "statestore", "1")
 }
 
-fn with_verbs(folder: &Path, command: Command, name: &str) -> io::Result<()> {
+fn with_verbs(folder: &Path, command: Command, name: &str, section: &str) -> io::Result<()> {
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
-        with_verbs(folder, verb.clone(), &format!("{name}-{}", verb.get_name()))?;
+        let name = format!("{name}-{}", verb.get_name());
+        with_verbs(folder, verb.clone(), &name, section)?;
     }
-    write(folder, command, name, "1")
+    write(folder, command, name, section)
 }
 
 fn server(folder: &Path) -> io::Result<()> {
-    let command = statestored::config::Arguments::command();
-    write(folder, command, "statestored", "8")
+    let mut command = statestored::config::Arguments::command().disable_help_subcommand(true);
+    command.build();
+    with_verbs(folder, command, "statestored", "8")
 }
 
 /// One page. What follows the help is paragraphs with a line for a title and indented lines, which are sections here, or text.

@@ -1,7 +1,15 @@
-//! Who may connect.
-use super::{Principal, Users, UsersSource};
+//! What is accepted of those who want to connect.
+use super::scram::{self, ClientFirst};
+use super::token;
+use super::user::{Sight, User};
+use super::users::UsersError;
+use super::verification::Job;
+use super::{ClientCertificate, Exchange, JwksError, Login, Principal, Proof, Tokens, Users};
+use crate::clock::Now;
+use bytes::Bytes;
 use statestore_protocol::mqtt::ReasonCode;
 use std::fmt;
+use std::sync::Arc;
 
 /// What a CONNECT says about its sender.
 #[derive(Clone, Copy)]
@@ -9,9 +17,17 @@ pub struct Credentials<'a> {
     /// User name, if sent.
     pub user_name: Option<&'a str>,
     /// Password, if sent.
-    pub password: Option<&'a [u8]>,
-    /// The method of an enhanced authentication, if one is asked for (MQTT 5, section 4.12).
-    pub method: Option<&'a str>,
+    pub password: Option<&'a Bytes>,
+    /// Method and data of an enhanced authentication, if one is asked for (MQTT 5, section 4.12).
+    pub authentication: Option<(&'a str, &'a Bytes)>,
+    /// The certificate that its sender has shown in the TLS handshake.
+    pub certificate: Option<&'a Arc<ClientCertificate>>,
+}
+
+impl Credentials<'_> {
+    fn has_password(&self) -> bool {
+        self.user_name.is_some() || self.password.is_some()
+    }
 }
 
 impl fmt::Debug for Credentials<'_> {
@@ -19,14 +35,110 @@ impl fmt::Debug for Credentials<'_> {
         f.debug_struct("Credentials")
             .field("user_name", &self.user_name)
             .field("password", &self.password.map(|_| "…"))
-            .field("method", &self.method)
+            .field("method", &self.authentication.map(|(method, _)| method))
+            .field("certificate", &self.certificate)
             .finish()
     }
 }
 
-/// Decides who may connect.
+/// Which part of a certificate is the name of a user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[non_exhaustive]
+pub enum CertificateName {
+    /// None: the owner has attributes, and no name.
+    None,
+    /// The common name of its subject.
+    CommonName,
+    /// The whole subject, as in RFC 4514.
+    Subject,
+    /// Its first alternative name that is a DNS name.
+    Dns,
+    /// Its first alternative name that is a URI.
+    Uri,
+    /// Its first alternative name that is an address of e-mail.
+    Email,
+}
+
+impl CertificateName {
+    fn of(self, certificate: &ClientCertificate) -> Result<Option<Arc<str>>, Refusal> {
+        let name = match self {
+            Self::None => return Ok(None),
+            Self::CommonName => certificate.common_name.as_ref(),
+            Self::Subject => Some(&certificate.subject),
+            Self::Dns => certificate.dns.first(),
+            Self::Uri => certificate.uri.first(),
+            Self::Email => certificate.email.first(),
+        };
+        let Some(name) = name.filter(|name| !name.is_empty()) else {
+            let why = "the certificate does not have the part that names the user";
+            return Err((ReasonCode::NOT_AUTHORIZED, why));
+        };
+        if name.starts_with(OF_TOKENS) {
+            let why = "names of service accounts are for tokens";
+            return Err((ReasonCode::NOT_AUTHORIZED, why));
+        }
+        Ok(Some(name.as_str().into()))
+    }
+}
+
+/// What the names of service accounts begin with. Only tokens give them.
+const OF_TOKENS: &str = "system:serviceaccount:";
+
+/// Why somebody is not accepted: the reason code, and a text for the log and the client.
+pub(crate) type Refusal = (ReasonCode, &'static str);
+
+const WRONG: Refusal = (
+    ReasonCode::BAD_USER_NAME_OR_PASSWORD,
+    "the credentials are not accepted",
+);
+const OTHER_METHOD: Refusal = (
+    ReasonCode::BAD_AUTHENTICATION_METHOD,
+    "this authentication method is not offered",
+);
+const BUSY: Refusal = (
+    ReasonCode::SERVER_BUSY,
+    "the credentials cannot be looked at now",
+);
+
+/// What comes next with somebody who wants to be accepted.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Nothing: it is accepted. The text proves the server to the client, if the method does that.
+    Accepted(Box<Login>, Option<String>),
+    /// Nothing: it is not.
+    Refused(Refusal),
+    /// Somebody has to do this.
+    Job(Job),
+    /// The client is asked this, and its answer goes with the exchange to [`Authenticator::answered`].
+    Asked(String, Box<Exchange>),
+}
+
+impl Step {
+    fn accepted(login: Login) -> Self {
+        Self::Accepted(Box::new(login), None)
+    }
+}
+
+/// How fast somebody may be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// At once: nothing can be guessed so, or not before the client has answered what it is asked.
+    Free,
+    /// When its turn has come. True if that makes a [job](Step::Job).
+    InTurn(bool),
+}
+
+/// What is accepted of those who want to connect: passwords of users, tokens, certificates, each if it is set; or everybody, if
+/// nothing is.
 ///
-/// An enhanced authentication is refused with "bad authentication method": no method is offered.
+/// | a CONNECT with | is accepted |
+/// |---|---|
+/// | the method `K8S-SAT` | if tokens are set, and this one is one of them |
+/// | the method `SCRAM-SHA-256` | if users with keys for it are set, and the client proves the password of one |
+/// | another method | never: "bad authentication method" |
+/// | user name or password | if users are set, and it is one of them |
+/// | a certificate, nothing else | if certificates are set |
+/// | anything | if nothing is set |
 ///
 /// # Client ids
 /// Where users are known, a client id that is a user's name, or begins with one and a `/`, `:`, `.`, `-`, `_` or `@`
@@ -34,67 +146,250 @@ impl fmt::Debug for Credentials<'_> {
 /// uses it: nobody else gets it while its client is connected. A session that waits for its client does not keep
 /// the id from another user: it ends then.
 #[derive(Debug, Clone, Default)]
+pub struct Authenticator {
+    users: Option<Users>,
+    tokens: Option<Arc<Tokens>>,
+    certificates: Option<CertificateName>,
+}
+
+impl From<Users> for Authenticator {
+    fn from(users: Users) -> Self {
+        Self {
+            users: Some(users),
+            ..Self::default()
+        }
+    }
+}
+
+/// Why what is accepted cannot be read.
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Authenticator {
-    /// Everybody. A user name and a password are not looked at.
-    #[default]
-    Anonymous,
-    /// Those who know the password of one of these users.
-    Users(Users),
+pub enum AccessError {
+    /// The users.
+    #[error(transparent)]
+    Users(#[from] UsersError),
+    /// The keys of tokens.
+    #[error(transparent)]
+    Keys(#[from] JwksError),
 }
 
 impl Authenticator {
-    /// In whose name the client acts; or the reason code of the refusal.
-    pub fn authenticate(&self, credentials: Credentials<'_>) -> Result<Principal, ReasonCode> {
-        if credentials.method.is_some() {
-            return Err(ReasonCode::BAD_AUTHENTICATION_METHOD);
+    /// Everybody is accepted. A user name and a password are not looked at.
+    pub fn anonymous() -> Self {
+        Self::default()
+    }
+
+    /// Tokens are accepted as well.
+    #[must_use]
+    pub fn with_tokens(self, tokens: Tokens) -> Self {
+        Self {
+            tokens: Some(Arc::new(tokens)),
+            ..self
         }
-        match self {
-            Self::Anonymous => Ok(Principal::default()),
-            Self::Users(users) => users
-                .check(credentials)
-                .map(Principal::user)
-                .ok_or(ReasonCode::BAD_USER_NAME_OR_PASSWORD),
+    }
+
+    /// A client's certificate, without a user name, password or method, is accepted as well.
+    #[must_use]
+    pub fn with_certificates(self, name: CertificateName) -> Self {
+        Self {
+            certificates: Some(name),
+            ..self
+        }
+    }
+
+    /// The users, if any are set.
+    pub fn users(&self) -> Option<&Users> {
+        self.users.as_ref()
+    }
+
+    /// Whether everybody may connect.
+    pub fn is_anonymous(&self) -> bool {
+        self.users.is_none() && self.tokens.is_none() && self.certificates.is_none()
+    }
+
+    /// Whether it comes from files.
+    pub(crate) fn has_files(&self) -> bool {
+        let users = self.users.as_ref().and_then(Users::source);
+        users.is_some() || self.tokens.is_some()
+    }
+
+    /// The same with what its files say now. Blocks as long as they take.
+    pub(crate) fn read_again(&self) -> Result<Self, AccessError> {
+        let users = match &self.users {
+            Some(users) => Some(match users.source() {
+                Some(source) => source.read()?,
+                None => users.clone(),
+            }),
+            None => None,
+        };
+        let tokens = match &self.tokens {
+            Some(tokens) => Some(Arc::new(tokens.read_again()?)),
+            None => None,
+        };
+        Ok(Self {
+            users,
+            tokens,
+            certificates: self.certificates,
+        })
+    }
+
+    /// How fast somebody may be looked at.
+    pub(crate) fn pace(&self, credentials: Credentials<'_>) -> Pace {
+        match credentials.authentication {
+            Some((token::METHOD, _)) if self.tokens.is_some() => Pace::InTurn(true),
+            Some(_) => Pace::Free,
+            None if self.is_anonymous() || !credentials.has_password() => Pace::Free,
+            None => Pace::InTurn(matches!(self.password(credentials), Step::Job(_))),
+        }
+    }
+
+    /// The name of the user that somebody wants to be, as far as one is said.
+    pub(crate) fn claimed(credentials: Credentials<'_>) -> Option<String> {
+        match credentials.authentication {
+            Some((scram::METHOD, data)) => ClientFirst::parse(data).map(|first| first.name),
+            Some(_) => None,
+            None => credentials.user_name.map(Into::into),
+        }
+    }
+
+    /// Looks at somebody. May say whether a password is right: its turn is to have come.
+    pub(crate) fn begin(&self, credentials: Credentials<'_>, now: Now) -> Step {
+        match credentials.authentication {
+            Some((token::METHOD, data)) => match &self.tokens {
+                Some(tokens) => Step::Job(Job::Token {
+                    tokens: Arc::clone(tokens),
+                    token: data.clone(),
+                    now,
+                }),
+                None => Step::Refused(OTHER_METHOD),
+            },
+            Some((scram::METHOD, data)) => self.begin_scram(data),
+            Some(_) => Step::Refused(OTHER_METHOD),
+            None if self.is_anonymous() => Step::accepted(match credentials.certificate {
+                Some(certificate) => {
+                    Login::new(Principal::certificate(None, certificate), Proof::Nothing)
+                }
+                None => Login::new(Principal::default(), Proof::Nothing),
+            }),
+            None => match (self.certificates, credentials.certificate) {
+                (Some(name), Some(certificate)) if !credentials.has_password() => {
+                    match name.of(certificate) {
+                        Ok(name) => Step::accepted(Login::new(
+                            Principal::certificate(name, certificate),
+                            Proof::Certificate,
+                        )),
+                        Err(refusal) => Step::Refused(refusal),
+                    }
+                }
+                _ => self.password(credentials),
+            },
+        }
+    }
+
+    fn password(&self, credentials: Credentials<'_>) -> Step {
+        let Some(users) = &self.users else {
+            return Step::Refused(WRONG);
+        };
+        let empty = Bytes::new();
+        let password = credentials.password.unwrap_or(&empty);
+        let user = credentials
+            .user_name
+            .filter(|_| credentials.password.is_some())
+            .and_then(|name| users.get(name));
+        match user.map(|user| (user, user.glance(password))) {
+            Some((user, Sight::Right)) => {
+                Step::accepted(user.login(credentials.certificate.map(Arc::as_ref)))
+            }
+            Some((user, Sight::Unknown)) => Step::Job(Job::Password {
+                user: Arc::clone(user),
+                password: password.clone(),
+                certificate: credentials.certificate.cloned(),
+            }),
+            Some((_, Sight::Wrong)) | None => match users.hashed() {
+                Some(like) => Step::Job(Job::Nobody {
+                    like: Arc::clone(like),
+                    password: password.clone(),
+                }),
+                None => Step::Refused(WRONG),
+            },
+        }
+    }
+
+    fn begin_scram(&self, data: &[u8]) -> Step {
+        let Some(users) = &self.users else {
+            return Step::Refused(OTHER_METHOD);
+        };
+        let Some(first) = ClientFirst::parse(data) else {
+            return Step::Refused(WRONG);
+        };
+        let Some((keys, is_known)) = users.keys(&first.name) else {
+            return Step::Refused(OTHER_METHOD);
+        };
+        match Exchange::begin(&first, keys, is_known) {
+            Some((asked, exchange)) => Step::Asked(asked, Box::new(exchange)),
+            None => Step::Refused(BUSY),
+        }
+    }
+
+    /// The client has answered what it was asked.
+    pub(crate) fn answered(
+        &self,
+        exchange: &Exchange,
+        answer: &[u8],
+        certificate: Option<&ClientCertificate>,
+    ) -> Step {
+        let users = self.users.as_ref();
+        let user = users.and_then(|users| users.get(exchange.name()));
+        match (user, exchange.finish(answer)) {
+            // Its keys may have changed since it was asked.
+            (Some(user), Some(proof)) if exchange.is_with(user.keys.as_ref()) => {
+                let login = Login {
+                    proof: Proof::Keys,
+                    ..user.login(certificate)
+                };
+                Step::Accepted(Box::new(login), Some(proof))
+            }
+            _ => Step::Refused(WRONG),
         }
     }
 
     /// Whether somebody may connect with this client id.
     pub(crate) fn allows_client_id(&self, principal: &Principal, client_id: &str) -> bool {
-        match self {
-            Self::Anonymous => true,
-            Self::Users(users) => users
-                .owner(client_id)
-                .is_none_or(|owner| Some(owner) == principal.name()),
-        }
-    }
-
-    /// Where its users were read from.
-    pub fn source(&self) -> Option<&UsersSource> {
-        match self {
-            Self::Anonymous => None,
-            Self::Users(users) => users.source(),
-        }
+        let users = self.users.as_ref();
+        users
+            .and_then(|users| users.owner(client_id))
+            .is_none_or(|owner| Some(owner) == principal.name())
     }
 
     /// What somebody is to this one who was accepted by a former one.
-    pub(crate) fn standing(&self, former: &Self, principal: &Principal) -> Standing {
-        let (Self::Users(users), Some(name)) = (self, principal.name()) else {
-            return if self.is_anonymous() == principal.name().is_none() {
-                Standing::Same
-            } else {
-                Standing::Unknown
-            };
+    pub(crate) fn standing(&self, former: &Self, principal: &Principal, proof: &Proof) -> Standing {
+        let is_same = match proof {
+            Proof::Nothing => return Standing::of(self.is_anonymous()),
+            Proof::Certificate => {
+                return Standing::of(self.certificates == former.certificates);
+            }
+            Proof::Token(signed) => match &self.tokens {
+                Some(tokens) => tokens.accepts(signed),
+                None => return Standing::Unknown,
+            },
+            proof => {
+                let of = |of: &Self| -> Option<Arc<User>> {
+                    of.users.as_ref()?.get(principal.name()?).cloned()
+                };
+                let Some(user) = of(self) else {
+                    return Standing::Unknown;
+                };
+                of(former).is_some_and(|former| match proof {
+                    Proof::Keys => former.keys == user.keys,
+                    _ => former.password == user.password,
+                })
+            }
         };
-        match former {
-            _ if !users.contains(name) => Standing::Unknown,
-            Self::Users(former) if users.has_same_password(former, name) => Standing::Same,
-            _ => Standing::OtherPassword,
+        if is_same {
+            Standing::Same
+        } else {
+            Standing::Changed
         }
-    }
-
-    /// Whether everybody may connect.
-    pub fn is_anonymous(&self) -> bool {
-        matches!(self, Self::Anonymous)
     }
 }
 
@@ -103,92 +398,17 @@ impl Authenticator {
 pub(crate) enum Standing {
     /// The same as before.
     Same,
-    /// A user with another password.
-    OtherPassword,
+    /// Still somebody, who has to prove it again: the password is another one, or the key of the token is gone.
+    Changed,
     /// Nobody.
     Unknown,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn credentials<'a>(user_name: Option<&'a str>, password: Option<&'a str>) -> Credentials<'a> {
-        Credentials {
-            user_name,
-            password: password.map(str::as_bytes),
-            method: None,
-        }
-    }
-
-    #[test]
-    fn only_the_right_password_of_a_known_user_is_accepted() {
-        let mut users = Users::default();
-        assert!(users.add("ann", b"secret") && !users.add("ann", b"other"));
-        let authenticator = Authenticator::Users(users);
-        let user = authenticator
-            .authenticate(credentials(Some("ann"), Some("secret")))
-            .unwrap();
-        assert_eq!(user.name(), Some("ann"));
-        for (name, password) in [
-            (Some("ann"), Some("secre")),
-            (Some("ann"), Some("secret2")),
-            (Some("ann"), Some("")),
-            (Some("ann"), None),
-            (Some("bob"), Some("secret")),
-            (None, Some("secret")),
-            (None, None),
-        ] {
-            assert_eq!(
-                authenticator.authenticate(credentials(name, password)),
-                Err(ReasonCode::BAD_USER_NAME_OR_PASSWORD),
-            );
-        }
-    }
-
-    #[test]
-    fn client_ids_with_the_name_of_a_user_are_for_that_user() {
-        let mut users = Users::default();
-        for user in ["ann", "ann-b", "x/y"] {
-            users.add(user, b"secret");
-        }
-        let authenticator = Authenticator::Users(users);
-        for (client_id, owner) in [
-            ("ann", Some("ann")),
-            ("ann-1", Some("ann")),
-            ("ann-bc", Some("ann")),
-            ("ann-b", Some("ann-b")),
-            ("ann-b.7-c", Some("ann-b")),
-            ("ann/", Some("ann")),
-            ("x/y:z", Some("x/y")),
-            ("anna", None),
-            ("x/z", None),
-            ("-ann", None),
-            ("", None),
-            ("ö-ann", None),
-        ] {
-            for user in ["ann", "ann-b", "x/y"] {
-                let principal = Principal::user(user.into());
-                let is_allowed = authenticator.allows_client_id(&principal, client_id);
-                assert_eq!(
-                    is_allowed,
-                    owner.is_none_or(|owner| owner == user),
-                    "{client_id} {user}"
-                );
-            }
-        }
-        assert!(Authenticator::Anonymous.allows_client_id(&Principal::default(), "ann"));
-    }
-
-    #[test]
-    fn enhanced_authentication_is_refused() {
-        let asked = Credentials {
-            method: Some("K8S-SAT"),
-            ..credentials(None, None)
-        };
-        assert_eq!(
-            Authenticator::Anonymous.authenticate(asked),
-            Err(ReasonCode::BAD_AUTHENTICATION_METHOD),
-        );
+impl Standing {
+    fn of(is_same: bool) -> Self {
+        if is_same { Self::Same } else { Self::Unknown }
     }
 }
+
+#[cfg(test)]
+mod tests;

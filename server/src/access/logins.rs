@@ -53,7 +53,7 @@ struct Refused {
 }
 
 /// The hash of whose refusals an entry counts. Who finds two with the same hash waits for the other, no more.
-type Whose = u64;
+pub(crate) type Whose = u64;
 
 /// All refused logins that are remembered.
 #[derive(Debug, Default)]
@@ -63,12 +63,17 @@ pub(crate) struct Logins {
 }
 
 impl Logins {
-    /// When a login has its turn that came just now. It is in line then.
-    pub(crate) fn turn(&mut self, peer: IpAddr, user: &str, now_ms: u64) -> Turn {
+    /// When a login has its turn that came just now. It is in line then. Without a user, only the address counts.
+    pub(crate) fn turn<'a>(
+        &mut self,
+        peer: IpAddr,
+        user: impl Into<Option<&'a str>>,
+        now_ms: u64,
+    ) -> Turn {
         if self.refused.is_empty() {
             return Turn::Now;
         }
-        let [of_user_from_address, of_address, of_user] = self.whose(peer, user);
+        let [of_user_from_address, of_address, of_user] = self.whose(peer, user.into());
         let lines = [
             (of_user_from_address, FREE_OF_USER_FROM_ADDRESS),
             (of_address, FREE_OF_ADDRESS),
@@ -99,12 +104,18 @@ impl Logins {
         }
     }
 
-    /// A login was refused for its password. Says how many were from this address so far, if the log is to tell of it.
-    pub(crate) fn refused(&mut self, peer: IpAddr, user: &str, now_ms: u64) -> Option<u32> {
-        let [of_user_from_address, of_address, of_user] = self.whose(peer, user);
-        self.count(of_user_from_address, now_ms);
-        self.count(of_user, now_ms);
-        let refused = self.count(of_address, now_ms);
+    /// A login was refused for what it has shown. Says how many were from this address so far, if the log is to tell of it.
+    pub(crate) fn refused<'a>(
+        &mut self,
+        peer: IpAddr,
+        user: impl Into<Option<&'a str>>,
+        now_ms: u64,
+    ) -> Option<u32> {
+        let [of_user_from_address, of_address, of_user] = self.whose(peer, user.into());
+        for whose in [of_user_from_address, of_user].into_iter().flatten() {
+            self.count(whose, now_ms);
+        }
+        let refused = self.count(of_address?, now_ms);
         let is_told = refused
             .logged_ms
             .is_none_or(|logged_ms| now_ms >= logged_ms + LOG_EVERY_MS);
@@ -115,30 +126,37 @@ impl Logins {
     }
 
     /// A login succeeded.
-    pub(crate) fn succeeded(&mut self, peer: IpAddr, user: &str) {
+    pub(crate) fn succeeded<'a>(&mut self, peer: IpAddr, user: impl Into<Option<&'a str>>) {
         if !self.refused.is_empty() {
-            let [of_user_from_address, ..] = self.whose(peer, user);
-            self.refused.remove(&of_user_from_address);
+            let [of_user_from_address, ..] = self.whose(peer, user.into());
+            if let Some(whose) = of_user_from_address {
+                self.refused.remove(&whose);
+            }
         }
     }
 
+    /// Under what the logins of a user from an address are counted.
+    pub(crate) fn line(&self, peer: IpAddr, user: &str) -> Option<Whose> {
+        self.whose(peer, Some(user))[0]
+    }
+
     /// The entries that a login concerns: the user from the address, the address, the user.
-    fn whose(&self, peer: IpAddr, user: &str) -> [Whose; 3] {
+    fn whose(&self, peer: IpAddr, user: Option<&str>) -> [Option<Whose>; 3] {
         // Whoever has one address of IPv6 has at least 2^64 of them.
         let network = match peer.to_canonical() {
             IpAddr::V4(address) => u64::from(address.to_bits()),
             IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or(0) | 1 << 63,
         };
         [
-            self.hash.hash_one((0, network, user)),
-            self.hash.hash_one((1, network)),
-            self.hash.hash_one((2, user)),
+            user.map(|user| self.hash.hash_one((0, network, user))),
+            Some(self.hash.hash_one((1, network))),
+            user.map(|user| self.hash.hash_one((2, user))),
         ]
     }
 
     /// An entry that has more refusals than are free.
-    fn remembered(&mut self, whose: Whose, free: u32, now_ms: u64) -> Option<&mut Refused> {
-        let refused = self.refused.get_mut(&whose)?;
+    fn remembered(&mut self, whose: Option<Whose>, free: u32, now_ms: u64) -> Option<&mut Refused> {
+        let refused = self.refused.get_mut(&whose?)?;
         (refused.count > free && now_ms < refused.last_ms + FORGET_AFTER_MS).then_some(refused)
     }
 

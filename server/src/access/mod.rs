@@ -1,19 +1,42 @@
 //! Who may connect, and in whose name everything is done that comes over a connection.
 //!
 //! ```text
-//!   CONNECT ─▶ Logins: when? ─▶ Authenticator: who? ─▶ Principal ─▶ session ─▶ every request
+//!   CONNECT ─▶ Logins: when? ─▶ Authenticator: who? ─▶ Login (Principal) ─▶ session ─▶ every request
+//!                                 │           ▲
+//!                                 └──▶ Job ───┘  what takes long, on another thread
 //! ```
 //!
-//! This room knows neither connections nor sessions. Another way to know a client is another variant of
-//! [`Authenticator`].
+//! This room knows neither connections nor sessions. What is accepted is written down in an [`Authenticator`]: users and their
+//! passwords, certificates, tokens, or everybody.
 mod authenticator;
+mod certificate;
+mod hash;
+mod jwks;
+mod login;
 mod logins;
+mod peer;
+pub mod policy;
 mod principal;
+mod scram;
+mod token;
+mod user;
+mod user_limits;
 mod users;
+mod verification;
 
-pub use authenticator::{Authenticator, Credentials};
-pub use principal::Principal;
+pub use authenticator::{AccessError, Authenticator, CertificateName, Credentials};
+pub use certificate::ClientCertificate;
+pub use jwks::JwksError;
+pub use peer::Peer;
+pub use policy::{Policy, PolicyError, Rights};
+pub use principal::{Owner, Principal};
+pub use token::{MAX_LEEWAY_S, Tokens};
+pub use user_limits::{LimitsOfUsers, Rates, UserLimits};
 pub use users::{Users, UsersError, UsersSource};
 
-pub(crate) use authenticator::Standing;
+pub(crate) use authenticator::{Pace, Refusal, Standing, Step};
+pub(crate) use hash::PasswordHash;
+pub(crate) use login::{Login, Proof};
 pub(crate) use logins::{Logins, Turn};
+pub(crate) use scram::{Exchange, ScramKeys};
+pub(crate) use verification::{Job, Verdict};

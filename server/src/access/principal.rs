@@ -1,19 +1,150 @@
 //! In whose name something is done.
+use super::ClientCertificate;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// In whose name something is done: a user that the [`Authenticator`](super::Authenticator) knows, or, where it knows
-/// none, nobody's.
+/// In whose name something is done: somebody that the [`Authenticator`](super::Authenticator) knows, or, where it knows
+/// none, nobody's. Two are equal if name and attributes are; whether they are the same party is up to their
+/// [`owner`](Self::owner).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Principal(Option<Arc<str>>);
+pub struct Principal(Option<Arc<Identity>>);
+
+/// What is known of somebody.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Identity {
+    owner: Owner,
+    name: Option<Arc<str>>,
+    attributes: BTreeMap<String, String>,
+}
+
+/// Who owns what a principal makes, such as its session. It stays the same when a certificate or a token is renewed, whatever
+/// attributes change with that.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// Nobody in particular.
+    #[default]
+    Nobody,
+    /// A user of this name, who has shown a password.
+    User(Arc<str>),
+    /// Who has a certificate with this subject; of certificates without one, their first other name.
+    Certificate(Arc<str>),
+    /// Who has a token for this subject.
+    Token(Arc<str>),
+    /// Somebody of whom no more is known than these attributes.
+    Described(Arc<BTreeMap<String, String>>),
+}
 
 impl Principal {
     /// A user.
     pub fn user(name: Arc<str>) -> Self {
-        Self(Some(name))
+        Self::with_attributes(Some(name), BTreeMap::new())
+    }
+
+    /// Somebody with these attributes, who has a user name or none.
+    pub fn with_attributes(name: Option<Arc<str>>, attributes: BTreeMap<String, String>) -> Self {
+        let owner = match &name {
+            Some(name) => Owner::User(Arc::clone(name)),
+            None => Owner::Described(Arc::new(attributes.clone())),
+        };
+        Self::new(owner, name, attributes)
+    }
+
+    /// Who has this certificate, under this user name or none.
+    pub fn certificate(name: Option<Arc<str>>, certificate: &ClientCertificate) -> Self {
+        let subject = [&certificate.subject]
+            .into_iter()
+            .filter(|subject| !subject.is_empty())
+            .chain(certificate.uri.first())
+            .chain(certificate.dns.first())
+            .chain(certificate.email.first())
+            .next()
+            .unwrap_or(&certificate.fingerprint);
+        let owner = Owner::Certificate(subject.as_str().into());
+        Self::new(owner, name, certificate.attributes())
+    }
+
+    /// Who has a token for this subject, which says this of it.
+    pub fn token(subject: Arc<str>, attributes: BTreeMap<String, String>) -> Self {
+        Self::new(
+            Owner::Token(Arc::clone(&subject)),
+            Some(subject),
+            attributes,
+        )
+    }
+
+    fn new(owner: Owner, name: Option<Arc<str>>, attributes: BTreeMap<String, String>) -> Self {
+        Self(Some(Arc::new(Identity {
+            owner,
+            name,
+            attributes,
+        })))
     }
 
     /// The name of the user, if it has one.
     pub fn name(&self) -> Option<&str> {
-        self.0.as_deref()
+        self.0.as_ref()?.name.as_deref()
+    }
+
+    /// What an attribute says, if there is one of this name.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        let attributes = &self.0.as_ref()?.attributes;
+        attributes.get(name).map(String::as_str)
+    }
+
+    /// Who owns what it makes.
+    pub fn owner(&self) -> &Owner {
+        match &self.0 {
+            Some(identity) => &identity.owner,
+            None => &Owner::Nobody,
+        }
+    }
+
+    /// Whether both are the same party: the same kind of somebody, under the same name or with the same subject.
+    pub fn is_same_party(&self, other: &Self) -> bool {
+        self.owner() == other.owner()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_renews_a_certificate_or_a_token_stays_the_same_party() {
+        let certificate = |subject: &str, fingerprint: &str| ClientCertificate {
+            subject: subject.into(),
+            uri: vec!["spiffe://plant/pump".into()],
+            fingerprint: fingerprint.into(),
+            ..ClientCertificate::default()
+        };
+        let ann: Arc<str> = "ann".into();
+        let old = Principal::certificate(None, &certificate("CN=ann", "1"));
+        let new = Principal::certificate(None, &certificate("CN=ann", "2"));
+        assert!(old != new && old.is_same_party(&new));
+        let of = |pod: &str| BTreeMap::from([("pod".to_owned(), pod.to_owned())]);
+        let old = Principal::token(Arc::clone(&ann), of("1"));
+        let new = Principal::token(Arc::clone(&ann), of("2"));
+        assert!(old != new && old.is_same_party(&new));
+        let all = [
+            Principal::default(),
+            Principal::user(Arc::clone(&ann)),
+            Principal::user("bob".into()),
+            new,
+            Principal::token("bob".into(), of("1")),
+            Principal::certificate(Some(ann), &certificate("CN=ann", "1")),
+            Principal::certificate(None, &certificate("CN=bob", "1")),
+            Principal::certificate(None, &certificate("", "1")),
+            Principal::with_attributes(None, of("1")),
+            Principal::with_attributes(None, of("2")),
+        ];
+        for (index, one) in all.iter().enumerate() {
+            for (other, principal) in all.iter().enumerate() {
+                assert_eq!(
+                    one.is_same_party(principal),
+                    index == other,
+                    "{one:?} {principal:?}"
+                );
+            }
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Users, and the files in which they are written down.
-use super::Credentials;
+use super::hash::PasswordHash;
+use super::scram::ScramKeys;
+use super::user::{Password, User, secret};
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
@@ -15,7 +17,11 @@ const OTHERS_READ_OR_WRITE: u32 = 0o006;
 /// Users with their passwords.
 #[derive(Clone, Default)]
 pub struct Users {
-    passwords: HashMap<Arc<str>, Zeroizing<Box<[u8]>>>,
+    all: HashMap<Arc<str>, Arc<User>>,
+    /// One with a hash, so that what is nobody's takes as long.
+    hashed: Option<Arc<User>>,
+    /// One with keys for SCRAM, like which nobody's look.
+    keyed: Option<Arc<User>>,
     source: Option<UsersSource>,
 }
 
@@ -46,7 +52,7 @@ impl UsersSource {
 
 impl fmt::Debug for Users {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Users({})", self.passwords.len())
+        write!(f, "Users({})", self.all.len())
     }
 }
 
@@ -83,38 +89,62 @@ pub enum UsersError {
 impl Users {
     /// Adds a user; `false` if there was one of that name, which stays.
     pub fn add(&mut self, name: &str, password: &[u8]) -> bool {
-        if self.passwords.contains_key(name) {
+        if self.all.contains_key(name) {
             return false;
         }
-        let password = Zeroizing::new(password.into());
-        self.passwords.insert(name.into(), password);
+        let mut user = User::new(name);
+        user.password = Some(Password::plain(password));
+        self.put(user);
         true
     }
 
-    /// Reads a file with one `NAME:PASSWORD` per line. Empty lines and lines that begin with
-    /// `#` do not count; everything after the first `:` is the password.
+    fn put(&mut self, user: User) {
+        let name = Arc::clone(user.name());
+        let user = Arc::new(user);
+        if matches!(user.password, Some(Password::Hash(_))) {
+            self.hashed.get_or_insert_with(|| Arc::clone(&user));
+        }
+        if user.keys.is_some() {
+            self.keyed.get_or_insert_with(|| Arc::clone(&user));
+        }
+        self.all.insert(name, user);
+    }
+
+    /// Reads a file with one `NAME:PASSWORD` per line, where the password is one of
+    ///
+    /// - a hash of it, of argon2id in the PHC string format: `$argon2id$v=19$m=…,t=…,p=…$SALT$HASH`;
+    /// - keys for SCRAM, which may stand beside a hash: `SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`;
+    /// - the password itself, of which a warning tells.
+    ///
+    /// Empty lines and lines that begin with `#` do not count; everything after the first `:` is the password.
     pub fn read(path: &Path) -> Result<Self, UsersError> {
         let text = read(path)?;
-        let mut users = Self::default();
+        let mut read = HashMap::new();
         for (index, line) in text.lines().enumerate() {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let problem = match line.split_once(':') {
-                None => "expected NAME:PASSWORD",
-                Some(("", _)) => "the user name is empty",
-                Some((_, "")) => "the password is empty",
-                Some((name, password)) if users.add(name, password.as_bytes()) => continue,
-                Some(_) => "this user stands twice",
-            };
-            return Err(UsersError::Line {
+            add_line(&mut read, line).map_err(|problem| UsersError::Line {
                 path: path.into(),
                 line: index + 1,
                 problem,
-            });
+            })?;
         }
-        if users.passwords.is_empty() {
+        if read.is_empty() {
             return Err(UsersError::Empty { path: path.into() });
+        }
+        let is_plain = |user: &&User| matches!(user.password, Some(Password::Plain(_)));
+        let plain = read.values().filter(is_plain).count();
+        if plain > 0 {
+            tracing::warn!(
+                plain,
+                "passwords stand in clear in {path}: `statestored passwd {path} NAME` puts a hash in place of one",
+                path = path.display()
+            );
+        }
+        let mut users = Self::default();
+        for user in read.into_values() {
+            users.put(user);
         }
         users.source = Some(UsersSource::Users(path.into()));
         Ok(users)
@@ -144,22 +174,31 @@ impl Users {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.passwords.len()
+        self.all.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.passwords.is_empty()
+        self.all.is_empty()
     }
 
-    /// Whether there is a user of this name.
-    pub(super) fn contains(&self, name: &str) -> bool {
-        self.passwords.contains_key(name)
+    /// A user.
+    pub(super) fn get(&self, name: &str) -> Option<&Arc<User>> {
+        self.all.get(name)
     }
 
-    /// Whether a user has the same password there, too.
-    pub(super) fn has_same_password(&self, other: &Self, name: &str) -> bool {
-        self.passwords.get(name) == other.passwords.get(name)
+    /// Somebody whose password takes time to be looked at, if that is so for anybody.
+    pub(super) fn hashed(&self) -> Option<&Arc<User>> {
+        self.hashed.as_ref()
+    }
+
+    /// The keys with which a user proves a password by SCRAM, and whether they are somebody's; `None` if nobody has any.
+    pub(super) fn keys(&self, name: &str) -> Option<(ScramKeys, bool)> {
+        let like = self.keyed.as_ref()?.keys.as_ref()?;
+        let keys = self.all.get(name).and_then(|user| user.keys.clone());
+        let is_known = keys.is_some();
+        let keys = keys.unwrap_or_else(|| ScramKeys::pretended(secret(), name, like));
+        Some((keys, is_known))
     }
 
     /// The user for whom this client id is reserved.
@@ -170,15 +209,35 @@ impl Users {
         let mut names = std::iter::once(client_id.len())
             .chain(ends.rev())
             .map(|end| &client_id[..end]);
-        let (name, _) = names.find_map(|name| self.passwords.get_key_value(name))?;
+        let (name, _) = names.find_map(|name| self.all.get_key_value(name))?;
         Some(name)
     }
+}
 
-    /// The name of the user whose password this is.
-    pub(super) fn check(&self, credentials: Credentials<'_>) -> Option<Arc<str>> {
-        let (name, expected) = self.passwords.get_key_value(credentials.user_name?)?;
-        is_equal_in_constant_time(expected, credentials.password?).then(|| Arc::clone(name))
+/// Adds one line of a file to the users of those before.
+fn add_line(users: &mut HashMap<String, User>, line: &str) -> Result<(), &'static str> {
+    let (name, secret) = line.split_once(':').ok_or("expected NAME:PASSWORD")?;
+    if name.is_empty() {
+        return Err("the user name is empty");
     }
+    if secret.is_empty() {
+        return Err("the password is empty");
+    }
+    let user = users.entry(name.into()).or_insert_with(|| User::new(name));
+    let before = if ScramKeys::is_one(secret) {
+        user.keys.replace(ScramKeys::parse(secret)?).is_some()
+    } else {
+        let password = if PasswordHash::is_one(secret) {
+            Password::Hash(Box::new(PasswordHash::parse(secret)?))
+        } else {
+            Password::plain(secret.as_bytes())
+        };
+        user.password.replace(password).is_some()
+    };
+    if before {
+        return Err("this user stands twice");
+    }
+    Ok(())
 }
 
 /// Reads a file of passwords, with a warning if others may read it as well.
@@ -207,13 +266,4 @@ fn read(path: &Path) -> Result<Zeroizing<String>, UsersError> {
             path: path.into(),
             source,
         })
-}
-
-/// Compares in a time that depends on the lengths only, so that guessing byte by byte teaches nothing.
-fn is_equal_in_constant_time(expected: &[u8], given: &[u8]) -> bool {
-    let differences = expected
-        .iter()
-        .zip(given)
-        .fold(0, |differences, (a, b)| differences | (a ^ b));
-    std::hint::black_box(differences) == 0 && expected.len() == given.len()
 }

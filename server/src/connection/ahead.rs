@@ -91,6 +91,10 @@ impl Connection {
     ) -> Option<Waiting> {
         let max_packet_bytes = self.bounds.max_packet_bytes;
         self.session()?;
+        // Who has sent more than it may waits for that first.
+        if self.is_paused {
+            return None;
+        }
         let is_new = self.ahead.read_limit.is_none();
         if is_new {
             let packet = first_packet(input, max_packet_bytes)?;

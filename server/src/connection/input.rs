@@ -50,11 +50,27 @@ impl Connection {
 
     /// Whether there is a time at which [`next`](Self::next) would take something. If not, nothing should be read either.
     pub(crate) fn accepts_input(&self) -> bool {
-        self.login.is_none()
+        !self.is_held_up()
+            && !self.is_paused
             && self.ahead.accepts(self.unread)
             && !self.is_full()
             && !self.awaits_much()
             && self.fanouts == 0
+    }
+
+    /// It has sent more than it may: nothing is taken from it until [the end](Self::end_pause).
+    pub(crate) fn pause(&mut self, now_ms: u64) {
+        self.is_paused = true;
+        self.keep_alive.paused(now_ms);
+    }
+
+    /// What it has sent is paid off; false if it was not paused.
+    pub(crate) fn end_pause(&mut self, now_ms: u64) -> bool {
+        let was_paused = std::mem::take(&mut self.is_paused);
+        if was_paused {
+            self.keep_alive.resumed(now_ms);
+        }
+        was_paused
     }
 
     /// Takes the next packet out of the input, if it may be taken now.
@@ -63,10 +79,10 @@ impl Connection {
             input.clear();
             return Next::Nothing;
         }
-        if self.login.is_some() {
+        if self.is_held_up() {
             return Next::Nothing;
         }
-        if self.is_full() || self.awaits_much() || self.fanouts > 0 {
+        if self.is_paused || self.is_full() || self.awaits_much() || self.fanouts > 0 {
             if !input.is_empty() {
                 self.blocked_since_ms.get_or_insert(now_ms);
             }
@@ -117,11 +133,6 @@ impl Connection {
     /// Whether nothing came for one and a half times the keep-alive.
     pub(crate) fn is_silent(&self, now_ms: u64) -> bool {
         self.keep_alive.is_over(now_ms)
-    }
-
-    /// When [that](Self::is_silent) is to be looked at next.
-    pub(crate) fn silent_at_ms(&self) -> Option<u64> {
-        self.keep_alive.wake_at_ms()
     }
 
     /// Since when the packet that was just taken has waited, if it has.

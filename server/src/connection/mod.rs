@@ -13,10 +13,13 @@
 mod ahead;
 mod input;
 mod output;
+mod proving;
 
 pub(crate) use input::{Next, Turn};
 pub(crate) use output::Place;
+pub(crate) use proving::{Answer, Proving, Shown, Stage};
 
+use crate::access::{ClientCertificate, Peer};
 use crate::budget::{Charge, Gauge};
 use crate::timers::Timer;
 use ahead::Ahead;
@@ -98,17 +101,27 @@ fn connect_bytes(connect: &Connect) -> usize {
         + connect.client_id.len()
         + connect.user_name.as_ref().map_or(0, String::len)
         + connect.password.as_ref().map_or(0, bytes::Bytes::len)
+        + connect
+            .authentication
+            .as_ref()
+            .map_or(0, |(method, data)| method.len() + data.len())
         + connect.will.as_ref().map_or(0, will_bytes)
 }
 
 /// One network connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    peer: IpAddr,
+    peer: Peer,
     bounds: Bounds,
     phase: Phase,
-    /// A CONNECT whose password is not looked at yet.
-    login: Option<Box<Connect>>,
+    /// What the client has shown to prove who it is, while that has no answer.
+    proving: Option<Proving>,
+    /// The method of its enhanced authentication.
+    method: Option<Box<str>>,
+    /// Until when it holds who it is.
+    until_ms: Option<u64>,
+    /// It has sent more than it may in a second.
+    is_paused: bool,
     /// Empty before CONNECT.
     client: Arc<str>,
     /// What waits to be sent.
@@ -141,12 +154,15 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(peer: IpAddr, bounds: Bounds, now_ms: u64, gauge: &Gauge) -> Self {
+    pub(crate) fn new(peer: Peer, bounds: Bounds, now_ms: u64, gauge: &Gauge) -> Self {
         Self {
             peer,
             bounds,
             phase: Phase::Opening,
-            login: None,
+            proving: None,
+            method: None,
+            until_ms: None,
+            is_paused: false,
             client: Arc::default(),
             output: Output::default(),
             decoder: Decoder::default(),
@@ -169,7 +185,12 @@ impl Connection {
 
     /// Where it comes from.
     pub(crate) fn peer(&self) -> IpAddr {
-        self.peer
+        self.peer.address
+    }
+
+    /// The certificate that its client has shown.
+    pub(crate) fn certificate(&self) -> Option<&Arc<ClientCertificate>> {
+        self.peer.certificate.as_ref()
     }
 
     /// Who is at the other end; empty before CONNECT was accepted.
@@ -194,17 +215,7 @@ impl Connection {
         self.limits = limits;
     }
 
-    /// A CONNECT waits; nothing is read meanwhile.
-    pub(crate) fn wait_with(&mut self, connect: Box<Connect>) {
-        self.login = Some(connect);
-    }
-
-    /// The CONNECT that waits.
-    pub(crate) fn take_waiting(&mut self) -> Option<Box<Connect>> {
-        self.login.take()
-    }
-
-    /// CONNECT was accepted. Says when the keep-alive is to be [looked at](Self::is_silent).
+    /// CONNECT was accepted. Says when the connection is to be [looked at](Self::due_ms).
     pub(crate) fn open(
         &mut self,
         session: SessionId,
@@ -219,18 +230,26 @@ impl Connection {
         self.keep_alive = ServerKeepAlive::new(keep_alive_s, now_ms);
         self.wants_reasons = connect.request_problem_information;
         self.will = connect.will.map(Box::new);
-        self.keep_alive.wake_at_ms()
+        self.method = connect
+            .authentication
+            .map(|(method, _)| method.into_boxed_str());
+        self.due_ms()
     }
 
     /// Nothing is read any more, and no packet of the session goes out. Gives back what it had of it, the first time.
     pub(crate) fn end(&mut self, parting: Parting) -> Option<(SessionId, Option<Box<Will>>)> {
         let session = self.session();
-        self.login = None;
+        self.proving = None;
         self.phase = match parting {
             Parting::WithLastWord => Phase::Closing,
             Parting::Silent => Phase::Closed,
         };
         session.map(|session| (session, self.will.take()))
+    }
+
+    /// What is published when it ends.
+    pub(crate) fn will(&self) -> Option<&Will> {
+        self.will.as_deref()
     }
 
     /// Its will, which is published before the connection ends, as all do.
@@ -344,7 +363,7 @@ impl Connection {
             + self.aliases.bytes()
             + self.decoder.bytes()
             + self.will.as_deref().map_or(0, will_bytes)
-            + self.login.as_deref().map_or(0, connect_bytes);
+            + self.proving.as_ref().map_or(0, Proving::bytes);
         self.charge.set_roughly(bytes, SLACK_BYTES);
     }
 

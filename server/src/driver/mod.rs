@@ -1,15 +1,16 @@
 //! Sockets, clocks and the storage around a [`Hub`]: one thread, no locks.
 //!
 //! Each connection is a local task. It hands a whole read to the hub and writes all output of the batch at
-//! once. One more task, the [keeper](Driver::keep), watches the time and carries writes to the storage; while
+//! once. One more task, the [keeper](Driver::keep), watches the time and carries writes to the storage, and logins to threads that have time for them; while
 //! one commit is on its way to the disk, the next one gathers.
 mod socket;
 
-use crate::access::Authenticator;
+use crate::access::Peer;
 use crate::clock::Clock;
-use crate::control::Command;
-use crate::hub::{ConnectionId, Hub};
-use crate::storage::group_commit::CopyOrder;
+use crate::control::{Command, Inspection};
+use crate::hub::{ConnectionId, Hub, Verified};
+use crate::listeners::Arrival;
+use crate::storage::group_commit::ImageOrder;
 use crate::storage::{Committer, StorageError, SubmitError};
 use bytes::BytesMut;
 use slotmap::SecondaryMap;
@@ -17,14 +18,16 @@ use socket::Socket;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
-use tokio::task::spawn_local;
+use tokio::task::{JoinSet, spawn_local};
 use tokio::time::sleep_until;
+
+/// Most logins that are looked at at a time, each on a thread of its own. A hash of a password takes tens of mebibytes.
+const MOST_VERIFICATIONS: usize = 2;
 
 /// What all tasks of the thread share. No borrow lives across an `await`.
 #[derive(Debug)]
@@ -36,14 +39,18 @@ pub(crate) struct Driver {
     read_buffer: RefCell<BytesMut>,
     /// There is a batch, or an earlier time to wake up at.
     keeper: Notify,
-    /// Copies of the store that the keeper is to order.
-    copies: RefCell<Vec<CopyOrder>>,
+    /// Images of the store that the keeper is to order.
+    images: RefCell<Vec<ImageOrder>>,
+    /// How many logins are looked at on other threads.
+    verifying: Cell<usize>,
     /// When the keeper wakes up by itself.
     wakes_at_ms: Cell<Option<u64>>,
     /// Nothing is read: the server stops.
     is_paused: Cell<bool>,
     /// What the hub was last told of the storage.
     is_full: Cell<bool>,
+    /// Requests are measured, which takes looks at the clock.
+    is_metered: bool,
     /// Something panicked in the midst of a change to what is shared: nothing happens any more.
     is_broken: Cell<bool>,
 }
@@ -67,11 +74,46 @@ impl Driver {
             wakers: RefCell::default(),
             read_buffer: RefCell::default(),
             keeper: Notify::new(),
-            copies: RefCell::default(),
+            images: RefCell::default(),
+            verifying: Cell::new(0),
             wakes_at_ms: Cell::new(None),
             is_paused: Cell::new(false),
             is_full: Cell::new(false),
+            is_metered: false,
             is_broken: Cell::new(false),
+        }
+    }
+
+    /// Serves a connection that has come in, if there is a place for it.
+    pub(crate) async fn welcome<S: AsyncRead + AsyncWrite + Unpin>(
+        self: Rc<Self>,
+        arrival: Arrival<S>,
+    ) {
+        let Some(_place) = arrival.place else {
+            tracing::debug!(peer = %arrival.peer, "refusing a connection: there are too many");
+            self.hub.borrow_mut().turned_away();
+            return;
+        };
+        self.serve(arrival.stream, arrival.peer).await;
+    }
+
+    /// Measures how long requests take, if anybody wants to know.
+    pub(crate) fn metered(mut self, is_metered: bool) -> Self {
+        self.is_metered = is_metered;
+        self
+    }
+
+    /// A turn has begun at that time.
+    fn begin(&self, hub: &mut Hub, begun_us: u64) {
+        if self.is_metered {
+            hub.measure(begun_us);
+        }
+    }
+
+    /// What was done until now is measured.
+    fn measure(&self, hub: &mut Hub) {
+        if self.is_metered {
+            hub.measure(self.clock.micros());
         }
     }
 
@@ -79,18 +121,20 @@ impl Driver {
     pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         self: Rc<Self>,
         stream: S,
-        peer: SocketAddr,
+        peer: impl Into<Peer>,
     ) {
         let _fuse = Fuse(&self);
-        let opened = self.hub.borrow_mut().opened(peer.ip(), self.clock.now());
+        let peer = peer.into();
+        let address = peer.address;
+        let opened = self.hub.borrow_mut().opened(peer, self.clock.now());
         let Some(id) = opened else {
-            tracing::debug!(%peer, "refusing a connection: there are too many");
+            tracing::debug!(peer = %address, "refusing a connection: there are too many");
             return;
         };
         self.spread_word(None);
         let mut connection = Socket::new(&self, id, stream);
         if let Err(error) = poll_fn(|context| connection.poll(context)).await {
-            tracing::debug!(%peer, %error, "a connection ended");
+            tracing::debug!(peer = %address, %error, "a connection ended");
         }
         drop(connection);
         if self.is_broken.get() {
@@ -115,7 +159,7 @@ impl Driver {
         let wakeup_ms = hub.next_wakeup();
         let is_earlier =
             wakeup_ms.is_some_and(|at| self.wakes_at_ms.get().is_none_or(|set| at < set));
-        if is_earlier || hub.has_batch() || hub.has_work() {
+        if is_earlier || hub.has_batch() || hub.has_work() || self.may_verify(&hub) {
             self.keeper.notify_one();
         }
     }
@@ -124,11 +168,14 @@ impl Driver {
     pub(crate) async fn keep(&self, committer: &mut Committer) -> Result<(), Arc<StorageError>> {
         // Runs once all connections that are ready have had their turn.
         let mut everybody = None;
+        // A hash that has begun goes on to its end, whatever happens here.
+        let mut verifications = JoinSet::new();
         loop {
+            self.begin_verifications(&mut verifications);
             self.hub.borrow_mut().storage_full(committer.is_full());
             self.submit(committer)?;
-            for order in self.copies.take() {
-                committer.order_copy(order);
+            for order in self.images.take() {
+                committer.order_image(order);
             }
             let wakeup_ms = self.hub.borrow().next_wakeup();
             self.wakes_at_ms.set(wakeup_ms);
@@ -158,12 +205,45 @@ impl Driver {
                 () = wakeup, if !has_work => self.tick(),
                 () = self.keeper.notified(), if !has_work => {}
                 () = poll_fn(|context| self.hub.borrow_mut().poll_news(context)) => self.tick(),
+                Some(verified) = verifications.join_next() => {
+                    // They do not panic, and nobody aborts them.
+                    if let Ok(verified) = verified {
+                        self.hub.borrow_mut().verified(verified, self.clock.now());
+                        self.spread_word(None);
+                    }
+                }
                 durable = committer.progressed() => {
-                    self.hub.borrow_mut().durable(durable?);
+                    let mut hub = self.hub.borrow_mut();
+                    self.measure(&mut hub);
+                    hub.durable(durable?);
+                    drop(hub);
                     self.spread_word(None);
                 }
             }
         }
+    }
+
+    /// Whether there is a login to be looked at, and a thread free for it.
+    fn may_verify(&self, hub: &Hub) -> bool {
+        self.verifying.get() < MOST_VERIFICATIONS && hub.has_verification()
+    }
+
+    /// Has logins looked at.
+    fn begin_verifications(&self, verifications: &mut JoinSet<Verified>) {
+        self.verifying.set(verifications.len());
+        if self.is_broken.get() || !self.may_verify(&self.hub.borrow()) {
+            return;
+        }
+        while self.verifying.get() < MOST_VERIFICATIONS {
+            let next = self.hub.borrow_mut().next_verification(self.clock.now());
+            let Some(next) = next else {
+                break;
+            };
+            verifications.spawn_blocking(|| next.run());
+            self.verifying.set(verifications.len());
+        }
+        // Some may have been decided at once.
+        self.spread_word(None);
     }
 
     /// Lets time pass, which does a part of what waits for its turn, too.
@@ -182,17 +262,25 @@ impl Driver {
                 // Who asked may have given up.
                 let _ = reply.send(self.hub.borrow().statistics());
             }
-            Command::Snapshot(order) => {
-                self.copies.borrow_mut().push(order);
+            Command::Image(order) => {
+                self.images.borrow_mut().push(order);
                 self.keeper.notify_one();
             }
-            Command::Users(users, reply) => {
+            Command::Change(change, reply) => {
                 let mut hub = self.hub.borrow_mut();
-                let disconnected =
-                    hub.set_authenticator(Authenticator::Users(users), self.clock.now());
+                let now = self.clock.now();
+                let mut disconnected = hub.set_authenticator(change.authenticator, now);
+                if let Some((limits, service)) = change.limits {
+                    hub.set_limits(limits, &service);
+                }
+                disconnected += hub.set_policy(change.policy, now);
                 drop(hub);
                 self.spread_word(None);
                 let _ = reply.send(disconnected);
+            }
+            Command::Inspect(Inspection(inspection)) => {
+                inspection(&mut self.hub.borrow_mut(), self.clock.now());
+                self.spread_word(None);
             }
         }
     }

@@ -22,6 +22,8 @@ pub(super) struct Socket<'a, S> {
     output: BytesMut,
     /// Some output has left since this was last asked for.
     has_written: bool,
+    /// When the turn began, in microseconds.
+    begun_us: u64,
     /// The hub keeps the rest of the input for the next turn.
     is_turn_over: bool,
     /// All is written and the sending direction closed; what still comes is thrown away, since closing with
@@ -37,6 +39,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             stream,
             input: BytesMut::new(),
             output: BytesMut::new(),
+            begun_us: 0,
             is_turn_over: false,
             has_written: false,
             is_lingering: false,
@@ -51,7 +54,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         self.remember_waker(context);
         self.has_written = false;
         // A turn is short, and clocks take longer to read than much of what is done in it.
-        let now = self.driver.clock.now();
+        let (now, begun_us) = self.driver.clock.now_finely();
+        self.begun_us = begun_us;
         let mut left = TURN_BYTES;
         loop {
             let is_written = self.poll_write(context, now)?.is_ready();
@@ -132,7 +136,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         }
         let driver = self.driver;
         let mut hub = driver.hub.borrow_mut();
+        driver.begin(&mut hub, self.begun_us);
         self.is_turn_over = hub.received(self.id, &mut self.input, now);
+        driver.measure(&mut hub);
         drop(hub);
         driver.spread_word(Some(self.id));
         before - self.input.len()
@@ -157,7 +163,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         let result = pin!(self.stream.read_buf(&mut part)).poll(context);
         if let Poll::Ready(Ok(1..)) = result {
             let mut hub = driver.hub.borrow_mut();
+            driver.begin(&mut hub, self.begun_us);
             self.is_turn_over = hub.received(self.id, &mut buffer, now);
+            driver.measure(&mut hub);
             drop(hub);
             driver.spread_word(Some(self.id));
         }

@@ -9,6 +9,7 @@ use crate::storage::{CommitterOptions, MemoryStorage};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{Connect, Packet, PacketId, PublishHeader, decode};
 use statestore_protocol::topic;
+use std::net::SocketAddr;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;

@@ -1,11 +1,13 @@
 //! CONNECT and CONNACK (MQTT 5, sections 3.1 and 3.2).
 use super::ending::WillOutcome;
+use super::refusals::{Cause, Refused};
 use super::session::Session;
-use super::topic_filter;
 use super::{ConnectionId, Hub, SessionId, Timed};
-use crate::access::{Credentials, Principal, Turn};
+use crate::access::{Login, Refusal};
 use crate::clock::Now;
 use crate::connection::{Connection, Parting};
+use crate::topic_filter;
+use bytes::Bytes;
 use statestore_protocol::mqtt::{
     ConnAck, Connect, DecodeError, EncodeError, Limits, QoS, ReasonCode, Will,
 };
@@ -15,87 +17,20 @@ use std::sync::Arc;
 /// The longest client id, in bytes. In hexadecimal it is a part of notification topics.
 const MAX_CLIENT_ID_BYTES: usize = 1024;
 
-/// How much of a user name the log shows.
-const MAX_LOGGED_CHARS: usize = 64;
-
 /// CONNACK of MQTT 3.1 and 3.1.1 with return code 1, "unacceptable protocol version".
 const CONNACK_3_UNACCEPTABLE_VERSION: [u8; 4] = [0x20, 2, 0, 1];
 
-/// Why a CONNECT is refused.
-type Refusal = (ReasonCode, &'static str);
-
 impl Hub {
-    pub(super) fn connect(&mut self, id: ConnectionId, connect: Box<Connect>, now: Now) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        // For the answer, also if it is a refusal.
-        connection.introduced(connect.limits);
-        let turn = match connect.user_name.as_deref() {
-            Some(user) if !self.authenticator.is_anonymous() => {
-                self.logins.turn(connection.peer(), user, now.mono_ms)
-            }
-            _ => Turn::Now,
-        };
-        match turn {
-            Turn::Now => self.connect_now(id, *connect, now),
-            Turn::At(at_ms) => {
-                connection.wait_with(connect);
-                self.set_connection_timer(id, Some(at_ms));
-            }
-            Turn::Never => {
-                let why = "too many logins were refused: try again later";
-                self.refuse_connect(id, ReasonCode::CONNECTION_RATE_EXCEEDED, why, now);
-            }
-        }
-    }
-
-    /// Answers a CONNECT.
-    pub(super) fn connect_now(&mut self, id: ConnectionId, connect: Connect, now: Now) {
-        let result = self.try_connect(id, connect, now);
-        if let Err((reason, why)) = result {
-            self.refuse_connect(id, reason, why, now);
-        }
-    }
-
-    /// In whose name the client acts.
-    fn log_in(
-        &mut self,
-        id: ConnectionId,
-        connect: &Connect,
-        now: Now,
-    ) -> Result<Principal, Refusal> {
-        let principal = self.authenticator.authenticate(Credentials {
-            user_name: connect.user_name.as_deref(),
-            password: connect.password.as_deref(),
-            method: connect
-                .authentication
-                .as_ref()
-                .map(|(method, _)| method.as_str()),
-        });
-        if let (Some(connection), Some(name)) = (self.connections.get(id), &connect.user_name) {
-            let peer = connection.peer();
-            if let Ok(principal) = &principal {
-                if principal.name().is_some() {
-                    self.logins.succeeded(peer, name);
-                }
-            } else if principal == Err(ReasonCode::BAD_USER_NAME_OR_PASSWORD)
-                && let Some(refused) = self.logins.refused(peer, name, now.mono_ms)
-            {
-                let user: String = name.chars().take(MAX_LOGGED_CHARS).collect();
-                tracing::warn!(%peer, ?user, refused, "wrong user name or password");
-            }
-        }
-        principal.map_err(|reason| (reason, "the credentials are not accepted"))
-    }
-
-    fn try_connect(
+    /// A client that is accepted gets its session.
+    pub(super) fn try_connect(
         &mut self,
         id: ConnectionId,
         mut connect: Connect,
+        login: Login,
+        proof: Option<String>,
         now: Now,
     ) -> Result<(), Refusal> {
-        let principal = self.log_in(id, &connect, now)?;
+        let principal = &login.principal;
         if connect.client_id.len() > MAX_CLIENT_ID_BYTES {
             let why = "the client identifier is longer than 1024 bytes";
             return Err((ReasonCode::CLIENT_IDENTIFIER_NOT_VALID, why));
@@ -110,14 +45,15 @@ impl Hub {
 
         if !self
             .authenticator
-            .allows_client_id(&principal, &connect.client_id)
+            .allows_client_id(principal, &connect.client_id)
         {
             let why = "this client identifier begins with the name of another user";
             return Err((ReasonCode::NOT_AUTHORIZED, why));
         }
+        let rights = self.rights(principal, &connect)?;
         if let Some(old) = self.sessions.find(&connect.client_id)
             && let Some(session) = self.sessions.get(old)
-            && session.principal != principal
+            && !session.principal.is_same_party(principal)
         {
             if session.connection.is_some() {
                 let why = "another user is connected with this client identifier";
@@ -126,22 +62,27 @@ impl Hub {
             self.end_session(old, now);
         }
         let existing = self.sessions.find(&connect.client_id);
+        self.check_user_limits(principal, existing, now)?;
         if existing.is_none()
             && self.sessions.len() >= self.limits.max_sessions
             && !self.evict_session(now)
         {
             return Err((ReasonCode::QUOTA_EXCEEDED, "there are too many sessions"));
         }
-        let existing = existing.and_then(|old| self.take_over(old, connect.clean_start, now));
+        let existing = existing.and_then(|old| {
+            let is_new = connect.clean_start || self.has_more_than(old, rights.as_deref());
+            self.take_over(old, is_new, now)
+        });
         let session_present = existing.is_some();
         let receive_maximum = connect.limits.receive_maximum;
+        let until_wall_ms = login.until_wall_ms;
         let session = if let Some(session) = existing {
-            self.resume(session, id, receive_maximum)
+            self.resume(session, id, login, receive_maximum)
         } else {
             let client = connect.client_id.as_str().into();
             self.sessions.insert(Session::new(
                 client,
-                principal,
+                login,
                 id,
                 receive_maximum,
                 &self.gauge,
@@ -153,6 +94,7 @@ impl Hub {
         let keep_alive_s = self.keep_alive_s(connect.keep_alive_s);
         if let Some(session) = self.sessions.get_mut(session) {
             session.expiry_s = expiry_s;
+            session.rights = rights;
         }
 
         let connack = ConnAck {
@@ -168,9 +110,14 @@ impl Hub {
             shared_available: false,
             assigned_client_id: assigned.then(|| connect.client_id.clone()),
             server_keep_alive_s: (keep_alive_s != connect.keep_alive_s).then_some(keep_alive_s),
+            authentication: connect
+                .authentication
+                .as_ref()
+                .map(|(method, _)| (method.clone(), proof.map(Bytes::from).unwrap_or_default())),
             ..ConnAck::new(ReasonCode::SUCCESS)
         };
         self.open(id, session, connect, keep_alive_s, now);
+        self.hold_until(id, until_wall_ms, now);
         if self.append_connack(id, &connack).is_err() {
             // No packet may come before CONNACK, not even a DISCONNECT [MQTT-3.14.0-1].
             self.end(id, Parting::Silent, WillOutcome::Dropped, now);
@@ -180,14 +127,14 @@ impl Hub {
         Ok(())
     }
 
-    /// Ends the connection that an existing session may have, and the session too if it may not be continued.
-    fn take_over(&mut self, old: SessionId, clean_start: bool, now: Now) -> Option<SessionId> {
+    /// Ends the connection that an existing session may have, and the session too if a new one is to begin.
+    fn take_over(&mut self, old: SessionId, is_new: bool, now: Now) -> Option<SessionId> {
         if let Some(connection) = self.sessions.get(old)?.connection {
             let why = "another connection uses this client identifier";
             self.fail(connection, ReasonCode::SESSION_TAKEN_OVER, why, now);
             self.settle(now);
         }
-        if clean_start {
+        if is_new {
             self.end_session(old, now);
         }
         self.sessions.get(old).map(|_| old)
@@ -198,9 +145,12 @@ impl Hub {
         &mut self,
         id: SessionId,
         connection: ConnectionId,
+        login: Login,
         receive_maximum: u16,
     ) -> SessionId {
         if let Some(session) = self.sessions.get_mut(id) {
+            session.principal = login.principal;
+            session.proof = login.proof;
             session.connection = Some(connection);
             session.will = None;
             session.ends_ms = None;
@@ -258,8 +208,21 @@ impl Hub {
         }
     }
 
-    fn refuse_connect(&mut self, id: ConnectionId, reason: ReasonCode, why: &str, now: Now) {
+    pub(super) fn refuse_connect(
+        &mut self,
+        id: ConnectionId,
+        reason: ReasonCode,
+        why: &str,
+        now: Now,
+    ) {
         let peer = self.connections.get(id).map(Connection::peer);
+        self.refusals.note(Refused {
+            wall_ms: now.wall_ms,
+            peer,
+            client: Arc::default(),
+            cause: Cause::of(reason),
+            why: why.into(),
+        });
         tracing::debug!(?peer, %reason, why, "refusing a client");
         let connack = ConnAck {
             reason_string: Some(why.into()),

@@ -28,7 +28,7 @@ use super::fanout::Publication;
 use super::message::Message;
 use super::{ConnectionId, Hub, SessionId, Timed};
 use crate::clock::Now;
-use crate::connection::{Connection, Parting, Phase};
+use crate::connection::{Connection, Parting, Phase, Proving, Stage};
 use statestore_protocol::mqtt::{Disconnect, ReasonCode, Will};
 
 /// What happens to a will when a connection ends.
@@ -234,22 +234,34 @@ impl Hub {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        if let Some(connect) = connection.take_waiting() {
-            self.connect_now(id, *connect, now);
-            // What came meanwhile.
-            return self.mark_dirty(id);
+        if let Some(Proving {
+            stage: Stage::Delayed,
+            ..
+        }) = connection.proving()
+        {
+            return self.turn_has_come(id, now);
         }
+        if matches!(connection.phase(), Phase::Open(_)) && self.ends_pause(id, now) {
+            return;
+        }
+        let Some(connection) = self.connections.get(id) else {
+            return;
+        };
         match connection.phase() {
             Phase::Opening => {
                 self.statistics.connections_failed += 1;
                 self.drop_connection(id, now);
+            }
+            Phase::Open(_) if connection.is_over(now.mono_ms) => {
+                let why = "the token has expired, and there was no newer one";
+                self.fail(id, ReasonCode::NOT_AUTHORIZED, why, now);
             }
             Phase::Open(_) if connection.is_silent(now.mono_ms) => {
                 let why = "nothing came for one and a half times the keep-alive";
                 self.fail(id, ReasonCode::KEEP_ALIVE_TIMEOUT, why, now);
             }
             Phase::Open(_) => {
-                let next_ms = connection.silent_at_ms();
+                let next_ms = connection.due_ms();
                 self.set_connection_timer(id, next_ms);
             }
             Phase::Closing | Phase::Closed => self.drop_connection(id, now),

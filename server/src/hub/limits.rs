@@ -1,5 +1,7 @@
 //! What the hub allows, and announces in CONNACK.
 
+use crate::access::{LimitsOfUsers, Rates};
+
 /// Limits of connections and sessions. All of them bound memory or time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HubLimits {
@@ -36,6 +38,10 @@ pub struct HubLimits {
     pub max_subscriptions: usize,
     /// Most bytes of the topic filters of a session; more are answered with "quota exceeded".
     pub max_filter_bytes: usize,
+    /// How much all clients together may send in a second.
+    pub rates: Rates,
+    /// What each user may have.
+    pub users: LimitsOfUsers,
     /// Milliseconds that a connection which is to be closed gets for its last output.
     pub linger_ms: u64,
 }
@@ -57,7 +63,16 @@ impl Default for HubLimits {
             max_output_bytes: 1024 * 1024,
             max_subscriptions: 1000,
             max_filter_bytes: 1024 * 1024,
+            rates: Rates::default(),
+            users: LimitsOfUsers::default(),
             linger_ms: 1000,
         }
+    }
+}
+
+impl HubLimits {
+    /// Whether somebody may only send so much in a second.
+    pub(super) fn has_rates(&self) -> bool {
+        self.rates != Rates::default() || !self.users.is_empty()
     }
 }

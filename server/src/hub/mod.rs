@@ -4,13 +4,16 @@
 //! ```text
 //!   driver ──bytes──▶ connection ──packet──▶ hub ──request in an envelope──▶ service
 //!                                             │  ◀──outcome, who is told──────┘
-//!                                             ├─ connect    who has which session (access says who may)
+//!                                             ├─ login      how a client proves who it is (access says who may)
+//!                                             ├─ connect    who has which session
 //!                                             ├─ publish    a request, or a message to subscribers
+//!                                             ├─ rates      who sends more than it may, and waits
 //!                                             ├─ later      whose answer is still to come
 //!                                             ├─ delivery   to one client: at once, or through its queue
 //!                                             ├─ fanout     to many, a part at a time
 //!                                             ├─ ending     how connections and sessions end
 //!                                             ├─ eviction   who gives way when too much is held
+//!                                             ├─ policy     what sessions may do
 //!                                             └─ reload     other users while it runs
 //! ```
 //!
@@ -21,6 +24,7 @@
 //! - [`next_dirty`](Hub::next_dirty) names connections that have output ([`take_output`](Hub::take_output))
 //!   or are to be closed ([`closing`](Hub::closing));
 //! - [`take_batch`](Hub::take_batch) is what the storage has to keep next;
+//! - [`next_verification`](Hub::next_verification) is a login that takes too long to be looked at between others;
 //! - [`next_wakeup`](Hub::next_wakeup) is when to call [`tick`](Hub::tick).
 //!
 //! The same calls always give the same bytes.
@@ -70,11 +74,17 @@ mod ending;
 mod eviction;
 mod fanout;
 mod few;
+mod figures;
+pub(crate) mod inspect;
 mod later;
 mod limits;
+mod login;
 mod message;
 mod packet;
+mod policy;
 mod publish;
+mod rates;
+mod refusals;
 mod reload;
 mod request;
 mod room;
@@ -83,13 +93,17 @@ mod spares;
 mod statistics;
 mod subscribe;
 mod subscriptions;
-mod topic_filter;
+mod user_limits;
+mod verification;
 
 pub use crate::connection::ConnectionId;
+pub(crate) use figures::Figures;
 pub use limits::HubLimits;
+pub(crate) use refusals::{Cause, Refused};
 pub use statistics::Statistics;
+pub use verification::{Verification, Verified};
 
-use crate::access::{Authenticator, Logins};
+use crate::access::{Authenticator, Logins, Peer, Policy};
 use crate::budget::Gauge;
 use crate::clock::Now;
 use crate::connection::{Bounds, Connection, Next, Parting, Phase, SessionId, Turn};
@@ -100,15 +114,18 @@ use bytes::BytesMut;
 use ending::{Detached, WillOutcome};
 use fanout::{Fanout, MOST_FANOUTS};
 use later::Asker;
+use rates::{Senders, Sent};
+use refusals::Refusals;
 use session::Sessions;
 use slotmap::{Key, KeyData, SlotMap};
 use spares::Spares;
-use statestore_protocol::mqtt::{EncodedProperties, ReasonCode};
+use statestore_protocol::mqtt::{EncodedProperties, Packet, ReasonCode};
 use statestore_protocol::property::EncodedTimestamp;
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use subscriptions::SubscriptionTree;
+use verification::Verifications;
 
 /// How much [work](Service::work) the packets of one connection may make before others get their turn; the last
 /// packet may exceed it.
@@ -121,6 +138,10 @@ pub struct HubConfig {
     pub limits: HubLimits,
     /// Who may connect.
     pub authenticator: Authenticator,
+    /// What they may do; without it, everything.
+    pub policy: Option<Arc<Policy>>,
+    /// The user property by which a SET asks for its key to be kept, with its value, if it is not `aio-persistence: true`.
+    pub persist_property: Option<(String, String)>,
     /// Makes client ids given by the server differ from those of other runs.
     pub client_id_seed: u64,
 }
@@ -150,7 +171,11 @@ enum Timed {
 pub struct Hub {
     limits: HubLimits,
     authenticator: Authenticator,
+    policy: Option<Arc<Policy>>,
+    persist_property: Option<(String, String)>,
     logins: Logins,
+    verifications: Verifications,
+    senders: Senders,
     service: Service,
     /// Room for notifications on their way from the service.
     notifications: Vec<Notify>,
@@ -180,6 +205,7 @@ pub struct Hub {
     response_version: EncodedTimestamp,
     spares: Spares,
     statistics: Statistics,
+    refusals: Refusals,
 }
 
 impl Hub {
@@ -189,7 +215,11 @@ impl Hub {
             tight_at_bytes: config.limits.max_session_bytes,
             limits: config.limits,
             authenticator: config.authenticator,
+            policy: config.policy,
+            persist_property: config.persist_property,
             logins: Logins::default(),
+            verifications: Verifications::default(),
+            senders: Senders::default(),
             service,
             notifications: Vec::new(),
             askers: HashMap::new(),
@@ -208,15 +238,24 @@ impl Hub {
             response_version: EncodedTimestamp::default(),
             spares: Spares::default(),
             statistics: Statistics::default(),
+            refusals: Refusals::default(),
         }
     }
 
-    /// A connection from this address was opened; `None` if there are too many, so that it has to be closed.
-    pub fn opened(&mut self, peer: IpAddr, now: Now) -> Option<ConnectionId> {
+    /// A connection of this peer, or from this address, was opened; `None` if there are too many, so that it has to be closed.
+    pub fn opened(&mut self, peer: impl Into<Peer>, now: Now) -> Option<ConnectionId> {
+        let peer = peer.into();
         if self.connections.len() >= self.limits.max_connections
             || self.held_bytes() > self.limits.max_session_bytes
         {
             self.statistics.connects_refused += 1;
+            self.refusals.note(Refused {
+                wall_ms: now.wall_ms,
+                peer: Some(peer.address),
+                client: Arc::default(),
+                cause: Cause::Connections,
+                why: "there are too many connections".into(),
+            });
             return None;
         }
         self.statistics.connections_opened += 1;
@@ -232,6 +271,11 @@ impl Hub {
         let due_ms = now.mono_ms.saturating_add(self.limits.connect_timeout_ms);
         self.set_connection_timer(id, Some(due_ms));
         Some(id)
+    }
+
+    /// A connection came for which there was no place, so that it was closed.
+    pub fn turned_away(&mut self) {
+        self.statistics.connects_refused += 1;
     }
 
     /// Bytes came. Whole packets are taken out of `input`; what stays in it is the begin of a packet, or
@@ -257,10 +301,18 @@ impl Hub {
                 break;
             };
             turn.is_over = self.service.work() >= TURN_WORK;
+            let before = input.len();
             match connection.next(input, turn, now.mono_ms) {
                 Next::Packet(packet) => {
                     turn.has_packets = true;
+                    let sent = Sent {
+                        is_publish: matches!(packet, Packet::Publish(_)),
+                        bytes: before - input.len(),
+                    };
                     self.packet(id, packet, now);
+                    if self.limits.has_rates() {
+                        self.count_rates(id, sent, now);
+                    }
                 }
                 Next::Undecodable(first, error) => self.undecodable(id, first, &error, now),
                 Next::Later => {
@@ -418,25 +470,6 @@ impl Hub {
             "the server is shutting down",
             now,
         );
-    }
-
-    /// Counters and gauges.
-    pub fn statistics(&self) -> Statistics {
-        let asked = self.service.statistics();
-        let size = self.service.size();
-        Statistics {
-            requests: asked.executed,
-            requests_refused: self.statistics.requests_refused + asked.refused,
-            requests_expired: asked.expired,
-            requests_unknown: asked.unknown,
-            requests_under_way: self.askers.len() as u64,
-            keys: size.keys,
-            entry_bytes: size.bytes,
-            connections: self.connections.len() as u64,
-            sessions: self.sessions.len() as u64,
-            held_bytes: self.held_bytes() as u64,
-            ..self.statistics
-        }
     }
 
     /// The service behind it.

@@ -13,7 +13,10 @@ impl Hub {
         };
         let Some(session) = connection.session() else {
             return match packet {
-                Packet::Connect(connect) => self.connect(id, connect, now),
+                Packet::Connect(connect) if connection.proving().is_none() => {
+                    self.connect(id, connect, now);
+                }
+                Packet::Auth(auth) if connection.proving().is_some() => self.auth(id, auth, now),
                 _ => self.drop_connection(id, now),
             };
         };
@@ -47,14 +50,7 @@ impl Hub {
                 }
             }
             Packet::Disconnect(disconnect) => self.disconnect(id, session, &disconnect, now),
-            Packet::Auth(_) => {
-                self.fail(
-                    id,
-                    ReasonCode::PROTOCOL_ERROR,
-                    "no enhanced authentication is going on",
-                    now,
-                );
-            }
+            Packet::Auth(auth) => self.auth(id, auth, now),
             _ => self.fail(
                 id,
                 ReasonCode::PROTOCOL_ERROR,

@@ -2,6 +2,7 @@
 use super::delivery::Routed;
 use super::fanout::Publication;
 use super::message::Message;
+use super::refusals::Cause;
 use super::{ConnectionId, Hub, SessionId};
 use crate::clock::Now;
 use crate::connection::Place;
@@ -28,19 +29,23 @@ impl Hub {
             return self.request(id, session, publish, now);
         }
         let topic = aliased.as_deref().unwrap_or_else(|| publish.topic());
-        if topic::is_from_store(topic) {
-            self.statistics.messages_refused += 1;
-            let why = "only the store publishes notifications and responses";
-            self.acknowledge(
-                id,
-                publish.packet_id(),
-                ReasonCode::NOT_AUTHORIZED,
-                why,
-                now,
-            );
+        let why = if topic::is_from_store(topic) {
+            "only the store publishes notifications and responses"
+        } else if self.may_publish(session, topic) {
+            return self.forward(id, session, publish, topic, now);
         } else {
-            self.forward(id, session, publish, topic, now);
-        }
+            "this client may not publish to this topic"
+        };
+        self.statistics.messages_refused += 1;
+        self.note_refusal(id, Cause::Authorization, why, now);
+        let reason = ReasonCode::NOT_AUTHORIZED;
+        self.acknowledge(id, publish.packet_id(), reason, why, now);
+    }
+
+    fn may_publish(&self, session: SessionId, topic: &str) -> bool {
+        let session = self.sessions.get(session);
+        let rights = session.and_then(|session| session.rights.as_ref());
+        rights.is_none_or(|rights| rights.may_publish(topic))
     }
 
     /// Routes a message between clients.

@@ -1,5 +1,6 @@
 //! Requests to the store ("State store system topic, QoS, and required MQTT5 properties").
 use super::message::{Delivery, Message, Payload};
+use super::refusals::Cause;
 use super::session::{Answer, Content, InFlight, Queued, Session};
 use super::spares::Spares;
 use super::{ConnectionId, Hub, SessionId};
@@ -12,7 +13,7 @@ use statestore_protocol::mqtt::{
     ReasonCode,
 };
 use statestore_protocol::property::{self, EncodedTimestamp, RequestProperties};
-use statestore_protocol::{Hlc, topic};
+use statestore_protocol::{Hlc, Reply, ServiceError, topic};
 
 /// The status of every response of a store; errors of the store are in the payload.
 const STATUS_OK: &str = "200";
@@ -71,14 +72,31 @@ impl Hub {
         else {
             return;
         };
+        if requester
+            .rights
+            .as_ref()
+            .is_some_and(|rights| !rights.may_use_store())
+        {
+            self.statistics.messages_refused += 1;
+            let why = "this client may not use the store";
+            return self.acknowledge(id, Some(packet_id), ReasonCode::NOT_AUTHORIZED, why, now);
+        }
         let since_ms = connection.blocked_since_ms().unwrap_or(now.mono_ms);
+        let mut properties = RequestProperties::parse(publish.user_property_bytes());
+        if let Some((name, value)) = &self.persist_property {
+            let asks = |(its_name, its): (&[u8], &[u8])| {
+                its_name == name.as_bytes() && its == value.as_bytes()
+            };
+            properties.persist = publish.user_property_bytes().any(asks);
+        }
         let envelope = Envelope {
             request: Request {
                 client: &requester.client,
                 principal: &requester.principal,
+                rights: requester.rights.as_ref(),
                 correlation: correlation_data,
                 payload: &publish.payload(),
-                properties: RequestProperties::parse(publish.user_property_bytes()),
+                properties,
                 may_return: !requester.is_ephemeral(),
             },
             deadline_ms: publish
@@ -112,6 +130,9 @@ impl Hub {
         outcome: &Outcome,
         now: Now,
     ) {
+        if let Some((cause, why)) = refusal(outcome) {
+            self.note_refusal(id, cause, why, now);
+        }
         let why = match outcome {
             Outcome::Answered(answered) => return self.respond(id, session, to, answered),
             Outcome::Refused(Refusal::Expired) => (
@@ -218,6 +239,23 @@ impl Hub {
             .get_mut(session)
             .map(|session| session.identifiers(topic))
             .unwrap_or_default()
+    }
+}
+
+/// What a request was refused for, if that is of interest to those who look after the server.
+fn refusal(outcome: &Outcome) -> Option<(Cause, &'static str)> {
+    match outcome {
+        Outcome::Refused(Refusal::NoRoom) => {
+            Some((Cause::Quota, "too many responses are not acknowledged"))
+        }
+        Outcome::Answered(answered) => match &answered.response.reply {
+            Reply::Error(ServiceError::QuotaExceeded) => Some((Cause::Quota, "the store is full")),
+            Reply::Error(ServiceError::NotAuthorized) => {
+                Some((Cause::Authorization, "a key that is not for this client"))
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 

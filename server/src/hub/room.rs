@@ -1,6 +1,7 @@
 //! What happens while too much waits for the disk: who waits for room, and when they go on.
 use super::{ConnectionId, Hub};
 use crate::clock::Now;
+use crate::connection::Connection;
 use crate::service;
 use statestore_protocol::mqtt::{self, Publish};
 use statestore_protocol::topic;
@@ -17,7 +18,7 @@ impl Hub {
             if let Some(connection) = self.connections.get_mut(id)
                 && connection.resume(now.mono_ms)
             {
-                let next_ms = connection.silent_at_ms();
+                let next_ms = connection.due_ms();
                 self.set_connection_timer(id, next_ms);
                 self.mark_dirty(id);
             }
@@ -36,7 +37,8 @@ impl Hub {
             self.waiting_for_room.push(id);
         }
         if waiting.is_paused {
-            self.set_connection_timer(id, None);
+            let until_ms = self.connections.get(id).and_then(Connection::until_ms);
+            self.set_connection_timer(id, until_ms);
         }
         for _ in 0..waiting.pings {
             self.answer_ping(id, now);

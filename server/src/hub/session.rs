@@ -3,7 +3,7 @@ use super::limits::HubLimits;
 use super::message::Delivery;
 use super::subscriptions::{Subscription, SubscriptionTree};
 use super::{ConnectionId, SessionId};
-use crate::access::Principal;
+use crate::access::{Login, Owner, Principal, Proof, Rights};
 use crate::budget::{Charge, Gauge};
 use crate::connection::will_bytes;
 use crate::timers::Timer;
@@ -95,6 +95,10 @@ pub(crate) struct Session {
     /// Whose it is. Nobody else may continue it; whether somebody else may end it, see
     /// [`Authenticator`](crate::access::Authenticator).
     pub(crate) principal: Principal,
+    /// What it rests on that this is its client, or was the last one.
+    pub(crate) proof: Proof,
+    /// What it may do; `None` is everything.
+    pub(crate) rights: Option<Arc<Rights>>,
     pub(crate) connection: Option<ConnectionId>,
     /// Seconds that it outlives its connection; `u32::MAX` is for ever.
     pub(crate) expiry_s: u32,
@@ -118,6 +122,8 @@ pub(crate) struct Session {
     /// The highest packet identifier since nothing was in flight.
     widest: u16,
     charge: Charge,
+    /// What it holds of what its user may hold, roughly.
+    held: Option<Charge>,
     /// Waits for its delay since the connection was lost, until this time.
     pub(crate) will: Option<(u64, Box<Will>)>,
     /// When it ends, while it has no connection.
@@ -142,7 +148,7 @@ impl Session {
     /// A new session with a connection.
     pub(crate) fn new(
         client: Arc<str>,
-        principal: Principal,
+        login: Login,
         connection: ConnectionId,
         receive_maximum: u16,
         gauge: &Gauge,
@@ -150,7 +156,9 @@ impl Session {
         let charge = Charge::new(gauge, SESSION_BYTES + client.len());
         Self {
             client,
-            principal,
+            principal: login.principal,
+            proof: login.proof,
+            rights: None,
             connection: Some(connection),
             expiry_s: 0,
             subscriptions: BTreeMap::new(),
@@ -166,6 +174,7 @@ impl Session {
             awaited_bytes: 0,
             widest: 0,
             charge,
+            held: None,
             will: None,
             ends_ms: None,
             timer: Timer::default(),
@@ -188,6 +197,9 @@ impl Session {
     pub(crate) fn recharge(&mut self) {
         let bytes = self.own_bytes();
         self.charge.set_roughly(bytes, SLACK_BYTES);
+        if let Some(held) = &mut self.held {
+            held.set_roughly(self.held_bytes + self.awaited_bytes, SLACK_BYTES);
+        }
     }
 
     /// Whether a QoS 1 message may go out at once without overtaking another one.
@@ -221,7 +233,14 @@ impl Session {
     pub(crate) fn has_room(&self, limits: &HubLimits) -> bool {
         (self.is_ephemeral() && self.queue.is_empty())
             || (self.queue.len() + self.awaited < limits.max_queued_messages
-                && self.held_bytes() < limits.max_queued_bytes)
+                && self.held_bytes() < limits.max_queued_bytes
+                && !self.user_holds_too_much(limits))
+    }
+
+    fn user_holds_too_much(&self, limits: &HubLimits) -> bool {
+        let most = limits.users.of(&self.principal).held_bytes;
+        most.zip(self.held.as_ref())
+            .is_some_and(|(most, held)| held.gauge_bytes() >= most)
     }
 
     /// Puts a message at the end of the queue.
@@ -306,13 +325,15 @@ pub(crate) struct Sessions {
     all: SlotMap<SessionId, Session>,
     by_client: HashMap<Arc<str>, SessionId>,
     /// By whose they are.
-    by_principal: HashMap<Principal, Owned>,
+    by_owner: HashMap<Owner, Owned>,
 }
 
-/// The sessions of one principal.
+/// The sessions of one owner.
 #[derive(Debug, Default)]
 struct Owned {
     count: usize,
+    /// What they hold together.
+    held: Gauge,
     /// Those without a connection: the least missed first, and of these the one that is alone for longest.
     offline: BTreeSet<(Missed, u64, SessionId)>,
 }
@@ -320,6 +341,21 @@ struct Owned {
 impl Sessions {
     pub(crate) fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// How many sessions somebody has, and how many of them have a connection.
+    pub(crate) fn of(&self, principal: &Principal) -> (usize, usize) {
+        self.by_owner
+            .get(principal.owner())
+            .map_or((0, 0), |owned| {
+                (owned.count, owned.count - owned.offline.len())
+            })
+    }
+
+    /// The session of somebody to end when they have too many: the one without a connection that is missed least.
+    pub(crate) fn least_missed_of(&self, principal: &Principal) -> Option<SessionId> {
+        let owned = self.by_owner.get(principal.owner())?;
+        Some(owned.offline.first()?.2)
     }
 
     pub(crate) fn find(&self, client: &str) -> Option<SessionId> {
@@ -339,12 +375,14 @@ impl Sessions {
     }
 
     /// Adds a session of a client that has none.
-    pub(crate) fn insert(&mut self, session: Session) -> SessionId {
+    pub(crate) fn insert(&mut self, mut session: Session) -> SessionId {
         let client = Arc::clone(&session.client);
-        self.by_principal
-            .entry(session.principal.clone())
-            .or_default()
-            .count += 1;
+        let owned = self
+            .by_owner
+            .entry(session.principal.owner().clone())
+            .or_default();
+        owned.count += 1;
+        session.held = Some(Charge::new(&owned.held, 0));
         let id = self.all.insert(session);
         self.by_client.insert(client, id);
         id
@@ -353,13 +391,13 @@ impl Sessions {
     pub(crate) fn remove(&mut self, id: SessionId) -> Option<Session> {
         let session = self.all.remove(id)?;
         self.by_client.remove(&session.client);
-        if let Some(owned) = self.by_principal.get_mut(&session.principal) {
+        if let Some(owned) = self.by_owner.get_mut(session.principal.owner()) {
             if let Some((missed, since_ms)) = session.offline {
                 owned.offline.remove(&(missed, since_ms, id));
             }
             owned.count -= 1;
             if owned.count == 0 {
-                self.by_principal.remove(&session.principal);
+                self.by_owner.remove(session.principal.owner());
             }
         }
         Some(session)
@@ -399,8 +437,8 @@ impl Sessions {
             return;
         }
         let owned = self
-            .by_principal
-            .entry(session.principal.clone())
+            .by_owner
+            .entry(session.principal.owner().clone())
             .or_default();
         if let Some((missed, since_ms)) = session.offline {
             owned.offline.remove(&(missed, since_ms, id));
@@ -415,7 +453,7 @@ impl Sessions {
     /// these the one that is missed least.
     pub(crate) fn least_missed(&self) -> Option<SessionId> {
         let (_, first) = self
-            .by_principal
+            .by_owner
             .values()
             .filter_map(|owned| Some((owned.count, owned.offline.first()?)))
             .max_by_key(|(count, _)| *count)?;

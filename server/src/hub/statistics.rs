@@ -1,4 +1,5 @@
 //! What the hub counts.
+use super::Hub;
 
 /// Counters since the start and gauges of now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,8 +21,13 @@ pub struct Statistics {
     pub connections_opened: u64,
     /// CONNECT packets refused, for any reason.
     pub connects_refused: u64,
+    /// Logins refused for what they have shown: a wrong password, a token or a proof that is not accepted; those over open
+    /// connections too.
+    pub logins_refused: u64,
     /// Connections closed with an error of the client: malformed packets, broken rules, time-outs, overflows.
     pub connections_failed: u64,
+    /// How often a connection was not read from for a while, since its user or all had sent more than they may.
+    pub pauses: u64,
     /// Requests that the store executed.
     pub requests: u64,
     /// Requests refused before execution: no response topic, no correlation data, QoS 0, no room
@@ -31,6 +37,8 @@ pub struct Statistics {
     pub requests_expired: u64,
     /// Requests of which nobody knows whether they were executed.
     pub requests_unknown: u64,
+    /// Requests that were answered with "not authorized".
+    pub requests_denied: u64,
     /// Requests whose outcome is still to come.
     pub requests_under_way: u64,
     /// Responses handed to a connection or a session.
@@ -49,4 +57,28 @@ pub struct Statistics {
     pub dropped_no_session: u64,
     /// Messages refused since the client may not publish to that topic.
     pub messages_refused: u64,
+    /// Subscriptions refused since the client may not have messages of these topics.
+    pub subscriptions_refused: u64,
+}
+
+impl Hub {
+    /// Counters and gauges.
+    pub fn statistics(&self) -> Statistics {
+        let asked = self.service.statistics();
+        let size = self.service.size();
+        Statistics {
+            requests: asked.executed,
+            requests_refused: self.statistics.requests_refused + asked.refused,
+            requests_expired: asked.expired,
+            requests_unknown: asked.unknown,
+            requests_denied: asked.denied,
+            requests_under_way: self.askers.len() as u64,
+            keys: size.keys,
+            entry_bytes: size.bytes,
+            connections: self.connections.len() as u64,
+            sessions: self.sessions.len() as u64,
+            held_bytes: self.held_bytes() as u64,
+            ..self.statistics
+        }
+    }
 }

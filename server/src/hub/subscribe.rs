@@ -1,9 +1,10 @@
 //! SUBSCRIBE and UNSUBSCRIBE (MQTT 5, sections 3.8 to 3.11).
 use super::session::Session;
 use super::subscriptions::{Subscription, is_exact};
-use super::topic_filter;
 use super::{ConnectionId, Hub, SessionId};
+use crate::access::Rights;
 use crate::clock::Now;
+use crate::topic_filter;
 use statestore_protocol::mqtt::{
     self, CheckedTopic, QoS, ReasonCode, SubAck, Subscribe, UnsubAck, Unsubscribe,
 };
@@ -22,6 +23,14 @@ fn filter_bytes(filter: &str) -> usize {
         filter.split('/').count()
     };
     SUBSCRIPTION_BYTES + 3 * filter.len() + levels * LEVEL_BYTES
+}
+
+/// Whether somebody may subscribe to a filter. What the store publishes goes to whom it concerns, whoever subscribes; whoever may
+/// use the store may do so.
+pub(super) fn may_have(rights: Option<&Rights>, filter: &str) -> bool {
+    rights.is_none_or(|rights| {
+        rights.may_subscribe(filter) || (topic::is_from_store(filter) && rights.may_use_store())
+    })
 }
 
 impl Hub {
@@ -69,6 +78,10 @@ impl Hub {
             return ReasonCode::TOPIC_FILTER_INVALID;
         }
         if filter == topic::REQUEST {
+            return ReasonCode::NOT_AUTHORIZED;
+        }
+        if !may_have(session.rights.as_deref(), filter) {
+            self.statistics.subscriptions_refused += 1;
             return ReasonCode::NOT_AUTHORIZED;
         }
         let is_new = !session.subscriptions.contains_key(filter);

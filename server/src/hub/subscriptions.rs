@@ -232,7 +232,7 @@ pub(super) fn is_exact(filter: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hub::topic_filter;
+    use crate::topic_filter;
     use proptest::prelude::*;
 
     const QOS1: Subscription = Subscription {

@@ -15,7 +15,7 @@
 pub mod embedded;
 pub mod rules;
 
-pub use embedded::{Embedded, KeyspaceLimits};
+pub use embedded::{Embedded, KeyspaceLimits, PrefixLimit};
 
 use crate::clock::Now;
 use crate::storage::Expiry;
@@ -88,6 +88,8 @@ pub enum What<'a> {
         token: Option<&'a Hlc>,
         /// When it expires.
         expiry: Option<Expiry>,
+        /// Whether it was made: there was none before, as far as known here. It is only counted.
+        is_new: bool,
     },
     /// It was deleted, or its time was over.
     Removed {
@@ -103,6 +105,21 @@ pub struct Size {
     pub keys: u64,
     /// Bytes of memory that the entries take here.
     pub bytes: u64,
+}
+
+/// An entry, as those see it who look after the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// The begin of its value.
+    pub value: Bytes,
+    /// How long the value is.
+    pub value_bytes: usize,
+    /// Its version.
+    pub version: Version,
+    /// The fencing token that protects it, as text.
+    pub fence: Option<String>,
+    /// Milliseconds until it expires.
+    pub expires_in_ms: Option<u64>,
 }
 
 /// Whoever is told what comes of a keyspace.
@@ -171,9 +188,18 @@ pub trait Keyspace: Debug + Send {
         Poll::Pending
     }
 
+    /// How much there may be from now on. What there is already stays.
+    fn set_limits(&mut self, _limits: &KeyspaceLimits) {}
+
     /// The highest version that any change was given, as far as known here.
     fn highest(&self) -> Version;
 
     /// How much there is, as far as known here.
     fn size(&self) -> Size;
+
+    /// What an entry is now, with at most so many bytes of its value, for those who look after the store; `None` if it is absent,
+    /// or not known here.
+    fn look(&self, _key: &[u8], _most_bytes: usize, _now: Now) -> Option<Look> {
+        None
+    }
 }

@@ -1,5 +1,6 @@
 //! What follows from changes: who is told, and what a storage has to keep.
 use super::request::Notify;
+use super::retention::{Keeping, Kept};
 use super::watch::Watches;
 use crate::keyspace::{Changed, End, Ticket, Told, What};
 use crate::storage::{Batch, Record, Write};
@@ -23,14 +24,19 @@ pub(super) struct Changes {
 pub(super) struct Noting<'a> {
     pub(super) changes: &'a mut Changes,
     pub(super) watches: &'a Watches,
-    /// Whether a storage keeps what is changed.
-    pub(super) is_kept: bool,
+    /// What a storage keeps of what is changed, if there is one.
+    pub(super) kept: Option<&'a mut Kept>,
+    /// Whether what is asked now asks for its entry to be kept.
+    pub(super) is_asked_for: bool,
+    /// Entries that were made.
+    pub(super) insertions: &'a mut u64,
 }
 
 impl Told for Noting<'_> {
     fn changed(&mut self, change: &Changed<'_>) {
-        if self.is_kept {
-            self.keep(change);
+        self.keep(change);
+        if let What::Set { is_new: true, .. } = change.what {
+            *self.insertions += 1;
         }
         if let Some(clients) = self.watches.watchers(change.key) {
             self.changes.notifications.push(Notify {
@@ -56,22 +62,32 @@ impl Told for Noting<'_> {
 
 impl Noting<'_> {
     fn keep(&mut self, change: &Changed<'_>) {
+        let Some(kept) = &mut self.kept else {
+            return;
+        };
         let writes = &mut self.changes.writes;
         match change.what {
             What::Set {
                 value,
                 token,
                 expiry,
-            } => writes.writes.push(Write::Put(Record {
-                key: change.key.clone(),
-                value: value.clone(),
-                version: change.version,
-                fence: token.cloned(),
-                expiry,
-            })),
+                ..
+            } => match kept.set(change.key, self.is_asked_for) {
+                Keeping::Entry => writes.writes.push(Write::Put(Record {
+                    key: change.key.clone(),
+                    value: value.clone(),
+                    version: change.version,
+                    fence: token.cloned(),
+                    expiry,
+                })),
+                // What the storage has is older, and is not to come back.
+                Keeping::Removal => writes.delete(change.key, change.version),
+                Keeping::Nothing => {}
+            },
             What::Removed { floor } => {
-                writes.writes.push(Write::Delete(change.key.clone()));
-                writes.clock = Some(floor);
+                if kept.removed(change.key) == Keeping::Removal {
+                    writes.delete(change.key, floor);
+                }
             }
         }
     }

@@ -1,4 +1,5 @@
 //! Which answers wait for which commit.
+use super::meter::Measured;
 use super::request::{Commit, Shown};
 use crate::storage::{Batch, Write};
 use foldhash::quality::RandomState;
@@ -16,6 +17,8 @@ struct Pending {
     keys: Vec<u64>,
     /// Who waits for it.
     waiters: Vec<Waiter>,
+    /// Requests whose answers wait for it, if they are measured.
+    measured: Vec<Measured>,
 }
 
 /// Numbers the batches that go to the storage, and knows which keys those change that are not durable yet.
@@ -109,6 +112,11 @@ impl Commits {
         self.batch(commit).waiters.push(waiter);
     }
 
+    /// The answer of this request waits for the commit, which is [pending](Self::pending).
+    pub(super) fn measure(&mut self, commit: Commit, measured: Measured) {
+        self.batch(commit).measured.push(measured);
+    }
+
     /// Whether there are writes to hand out.
     pub(super) fn has_batch(&self, writes: &Batch) -> bool {
         self.enabled && !writes.is_empty()
@@ -125,14 +133,20 @@ impl Commits {
         Some((self.taken, std::mem::take(writes)))
     }
 
-    /// Takes note that everything up to `sequence` is durable, and names those who waited for it.
-    pub(super) fn release(&mut self, sequence: Commit) -> Vec<Waiter> {
+    /// Takes note that everything up to `sequence` is durable, and names those who waited for it, and the requests that are
+    /// measured.
+    pub(super) fn release(
+        &mut self,
+        sequence: Commit,
+        mut released: impl FnMut(Measured),
+    ) -> Vec<Waiter> {
         let mut waited = Vec::new();
         while self.durable < sequence.min(self.taken) {
             self.durable += 1;
             let Some(batch) = self.pending.pop_front() else {
                 continue;
             };
+            batch.measured.into_iter().for_each(&mut released);
             for hash in batch.keys {
                 if self.changed.get(&hash) == Some(&self.durable) {
                     self.changed.remove(&hash);
@@ -145,10 +159,5 @@ impl Commits {
             }
         }
         waited
-    }
-
-    /// Without durability, writes are of no use.
-    pub(super) fn is_enabled(&self) -> bool {
-        self.enabled
     }
 }

@@ -1,5 +1,7 @@
 //! What an operator can set about the service.
-use crate::keyspace::KeyspaceLimits;
+use super::Retention;
+use crate::access::LimitsOfUsers;
+use crate::keyspace::{KeyspaceLimits, PrefixLimit};
 use std::hash::{BuildHasher, RandomState};
 
 /// Limits of a store, and the secret that spreads its keys.
@@ -10,6 +12,8 @@ pub struct ServiceConfig {
     /// Most bytes of memory that the entries take, with what is needed to find them; a SET that would make it more
     /// answers the same. One that makes its entry no larger is never refused, and neither is a deletion.
     pub max_bytes: u64,
+    /// How much of that there may be below prefixes of keys.
+    pub prefixes: Vec<PrefixLimit>,
     /// Longest key, and longest SCAN pattern, in bytes. The hex form of a key, together with that of the watching
     /// client id, must fit a notification topic of 65,535 bytes.
     pub max_key_bytes: usize,
@@ -17,6 +21,10 @@ pub struct ServiceConfig {
     pub max_page_bytes: usize,
     /// Most keys of a SCAN page.
     pub max_page_keys: usize,
+    /// Most watches of all clients together.
+    pub max_watches: u64,
+    /// What each user may have; of it, watches are counted here.
+    pub users: LimitsOfUsers,
     /// Most keys that one client id watches at a time.
     pub max_watches_per_client: usize,
     /// Most bytes of the keys that one client id watches at a time.
@@ -27,6 +35,8 @@ pub struct ServiceConfig {
     /// Whether a storage keeps what is changed: then there are [batches](super::Service::take_batch), and outcomes wait for
     /// [`durable`](super::Service::durable).
     pub is_durable: bool,
+    /// Which keys the storage keeps.
+    pub retention: Retention,
     /// Key of the hash that spreads keys over the table. Secret, so that nobody can choose keys that collide;
     /// fixed in simulations, where a run must repeat itself.
     pub hash_key: [u64; 2],
@@ -48,6 +58,7 @@ impl ServiceConfig {
         KeyspaceLimits {
             max_keys: self.max_keys,
             max_bytes: self.max_bytes,
+            prefixes: self.prefixes.clone(),
             max_page_bytes: self.max_page_bytes,
             max_page_keys: self.max_page_keys,
             hash_key: self.hash_key,
@@ -62,13 +73,17 @@ impl Default for ServiceConfig {
         Self {
             max_keys: 10_000_000,
             max_bytes: u64::MAX,
+            prefixes: Vec::new(),
             max_key_bytes: 16_384,
             max_page_bytes: 65_536,
             max_page_keys: 1_024,
+            max_watches: u64::MAX,
+            users: LimitsOfUsers::default(),
             max_watches_per_client: 16_384,
             max_watched_bytes_per_client: 4 * 1024 * 1024,
             replay_per_client: 1_024,
             is_durable: false,
+            retention: Retention::default(),
             hash_key: [
                 RandomState::new().hash_one(0),
                 RandomState::new().hash_one(1),

@@ -5,18 +5,20 @@
 //! A request is answered by the first of these that has something to say:
 //!
 //! 1. **Payload**: the errors of [`Command::decode`], then a key or pattern that is longer than the limit.
-//! 2. **Redelivery**: a SET, DEL or VDEL that was answered before is answered again.
-//! 3. **Timestamps**: `malformed timestamp` for a `__ts` or `__ft` that is not an HLC, on any command that carries
+//! 2. **Rights**: `not authorized` for a GET or KEYNOTIFY of a key that the client may not read, a SET, DEL or VDEL of one that it
+//!    may not write, and a SCAN if it may not read anything. A SCAN shows the keys that it may read.
+//! 3. **Redelivery**: a SET, DEL or VDEL that was answered before is answered again.
+//! 4. **Timestamps**: `malformed timestamp` for a `__ts` or `__ft` that is not an HLC, on any command that carries
 //!    one (vendor clients send `__ts` with every command); `missing timestamp` on a SET only.
-//! 4. **Skew**: `__ts` more than a minute ahead of the wall clock on a SET only, since no other command uses it; `__ft`
+//! 5. **Skew**: `__ts` more than a minute ahead of the wall clock on a SET only, since no other command uses it; `__ft`
 //!    on any command, if it is more than a minute ahead of both the wall clock and the [highest version](crate::keyspace::Keyspace::highest).
-//! 5. **Fence** (SET, DEL, VDEL on a key that has a token): `a fencing token is required`, then `lower version`.
-//! 6. **Condition**: NX, NEX, or the value of VDEL: `:-1`. A deletion of an absent key: `:0`.
-//! 7. **Quota**: a SET that would make one key, or some bytes, too many. A SET that makes its entry no larger never
+//! 6. **Fence** (SET, DEL, VDEL on a key that has a token): `a fencing token is required`, then `lower version`.
+//! 7. **Condition**: NX, NEX, or the value of VDEL: `:-1`. A deletion of an absent key: `:0`.
+//! 8. **Quota**: a SET that would make one key, or some bytes, too many. A SET that makes its entry no larger never
 //!    meets it.
-//! 8. **Effect**.
+//! 9. **Effect**.
 //!
-//! While the store is [read-only](Service::set_read_only), what passed the checks up to 4 and could change an entry
+//! While the store is [read-only](Service::set_read_only), what passed the checks up to 5 and could change an entry
 //! (SET, DEL, VDEL) is refused with [`READ_ONLY`]. Expiry goes on.
 //!
 //! Whatever is not applied changes nothing, the fencing token included.
@@ -29,20 +31,26 @@
 //! The versions themselves are described with the [embedded keyspace](crate::keyspace::Embedded).
 use super::Service;
 use super::changes::Noting;
+use super::meter::{Measured, Verb};
 use super::replay::{Known, Place, RequestId};
 use super::request::{
     Answered, Envelope, Outcome, Reception, Refusal, Request, Response, Shown, changes_entries,
 };
 use super::under_way::Waiting;
+use crate::access::Rights;
 use crate::clock::Now;
 use crate::keyspace::rules::{self, Operation, Step};
 use crate::keyspace::{Asked, End, Ticket};
 use bytes::Bytes;
 use statestore_protocol::{Command, Hlc, Reply, ServiceError};
+use std::sync::Arc;
 
 /// How many expired entries a request removes before it is executed. More than one, so that the expired entries
 /// become fewer even if nobody calls [`Service::advance`].
 const EXPIRED_PER_REQUEST: usize = 4;
+
+/// What it takes to look whether somebody may read a key, roughly in nanoseconds.
+const STEPS_OF_RIGHTS: usize = 100;
 
 /// The error text for a command that could change an entry while the store is read-only.
 pub const READ_ONLY: &str = "the store is read-only because its disk is full; free space on the server's disk, then try again";
@@ -52,6 +60,18 @@ impl Service {
     ///
     /// No request sees an entry at or after the millisecond in which it expires.
     pub fn ask(&mut self, envelope: &Envelope<'_>, now: Now) -> Reception {
+        let mut verb = Verb::Invalid;
+        let reception = self.execute(envelope, now, &mut verb);
+        if let Reception::Ended(outcome) = &reception {
+            let taken = self.meter.taken(verb);
+            if !self.waits(verb, taken, outcome) {
+                self.meter.answered_at_once(verb);
+            }
+        }
+        reception
+    }
+
+    fn execute(&mut self, envelope: &Envelope<'_>, now: Now, verb: &mut Verb) -> Reception {
         if envelope
             .deadline_ms
             .is_some_and(|at_ms| now.mono_ms > at_ms)
@@ -67,6 +87,11 @@ impl Service {
             Ok(command) => command,
             Err(error) => return self.answer(error.into()),
         };
+        *verb = Verb::of(&command);
+        if request.rights.is_some_and(|rights| !rights.allow(&command)) {
+            self.statistics.denied += 1;
+            return self.answer(ServiceError::NotAuthorized.into());
+        }
         let id = (request.may_return && changes_entries(&command))
             .then(|| self.replay.identify(request));
         if let Some(id) = &id {
@@ -90,13 +115,32 @@ impl Service {
             deadline_ms: envelope.deadline_ms,
         };
         if let Some(end) = self.begin(&command, request, &asked) {
+            let end = self.shown_to(request.rights, end);
             return self.ended_at_once(end, command, id, request);
         }
         let place = id.and_then(|id| {
             self.replay
                 .remember_under_way(request.client, id, asked.ticket)
         });
-        Reception::Later(self.under_way.begin(command, place))
+        let rights = request.rights.map(Arc::clone);
+        let measured = self.meter.taken(*verb);
+        Reception::Later(self.under_way.begin(command, place, rights, measured))
+    }
+
+    /// Of a page, the keys that somebody may read.
+    fn shown_to(&mut self, rights: Option<&Arc<Rights>>, mut end: End) -> End {
+        if let (
+            Some(rights),
+            End::Answered {
+                reply: Reply::Page { keys, .. },
+                ..
+            },
+        ) = (rights, &mut end)
+        {
+            self.changes.work += keys.len() * STEPS_OF_RIGHTS;
+            keys.retain(|key| rights.may_read(key));
+        }
+        end
     }
 
     fn decode(&self, payload: &Bytes) -> Result<Command, ServiceError> {
@@ -130,7 +174,9 @@ impl Service {
         let mut told = Noting {
             changes: &mut self.changes,
             watches: &self.watches,
-            is_kept: self.commits.is_enabled(),
+            kept: self.kept.as_mut(),
+            is_asked_for: request.properties.persist,
+            insertions: &mut self.meter.figures.insertions,
         };
         match step {
             Err(error) => Some(refused(error)),
@@ -143,10 +189,12 @@ impl Service {
                 self.keyspace.operate(asked, key, &operation, &mut told)
             }
             // First, so that no change is missed that the keyspace tells before it answers.
-            Ok(Step::Watch(key)) => match self.watches.watch(request.client, key) {
-                Ok(()) => self.keyspace.follow(asked, key),
-                Err(error) => Some(refused(error)),
-            },
+            Ok(Step::Watch(key)) => {
+                match self.watches.watch(request.client, request.principal, key) {
+                    Ok(()) => self.keyspace.follow(asked, key),
+                    Err(error) => Some(refused(error)),
+                }
+            }
             Ok(Step::Unwatch(key)) => {
                 Some(End::reply(if self.watches.unwatch(request.client, key) {
                     Reply::Ok
@@ -190,7 +238,9 @@ impl Service {
         let mut told = Noting {
             changes: &mut self.changes,
             watches: &self.watches,
-            is_kept: self.commits.is_enabled(),
+            kept: self.kept.as_mut(),
+            is_asked_for: false,
+            insertions: &mut self.meter.figures.insertions,
         };
         self.keyspace.advance(most, now, &mut told);
         if !self.changes.ended.is_empty() {
@@ -205,10 +255,19 @@ impl Service {
                 let Waiting {
                     command,
                     place,
+                    rights,
+                    measured,
                     followers,
                 } = waiting;
+                let end = self.shown_to(rights.as_ref(), end);
+                let verb = Verb::of(&command);
                 let outcome = self.ended_later(ticket, command, place.as_ref(), end);
                 self.count(&outcome);
+                if !self.waits(verb, measured, &outcome)
+                    && let Some(measured) = measured
+                {
+                    self.meter.released(measured);
+                }
                 self.under_way.put_outcome(ticket, followers, outcome);
             }
         }
@@ -258,6 +317,19 @@ impl Service {
     fn end(&mut self, outcome: Outcome) -> Reception {
         self.count(&outcome);
         Reception::Ended(outcome)
+    }
+
+    /// Counts an outcome; says whether it waits for a commit, up to which it is measured if the request was taken at a known time.
+    fn waits(&mut self, verb: Verb, taken: Option<Measured>, outcome: &Outcome) -> bool {
+        self.meter.ended(verb, outcome);
+        let commit = match outcome {
+            Outcome::Answered(Answered { commit, .. }) if *commit > 0 => *commit,
+            _ => return false,
+        };
+        if let Some(measured) = taken {
+            self.commits.measure(commit, measured);
+        }
+        true
     }
 
     fn count(&mut self, outcome: &Outcome) {

@@ -28,8 +28,11 @@ mod changes;
 mod commits;
 mod config;
 mod execute;
+mod inspect;
+mod meter;
 mod replay;
 mod request;
+mod retention;
 mod under_way;
 mod watch;
 
@@ -42,12 +45,18 @@ pub use request::{
 };
 
 pub use commits::Waiter;
+pub(crate) use meter::{RESULTS, RequestFigures, Verb};
 pub(crate) use request::may_write;
+pub(crate) use retention::Kept;
+pub use retention::Retention;
 
+use crate::access::Rights;
 use crate::keyspace::{Embedded, Keyspace, Size};
 use crate::storage::Batch;
+use bytes::Bytes;
 use changes::Changes;
 use commits::Commits;
+use meter::Meter;
 use replay::Replay;
 use std::task::{Context, Poll};
 use under_way::UnderWay;
@@ -67,6 +76,8 @@ pub(crate) struct RequestStatistics {
     pub(crate) expired: u64,
     /// Executed or not: nobody knows.
     pub(crate) unknown: u64,
+    /// Of the executed ones, those that were refused since the client may not do that.
+    pub(crate) denied: u64,
 }
 
 /// The store with all that is between a request and its outcome. What the same requests at the same times bring about is
@@ -79,8 +90,11 @@ pub struct Service {
     is_read_only: bool,
     changes: Changes,
     commits: Commits,
+    /// What the storage keeps, if there is one.
+    kept: Option<Kept>,
     under_way: UnderWay,
     statistics: RequestStatistics,
+    meter: Meter,
 }
 
 impl std::fmt::Debug for Service {
@@ -102,10 +116,23 @@ impl Service {
             is_read_only: false,
             changes: Changes::default(),
             commits: Commits::new(config.is_durable),
+            kept: config
+                .is_durable
+                .then(|| Kept::new(config.retention.clone(), config.hash_key)),
             under_way: UnderWay::default(),
             statistics: RequestStatistics::default(),
+            meter: Meter::default(),
             config,
         }
+    }
+
+    /// Takes over what the storage has of a former run, and lets it forget what it is not to keep any more.
+    pub(crate) fn restore(&mut self, kept: Kept, forgotten: impl Iterator<Item = Bytes>) {
+        let floor = self.keyspace.highest();
+        for key in forgotten {
+            self.changes.writes.delete(&key, floor);
+        }
+        self.kept = Some(kept);
     }
 
     /// In front of an embedded keyspace without entries.
@@ -171,7 +198,29 @@ impl Service {
 
     /// All commits up to this one are durable; names those who waited.
     pub fn durable(&mut self, commit: Commit) -> Vec<Waiter> {
-        self.commits.release(commit)
+        let meter = &mut self.meter;
+        self.commits
+            .release(commit, |measured| meter.released(measured))
+    }
+
+    /// It is so late now, in microseconds since any moment. As long as nobody says so, no request is measured.
+    pub(crate) fn measure(&mut self, now_us: u64) {
+        self.meter.at(now_us);
+    }
+
+    /// What was counted and measured of requests.
+    pub(crate) fn request_figures(&self) -> &RequestFigures {
+        &self.meter.figures
+    }
+
+    /// Whether entries can be read but not changed.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// How many watches there are.
+    pub(crate) fn watches(&self) -> u64 {
+        self.watches.len()
     }
 
     /// What something that had to wait for this commit has to wait for now.
@@ -210,6 +259,13 @@ impl Service {
         self.watches.is_watching(client, key)
     }
 
+    /// Whether the client watches a key that it may not read any more.
+    pub fn watches_more_than(&self, rights: &Rights, client: &str) -> bool {
+        self.watches
+            .keys_of(client)
+            .any(|key| !rights.may_read(key))
+    }
+
     /// Bytes of memory that watches and remembered answers of all clients take.
     pub fn client_bytes(&self) -> usize {
         self.watches.bytes() + self.replay.bytes()
@@ -218,6 +274,12 @@ impl Service {
     /// Bytes of memory that watches and remembered answers of one client take.
     pub fn bytes_of(&self, client: &str) -> usize {
         self.watches.bytes_of(client) + self.replay.bytes_of(client)
+    }
+
+    /// How much there may be, and be watched, from now on. What there is already stays.
+    pub fn set_limits(&mut self, config: &ServiceConfig) {
+        self.keyspace.set_limits(&config.keyspace());
+        self.watches.set_limits(config);
     }
 
     /// How much the keyspace has.

@@ -121,7 +121,7 @@ impl Replay {
     pub(super) fn identify(&self, request: &Request<'_>) -> RequestId {
         let properties = &request.properties;
         let content = self.content_hash.hash_one((
-            request.principal,
+            request.principal.owner(),
             &request.payload[..],
             well_formed(properties.timestamp.as_ref()),
             well_formed(properties.fencing_token.as_ref()),

@@ -1,5 +1,5 @@
 //! What is asked of the store, and what comes of it.
-use crate::access::Principal;
+use crate::access::{Principal, Rights};
 use crate::keyspace::Ticket;
 use bytes::Bytes;
 use statestore_protocol::property::RequestProperties;
@@ -66,6 +66,8 @@ pub struct Request<'a> {
     pub client: &'a Arc<str>,
     /// In whose name the client asks.
     pub principal: &'a Principal,
+    /// What it may; `None` is everything.
+    pub rights: Option<&'a Arc<Rights>>,
     /// What the client knows the request by; not empty, of any length.
     pub correlation: &'a [u8],
     /// The RESP3 payload.

@@ -1,9 +1,12 @@
 //! Requests that the keyspace has not ended yet: who waits for what.
+use super::meter::Measured;
 use super::replay::Place;
 use super::request::Outcome;
+use crate::access::Rights;
 use crate::keyspace::Ticket;
 use statestore_protocol::Command;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 /// What was asked of the keyspace under a ticket.
 #[derive(Debug)]
@@ -12,6 +15,10 @@ pub(super) struct Waiting {
     pub(super) command: Command,
     /// Where its answer is to be remembered.
     pub(super) place: Option<Place>,
+    /// What whoever asked may see; `None` is everything.
+    pub(super) rights: Option<Arc<Rights>>,
+    /// When it was asked, if it is measured.
+    pub(super) measured: Option<Measured>,
     /// Requests that were the same again: they have its outcome, too.
     pub(super) followers: Vec<Ticket>,
 }
@@ -32,11 +39,19 @@ impl UnderWay {
     }
 
     /// What was asked under this [ticket](Self::ticket) did not end at once.
-    pub(super) fn begin(&mut self, command: Command, place: Option<Place>) -> Ticket {
+    pub(super) fn begin(
+        &mut self,
+        command: Command,
+        place: Option<Place>,
+        rights: Option<Arc<Rights>>,
+        measured: Option<Measured>,
+    ) -> Ticket {
         let ticket = self.take_ticket();
         let waiting = Waiting {
             command,
             place,
+            rights,
+            measured,
             followers: Vec::new(),
         };
         self.waiting.insert(ticket, waiting);
@@ -50,7 +65,7 @@ impl UnderWay {
         Some(self.take_ticket())
     }
 
-    fn take_ticket(&mut self) -> Ticket {
+    pub(super) fn take_ticket(&mut self) -> Ticket {
         let ticket = self.ticket();
         self.next += 1;
         ticket

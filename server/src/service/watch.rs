@@ -1,5 +1,6 @@
 //! Who watches which key.
 use super::ServiceConfig;
+use crate::access::{LimitsOfUsers, Owner, Principal};
 use statestore_protocol::ServiceError;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,10 +15,16 @@ pub(super) struct Watches {
     /// Sorted by client id. Shared with notifications that are still to be handed out.
     by_key: HashMap<Arc<[u8]>, Arc<Vec<Arc<str>>>>,
     by_client: HashMap<Arc<str>, Watched>,
+    /// How many each user has.
+    by_user: HashMap<Owner, usize>,
+    max: u64,
+    of_users: LimitsOfUsers,
     max_per_client: usize,
     max_bytes_per_client: usize,
     /// Memory of all; a key is counted once.
     bytes: usize,
+    /// How many there are.
+    count: u64,
 }
 
 /// What one client watches.
@@ -26,6 +33,8 @@ struct Watched {
     keys: HashSet<Arc<[u8]>>,
     /// Of these keys together.
     key_bytes: usize,
+    /// Whose they are.
+    user: Owner,
 }
 
 impl Watches {
@@ -33,10 +42,19 @@ impl Watches {
         Self {
             by_key: HashMap::new(),
             by_client: HashMap::new(),
+            by_user: HashMap::new(),
+            max: config.max_watches,
+            of_users: config.users.clone(),
             max_per_client: config.max_watches_per_client,
             max_bytes_per_client: config.max_watched_bytes_per_client,
             bytes: 0,
+            count: 0,
         }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> u64 {
+        self.count
     }
 
     /// Bytes of memory that all watches take.
@@ -58,12 +76,28 @@ impl Watches {
             .is_some_and(|watched| watched.keys.contains(key))
     }
 
+    /// What the client watches.
+    pub(super) fn keys_of(&self, client: &str) -> impl Iterator<Item = &[u8]> {
+        let watched = self.by_client.get(client).into_iter();
+        watched.flat_map(|watched| watched.keys.iter().map(|key| &**key))
+    }
+
     /// Begins a watch; one that there is already goes on.
-    pub(super) fn watch(&mut self, client: &Arc<str>, key: &[u8]) -> Result<(), ServiceError> {
-        let watched = self.by_client.entry(client.clone()).or_default();
-        if watched.keys.contains(key) {
+    pub(super) fn watch(
+        &mut self,
+        client: &Arc<str>,
+        user: &Principal,
+        key: &[u8],
+    ) -> Result<(), ServiceError> {
+        if self.is_watching(client, key) {
             return Ok(());
         }
+        let most = self.of_users.of(user).watches;
+        let of_user = self.by_user.get(user.owner()).copied().unwrap_or(0);
+        if self.count >= self.max || most.is_some_and(|most| of_user >= most) {
+            return Err(ServiceError::QuotaExceeded);
+        }
+        let watched = self.by_client.entry(client.clone()).or_default();
         if watched.keys.len() >= self.max_per_client
             || watched.key_bytes + key.len() > self.max_bytes_per_client
         {
@@ -81,6 +115,9 @@ impl Watches {
             key.into()
         };
         self.bytes += WATCH_BYTES;
+        self.count += 1;
+        *self.by_user.entry(user.owner().clone()).or_default() += 1;
+        watched.user = user.owner().clone();
         watched.key_bytes += key.len();
         watched.keys.insert(key.clone());
         let clients = self.by_key.entry(key).or_default();
@@ -96,6 +133,7 @@ impl Watches {
             return false;
         };
         let found = watched.keys.remove(key);
+        let user = watched.user.clone();
         if watched.keys.is_empty() {
             self.by_client.remove(client);
         } else if found {
@@ -103,15 +141,35 @@ impl Watches {
         }
         if found {
             self.forget(client, key);
+            self.uncount(&user, 1);
         }
         found
     }
 
     /// Ends all watches of a client.
     pub(super) fn disconnected(&mut self, client: &str) {
-        for key in self.by_client.remove(client).unwrap_or_default().keys {
+        let Some(watched) = self.by_client.remove(client) else {
+            return;
+        };
+        self.uncount(&watched.user, watched.keys.len());
+        for key in watched.keys {
             self.forget(client, &key);
         }
+    }
+
+    fn uncount(&mut self, user: &Owner, ended: usize) {
+        if let Some(count) = self.by_user.get_mut(user) {
+            *count -= ended;
+            if *count == 0 {
+                self.by_user.remove(user);
+            }
+        }
+    }
+
+    /// The limits that concern all, or one user, from now on. Who watches more than that goes on.
+    pub(super) fn set_limits(&mut self, config: &ServiceConfig) {
+        self.max = config.max_watches;
+        self.of_users = config.users.clone();
     }
 
     /// Who watches this key.
@@ -126,6 +184,7 @@ impl Watches {
         if let Ok(place) = clients.binary_search_by(|it| (**it).cmp(client)) {
             Arc::make_mut(clients).remove(place);
             self.bytes -= WATCH_BYTES;
+            self.count -= 1;
         }
         if clients.is_empty() {
             self.by_key.remove(key);
@@ -137,6 +196,7 @@ impl Watches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::UserLimits;
 
     fn watches(max_watches_per_client: usize) -> Watches {
         Watches::new(&ServiceConfig {
@@ -148,13 +208,14 @@ mod tests {
     #[test]
     fn nothing_is_kept_for_watches_that_ended() {
         let mut watches = watches(2);
+        let user = Principal::user("u".into());
         let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
         for client in [&a, &b] {
-            watches.watch(client, b"k").unwrap();
-            watches.watch(client, b"l").unwrap();
-            watches.watch(client, b"l").unwrap();
+            watches.watch(client, &user, b"k").unwrap();
+            watches.watch(client, &user, b"l").unwrap();
+            watches.watch(client, &user, b"l").unwrap();
         }
-        assert!(watches.watch(&a, b"m").is_err());
+        assert!(watches.watch(&a, &user, b"m").is_err());
         assert_eq!(**watches.watchers(b"k").unwrap(), [a.clone(), b.clone()]);
         assert_eq!(watches.bytes(), 2 * (KEY_BYTES + 1) + 4 * WATCH_BYTES);
         assert_eq!(
@@ -162,6 +223,7 @@ mod tests {
             2 * (KEY_BYTES + WATCH_BYTES + 1),
             "as if nobody else watched them"
         );
+        assert_eq!(watches.len(), 4);
         assert!(watches.unwatch("a", b"k"));
         assert!(!watches.unwatch("a", b"k"));
         assert!(watches.unwatch("a", b"l"));
@@ -169,14 +231,52 @@ mod tests {
         watches.disconnected("b");
         assert!(watches.by_key.is_empty() && watches.by_client.is_empty());
         assert_eq!((watches.bytes(), watches.bytes_of("a")), (0, 0));
+        assert_eq!(watches.len(), 0);
     }
 
     #[test]
     fn a_client_without_room_for_watches_leaves_no_trace() {
         let mut watches = watches(0);
-        assert!(watches.watch(&"a".into(), b"k").is_err());
+        assert!(
+            watches
+                .watch(&"a".into(), &Principal::default(), b"k")
+                .is_err()
+        );
         assert!(watches.by_key.is_empty());
         watches.disconnected("a");
         assert!(watches.by_client.is_empty());
+    }
+
+    #[test]
+    fn the_watches_of_a_user_and_of_all_are_limited() {
+        let mut watches = Watches::new(&ServiceConfig {
+            max_watches: 3,
+            users: LimitsOfUsers {
+                each: UserLimits::parse("watches=2").unwrap(),
+                ..LimitsOfUsers::default()
+            },
+            ..ServiceConfig::default()
+        });
+        let (ann, bob) = (Principal::user("ann".into()), Principal::user("bob".into()));
+        let (a, b, c): (Arc<str>, Arc<str>, Arc<str>) = ("a".into(), "b".into(), "c".into());
+        watches.watch(&a, &ann, b"k").unwrap();
+        watches.watch(&b, &ann, b"k").unwrap();
+        watches.watch(&b, &ann, b"k").unwrap();
+        assert_eq!(
+            watches.watch(&b, &ann, b"l"),
+            Err(ServiceError::QuotaExceeded)
+        );
+        watches.watch(&c, &bob, b"k").unwrap();
+        assert_eq!(
+            watches.watch(&c, &bob, b"l"),
+            Err(ServiceError::QuotaExceeded),
+            "all have three"
+        );
+        assert!(watches.unwatch("a", b"k"));
+        watches.watch(&c, &bob, b"l").unwrap();
+        watches.disconnected("c");
+        watches.disconnected("b");
+        assert_eq!(watches.len(), 0);
+        assert!(watches.by_user.is_empty());
     }
 }

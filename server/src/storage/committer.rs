@@ -4,8 +4,8 @@
 //! responses, and lets them go once [`durable`](Committer::durable) has reached their number.
 //! [`progressed`](Committer::progressed) wakes it. While one commit is on its way to the disk the next
 //! one gathers, so the time of a commit is shared by all requests of that time.
-use super::group_commit::{CopyOrder, GroupCommit, Waiting, Weighed};
-use super::{Batch, Storage, StorageError};
+use super::group_commit::{GroupCommit, ImageOrder, Waiting, Weighed};
+use super::{Batch, Storage, StorageError, StorageFigures};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use tokio::sync::watch;
@@ -64,6 +64,7 @@ impl Queue {
 pub struct Committer {
     lane: Lane,
     submitted: u64,
+    figures: Arc<StorageFigures>,
 }
 
 #[derive(Debug)]
@@ -84,11 +85,13 @@ impl Committer {
         storage: Box<dyn Storage>,
         options: CommitterOptions,
     ) -> Result<Self, StorageError> {
+        let figures = storage.figures();
         let lane = if storage.is_durable() {
             let queue = Arc::new(Queue::default());
             let (report, progress) = watch::channel(Progress::default());
             let mut worker = Worker {
                 commits: GroupCommit::new(storage),
+                figures: Arc::clone(&figures),
                 queue: Arc::clone(&queue),
                 report,
             };
@@ -109,7 +112,16 @@ impl Committer {
         } else {
             Lane::Direct(storage)
         };
-        Ok(Self { lane, submitted: 0 })
+        Ok(Self {
+            lane,
+            submitted: 0,
+            figures,
+        })
+    }
+
+    /// Where it is counted what becomes durable.
+    pub fn figures(&self) -> Arc<StorageFigures> {
+        Arc::clone(&self.figures)
     }
 
     /// Hands over a batch and returns its number, counted from 1. Does not wait for the disk.
@@ -140,6 +152,7 @@ impl Committer {
                 let mut waiting = queue.lock();
                 let is_first = waiting.is_empty();
                 waiting.push(batch);
+                self.figures.waiting(waiting.bytes());
                 drop(waiting);
                 if is_first {
                     queue.changed.notify_one();
@@ -150,15 +163,15 @@ impl Committer {
         Ok(self.submitted)
     }
 
-    /// Has a copy made of all that was submitted so far. Does not wait for it.
-    pub fn order_copy(&mut self, order: CopyOrder) {
+    /// Has an image taken of all that was submitted so far. Does not wait for it.
+    pub fn order_image(&mut self, order: ImageOrder) {
         match &mut self.lane {
             Lane::Direct(storage) => {
                 // Who wanted it may have given up.
-                let _ = order.reply.send(storage.snapshot(&order.to));
+                let _ = order.send(storage.image());
             }
             Lane::Thread { queue, .. } => {
-                queue.lock().order_copy(order);
+                queue.lock().order_image(order);
                 queue.changed.notify_one();
             }
         }
@@ -265,6 +278,7 @@ fn stopped() -> StorageError {
 /// What the thread works with.
 struct Worker {
     commits: GroupCommit,
+    figures: Arc<StorageFigures>,
     queue: Arc<Queue>,
     report: watch::Sender<Progress>,
 }
@@ -304,7 +318,9 @@ impl Worker {
         while let Some(achieved) = self.commits.advance()? {
             // Room first: whoever is woken by the progress may need it.
             if achieved.freed > 0 {
-                self.queue.lock().free(achieved.freed);
+                let mut waiting = self.queue.lock();
+                waiting.free(achieved.freed);
+                self.figures.waiting(waiting.bytes());
             }
             self.report.send_if_modified(|progress| {
                 progress.durable += achieved.durable;

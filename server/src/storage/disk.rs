@@ -31,6 +31,10 @@ pub trait Disk: Debug + Send + Sync {
     }
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Removes a directory, which must be empty, on a disk where that is possible.
+    fn remove_directory(&self, _path: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Takes a file away from other users.
     fn make_private(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable. Where directories cannot be opened, the file system has to do it by
@@ -134,6 +138,10 @@ impl Disk for FileSystem {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
+    }
+
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
     }
 
     #[cfg(unix)]

@@ -6,9 +6,9 @@
 //! 1. Rest as long as it [rests](GroupCommit::rests), but not longer than its [patience](GroupCommit::patience).
 //! 2. [Take](GroupCommit::take) what waits. If that was the end, stop.
 //! 3. [Advance](GroupCommit::advance), and tell what it achieved, until there is nothing more to do.
-use super::{Batch, Storage, StorageError, Write};
+use super::{Batch, Image, Storage, StorageError, StorageFigures, Write};
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -34,20 +34,14 @@ impl From<Batch> for Weighed {
     }
 }
 
-/// Somebody wants a copy of the store.
-#[derive(Debug)]
-pub struct CopyOrder {
-    /// The directory, which is missing or empty.
-    pub to: PathBuf,
-    /// Where it is said what became of it; nowhere if the store is closed before.
-    pub reply: oneshot::Sender<Result<(), StorageError>>,
-}
+/// Where an image of the store is wanted; nowhere if the store is closed before.
+pub type ImageOrder = oneshot::Sender<Result<Box<dyn Image>, StorageError>>;
 
 /// What is to be committed.
 #[derive(Debug, Default)]
 pub struct Waiting {
     batches: VecDeque<Weighed>,
-    copies: Vec<CopyOrder>,
+    images: Vec<ImageOrder>,
     bytes: usize,
     is_closing: bool,
 }
@@ -59,9 +53,9 @@ impl Waiting {
         self.batches.push_back(batch);
     }
 
-    /// A copy is to be made of what was there before, and of the batches added so far.
-    pub fn order_copy(&mut self, order: CopyOrder) {
-        self.copies.push(order);
+    /// An image is to be taken of what was there before, and of the batches added so far.
+    pub fn order_image(&mut self, order: ImageOrder) {
+        self.images.push(order);
     }
 
     /// Whether no batch waits.
@@ -99,7 +93,7 @@ pub struct Achieved {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Commit,
-    Copy,
+    Image,
     Prepare,
     Rest,
 }
@@ -108,12 +102,13 @@ enum Next {
 #[derive(Debug)]
 pub struct GroupCommit {
     storage: Box<dyn Storage>,
+    figures: Arc<StorageFigures>,
     /// Taken, not yet committed.
     batches: Vec<Batch>,
     /// What they count for.
     bytes: usize,
-    /// To be made after them.
-    copies: Vec<CopyOrder>,
+    /// To be taken after them.
+    images: Vec<ImageOrder>,
     /// There was no room for them.
     is_stuck: bool,
     is_full: bool,
@@ -126,10 +121,11 @@ impl GroupCommit {
     /// starts it knows at once whether there is room.
     pub fn new(storage: Box<dyn Storage>) -> Self {
         Self {
+            figures: storage.figures(),
             storage,
             batches: Vec::new(),
             bytes: 0,
-            copies: Vec::new(),
+            images: Vec::new(),
             is_stuck: false,
             is_full: false,
             is_closing: false,
@@ -139,7 +135,7 @@ impl GroupCommit {
 
     /// Whether there is nothing to do yet.
     pub fn rests(&self, waiting: &Waiting) -> bool {
-        !waiting.is_closing && waiting.copies.is_empty() && (self.is_stuck || waiting.is_empty())
+        !waiting.is_closing && waiting.images.is_empty() && (self.is_stuck || waiting.is_empty())
     }
 
     /// How long it rests at most.
@@ -153,7 +149,7 @@ impl GroupCommit {
             self.bytes += bytes;
             self.batches.push(batch);
         }
-        self.copies.append(&mut waiting.copies);
+        self.images.append(&mut waiting.images);
         self.is_closing = waiting.is_closing;
         self.next = Next::Commit;
         !(self.is_closing && self.batches.is_empty())
@@ -166,15 +162,15 @@ impl GroupCommit {
     pub fn advance(&mut self) -> Result<Option<Achieved>, StorageError> {
         match self.next {
             Next::Commit if !self.batches.is_empty() => {
-                self.next = Next::Copy;
+                self.next = Next::Image;
                 self.commit().map(Some)
             }
-            Next::Commit | Next::Copy if !self.copies.is_empty() => {
+            Next::Commit | Next::Image if !self.images.is_empty() => {
                 self.next = Next::Prepare;
-                self.copy();
+                self.take_images();
                 Ok(Some(self.achieved(0, 0)))
             }
-            Next::Commit | Next::Copy | Next::Prepare => {
+            Next::Commit | Next::Image | Next::Prepare => {
                 self.next = Next::Rest;
                 self.prepare().map(Some)
             }
@@ -194,16 +190,18 @@ impl GroupCommit {
         }
         self.is_stuck = false;
         let durable = self.batches.len() as u64;
+        let writes = self.batches.iter().map(|batch| batch.writes.len()).sum();
+        self.figures.committed(writes);
         self.batches.clear();
         let freed = std::mem::take(&mut self.bytes);
         Ok(self.achieved(durable, freed))
     }
 
-    /// Makes the copies that are wanted.
-    fn copy(&mut self) {
-        for CopyOrder { to, reply } in self.copies.drain(..) {
+    /// Takes the images that are wanted.
+    fn take_images(&mut self) {
+        for order in self.images.drain(..) {
             // Who wanted it may have given up.
-            let _ = reply.send(self.storage.snapshot(&to));
+            let _ = order.send(self.storage.image());
         }
     }
 

@@ -1,16 +1,24 @@
 //! Where the engine's writes go: one trait, one conformance suite (`tests/storage/conformance.rs`).
 //!
 //! The engine holds every record; a storage is told of each change, and hands all records back at start.
+pub mod backup;
 pub mod committer;
+mod damage;
 pub mod disk;
 pub mod durable;
+pub mod figures;
+mod frame;
 pub mod group_commit;
+pub mod json_lines;
 pub mod machine;
 pub mod memory;
+mod record;
 
 pub use committer::{Committer, CommitterOptions, SubmitError};
+pub use damage::Damage;
 pub use disk::{Disk, FileSystem};
-pub use durable::{DurableOptions, DurableStorage};
+pub use durable::{DurableOptions, DurableStorage, NewStore, Rewrite, StoppedStore};
+pub use figures::StorageFigures;
 pub use memory::MemoryStorage;
 
 use bytes::Bytes;
@@ -18,6 +26,7 @@ use statestore_protocol::Hlc;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 /// One key with all that belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +101,12 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Adds a deletion, and the highest version that any was given so far.
+    pub fn delete(&mut self, key: &Bytes, floor: (u64, u64)) {
+        self.writes.push(Write::Delete(key.clone()));
+        self.clock = self.clock.max(Some(floor));
+    }
+
     /// Whether there is nothing to make durable.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.clock.is_none()
@@ -120,12 +135,12 @@ pub enum StorageError {
     },
     /// The files are not what this storage wrote, or are damaged. Nothing was changed.
     #[error("{0}")]
-    Damaged(String),
+    Damaged(Damage),
     /// Another process uses the same data.
     #[error("{0}")]
     InUse(String),
-    /// [`Restore::progressed`] ended the load.
-    #[error("loading the state was stopped before its end")]
+    /// [`Restore::progressed`] ended the load, or somebody what else takes long.
+    #[error("it was stopped before its end")]
     Stopped,
 }
 
@@ -183,6 +198,31 @@ pub struct LoadProgress {
     pub total: u64,
 }
 
+/// Takes records, each once.
+pub trait Receive {
+    /// The next one.
+    fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError>;
+    /// Called every few milliseconds: so many bytes of files have been read since the last call.
+    fn read(&mut self, _bytes: u64) -> Result<(), StorageError> {
+        Ok(())
+    }
+}
+
+/// The whole content of a store at one moment.
+pub trait Records {
+    /// Hands over each record once, in any order, and returns the stored clock. An error of who receives them ends it. May be
+    /// called again, with the same outcome.
+    fn records(&mut self, to: &mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError>;
+    /// As of [`Storage::seed`].
+    fn seed(&self) -> u64;
+}
+
+/// What a [`Storage`] held at one moment. Files that it needs stay as long as it lives.
+pub trait Image: Records + std::fmt::Debug + Send {
+    /// Copies it to a directory of its own, missing or empty and on the same file system, from which another store can start.
+    fn copy_to(&self, directory: &Path) -> Result<(), StorageError>;
+}
+
 /// Keeps records. Used by one thread at a time; every call may block.
 pub trait Storage: Send + std::fmt::Debug {
     /// Hands over all changes that count and then returns the stored clock. Called once, before the first commit.
@@ -203,9 +243,8 @@ pub trait Storage: Send + std::fmt::Debug {
     fn prepare(&mut self) -> Result<(), StorageError> {
         Ok(())
     }
-    /// Copies everything that is durable to a directory of its own, from which another store can start. This one goes on
-    /// meanwhile, and is none the worse for an error; the directory is no store then.
-    fn snapshot(&mut self, _to: &Path) -> Result<(), StorageError> {
+    /// What is durable now, to be read on another thread, while this storage goes on. Takes no time, whatever there is.
+    fn image(&mut self) -> Result<Box<dyn Image>, StorageError> {
         Err(StorageError::Io {
             what: "cannot copy the store".into(),
             source: io::Error::new(io::ErrorKind::Unsupported, "it is kept in memory only"),
@@ -214,6 +253,10 @@ pub trait Storage: Send + std::fmt::Debug {
     /// A random number that was made with the data and stays with it; nobody else knows it.
     fn seed(&self) -> Option<u64> {
         None
+    }
+    /// Where it counts what it does; nowhere by default.
+    fn figures(&self) -> Arc<StorageFigures> {
+        Arc::default()
     }
     /// Whether a commit takes time, so that it wants a thread of its own.
     fn is_durable(&self) -> bool;

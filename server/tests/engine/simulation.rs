@@ -246,6 +246,7 @@ impl Draft<'_> {
         let request = Request {
             client: &self.client,
             principal: &self.principal,
+            rights: None,
             correlation: &self.correlation,
             payload,
             properties: self.properties,

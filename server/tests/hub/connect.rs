@@ -36,7 +36,7 @@ fn a_login_that_waits_ends_with_the_server() {
     let mut users = Users::default();
     users.add("ann", b"secret");
     let mut world = World::with(HubConfig {
-        authenticator: Authenticator::Users(users),
+        authenticator: Authenticator::from(users),
         ..HubConfig::default()
     });
     let login = |password: &'static [u8]| Connect {
@@ -213,7 +213,7 @@ fn users_are_checked() {
     users.add("ann", b"secret");
     users.add("bob", b"other");
     let config = HubConfig {
-        authenticator: Authenticator::Users(users),
+        authenticator: Authenticator::from(users),
         ..HubConfig::default()
     };
     let mut world = World::with(config);
@@ -245,7 +245,7 @@ fn a_session_that_waits_does_not_keep_a_client_id_from_another_user() {
         users.add(user, b"secret");
     }
     let mut world = World::with(HubConfig {
-        authenticator: Authenticator::Users(users),
+        authenticator: Authenticator::from(users),
         ..HubConfig::default()
     });
     let login = |user: &str, client_id: &str| Connect {
@@ -373,7 +373,7 @@ fn with_users() -> World {
     let mut users = Users::default();
     users.add("ann", b"secret");
     World::with(HubConfig {
-        authenticator: Authenticator::Users(users),
+        authenticator: Authenticator::from(users),
         ..HubConfig::default()
     })
 }

@@ -296,7 +296,7 @@ fn the_user_with_the_most_sessions_gives_way() {
             max_sessions: 20,
             ..HubLimits::default()
         },
-        authenticator: Authenticator::Users(users),
+        authenticator: Authenticator::from(users),
         ..HubConfig::default()
     });
     let by = |user: &str, client_id: String| Connect {

@@ -9,7 +9,7 @@ fn users(all: &[(&str, &str)]) -> Authenticator {
     for (name, password) in all {
         assert!(users.add(name, password.as_bytes()));
     }
-    Authenticator::Users(users)
+    Authenticator::from(users)
 }
 
 fn login(connect: Connect, user: &str, password: &'static str) -> Connect {

@@ -2,7 +2,7 @@
 use crate::world::{Client, World, connect, resume};
 use statestore_protocol::mqtt::{Connect, Disconnect, Packet, QoS, ReasonCode, Will};
 
-fn will(delay_s: u32) -> Will {
+pub(crate) fn will(delay_s: u32) -> Will {
     Will {
         topic: "w".into(),
         payload: "gone".into(),

@@ -87,6 +87,7 @@ impl Run<'_> {
         let request = Request {
             client: &client,
             principal: &Principal::default(),
+            rights: None,
             correlation: &correlation,
             payload: &payload.freeze(),
             properties: RequestProperties {

@@ -9,7 +9,7 @@ use statestored::service::{Now, Service, ServiceConfig};
 use statestored::storage::{Record, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -261,7 +261,7 @@ impl World {
             return None;
         }
         let now = inner.now();
-        let id = inner.hub.opened(Ipv4Addr::LOCALHOST.into(), now)?;
+        let id = inner.hub.opened(IpAddr::from(Ipv4Addr::LOCALHOST), now)?;
         let wake = Arc::new(Notify::new());
         let run = inner.run;
         inner.connections.push(Connection {

@@ -59,6 +59,7 @@ fn entries_are_counted_as_large_as_they_are() {
                 let request = Request {
                     client: &client,
                     principal: &Principal::default(),
+                    rights: None,
                     correlation: b"1",
                     payload: &payload,
                     properties: RequestProperties {

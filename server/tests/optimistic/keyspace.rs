@@ -336,6 +336,7 @@ impl Optimistic {
                     value,
                     token: token.as_ref(),
                     expiry: *expiry,
+                    is_new: false,
                 },
                 Put::Removed => What::Removed {
                     floor: change.floor,

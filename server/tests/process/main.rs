@@ -3,6 +3,7 @@
 mod clock;
 mod command_line;
 mod disk;
+mod exports;
 mod fairness;
 mod hostile;
 mod kill;
@@ -12,4 +13,5 @@ mod serving;
 mod starting;
 mod stopping;
 mod storage;
+mod tools;
 mod waiting;

@@ -67,7 +67,10 @@ fn passwords_that_others_can_read_are_a_warning() {
         "{text}"
     );
     let text = log(0o640, "tcp://127.0.0.1:0");
-    assert!(!text.contains("WARN"), "{text}");
+    assert!(!text.contains("chmod"), "{text}");
+    let in_clear = text.contains("WARN") && text.contains("statestored passwd");
+    assert!(in_clear && text.contains("plain=1"), "{text}");
+    assert!(!text.contains("secret"), "{text}");
 }
 
 #[test]

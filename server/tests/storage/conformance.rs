@@ -175,7 +175,8 @@ fn many_keys<S: Subject>() {
     check::<S>(&[group(0, "first"), group(10_000, "second")]);
 }
 
-fn any_history() -> impl Strategy<Value = Vec<Vec<Batch>>> {
+/// Some commits of any writes; keys are not empty.
+pub(crate) fn any_history() -> impl Strategy<Value = Vec<Vec<Batch>>> {
     let key = prop::collection::vec(0_u8..4, 1..3).prop_map(Bytes::from);
     let value = prop::collection::vec(any::<u8>(), 0..200).prop_map(Bytes::from);
     let write = prop_oneof![

@@ -1,15 +1,21 @@
 //! A data folder as the first version of the format was written.
 use super::model::{SMALL_LOGS, after, commit, open, read_files, write_files};
 use statestored::storage::Storage;
+use std::collections::BTreeMap;
 use std::path::Path;
 use tempfile::TempDir;
 
 /// The last commit in the folder `format-1`: a base, a sealed log and a current one, as a kill left them.
-const LAST: u64 = 37;
+pub(crate) const LAST: u64 = 37;
+
+/// Its files.
+pub(crate) fn fixture() -> BTreeMap<String, Vec<u8>> {
+    read_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/storage/format-1"))
+}
 
 #[test]
 fn a_folder_of_format_1_is_loaded_and_written_on() {
-    let files = read_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/storage/format-1"));
+    let files = fixture();
     for kind in ["base-", "log-", "acknowledged", "statestore.manifest"] {
         assert!(files.keys().any(|name| name.starts_with(kind)), "{kind}");
     }

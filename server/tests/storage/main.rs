@@ -1,4 +1,5 @@
 //! The storages: what each one keeps, and what the durable one does when its files are not well.
+mod backup;
 mod committer;
 mod conformance;
 mod damage;
@@ -13,4 +14,5 @@ mod kill;
 mod load;
 mod model;
 mod names;
+mod restore;
 mod snapshot;

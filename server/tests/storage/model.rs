@@ -29,6 +29,12 @@ impl Model {
         }
     }
 
+    /// The highest version of records and deletions.
+    pub(crate) fn highest(&self) -> (u64, u64) {
+        let versions = self.records.values().map(|record| record.version);
+        versions.chain(self.clock).max().unwrap_or_default()
+    }
+
     /// Loads a storage.
     pub(crate) fn load(storage: &mut dyn Storage) -> Result<Self, StorageError> {
         let mut model = Self::default();

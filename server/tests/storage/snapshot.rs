@@ -1,8 +1,13 @@
 //! Copies of a store that goes on.
 use super::model::{SMALL_LOGS, after, commit, open};
-use statestored::storage::{DurableOptions, MemoryStorage, Storage, StorageError};
+use statestored::storage::{DurableOptions, DurableStorage, MemoryStorage, Storage, StorageError};
 use std::fs;
+use std::path::Path;
 use tempfile::TempDir;
+
+fn snapshot(storage: &mut DurableStorage, to: &Path) -> Result<(), StorageError> {
+    storage.image()?.copy_to(to)
+}
 
 #[test]
 fn a_copy_holds_what_was_there_whatever_becomes_of_the_store() {
@@ -18,7 +23,7 @@ fn a_copy_holds_what_was_there_whatever_becomes_of_the_store() {
             storage.prepare().expect("room");
         }
         if number.is_multiple_of(BETWEEN) {
-            storage.snapshot(&copy(number)).expect("a copy");
+            snapshot(&mut storage, &copy(number)).expect("a copy");
         }
     }
     drop(storage);
@@ -28,7 +33,7 @@ fn a_copy_holds_what_was_there_whatever_becomes_of_the_store() {
         assert_eq!(model, after(number), "after {number} commits");
         storage.commit(&commit(number + 1)).expect("commit");
         let of_copy = copies.join(format!("{number}-again"));
-        storage.snapshot(&of_copy).expect("a copy of the copy");
+        snapshot(&mut storage, &of_copy).expect("a copy of the copy");
         let (_, model) = open(&of_copy, SMALL_LOGS).expect("a store");
         assert_eq!(model, after(number + 1));
     }
@@ -43,9 +48,9 @@ fn a_folder_with_something_in_it_is_left_alone() {
     let (mut storage, _) = open(&data, DurableOptions::default()).expect("a new store");
     fs::create_dir(&taken).expect("a folder");
     fs::write(taken.join("mine"), "precious").expect("a file");
-    let error = storage.snapshot(&taken).expect_err("it is not empty");
+    let error = snapshot(&mut storage, &taken).expect_err("it is not empty");
     assert!(error.to_string().contains("not empty"), "{error}");
-    let error = storage.snapshot(&data).expect_err("it is the store itself");
+    let error = snapshot(&mut storage, &data).expect_err("it is the store itself");
     assert!(error.to_string().contains("not empty"), "{error}");
     let names: Vec<_> = fs::read_dir(&taken).expect("readable").collect();
     assert_eq!(names.len(), 1);
@@ -61,11 +66,11 @@ fn what_could_not_be_finished_is_no_store_and_can_be_tried_again() {
     // The name of its log is gone; the store has it open, and does not notice.
     let (log, hidden) = (data.join("log-1"), data.join("hidden"));
     fs::rename(&log, &hidden).expect("renamed");
-    let error = storage.snapshot(&copy).expect_err("a file is missing");
+    let error = snapshot(&mut storage, &copy).expect_err("a file is missing");
     assert!(matches!(error, StorageError::Io { .. }), "{error}");
     assert_eq!(fs::read_dir(&copy).expect("readable").count(), 0);
     fs::rename(&hidden, &log).expect("renamed");
-    storage.snapshot(&copy).expect("a copy");
+    snapshot(&mut storage, &copy).expect("a copy");
     assert_eq!(
         open(&copy, DurableOptions::default()).expect("a store").1,
         after(1)
@@ -74,9 +79,6 @@ fn what_could_not_be_finished_is_no_store_and_can_be_tried_again() {
 
 #[test]
 fn what_is_in_memory_only_is_not_copied() {
-    let place = TempDir::new().expect("a temporary directory");
-    let copy = place.path().join("copy");
-    let error = MemoryStorage.snapshot(&copy).expect_err("nothing to copy");
+    let error = MemoryStorage.image().expect_err("nothing to copy");
     assert!(error.to_string().contains("in memory only"), "{error}");
-    assert!(!copy.exists());
 }

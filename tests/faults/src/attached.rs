@@ -134,6 +134,7 @@ impl Service {
         let request = Request {
             client: &client,
             principal: &Principal::default(),
+            rights: None,
             correlation: publish.correlation_data().unwrap(),
             payload: &payload,
             properties: RequestProperties::parse(users),

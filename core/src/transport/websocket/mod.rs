@@ -3,13 +3,12 @@
 //! The payloads of binary frames, one behind the other, are the byte stream: where frames and messages begin and end means
 //! nothing. What arrives is handed on as it comes, so that a frame is as long as the broker likes and takes no memory, and so that
 //! the session sees on a slow link that something moves.
-mod frame;
 mod handshake;
 
 use super::Stream;
 use super::error::TransportError;
 use bytes::{Buf, BytesMut};
-use frame::{Header, Kind};
+use statestore_protocol::websocket::{Incoming, Kind, Side, put};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
@@ -26,16 +25,9 @@ pub(crate) struct WebSocket {
     pub(super) transport: Stream,
     /// What was read and not handed on.
     input: BytesMut,
-    /// How much is still to come of a binary frame.
-    payload: u64,
-    /// A message has begun and not ended.
-    in_message: bool,
-    /// The broker's last frame was read.
-    is_over: bool,
+    incoming: Incoming,
     /// Whole frames, on their way.
     output: BytesMut,
-    /// What the last ping had, to be answered between two frames.
-    pong: Option<Vec<u8>>,
     is_closed: bool,
 }
 
@@ -50,66 +42,26 @@ impl WebSocket {
         Ok(Self {
             transport,
             input,
-            payload: 0,
-            in_message: false,
-            is_over: false,
+            incoming: Incoming::new(Side::Server),
             output: BytesMut::new(),
-            pong: None,
             is_closed: false,
         })
     }
 
     /// Takes frames out of what was read, up to the next one with payload. Whether there is payload, or the end.
     fn advance(&mut self) -> io::Result<bool> {
-        while self.payload == 0 && !self.is_over {
-            let Some((header, length)) = Header::parse(&self.input).map_err(broken)? else {
-                return Ok(false);
-            };
-            match header.kind {
-                Kind::Binary | Kind::Continuation => {
-                    if (header.kind == Kind::Continuation) != self.in_message {
-                        return Err(broken("messages that are mixed up"));
-                    }
-                    self.in_message = !header.is_last;
-                    self.payload = header.payload;
-                    self.input.advance(length);
-                }
-                Kind::Close | Kind::Ping | Kind::Pong => {
-                    let Ok(payload) = usize::try_from(header.payload) else {
-                        return Ok(false);
-                    };
-                    if self.input.len() < length + payload {
-                        return Ok(false);
-                    }
-                    self.input.advance(length);
-                    let told = self.input[..payload].to_vec();
-                    self.input.advance(payload);
-                    self.control(header.kind, told)?;
-                }
+        let is_there = self.incoming.advance(&mut self.input).map_err(broken)?;
+        if let Some(close) = self.incoming.close() {
+            // 1000 and 1001: it has done its work, it goes away.
+            if let Some(code) = close.code.filter(|code| !matches!(code, 1000 | 1001)) {
+                let told = close.reason.escape_ascii();
+                let reason = format!("the broker closed the WebSocket: {code} {told}");
+                let reason = reason.trim_end().to_owned();
+                return Err(io::Error::new(io::ErrorKind::ConnectionAborted, reason));
             }
+            self.close()?;
         }
-        Ok(true)
-    }
-
-    fn control(&mut self, kind: Kind, payload: Vec<u8>) -> io::Result<()> {
-        match kind {
-            // Only the last one needs an answer (section 5.5.3), so that pings take no memory.
-            Kind::Ping => self.pong = Some(payload),
-            Kind::Close => {
-                self.is_over = true;
-                let code = payload.first_chunk().copied().map(u16::from_be_bytes);
-                // 1000 and 1001: it has done its work, it goes away.
-                if let Some(code) = code.filter(|code| !matches!(code, 1000 | 1001)) {
-                    let told = payload[2..].escape_ascii();
-                    let reason = format!("the broker closed the WebSocket: {code} {told}");
-                    let reason = reason.trim_end().to_owned();
-                    return Err(io::Error::new(io::ErrorKind::ConnectionAborted, reason));
-                }
-                self.close()?;
-            }
-            _ => {}
-        }
-        Ok(())
+        Ok(is_there)
     }
 
     fn close(&mut self) -> io::Result<()> {
@@ -123,7 +75,7 @@ impl WebSocket {
         // Which nobody can foresee (section 10.3).
         let mut mask = [0; 4];
         getrandom::fill(&mut mask).map_err(io::Error::other)?;
-        frame::put(&mut self.output, kind, payload, mask);
+        put(&mut self.output, kind, payload, Some(mask));
         Ok(())
     }
 
@@ -137,7 +89,7 @@ impl WebSocket {
                     written => self.output.advance(written),
                 }
             }
-            match self.pong.take() {
+            match self.incoming.take_pong() {
                 Some(payload) => self.frame(Kind::Pong, &payload)?,
                 None => return Poll::Ready(Ok(())),
             }
@@ -159,22 +111,19 @@ impl AsyncRead for WebSocket {
         let this = self.get_mut();
         loop {
             let is_there = this.advance()?;
-            if this.pong.is_some() || !this.output.is_empty() {
+            if this.incoming.has_ping() || !this.output.is_empty() {
                 // What it does not take now it takes at a later read or write.
                 if let Poll::Ready(written) = this.poll_drain(context) {
                     written?;
                     let _ = Pin::new(&mut this.transport).poll_flush(context)?;
                 }
             }
-            if is_there && (this.is_over || buffer.remaining() == 0) {
+            if is_there && (this.incoming.close().is_some() || buffer.remaining() == 0) {
                 return Poll::Ready(Ok(()));
             }
-            let most = usize::try_from(this.payload).unwrap_or(usize::MAX);
-            let length = most.min(buffer.remaining()).min(this.input.len());
-            if length > 0 {
-                buffer.put_slice(&this.input[..length]);
-                this.input.advance(length);
-                this.payload -= length as u64;
+            let payload = this.incoming.take(&mut this.input, buffer.remaining());
+            if !payload.is_empty() {
+                buffer.put_slice(&payload);
                 return Poll::Ready(Ok(()));
             }
             this.input.reserve(READ);

@@ -5,6 +5,7 @@ use crate::service::{Service, ServiceConfig};
 use crate::storage::{CommitterOptions, MemoryStorage};
 use statestore_protocol::mqtt::{Connect, Packet, PacketId, PubAck, PublishHeader};
 use statestore_protocol::topic;
+use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::{LocalSet, spawn_local};
 

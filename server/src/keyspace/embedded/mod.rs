@@ -1,27 +1,33 @@
 //! The embedded keyspace: the table, its deadlines, and the rules folded over both. Everything ends at once.
 mod expiry;
 mod packed;
+mod prefixes;
 mod scan;
 mod table;
 
+pub use prefixes::PrefixLimit;
+
 use super::rules::{self, Change, Entry, Operation, Token, Version};
-use super::{Asked, Changed, End, Keyspace, Size, Told, What};
+use super::{Asked, Changed, End, Keyspace, Look, Size, Told, What};
 use crate::clock::Now;
 use crate::storage::{Expiry, RecordView};
 use bytes::Bytes;
 use expiry::Deadlines;
 use packed::{Fields, Packed};
+use prefixes::Prefixes;
 use scan::Pages;
-use statestore_protocol::{Reply, ServiceError};
+use statestore_protocol::{Hlc, Reply, ServiceError};
 use table::Table;
 
 /// What bounds an embedded keyspace, and the secret that spreads its keys.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct KeyspaceLimits {
     /// Most keys.
     pub max_keys: u64,
     /// Most bytes of memory that the entries take.
     pub max_bytes: u64,
+    /// How much of that there may be below prefixes of keys.
+    pub prefixes: Vec<PrefixLimit>,
     /// Most payload bytes of a page of keys.
     pub max_page_bytes: usize,
     /// Most keys of a page.
@@ -53,6 +59,7 @@ pub struct Embedded {
     highest: Version,
     max_keys: u64,
     max_bytes: u64,
+    prefixes: Prefixes,
 }
 
 impl std::fmt::Debug for Embedded {
@@ -78,6 +85,32 @@ impl Embedded {
             highest: (0, 0),
             max_keys: limits.max_keys,
             max_bytes: limits.max_bytes,
+            prefixes: Prefixes::new(&limits.prefixes),
+        }
+    }
+
+    /// Counts anew what there is below prefixes.
+    fn count_prefixes(&mut self, limits: &[PrefixLimit]) {
+        self.prefixes = Prefixes::new(limits);
+        let mut position = Some(0);
+        while let Some(from) = position {
+            let (entries, last) = self.table.segment_at(from);
+            for entry in entries {
+                let size = Size {
+                    keys: 1,
+                    bytes: table::entry_bytes(entry.len()),
+                };
+                let nothing = Size { keys: 0, bytes: 0 };
+                self.prefixes.changed(entry.key(), nothing, size);
+            }
+            position = last.checked_add(1);
+        }
+    }
+
+    fn table_size(&self) -> Size {
+        Size {
+            keys: self.table.len(),
+            bytes: self.table.bytes(),
         }
     }
 
@@ -126,12 +159,23 @@ impl Embedded {
         let Some(former) = former else {
             let entry = table::entry_bytes(key.len() + content + PACKED_NUMBERS);
             let deadline = options.expires_in_ms.map_or(0, |_| expiry::DEADLINE_BYTES);
-            return self.table.len() < self.max_keys
+            let more = Size {
+                keys: 1,
+                bytes: entry,
+            };
+            return self.prefixes.have_room(key, more)
+                && self.table.len() < self.max_keys
                 && self.bytes().saturating_add(entry + deadline) <= self.max_bytes;
         };
         let before = former.value.len() + former.token.map_or(0, |token| token.node_id.len());
         let growth = content.saturating_sub(before) as u64;
-        growth == 0 || self.bytes().saturating_add(growth) <= self.max_bytes
+        let more = Size {
+            keys: 0,
+            bytes: growth,
+        };
+        growth == 0
+            || (self.bytes().saturating_add(growth) <= self.max_bytes
+                && self.prefixes.have_room(key, more))
     }
 
     /// Takes over a record of a former run, before anything is asked; also if the quota is smaller by now. The last one of a
@@ -213,7 +257,9 @@ impl Embedded {
     }
 
     fn put(&mut self, hash: u64, former: Option<u64>, fields: &Fields<'_>) {
+        let before = self.table_size();
         self.table.put(hash, fields);
+        self.prefixes.changed(fields.key, before, self.table_size());
         self.highest = self.highest.max(fields.version);
         if former != fields.deadline_ms {
             self.forget_deadline(hash, former);
@@ -224,7 +270,9 @@ impl Embedded {
     }
 
     fn remove(&mut self, hash: u64, key: &[u8], former: Option<u64>, version: Version) {
+        let before = self.table_size();
         self.table.remove(hash, key);
+        self.prefixes.changed(key, before, self.table_size());
         self.forget_deadline(hash, former);
         self.raise_floor(version);
     }
@@ -246,6 +294,14 @@ impl Embedded {
 }
 
 impl Keyspace for Embedded {
+    fn set_limits(&mut self, limits: &KeyspaceLimits) {
+        self.max_keys = limits.max_keys;
+        self.max_bytes = limits.max_bytes;
+        if !self.prefixes.are(&limits.prefixes) {
+            self.count_prefixes(&limits.prefixes);
+        }
+    }
+
     fn operate(
         &mut self,
         asked: &Asked,
@@ -266,6 +322,7 @@ impl Keyspace for Embedded {
             version: fields.version,
             token: fields.token,
         });
+        let is_new = entry.is_none();
         let context = rules::Context {
             wall_ms: now.wall_ms,
             floor: self.floor,
@@ -303,6 +360,7 @@ impl Keyspace for Embedded {
                         value,
                         token,
                         expiry,
+                        is_new,
                     },
                 });
             }
@@ -355,6 +413,32 @@ impl Keyspace for Embedded {
         self.highest
     }
 
+    fn look(&self, key: &[u8], most_bytes: usize, now: Now) -> Option<Look> {
+        let fields = self.table.get(self.table.hash(key), key)?.fields();
+        let expires_in_ms = fields
+            .deadline_ms
+            .map(|deadline| deadline.saturating_sub(now.mono_ms));
+        if expires_in_ms == Some(0) {
+            return None;
+        }
+        let shown = fields.value.len().min(most_bytes);
+        let fence = fields.token.and_then(|token| {
+            let node_id = std::str::from_utf8(token.node_id).ok()?;
+            Some(
+                Hlc::new(token.wall_ms, token.counter, node_id)
+                    .ok()?
+                    .to_string(),
+            )
+        });
+        Some(Look {
+            value: Bytes::copy_from_slice(&fields.value[..shown]),
+            value_bytes: fields.value.len(),
+            version: fields.version,
+            fence,
+            expires_in_ms,
+        })
+    }
+
     fn size(&self) -> Size {
         Size {
             keys: self.len(),
@@ -364,103 +448,4 @@ impl Keyspace for Embedded {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::Ticket;
-    use super::*;
-    use statestore_protocol::{Hlc, SetOptions};
-    use std::num::NonZeroU64;
-
-    const NOW: Now = Now {
-        wall_ms: 1_000,
-        mono_ms: 0,
-    };
-
-    /// The keys that were removed.
-    #[derive(Default)]
-    struct Removed(Vec<Bytes>);
-
-    impl Told for Removed {
-        fn changed(&mut self, change: &Changed<'_>) {
-            if let What::Removed { .. } = change.what {
-                self.0.push(change.key.clone());
-            }
-        }
-        fn ended(&mut self, ticket: Ticket, _end: End) {
-            panic!("{ticket:?} has ended before");
-        }
-        fn worked(&mut self, _steps: usize) {}
-    }
-
-    fn empty() -> Embedded {
-        Embedded::new(&KeyspaceLimits {
-            max_keys: u64::MAX,
-            max_bytes: u64::MAX,
-            max_page_bytes: 65_536,
-            max_page_keys: 1_024,
-            hash_key: [1, 2],
-        })
-    }
-
-    fn operate(keyspace: &mut Embedded, key: &'static str, operation: &Operation<'_>) -> Reply {
-        let asked = Asked {
-            ticket: Ticket(0),
-            now: NOW,
-            deadline_ms: None,
-        };
-        match keyspace.operate(&asked, &key.into(), operation, &mut Removed::default()) {
-            Some(End::Answered { reply, .. }) => reply,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn set(keyspace: &mut Embedded, key: &'static str, ttl_ms: u64) {
-        let timestamp = Hlc::store_version((1_000, 0));
-        let options = SetOptions {
-            expires_in_ms: NonZeroU64::new(ttl_ms),
-            ..SetOptions::default()
-        };
-        let operation = Operation::Set {
-            value: &"v".into(),
-            options,
-            timestamp: &timestamp,
-            token: None,
-        };
-        assert_eq!(operate(keyspace, key, &operation), Reply::Ok);
-    }
-
-    #[test]
-    fn entries_that_share_hash_and_deadline_expire_each() {
-        let mut keyspace = empty();
-        keyspace.table.collide();
-        for key in ["a", "b", "c", "d"] {
-            set(&mut keyspace, key, 10);
-        }
-        set(&mut keyspace, "b", 20);
-        set(&mut keyspace, "c", 0);
-        let delete = Operation::Del { token: None };
-        assert_eq!(operate(&mut keyspace, "d", &delete), Reply::Count(1));
-        let expired = |keyspace: &mut Embedded, mono_ms| {
-            let mut removed = Removed::default();
-            keyspace.advance(1, Now { mono_ms, ..NOW }, &mut removed);
-            removed.0.pop()
-        };
-        assert_eq!(keyspace.next_ms(), Some(10));
-        assert_eq!(expired(&mut keyspace, 9), None);
-        assert_eq!(expired(&mut keyspace, 10), Some("a".into()));
-        assert_eq!(expired(&mut keyspace, 10), None);
-        assert_eq!(expired(&mut keyspace, 20), Some("b".into()));
-        assert_eq!(keyspace.next_ms(), None);
-        assert_eq!(keyspace.table.len(), 1);
-    }
-
-    #[test]
-    fn a_lease_renewed_ever_so_often_has_one_deadline() {
-        let mut keyspace = empty();
-        for ttl in 1..10_000 {
-            set(&mut keyspace, "k", ttl);
-        }
-        assert_eq!(keyspace.deadlines.len(), 1);
-        set(&mut keyspace, "k", 0);
-        assert_eq!(keyspace.deadlines.len(), 0);
-    }
-}
+mod tests;

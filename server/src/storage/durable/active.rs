@@ -4,9 +4,11 @@
 //! before a byte of a commit is written. Where the file system cannot reserve, a write that finds no room is taken back.
 use super::log::{FILE_HEADER, FileHeader};
 use crate::storage::disk::{Access, Disk, DiskFile};
+use crate::storage::machine::Machine;
 use crate::storage::{StorageError, is_full};
 use std::io::{self, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// How much is read and written at a time when a part of a log is written anew.
 const REWRITE_BYTES: usize = 1 << 20;
@@ -79,7 +81,12 @@ impl Active {
 
     /// Appends the frame with the number [`next`](Self::next), durable when it returns. After
     /// [`StorageError::Full`] nothing of it is there.
-    pub(super) fn append(&mut self, frame: &[u8]) -> Result<(), StorageError> {
+    /// Says how long syncing took.
+    pub(super) fn append(
+        &mut self,
+        frame: &[u8],
+        machine: &dyn Machine,
+    ) -> Result<Duration, StorageError> {
         let end = self.length + frame.len() as u64;
         self.reserve(end)?;
         if let Err(error) = self.file.write_all(frame) {
@@ -88,13 +95,14 @@ impl Active {
             }
             return Err(StorageError::io_or_full(|| self.cannot_write())(error));
         }
+        let began = machine.now();
         self.file
             .sync_data()
             .map_err(StorageError::io(|| self.cannot_write()))?;
         self.is_cut = false;
         self.length = end;
         self.next += 1;
-        Ok(())
+        Ok(machine.now().saturating_sub(began))
     }
 
     /// Cuts off what a write left that found no room. It was never synced, and nobody waits for it.

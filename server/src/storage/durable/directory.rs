@@ -3,18 +3,21 @@ use super::active::Spare;
 use super::log::{self, FILE_HEADER, FileHeader, damaged};
 use super::manifest::{self, Manifest};
 use super::mark::{self, Mark};
-use crate::storage::StorageError;
 use crate::storage::disk::{Access, Disk, DiskFile};
-use std::ffi::OsString;
+use crate::storage::{Damage, StorageError};
+use std::ffi::{OsStr, OsString};
 use std::fs::TryLockError;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-const LOCK: &str = "lock";
+/// The file that is locked.
+pub(super) const LOCK: &str = "lock";
 const NEW_MANIFEST: &str = "statestore.manifest.new";
+/// Is there as long as a store is being made that begins with records.
+pub(super) const UNFINISHED: &str = "unfinished";
 /// What a freshly made ext4 file system holds.
-const LOST_AND_FOUND: &str = "lost+found";
+pub(super) const LOST_AND_FOUND: &str = "lost+found";
 
 /// A data directory that this process alone uses.
 #[derive(Debug)]
@@ -43,7 +46,7 @@ impl Directory {
             _lock: lock,
         };
         directory.keep_private();
-        let manifest = match directory.read_manifest()? {
+        let manifest = match read_manifest(&*directory.disk, path)? {
             Some(manifest) => manifest,
             None => directory.begin(salt())?,
         };
@@ -67,12 +70,12 @@ impl Directory {
 
     /// The file of a log.
     pub(super) fn log(&self, id: u64) -> PathBuf {
-        self.path.join(format!("log-{id}"))
+        log_path(&self.path, id)
     }
 
     /// The file of a base.
     pub(super) fn base(&self, id: u64) -> PathBuf {
-        self.path.join(format!("base-{id}"))
+        base_path(&self.path, id)
     }
 
     /// Makes the next log, with its name durable and `bytes` reserved.
@@ -107,20 +110,9 @@ impl Directory {
                 return Vec::new();
             }
         };
-        let is_log = |id| {
-            id == manifest.active
-                || Some(id) == spare
-                || manifest.sealed.iter().any(|log| log.id == id)
-        };
-        let is_leftover = |name: &OsString| {
-            let name = name.to_str().unwrap_or_default();
-            match (id_of(name, "log-"), id_of(name, "base-")) {
-                (Some(id), _) => !is_log(id),
-                (_, Some(id)) => manifest.base.is_none_or(|base| base.id != id),
-                _ => name == NEW_MANIFEST,
-            }
-        };
-        let leftovers = names.into_iter().filter(is_leftover);
+        let leftovers = names
+            .into_iter()
+            .filter(|name| is_leftover(name, manifest, spare));
         leftovers.map(|name| self.path.join(name)).collect()
     }
 
@@ -146,17 +138,6 @@ impl Directory {
                 let path = path.display();
                 tracing::warn!("{path} stays readable for other users: {error}");
             }
-        }
-    }
-
-    fn read_manifest(&self) -> Result<Option<Manifest>, StorageError> {
-        let path = self.path.join(manifest::NAME);
-        match self.disk.read(&path) {
-            Ok(bytes) => Manifest::parse(&path, &bytes).map(Some),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(StorageError::io(|| {
-                format!("cannot read {}", path.display())
-            })(error)),
         }
     }
 
@@ -186,6 +167,52 @@ impl Directory {
     }
 }
 
+/// Whether a file with this name was needed once, or never.
+fn is_leftover(name: &OsStr, manifest: &Manifest, spare: Option<u64>) -> bool {
+    let name = name.to_str().unwrap_or_default();
+    match (id_of(name, "log-"), id_of(name, "base-")) {
+        (Some(id), _) => {
+            id != manifest.active
+                && Some(id) != spare
+                && manifest.sealed.iter().all(|log| log.id != id)
+        }
+        (_, Some(id)) => manifest.base.is_none_or(|base| base.id != id),
+        _ => name == NEW_MANIFEST || name == UNFINISHED,
+    }
+}
+
+/// What is in a data directory and does not belong to the store.
+pub(super) fn strangers(
+    disk: &dyn Disk,
+    directory: &Path,
+    manifest: &Manifest,
+) -> Result<Vec<PathBuf>, StorageError> {
+    let names = disk.names(directory).map_err(StorageError::io(|| {
+        format!("cannot read the directory {}", directory.display())
+    }))?;
+    let is_known = |name: &OsString| {
+        name.to_str()
+            .is_some_and(|it| is_ours(it) || it == LOST_AND_FOUND)
+    };
+    let mut strangers: Vec<_> = names
+        .into_iter()
+        .filter(|name| !is_known(name) || is_leftover(name, manifest, None))
+        .map(|name| directory.join(name))
+        .collect();
+    strangers.sort();
+    Ok(strangers)
+}
+
+/// The file of a log in a data directory.
+pub(super) fn log_path(directory: &Path, id: u64) -> PathBuf {
+    directory.join(format!("log-{id}"))
+}
+
+/// The file of a base in a data directory.
+pub(super) fn base_path(directory: &Path, id: u64) -> PathBuf {
+    directory.join(format!("base-{id}"))
+}
+
 /// Writes the manifest of a data directory, in the place of the one that it may have.
 pub(super) fn write_manifest(
     disk: &dyn Disk,
@@ -208,15 +235,31 @@ pub(super) fn write_manifest(
     sync_directory(disk, directory)
 }
 
+/// The manifest of a data directory, if it has one.
+pub(super) fn read_manifest(
+    disk: &dyn Disk,
+    directory: &Path,
+) -> Result<Option<Manifest>, StorageError> {
+    let path = directory.join(manifest::NAME);
+    match disk.read(&path) {
+        Ok(bytes) => Manifest::parse(&path, &bytes).map(Some),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StorageError::io(|| {
+            format!("cannot read {}", path.display())
+        })(error)),
+    }
+}
+
+/// The directory and those above it that are missing, the lowest first.
+pub(super) fn missing<'a>(disk: &dyn Disk, path: &'a Path) -> Vec<&'a Path> {
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && disk.status(path).is_err();
+    path.ancestors().take_while(is_missing).collect()
+}
+
 /// Makes the directory and those above it that are missing, for this user only, with durable names.
 pub(super) fn create(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
-    let mut missing = Vec::new();
-    let mut above = Some(path);
-    let is_missing = |path: &Path| !path.as_os_str().is_empty() && disk.status(path).is_err();
-    while let Some(next) = above.filter(|next| is_missing(next)) {
-        missing.push(next);
-        above = next.parent();
-    }
+    let missing = missing(disk, path);
+    let above = path.ancestors().nth(missing.len());
     // The last one that is there may have been made by a process that did not live to sync its name.
     let is_new = disk.status(&path.join(manifest::NAME)).is_err();
     if let Some(there) = above.filter(|there| is_new && !there.as_os_str().is_empty()) {
@@ -248,7 +291,8 @@ fn sync_name(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     }
 }
 
-fn parent_of(path: &Path) -> &Path {
+/// Where the name of a directory is.
+pub(super) fn parent_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
         // The root has no name.
@@ -257,9 +301,9 @@ fn parent_of(path: &Path) -> &Path {
 }
 
 /// Whether a file with this name belongs to a data directory.
-fn is_ours(name: &str) -> bool {
+pub(super) fn is_ours(name: &str) -> bool {
     let is_numbered = id_of(name, "log-").or(id_of(name, "base-")).is_some();
-    is_numbered || [LOCK, mark::NAME, manifest::NAME, NEW_MANIFEST].contains(&name)
+    is_numbered || [LOCK, mark::NAME, manifest::NAME, NEW_MANIFEST, UNFINISHED].contains(&name)
 }
 
 /// The number in the name of a log or base.
@@ -270,7 +314,13 @@ fn id_of(name: &str, prefix: &str) -> Option<u64> {
 /// Without a manifest, only what an interrupted beginning leaves may be in the directory.
 fn refuse_foreign(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     let fail = || StorageError::io(|| format!("cannot read the data directory {}", path.display()));
-    for name in disk.names(path).map_err(fail())? {
+    let names = disk.names(path).map_err(fail())?;
+    if names.iter().any(|name| name == UNFINISHED) {
+        let what = "was being filled by `statestored restore` or `statestored import`, which did not finish";
+        let advice = "begin again, or remove the directory";
+        return Err(Damage::new(path, what.into(), advice).into());
+    }
+    for name in names {
         let status = || disk.own_status(&path.join(&name));
         let is_expected = match name.to_str().unwrap_or_default() {
             LOCK | LOST_AND_FOUND | mark::NAME | NEW_MANIFEST => true,
@@ -278,24 +328,44 @@ fn refuse_foreign(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
             _ => false,
         };
         if !is_expected {
-            return Err(StorageError::Damaged(format!(
-                "{} holds {} but no {}: it is not a data directory, or its manifest was lost; \
-                 nothing was changed, use an empty directory or restore the manifest",
-                path.display(),
+            let what = format!(
+                "holds {} but no {}: it is not a data directory, or its manifest was lost",
                 name.display(),
                 manifest::NAME,
-            )));
+            );
+            let advice = "use an empty directory or restore the manifest";
+            return Err(Damage::new(path, what, advice).into());
         }
     }
     Ok(())
 }
 
-fn lock(disk: &dyn Disk, directory: &Path) -> Result<Box<dyn DiskFile>, StorageError> {
+/// Has this process alone use the directory, as long as the file is open.
+pub(super) fn lock(disk: &dyn Disk, directory: &Path) -> Result<Box<dyn DiskFile>, StorageError> {
     let path = directory.join(LOCK);
     let opened = disk.open(&path, Access::Keep);
     let file = opened.map_err(StorageError::io(|| {
         format!("cannot open {}", path.display())
     }))?;
+    locked(file, directory)
+}
+
+/// The same without making anything; a copy of a directory may have no such file.
+pub(super) fn lock_if_any(
+    disk: &dyn Disk,
+    directory: &Path,
+) -> Result<Option<Box<dyn DiskFile>>, StorageError> {
+    let path = directory.join(LOCK);
+    match disk.open(&path, Access::Read) {
+        Ok(file) => locked(file, directory).map(Some),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StorageError::io(|| {
+            format!("cannot open {}", path.display())
+        })(error)),
+    }
+}
+
+fn locked(file: Box<dyn DiskFile>, directory: &Path) -> Result<Box<dyn DiskFile>, StorageError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StorageError::InUse(format!(
@@ -303,7 +373,7 @@ fn lock(disk: &dyn Disk, directory: &Path) -> Result<Box<dyn DiskFile>, StorageE
             directory.display()
         ))),
         Err(TryLockError::Error(error)) => Err(StorageError::io(|| {
-            format!("cannot lock {}", path.display())
+            format!("cannot lock {}", directory.join(LOCK).display())
         })(error)),
     }
 }

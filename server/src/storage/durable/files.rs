@@ -2,11 +2,9 @@
 use super::directory::check_length;
 use super::log::{FileHeader, Reader, Step, damaged};
 use super::manifest::{Base, Sealed};
-use super::record::{Change, Changes, Put, Version};
 use crate::storage::StorageError;
 use crate::storage::disk::Disk;
-use siphasher::sip128::SipHasher13;
-use std::collections::HashMap;
+use crate::storage::record::{Change, Changes};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,6 +45,12 @@ impl Files {
         base + self.logs.iter().map(|(_, log)| log.length).sum::<u64>()
     }
 
+    /// Where they are.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        let base = self.base.iter().map(|(path, _)| path.as_path());
+        base.chain(self.logs.iter().map(|(path, _)| path.as_path()))
+    }
+
     /// Checks that no file and no commit is missing.
     pub(super) fn check(&self) -> Result<(), StorageError> {
         let mut next = 1;
@@ -68,74 +72,34 @@ impl Files {
         self.log_changes(visit)
     }
 
-    /// Calls `emit` once for each live record, and returns the highest clock.
-    ///
-    /// Reads the logs twice: first to learn which change of a key is its last one, then for the
-    /// values. So memory is needed per key changed since the base, whatever the size of keys and values. A key is told
-    /// by a hash of 128 bits with a secret, which no two keys share.
-    pub(super) fn live(
-        &self,
-        emit: &mut dyn FnMut(&Put<'_>) -> Result<(), StorageError>,
-    ) -> Result<Option<Version>, StorageError> {
-        let mut clock = None;
-        let mut last_change: HashMap<[u64; 2], u64, foldhash::fast::RandomState> =
-            HashMap::default();
-        let hasher = SipHasher13::new_with_keys(self.salt, !self.salt);
-        let name = |key: &[u8]| {
-            let hash = hasher.hash(key);
-            [hash.h1, hash.h2]
-        };
-        let mut number = 0;
-        self.log_changes(&mut |change: Change<'_>| {
-            number += 1;
-            let key = match &change {
-                Change::Clock(version) => {
-                    clock = clock.max(Some(*version));
-                    return Ok(());
-                }
-                Change::Put(put) => put.record.key,
-                Change::Delete(key) => *key,
-            };
-            last_change.insert(name(key), number);
-            Ok(())
-        })?;
-        self.base_changes(&mut |change: Change<'_>| match change {
-            Change::Clock(version) => {
-                clock = clock.max(Some(version));
-                Ok(())
-            }
-            Change::Put(put) if last_change.contains_key(&name(put.record.key)) => Ok(()),
-            Change::Put(put) => emit(&put),
-            Change::Delete(_) => Ok(()),
-        })?;
-        number = 0;
-        self.log_changes(&mut |change: Change<'_>| {
-            number += 1;
-            match change {
-                Change::Put(put) if last_change.get(&name(put.record.key)) == Some(&number) => {
-                    emit(&put)
-                }
-                _ => Ok(()),
-            }
-        })?;
-        Ok(clock)
-    }
-
-    fn log_changes(&self, visit: &mut dyn Visit) -> Result<(), StorageError> {
+    /// Reads the logs.
+    pub(super) fn log_changes(&self, visit: &mut dyn Visit) -> Result<(), StorageError> {
         for (path, sealed) in &self.logs {
-            let header = FileHeader::log(self.salt, sealed.id, sealed.first);
-            let mut reader = Reader::open(&*self.disk, path, header, Some(sealed.length))?;
-            if !each_change(&mut reader, visit)? {
-                return Err(reader.broken());
-            }
-            if reader.next != sealed.last + 1 {
-                return Err(damaged(path, "commits are missing at its end"));
-            }
+            self.changes_of(path, sealed, visit)?;
         }
         Ok(())
     }
 
-    fn base_changes(&self, visit: &mut dyn Visit) -> Result<(), StorageError> {
+    /// Reads one of the logs.
+    pub(super) fn changes_of(
+        &self,
+        path: &Path,
+        sealed: &Sealed,
+        visit: &mut dyn Visit,
+    ) -> Result<(), StorageError> {
+        let header = FileHeader::log(self.salt, sealed.id, sealed.first);
+        let mut reader = Reader::open(&*self.disk, path, header, Some(sealed.length))?;
+        if !each_change(&mut reader, visit)? {
+            return Err(reader.broken());
+        }
+        if reader.next != sealed.last + 1 {
+            return Err(damaged(path, "commits are missing at its end"));
+        }
+        Ok(())
+    }
+
+    /// Reads the base.
+    pub(super) fn base_changes(&self, visit: &mut dyn Visit) -> Result<(), StorageError> {
         let Some((path, base)) = &self.base else {
             return Ok(());
         };

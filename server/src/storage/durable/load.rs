@@ -1,6 +1,6 @@
 //! Handing everything over at start: each file is read once, while it is checked.
 use super::files::Visit;
-use super::record::{Change, Version};
+use crate::storage::record::{Change, Version};
 use crate::storage::{LoadProgress, Restore, StorageError};
 
 /// How many bytes are read between two reports: some milliseconds.

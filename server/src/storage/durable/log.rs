@@ -2,28 +2,25 @@
 //!
 //! Integers are little-endian. Every byte is covered by a CRC-32.
 //!
-//! | file header, 40 bytes | | frame header, 28 bytes | |
-//! |---|---|---|---|
-//! | magic `sst-log\n` or `sst-base` | 8 | magic | 4 |
-//! | format version | 4 | CRC of salt and the three fields below | 4 |
-//! | CRC of the three fields below | 4 | sequence number | 8 |
-//! | salt of the directory | 8 | payload length | 8 |
-//! | file number | 8 | CRC of the payload | 4 |
-//! | sequence number of the first frame | 8 | | |
+//! | file header, 40 bytes | |
+//! |---|---|
+//! | magic `sst-log\n` or `sst-base` | 8 |
+//! | format version | 4 |
+//! | CRC of the three fields below | 4 |
+//! | salt of the directory | 8 |
+//! | file number | 8 |
+//! | sequence number of the first frame | 8 |
 //!
-//! The salt is random per directory: a file of another directory is told apart, and bytes inside a
-//! client's value cannot pass for a frame.
+//! The salt is random per directory, so that a file of another directory is told apart. `frame.rs` has the frames.
 use super::manifest::FORMAT;
-use crate::storage::StorageError;
 use crate::storage::disk::{Access, Disk, DiskFile};
+use crate::storage::frame::{FRAME_HEADER, FrameHeader, is_frame_header, u32_at};
+use crate::storage::{Damage, StorageError};
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// Length of a file header.
 pub(super) const FILE_HEADER: usize = 40;
-/// Length of a frame header.
-pub(super) const FRAME_HEADER: usize = 28;
-const FRAME_MAGIC: [u8; 4] = *b"\x93SSF";
 const READ_AHEAD: usize = 256 << 10;
 
 /// What a file holds.
@@ -98,43 +95,6 @@ pub(super) fn create(
         Ok(file)
     };
     make().map_err(fail)
-}
-
-/// Fills in the header of the frame whose payload follows the first [`FRAME_HEADER`] bytes.
-pub(super) fn seal_frame(frame: &mut [u8], salt: u64, sequence: u64) {
-    let (header, payload) = frame.split_at_mut(FRAME_HEADER);
-    header[..4].copy_from_slice(&FRAME_MAGIC);
-    header[8..16].copy_from_slice(&sequence.to_le_bytes());
-    header[16..24].copy_from_slice(&(payload.len() as u64).to_le_bytes());
-    header[24..].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
-    let crc = frame_header_crc(header, salt);
-    header[4..8].copy_from_slice(&crc.to_le_bytes());
-}
-
-fn frame_header_crc(header: &[u8], salt: u64) -> u32 {
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(&salt.to_le_bytes());
-    crc.update(&header[8..FRAME_HEADER]);
-    crc.finalize()
-}
-
-/// Whether these bytes begin with an intact frame header of this directory.
-fn is_frame_header(bytes: &[u8], salt: u64) -> bool {
-    bytes.len() >= FRAME_HEADER
-        && bytes.starts_with(&FRAME_MAGIC)
-        && u32_at(bytes, 4) == frame_header_crc(bytes, salt)
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut field = [0; 4];
-    field.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(field)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut field = [0; 8];
-    field.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(field)
 }
 
 /// What the reader found at its position.
@@ -226,11 +186,15 @@ impl Reader {
         }
         let mut header = [0; FRAME_HEADER];
         self.fill(&mut header)?;
-        let length = u64_at(&header, 16);
-        if !is_frame_header(&header, self.salt)
-            || u64_at(&header, 8) != self.next
-            || length > left - FRAME_HEADER as u64
-        {
+        let Some(FrameHeader {
+            sequence,
+            length,
+            crc,
+        }) = FrameHeader::decode(&header, self.salt)
+        else {
+            return Ok(Step::Broken);
+        };
+        if sequence != self.next || length > left - FRAME_HEADER as u64 {
             return Ok(Step::Broken);
         }
         let Ok(size) = usize::try_from(length) else {
@@ -240,7 +204,7 @@ impl Reader {
         payload.resize(size, 0);
         self.fill(&mut payload)?;
         self.payload = payload;
-        if crc32fast::hash(&self.payload) != u32_at(&header, 24) {
+        if crc32fast::hash(&self.payload) != crc {
             return Ok(Step::Broken);
         }
         self.offset += FRAME_HEADER as u64 + length;
@@ -262,10 +226,8 @@ impl Reader {
 
     /// The error for a frame that ought to be intact.
     pub(super) fn broken(&self) -> StorageError {
-        damaged(
-            &self.path,
-            format_args!("frame {} at byte {} is not intact", self.next, self.offset),
-        )
+        let what = format_args!("frame {} at byte {} is not intact", self.next, self.offset);
+        damage(&self.path, what).at(self.offset).into()
     }
 
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), StorageError> {
@@ -277,8 +239,14 @@ impl Reader {
 
 /// The error for a file that is not as it was written.
 pub(super) fn damaged(path: &Path, what: impl std::fmt::Display) -> StorageError {
-    StorageError::Damaged(format!(
-        "{} is damaged: {what}; nothing was changed, restore the directory from a copy",
-        path.display()
-    ))
+    damage(path, what).into()
+}
+
+/// The same, to say more about it.
+pub(super) fn damage(path: &Path, what: impl std::fmt::Display) -> Damage {
+    Damage::new(
+        path,
+        format!("is damaged: {what}"),
+        "restore the directory from a copy",
+    )
 }

@@ -12,7 +12,7 @@
 //! ```
 //! The last log is the one being written; its length is not known here.
 use super::log::damaged;
-use crate::storage::StorageError;
+use crate::storage::{Damage, StorageError};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -153,8 +153,6 @@ impl Manifest {
 
 /// The error for files of a later program.
 pub(super) fn newer_format(path: &Path, format: u32) -> StorageError {
-    StorageError::Damaged(format!(
-        "{} has format {format}, this program reads up to format {FORMAT}; nothing was changed, use a newer program",
-        path.display()
-    ))
+    let what = format!("has format {format}, this program reads up to format {FORMAT}");
+    Damage::new(path, what, "use a newer program").into()
 }

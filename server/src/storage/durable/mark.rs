@@ -64,28 +64,7 @@ impl Mark {
         salt: u64,
     ) -> Result<(Self, Acknowledged), StorageError> {
         let path = directory.join(NAME);
-        let mut file = match disk.open(&path, Access::Change) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(damaged(&path, "the file is missing"));
-            }
-            opened => opened.map_err(StorageError::io(|| {
-                format!("cannot open {}", path.display())
-            }))?,
-        };
-        let mut bytes = Vec::with_capacity(2 * SLOT);
-        (&mut file)
-            .take(2 * SLOT as u64)
-            .read_to_end(&mut bytes)
-            .map_err(StorageError::io(|| {
-                format!("cannot read {}", path.display())
-            }))?;
-        let newest = bytes
-            .chunks(SLOT)
-            .filter_map(|slot| decode(slot, salt))
-            .max_by_key(|(turn, _)| *turn);
-        let Some((turn, acknowledged)) = newest else {
-            return Err(damaged(&path, "it holds no acknowledgement mark"));
-        };
+        let (file, turn, acknowledged) = read(disk, &path, Access::Change, salt)?;
         let mark = Self {
             path,
             file,
@@ -93,6 +72,16 @@ impl Mark {
             turn: turn + 1,
         };
         Ok((mark, acknowledged))
+    }
+
+    /// Reads the mark, and nothing more.
+    pub(super) fn read(
+        disk: &dyn Disk,
+        directory: &Path,
+        salt: u64,
+    ) -> Result<Acknowledged, StorageError> {
+        read(disk, &directory.join(NAME), Access::Read, salt)
+            .map(|(_, _, acknowledged)| acknowledged)
     }
 
     /// Writes the mark; survives the end of the process, but not yet a power failure.
@@ -113,6 +102,37 @@ impl Mark {
         self.file.sync_all().map_err(StorageError::io(|| {
             format!("cannot sync {}", self.path.display())
         }))
+    }
+}
+
+fn read(
+    disk: &dyn Disk,
+    path: &Path,
+    access: Access,
+    salt: u64,
+) -> Result<(Box<dyn DiskFile>, u64, Acknowledged), StorageError> {
+    let mut file = match disk.open(path, access) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(damaged(path, "the file is missing"));
+        }
+        opened => opened.map_err(StorageError::io(|| {
+            format!("cannot open {}", path.display())
+        }))?,
+    };
+    let mut bytes = Vec::with_capacity(2 * SLOT);
+    (&mut file)
+        .take(2 * SLOT as u64)
+        .read_to_end(&mut bytes)
+        .map_err(StorageError::io(|| {
+            format!("cannot read {}", path.display())
+        }))?;
+    let newest = bytes
+        .chunks(SLOT)
+        .filter_map(|slot| decode(slot, salt))
+        .max_by_key(|(turn, _)| *turn);
+    match newest {
+        Some((turn, acknowledged)) => Ok((file, turn, acknowledged)),
+        None => Err(damaged(path, "it holds no acknowledgement mark")),
     }
 }
 

@@ -1,21 +1,16 @@
 //! Merging a base and the logs after it into a new base, beside the commits.
+use super::base::BaseWriter;
 use super::directory::{Directory, sync_directory};
 use super::files::Files;
-use super::log::{self, FRAME_HEADER, FileHeader, seal_frame};
+use super::live::Live;
 use super::manifest::Base;
-use super::record::encode_clock;
-use crate::storage::StorageError;
-use crate::storage::disk::DiskFile;
 use crate::storage::machine::{Job, Machine, Running};
+use crate::storage::record::Change;
+use crate::storage::{Damage, StorageError};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-
-/// Payload of a frame in a base.
-const FRAME_BYTES: usize = 256 << 10;
-/// A base is synced in parts, so that commits to the log never wait for all of it.
-const SYNC_BYTES: u64 = 4 << 20;
 
 /// What became of a merge: none if it was cancelled.
 type Merged = Result<Option<Base>, StorageError>;
@@ -24,6 +19,7 @@ type Merged = Result<Option<Base>, StorageError>;
 #[derive(Debug)]
 pub(super) struct Merge {
     running: Box<dyn Running>,
+    path: PathBuf,
     merged: Receiver<Merged>,
     /// The last commit of what is merged.
     through: u64,
@@ -55,6 +51,7 @@ impl Merge {
             .map_err(StorageError::io(|| "cannot start the merge thread".into()))?;
         Ok(Self {
             running,
+            path: directory.base(id),
             merged,
             through,
             is_cancelled,
@@ -75,9 +72,8 @@ impl Merge {
     pub(super) fn finish(self) -> Merged {
         self.running.finish();
         self.merged.try_recv().unwrap_or_else(|_| {
-            Err(StorageError::Damaged(
-                "the merge of the data files stopped unexpectedly".into(),
-            ))
+            let what = "was not finished: the merge of the data files stopped unexpectedly";
+            Err(Damage::new(&self.path, what.into(), "start the server again").into())
         })
     }
 
@@ -134,24 +130,13 @@ impl Merging {
         let disk = &*self.files.disk;
         match &mut self.stage {
             Stage::Create => {
-                let header = FileHeader::base(self.files.salt, self.id);
-                self.stage = Stage::Fill(BaseWriter {
-                    file: log::create(disk, &self.path, header)?,
-                    path: self.path.clone(),
-                    salt: self.files.salt,
-                    frame: vec![0; FRAME_HEADER],
-                    sequence: 1,
-                    length: log::FILE_HEADER as u64,
-                    unsynced: 0,
-                });
+                let path = self.path.clone();
+                let writer = BaseWriter::create(disk, path, self.files.salt, self.id)?;
+                self.stage = Stage::Fill(writer);
             }
             Stage::Fill(writer) => {
-                fill(&self.files, writer, &self.is_cancelled)?;
-                self.stage = Stage::Name(Base {
-                    id: self.id,
-                    length: writer.length,
-                    through: self.through,
-                });
+                let base = fill(&self.files, writer, self.through, &self.is_cancelled)?;
+                self.stage = Stage::Name(base);
             }
             Stage::Name(base) => {
                 if let Some(directory) = self.path.parent() {
@@ -164,70 +149,28 @@ impl Merging {
     }
 }
 
-/// Writes what is live into a base.
+/// Writes what is live into a base, durable except for its name.
 fn fill(
     files: &Files,
-    base: &mut BaseWriter,
+    writer: &mut BaseWriter,
+    through: u64,
     is_cancelled: &AtomicBool,
-) -> Result<(), StorageError> {
+) -> Result<Base, StorageError> {
     let go_on = || {
         if is_cancelled.load(Ordering::Relaxed) {
-            return Err(StorageError::Io {
-                what: "the merge was cancelled".into(),
-                source: std::io::ErrorKind::Interrupted.into(),
-            });
+            return Err(StorageError::Stopped);
         }
         Ok(())
     };
-    let clock = files.live(&mut |put| {
-        base.frame.extend_from_slice(put.encoded);
-        if base.frame.len() < FRAME_BYTES {
-            return Ok(());
-        }
-        go_on()?;
-        base.write_frame()
-    })?;
-    go_on()?;
-    if let Some(clock) = clock {
-        encode_clock(clock, &mut base.frame);
-    }
-    base.write_frame()?;
-    base.sync()
-}
-
-#[derive(Debug)]
-struct BaseWriter {
-    file: Box<dyn DiskFile>,
-    path: PathBuf,
-    salt: u64,
-    frame: Vec<u8>,
-    sequence: u64,
-    length: u64,
-    unsynced: u64,
-}
-
-impl BaseWriter {
-    fn write_frame(&mut self) -> Result<(), StorageError> {
-        seal_frame(&mut self.frame, self.salt, self.sequence);
-        self.file
-            .write_all(&self.frame)
-            .map_err(StorageError::io(|| {
-                format!("cannot write {}", self.path.display())
-            }))?;
-        self.sequence += 1;
-        self.length += self.frame.len() as u64;
-        self.unsynced += self.frame.len() as u64;
-        self.frame.truncate(FRAME_HEADER);
-        if self.unsynced >= SYNC_BYTES {
-            self.sync()?;
+    let live = Live::new(files, &mut |_| go_on())?;
+    let clock = live.each(&mut |change: Change<'_>| {
+        if let Change::Put(put) = change
+            && writer.add_encoded(put.encoded)?
+        {
+            go_on()?;
         }
         Ok(())
-    }
-
-    fn sync(&mut self) -> Result<(), StorageError> {
-        self.unsynced = 0;
-        self.file.sync_data().map_err(StorageError::io(|| {
-            format!("cannot sync {}", self.path.display())
-        }))
-    }
+    })?;
+    go_on()?;
+    writer.finish(clock, through)
 }

@@ -36,15 +36,19 @@ impl DurableStorage {
         // A file with this name is being removed, or cannot be.
         let is_free = || self.directory.is_free(&self.directory.base(id));
         if self.merge.is_none() && self.sealed_bytes(0) >= self.merge_bytes() && is_free() {
-            match Merge::start(&*self.machine, &self.directory, self.files(), id) {
-                Ok(merge) => self.merge = Some(merge),
+            match Merge::start(&*self.machine, &self.directory, self.contents().files(), id) {
+                Ok(merge) => {
+                    self.merge = Some(merge);
+                    self.merge_began = self.machine.now();
+                    self.figures.merge_began();
+                }
                 Err(error) => tracing::warn!("the data files are not merged now: {error}"),
             }
         }
     }
 
     /// Length of the sealed logs behind the commit `through`.
-    fn sealed_bytes(&self, through: u64) -> u64 {
+    pub(super) fn sealed_bytes(&self, through: u64) -> u64 {
         let logs = self.manifest.sealed.iter();
         logs.filter(|log| log.first > through)
             .map(|log| log.length)
@@ -63,7 +67,11 @@ impl DurableStorage {
             return Ok(());
         };
         let spare = self.spare.as_ref().map(|spare| spare.id);
-        let base: Base = match merge.finish() {
+        let took = self.machine.now().saturating_sub(self.merge_began);
+        let merged = merge.finish();
+        self.figures
+            .merge_ended(took, matches!(merged, Ok(Some(_))));
+        let base: Base = match merged {
             Ok(Some(base)) => base,
             Ok(None) => return Ok(()),
             Err(error @ (StorageError::Io { .. } | StorageError::Full { .. })) => {
@@ -88,9 +96,12 @@ impl DurableStorage {
         Ok(())
     }
 
-    /// Begins to remove the files that do not count; `spare` is the next log.
+    /// Begins to remove the files that do not count; `spare` is the next log. Not to be called while a merge goes on.
     pub(super) fn remove_leftovers(&mut self, spare: Option<u64>) {
+        // What is being removed is not found again.
+        self.tidy.finish();
         let leftovers = self.directory.leftovers(&self.manifest, spare);
+        let leftovers = self.holders.without_held(leftovers);
         let (machine, disk) = (&*self.machine, self.directory.disk());
         self.tidy.remove(machine, disk, leftovers);
     }

@@ -12,31 +12,43 @@
 //! not as it was written is damage: [`StorageError::Damaged`], and no file is touched.
 //! `docs/storage.md` gives the rules, the measurements behind the design, and its limits.
 mod active;
+mod base;
+mod check;
+mod contents;
 mod directory;
 mod files;
+mod image;
+mod live;
 mod load;
 mod log;
 mod manifest;
 mod mark;
 mod merge;
 mod merging;
-mod record;
+mod new_store;
+mod rewrite;
 mod snapshot;
+mod stopped;
 mod tidy;
 
+pub use check::{Checked, check};
+pub use new_store::NewStore;
+pub use rewrite::Rewrite;
+pub use stopped::{StoppedStore, is_store};
+
 use super::disk::{Disk, FileSystem};
+use super::frame::{FRAME_HEADER, seal_frame};
 use super::machine::{Machine, Threads};
-use super::{Batch, RecordView, Restore, Storage, StorageError};
+use super::record::{Version, encode_batches};
+use super::{Batch, Image, RecordView, Restore, Storage, StorageError, StorageFigures};
 use active::{Active, Spare};
+use contents::{Contents, End};
 use directory::Directory;
-use files::{Ended, Files, Visit, check_first, next_changes};
+use image::Holders;
 use load::Load;
-use log::{FRAME_HEADER, FileHeader, Reader, damaged, seal_frame};
 use manifest::{Manifest, Sealed};
 use mark::{Acknowledged, Mark};
 use merge::Merge;
-use record::{Version, encode_batches};
-use snapshot::Snapshot;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -76,19 +88,14 @@ pub struct DurableStorage {
     /// When there was no spare to be had, and whether because there is no room.
     refused: Option<(Duration, bool)>,
     merge: Option<Merge>,
+    /// When it began.
+    merge_began: Duration,
+    figures: Arc<StorageFigures>,
     tidy: Tidy,
+    /// Of files that must stay.
+    holders: Holders,
     /// A commit failed: what is on disk is not known, so nothing more is accepted.
     has_failed: bool,
-}
-
-/// The end of the current log.
-#[derive(Debug, Clone, Copy)]
-struct End {
-    /// Where what was never acknowledged begins.
-    acknowledged: u64,
-    length: u64,
-    /// The last commit.
-    last: u64,
 }
 
 /// How soon it is tried again to reserve space.
@@ -132,78 +139,22 @@ impl DurableStorage {
             spare: None,
             refused: None,
             merge: None,
+            merge_began: Duration::ZERO,
+            figures: Arc::default(),
             tidy: Tidy::default(),
+            holders: Holders::default(),
             has_failed: false,
         })
     }
 
-    /// Reads the current log, and decides whether what follows its last frame is a torn commit or damage.
-    fn read_log(&self, visit: &mut dyn Visit) -> Result<End, StorageError> {
-        let Manifest {
-            salt,
-            active,
-            first,
-            ..
-        } = self.manifest;
-        let path = self.directory.log(active);
-        let disk = &**self.directory.disk();
-        let mut reader = Reader::open(disk, &path, FileHeader::log(salt, active, first), None)?;
-        let mut acknowledged = reader.offset;
-        let is_torn = loop {
-            match next_changes(&mut reader, visit)? {
-                Ended::Not if reader.next <= self.acknowledged.sequence + 1 => {
-                    acknowledged = reader.offset;
-                }
-                Ended::Not => {}
-                Ended::Whole => break false,
-                Ended::Broken => break true,
-            }
-        };
-        let last = reader.next - 1;
-        let Acknowledged {
-            sequence,
-            is_closed,
-        } = self.acknowledged;
-        if last < sequence {
-            return Err(damaged(
-                &path,
-                format_args!("it ends with commit {last}, but commit {sequence} was acknowledged"),
-            ));
+    /// What there is.
+    fn contents(&self) -> Contents<'_> {
+        Contents {
+            disk: self.directory.disk(),
+            directory: self.directory.path(),
+            manifest: &self.manifest,
+            acknowledged: self.acknowledged,
         }
-        if is_closed && (is_torn || last > sequence) {
-            return Err(damaged(&path, "it was changed after the store was closed"));
-        }
-        if is_torn && reader.is_followed_by_frame(disk)? {
-            return Err(reader.broken());
-        }
-        Ok(End {
-            acknowledged,
-            length: reader.offset,
-            last,
-        })
-    }
-
-    /// The base and the sealed logs, with what must be in them.
-    fn files(&self) -> Files {
-        let Manifest {
-            salt, base, sealed, ..
-        } = &self.manifest;
-        let place = |log: &Sealed| (self.directory.log(log.id), *log);
-        Files {
-            disk: Arc::clone(self.directory.disk()),
-            salt: *salt,
-            base: base.map(|base| (self.directory.base(base.id), base)),
-            logs: sealed.iter().map(place).collect(),
-        }
-    }
-
-    /// Checks that no file and no commit is missing, up to the current log.
-    fn check_files(&self, files: &Files) -> Result<(), StorageError> {
-        files.check()?;
-        let base = self.manifest.base.map_or(0, |base| base.through);
-        let through = self.manifest.sealed.last().map_or(base, |log| log.last);
-        let log = self.directory.log(self.manifest.active);
-        check_first(&log, self.manifest.first, through + 1)
     }
 
     /// Opens the current log for appending, without what a torn commit left.
@@ -263,6 +214,7 @@ impl DurableStorage {
             result => result?,
         }
         self.acknowledge(next, false)?;
+        self.count_lengths();
         self.pace(self.frame.len());
         if self.frame.capacity() > KEPT_BUFFER {
             self.frame = Vec::new();
@@ -271,10 +223,18 @@ impl DurableStorage {
     }
 
     fn append(&mut self) -> Result<(), StorageError> {
-        match &mut self.active {
-            Some(active) => active.append(&self.frame),
-            None => Ok(()),
-        }
+        let Some(active) = &mut self.active else {
+            return Ok(());
+        };
+        let took = active.append(&self.frame, &*self.machine)?;
+        self.figures.synced(self.frame.len(), took);
+        Ok(())
+    }
+
+    fn count_lengths(&self) {
+        let active = self.active.as_ref().map_or(0, |log| log.length);
+        let base = self.manifest.base.map_or(0, |base| base.length);
+        self.figures.lengths(active + self.sealed_bytes(0), base);
     }
 
     fn can_roll(&self) -> bool {
@@ -344,6 +304,10 @@ impl DurableStorage {
 
     fn try_prepare(&mut self) -> Result<(), StorageError> {
         self.install_merge()?;
+        // A base that a merge is writing would look like a leftover.
+        if self.merge.is_none() && self.holders.have_let_go() {
+            self.remove_leftovers(self.spare.as_ref().map(|spare| spare.id));
+        }
         if self.active.is_none() || self.spare.is_some() {
             return Ok(());
         }
@@ -415,16 +379,17 @@ impl Restore for Nobody {
 
 impl Storage for DurableStorage {
     fn load(&mut self, into: &mut dyn Restore) -> Result<Option<Version>, StorageError> {
-        let files = self.files();
-        self.check_files(&files)?;
-        let log = self.directory.log(self.manifest.active);
-        let log_status = self.directory.disk().status(&log);
+        let contents = self.contents();
+        let files = contents.files();
+        contents.check(&files)?;
+        let log_status = contents.disk.status(&contents.current_log());
         let log_bytes = log_status.map_or(0, |status| status.length);
         let mut load = Load::new(into, files.bytes() + log_bytes);
         files.changes(&mut load)?;
-        let end = self.read_log(&mut load)?;
+        let end = contents.read_current(&mut load)?;
         let clock = load.clock;
         self.resume(end)?;
+        self.count_lengths();
         self.start_merge();
         Ok(clock)
     }
@@ -441,25 +406,23 @@ impl Storage for DurableStorage {
         self.judge(result)
     }
 
-    fn snapshot(&mut self, to: &Path) -> Result<(), StorageError> {
+    fn image(&mut self) -> Result<Box<dyn Image>, StorageError> {
         self.failed_before()?;
         if self.active.is_none() {
             self.load(&mut Nobody)?;
         }
-        let Some(active) = &self.active else {
-            return Ok(());
-        };
-        Snapshot {
-            directory: &self.directory,
-            manifest: &self.manifest,
-            length: active.length,
-            last: active.next - 1,
+        match self.take_image() {
+            Some(image) => Ok(Box::new(image)),
+            None => Err(StorageError::Stopped),
         }
-        .write(to)
     }
 
     fn seed(&self) -> Option<u64> {
         Some(self.manifest.salt)
+    }
+
+    fn figures(&self) -> Arc<StorageFigures> {
+        Arc::clone(&self.figures)
     }
 
     fn is_durable(&self) -> bool {

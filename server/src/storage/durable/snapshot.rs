@@ -1,9 +1,10 @@
-//! A copy of the store as it is between two commits, in a directory of its own.
+//! A copy of an image in a directory of its own.
 //!
 //! The base and the sealed logs are never written again: they are linked, which takes neither time nor space. The current log is
 //! copied as far as it goes. The manifest comes last; without it the directory is no store.
-use super::directory::{self, Directory, sync_directory};
-use super::manifest::Manifest;
+use super::directory::{self, sync_directory};
+use super::files::Files;
+use super::manifest::{Manifest, Sealed};
 use super::mark::{Acknowledged, Mark};
 use crate::storage::StorageError;
 use crate::storage::disk::{Access, Disk};
@@ -12,18 +13,15 @@ use std::path::{Path, PathBuf};
 
 /// What is copied.
 pub(super) struct Snapshot<'a> {
-    pub(super) directory: &'a Directory,
     pub(super) manifest: &'a Manifest,
-    /// Length of the current log.
-    pub(super) length: u64,
-    /// The last commit in it.
-    pub(super) last: u64,
+    /// The last log is the current one.
+    pub(super) files: &'a Files,
 }
 
 impl Snapshot<'_> {
     /// Writes the copy, durable. The directory is made if it is missing, and must be empty.
     pub(super) fn write(&self, to: &Path) -> Result<(), StorageError> {
-        let disk = &**self.directory.disk();
+        let disk = &*self.files.disk;
         directory::create(disk, to)?;
         let names = disk.names(to).map_err(StorageError::io(|| {
             format!("cannot read the directory {}", to.display())
@@ -46,47 +44,44 @@ impl Snapshot<'_> {
     }
 
     fn fill(&self, disk: &dyn Disk, to: &Path) -> Result<(), StorageError> {
-        let Manifest {
-            salt,
-            base,
-            sealed,
-            active,
-            ..
-        } = self.manifest;
-        let base = base.iter().map(|base| self.directory.base(base.id));
-        let logs = sealed.iter().map(|log| self.directory.log(log.id));
-        for file in base.chain(logs) {
-            let linked = disk.link(&file, &place(&file, to));
+        let Some((current, sealed)) = self.files.logs.split_last() else {
+            return Ok(());
+        };
+        let base = self.files.base.iter().map(|(path, _)| path);
+        for file in base.chain(sealed.iter().map(|(path, _)| path)) {
+            let linked = disk.link(file, &place(file, to));
             linked.map_err(StorageError::io_or_full(|| {
                 let (file, to) = (file.display(), to.display());
                 format!("cannot link {file} into {to}, which must be on the same file system")
             }))?;
         }
-        self.copy_log(disk, &self.directory.log(*active), to)?;
-        Mark::create(disk, to, *salt)?;
-        let (mut mark, _) = Mark::open(disk, to, *salt)?;
+        let (log, Sealed { length, last, .. }) = current;
+        copy_log(disk, log, *length, to)?;
+        let salt = self.files.salt;
+        Mark::create(disk, to, salt)?;
+        let (mut mark, _) = Mark::open(disk, to, salt)?;
         mark.write(Acknowledged {
-            sequence: self.last,
+            sequence: *last,
             is_closed: true,
         })?;
         mark.sync()?;
         sync_directory(disk, to)?;
         directory::write_manifest(disk, to, self.manifest)
     }
+}
 
-    fn copy_log(&self, disk: &dyn Disk, log: &Path, to: &Path) -> Result<(), StorageError> {
-        let copy = || {
-            let mut whole = disk.open(log, Access::Read)?.take(self.length);
-            let mut copy = disk.open(&place(log, to), Access::Create)?;
-            if io::copy(&mut whole, &mut copy)? < self.length {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            copy.sync_all()
-        };
-        copy().map_err(StorageError::io_or_full(|| {
-            format!("cannot copy {} to {}", log.display(), to.display())
-        }))
-    }
+fn copy_log(disk: &dyn Disk, log: &Path, length: u64, to: &Path) -> Result<(), StorageError> {
+    let copy = || {
+        let mut whole = disk.open(log, Access::Read)?.take(length);
+        let mut copy = disk.open(&place(log, to), Access::Create)?;
+        if io::copy(&mut whole, &mut copy)? < length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        copy.sync_all()
+    };
+    copy().map_err(StorageError::io_or_full(|| {
+        format!("cannot copy {} to {}", log.display(), to.display())
+    }))
 }
 
 /// Where a file of the store is in the copy.

@@ -1,0 +1,53 @@
+//! `statestore health`.
+use crate::{arguments::Global, exit::Exit, failure::Failure, output::Output, port::Port};
+use bytes::Bytes;
+use clap::Args;
+use hyper::{Method, StatusCode, Uri};
+
+/// Say whether a server is alive, or ready for clients
+///
+/// Exit code 0 says yes, 1 no, and 3 that nobody answers. Made for the checks of containers and supervisors.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Health {
+    /// The HTTP port of the server: http://HOST:PORT
+    #[arg(
+        env = "STATESTORE_ADMIN",
+        default_value = "http://127.0.0.1:9883",
+        value_name = "ADMIN_URL"
+    )]
+    #[allow(clippy::doc_markdown, reason = "help is plain text")]
+    admin_url: Uri,
+    /// Whether it is ready for clients, which is more than alive
+    #[arg(long)]
+    ready: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  statestore health                           alive?
+  statestore health --ready                   ready for clients?
+  statestore health http://[::1]:9883 --timeout 3s";
+
+impl Health {
+    /// Runs it.
+    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let path = if self.ready { "/readyz" } else { "/healthz" };
+        let port = Port::open(self.admin_url);
+        let asked = port.ask(Method::GET, path, Bytes::new(), global.timeout);
+        let answer = asked.await?;
+        let exit =
+            match answer.status {
+                StatusCode::OK => Exit::Done,
+                StatusCode::SERVICE_UNAVAILABLE => Exit::Negative,
+                _ => {
+                    return Err(answer.succeeded(global.timeout).await.err().unwrap_or_else(
+                        || Failure::new(Exit::NoAnswer, "this is no such server"),
+                    ));
+                }
+            };
+        let text = answer.text(global.timeout).await?;
+        Output::stdout().print(&text).await?;
+        Ok(exit)
+    }
+}

@@ -1,0 +1,83 @@
+//! A terminal that shows one screenful, and takes keys without a newline.
+use crate::failure::Failure;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use std::io::{self, IsTerminal as _, Write as _};
+use tokio::io::AsyncReadExt as _;
+
+/// To the other screen, without a cursor.
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
+/// Back.
+const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
+
+/// The screen; the terminal is as before when this is dropped.
+pub(super) struct Screen {
+    /// How the keys were taken before; none if they come from elsewhere.
+    before: Option<Termios>,
+    keys: tokio::io::Stdin,
+    has_keys: bool,
+}
+
+impl Screen {
+    pub(super) fn enter() -> Result<Self, Failure> {
+        let before = io::stdin()
+            .is_terminal()
+            .then(|| tcgetattr(io::stdin()).ok())
+            .flatten();
+        if let Some(before) = &before {
+            let mut modes = before.clone();
+            modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+            // Without it, `q` needs a newline.
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
+        }
+        let screen = Self {
+            has_keys: before.is_some(),
+            before,
+            keys: tokio::io::stdin(),
+        };
+        write(ENTER)?;
+        Ok(screen)
+    }
+
+    /// Shows these lines, cut off where the screen ends.
+    pub(super) fn show(lines: &[String]) -> Result<(), Failure> {
+        // A terminal that has not been told its size says zero.
+        let size = tcgetwinsize(io::stdout()).ok();
+        let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
+        let (columns, rows) = size.map_or((80, 24), |size| (size.ws_col, size.ws_row));
+        let mut text = String::from("\x1b[H");
+        for line in lines.iter().take(usize::from(rows) - 1) {
+            text.extend(line.chars().take(usize::from(columns)));
+            text.push_str("\x1b[K\r\n");
+        }
+        text.push_str("\x1b[J");
+        write(text.as_bytes())
+    }
+
+    /// Ready when somebody has pressed `q`.
+    pub(super) async fn quit(&mut self) {
+        while self.has_keys {
+            match self.keys.read_u8().await {
+                Ok(b'q' | b'Q') => return,
+                Ok(_) => {}
+                Err(_) => self.has_keys = false,
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Nothing more can be done for a terminal that is gone.
+        let _ = write(LEAVE);
+        if let Some(before) = &self.before {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
+        }
+    }
+}
+
+fn write(bytes: &[u8]) -> Result<(), Failure> {
+    let mut stdout = io::stdout();
+    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    written.map_err(|error| Failure::output(&error))
+}

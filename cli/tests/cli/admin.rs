@@ -1,0 +1,142 @@
+//! `statestore admin`, `health` and `top`: a server looked after over its HTTP port.
+use crate::harness::{Store, run, statestore};
+use statestored::admin::{AdminConfig, Token};
+use statestored::config::Config;
+use std::{net::TcpListener, path::PathBuf, process::Command};
+use tempfile::TempDir;
+
+const TOKEN: &str = "a-token-that-nobody-guesses";
+
+/// A store on disk that has an HTTP port, and the token's file.
+struct Watched {
+    store: Store,
+    folder: TempDir,
+}
+
+impl Watched {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("token"), TOKEN).unwrap();
+        let mut config = Config::durable(folder.path().join("data"));
+        let token = Token::new(TOKEN).unwrap();
+        let address = "http://127.0.0.1:0".parse().unwrap();
+        config.admin = Some(AdminConfig::new(address, Some(token)).unwrap());
+        Self {
+            store: Store::with(config),
+            folder,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `statestore` that knows where, but not the token.
+    fn stranger(&self, arguments: &[&str]) -> Command {
+        let mut command = self.store.command(arguments);
+        command.env("STATESTORE_ADMIN", self.store.admin_url());
+        command
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.stranger(arguments);
+        command.env("STATESTORE_ADMIN_TOKEN_FILE", self.path("token"));
+        command
+    }
+
+    #[track_caller]
+    fn ok(&self, arguments: &[&str]) -> String {
+        let run = run(self.command(arguments), b"");
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+        String::from_utf8(run.stdout).unwrap()
+    }
+}
+
+#[test]
+fn a_server_is_looked_after_with_the_token_only() {
+    let watched = Watched::start();
+    watched.store.ok(["set", "key", "value"]);
+    let status: serde_json::Value =
+        serde_json::from_str(&watched.ok(&["admin", "status"])).unwrap();
+    assert_eq!(status["counts"]["keys"], 1);
+    assert_eq!(
+        watched.ok(&["admin", "reload"]),
+        "reloaded; 0 clients disconnected\n"
+    );
+    let refused = run(watched.stranger(&["admin", "reload"]), b"");
+    refused.assert_error(4, "token");
+    std::fs::write(watched.path("token"), "another-token-that-is-wrong").unwrap();
+    let refused = run(watched.command(&["admin", "delete", "key"]), b"");
+    refused.assert_error(4, "not the token");
+    assert!(!refused.stderr.contains("another-token"));
+    std::fs::write(watched.path("token"), TOKEN).unwrap();
+    assert_eq!(watched.ok(&["admin", "delete", "key"]), "deleted\n");
+    assert_eq!(
+        run(watched.command(&["admin", "delete", "key"]), b"").code,
+        Some(1)
+    );
+    run(watched.command(&["admin", "disconnect", "nobody"]), b"").assert_error(1, "no such client");
+}
+
+#[test]
+fn a_backup_is_a_whole_file_that_replaces_nothing() {
+    let watched = Watched::start();
+    watched.store.ok(["set", "key", "in the backup"]);
+    let file = watched.path("store.backup");
+    let name = file.to_str().unwrap();
+    let told = watched.ok(&["admin", "backup", name]);
+    let content = std::fs::read(&file).unwrap();
+    assert_eq!(told, format!("{} bytes\n", content.len()));
+    let value = b"in the backup";
+    assert!(content.windows(value.len()).any(|part| part == value));
+    run(watched.command(&["admin", "backup", name]), b"").assert_error(2, "exists");
+    assert_eq!(std::fs::read(&file).unwrap(), content);
+    assert!(!watched.path("store.backup.partial").exists());
+}
+
+#[test]
+fn health_has_exit_codes() {
+    let watched = Watched::start();
+    let url = watched.store.admin_url();
+    let alive = run(statestore(["health", &url]), b"");
+    assert_eq!(
+        (alive.code, alive.stdout.as_slice()),
+        (Some(0), &b"alive\n"[..])
+    );
+    let ready = run(statestore(["health", "--ready", &url]), b"");
+    assert_eq!(
+        (ready.code, ready.stdout.as_slice()),
+        (Some(0), &b"ready\n"[..])
+    );
+    watched.store.stop();
+    run(statestore(["health", &url]), b"").assert_error(3, "cannot ask");
+    // Somebody who takes connections and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let nothing = run(statestore(["health", &url, "--timeout", "200ms"]), b"");
+    nothing.assert_error(3, "no answer in time");
+    for bad in [
+        "https://127.0.0.1:1",
+        "127.0.0.1:9883",
+        "http://a@b:1",
+        "http://a:1/x",
+    ] {
+        run(statestore(["health", bad]), b"").assert_error(2, "expected http://");
+    }
+}
+
+#[test]
+fn top_prints_one_block_where_there_is_no_terminal() {
+    let watched = Watched::start();
+    watched.store.ok(["set", "key", "value"]);
+    let block = watched.ok(&["top"]);
+    assert!(block.starts_with("statestored "), "{block}");
+    assert!(
+        block.contains("keys 1 in ") && block.contains("\nset "),
+        "{block}"
+    );
+    assert!(
+        block.contains("disk   commits ") && !block.contains('\x1b'),
+        "{block}"
+    );
+}

@@ -1,0 +1,244 @@
+//! Headers of frames (RFC 6455, section 5.2).
+use bytes::{BufMut, BytesMut};
+
+/// In the second byte of a header: a mask follows.
+const MASKED: u8 = 0x80;
+/// In place of the length, which follows in so many bits.
+const LENGTH_16: u8 = 0x7E;
+const LENGTH_64: u8 = 0x7F;
+/// The longest payload of a control frame.
+const MOST_CONTROL_BYTES: usize = 125;
+
+/// What a frame is. Text is not among it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// More of a message.
+    Continuation,
+    /// A message, or the begin of one.
+    Binary,
+    /// The last frame of its sender.
+    Close,
+    /// To be answered with [`Pong`](Self::Pong) and the same payload.
+    Ping,
+    /// The answer.
+    Pong,
+}
+
+/// Who sends a frame. A client masks what it sends, and a server does not (section 5.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Who opened the connection.
+    Client,
+    /// Who accepted it.
+    Server,
+}
+
+/// The header of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// What it is.
+    pub kind: Kind,
+    /// The message ends with it.
+    pub is_last: bool,
+    /// Bytes of payload behind it.
+    pub payload: u64,
+    /// What the payload is masked with, if a client sends it.
+    pub mask: Option<[u8; 4]>,
+}
+
+impl Header {
+    /// The header at the begin of `bytes`, which `sender` has sent, and how long it is; `None` if there is not all of it yet.
+    ///
+    /// # Errors
+    /// It is no frame that may stand here; what it is instead.
+    pub fn parse(bytes: &[u8], sender: Side) -> Result<Option<(Self, usize)>, &'static str> {
+        let [first, second, rest @ ..] = bytes else {
+            return Ok(None);
+        };
+        if first & 0x70 != 0 {
+            return Err("a frame with bits of an extension");
+        }
+        match (second & MASKED != 0, sender) {
+            (true, Side::Server) => return Err("a frame that is masked"),
+            (false, Side::Client) => return Err("a frame that is not masked"),
+            _ => {}
+        }
+        let is_last = first & 0x80 != 0;
+        let kind = match first & 0x0F {
+            0 => Kind::Continuation,
+            1 => return Err("text instead of binary data"),
+            2 => Kind::Binary,
+            8 => Kind::Close,
+            9 => Kind::Ping,
+            10 => Kind::Pong,
+            _ => return Err("a frame of an unknown kind"),
+        };
+        let (payload, length) = match second & !MASKED {
+            LENGTH_16 => match rest.first_chunk() {
+                Some(bytes) => (u16::from_be_bytes(*bytes).into(), 4),
+                None => return Ok(None),
+            },
+            LENGTH_64 => match rest.first_chunk() {
+                Some(bytes) => (u64::from_be_bytes(*bytes), 10),
+                None => return Ok(None),
+            },
+            short => (short.into(), 2),
+        };
+        if payload > i64::MAX.cast_unsigned() {
+            return Err("a frame of more bytes than there are");
+        }
+        let is_control = matches!(kind, Kind::Close | Kind::Ping | Kind::Pong);
+        if is_control && (!is_last || payload > MOST_CONTROL_BYTES as u64) {
+            return Err("a control frame that is too long or in parts");
+        }
+        let (mask, length) = match sender {
+            Side::Server => (None, length),
+            Side::Client => match bytes[length..].first_chunk() {
+                Some(mask) => (Some(*mask), length + mask.len()),
+                None => return Ok(None),
+            },
+        };
+        let header = Self {
+            kind,
+            is_last,
+            payload,
+            mask,
+        };
+        Ok(Some((header, length)))
+    }
+}
+
+/// Appends a whole message in one frame; masked, if a client sends it.
+pub fn put(out: &mut BytesMut, kind: Kind, payload: &[u8], mask: Option<[u8; 4]>) {
+    let code = match kind {
+        Kind::Continuation => 0,
+        Kind::Binary => 2,
+        Kind::Close => 8,
+        Kind::Ping => 9,
+        Kind::Pong => 10,
+    };
+    out.reserve(14 + payload.len());
+    let masked = if mask.is_some() { MASKED } else { 0 };
+    out.put_u8(0x80 | code);
+    match (u8::try_from(payload.len()), u16::try_from(payload.len())) {
+        (Ok(short @ 0..126), _) => out.put_u8(masked | short),
+        (_, Ok(long)) => {
+            out.put_u8(masked | LENGTH_16);
+            out.put_u16(long);
+        }
+        _ => {
+            out.put_u8(masked | LENGTH_64);
+            out.put_u64(payload.len() as u64);
+        }
+    }
+    let Some(mask) = mask else {
+        out.put_slice(payload);
+        return;
+    };
+    out.put_slice(&mask);
+    let begin = out.len();
+    out.put_slice(payload);
+    apply(&mut out[begin..], mask);
+}
+
+/// Masks, or takes the mask away.
+pub(super) fn apply(bytes: &mut [u8], mask: [u8; 4]) {
+    // Eight at a time: the compiler makes vectors of them.
+    let wide = u64::from_ne_bytes([
+        mask[0], mask[1], mask[2], mask[3], mask[0], mask[1], mask[2], mask[3],
+    ]);
+    let mut chunks = bytes.chunks_exact_mut(8);
+    for chunk in &mut chunks {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(chunk);
+        chunk.copy_from_slice(&(u64::from_ne_bytes(bytes) ^ wide).to_ne_bytes());
+    }
+    let rest = chunks.into_remainder().iter_mut();
+    rest.zip(mask.into_iter().cycle())
+        .for_each(|(byte, mask)| *byte ^= mask);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_written_as_short_as_they_can_be() {
+        for (length, expected) in [
+            (0, &[0x82, 0x80][..]),
+            (125, &[0x82, 0xFD]),
+            (126, &[0x82, 0xFE, 0, 126]),
+            (65_535, &[0x82, 0xFE, 0xFF, 0xFF]),
+            (65_536, &[0x82, 0xFF, 0, 0, 0, 0, 0, 1, 0, 0]),
+        ] {
+            let mut out = BytesMut::new();
+            let payload = vec![0xA5; length];
+            put(&mut out, Kind::Binary, &payload, Some([1, 2, 3, 4]));
+            assert_eq!(&out[..expected.len()], expected);
+            assert_eq!(out[expected.len()..][..4], [1, 2, 3, 4]);
+            let masked = out[expected.len() + 4..].iter();
+            let unmasked: Vec<_> = masked
+                .zip([1, 2, 3, 4].into_iter().cycle())
+                .map(|(byte, mask)| byte ^ mask)
+                .collect();
+            assert_eq!(unmasked, payload);
+            let (header, length) = Header::parse(&out, Side::Client).unwrap().unwrap();
+            assert_eq!(header.mask, Some([1, 2, 3, 4]));
+            assert_eq!(out.len() - length, payload.len());
+            let mut plain = BytesMut::new();
+            put(&mut plain, Kind::Binary, &payload, None);
+            assert_eq!(plain.len() + 4, out.len());
+            let (header, length) = Header::parse(&plain, Side::Server).unwrap().unwrap();
+            assert_eq!(header.mask, None);
+            assert_eq!(plain[length..], payload);
+        }
+    }
+
+    #[test]
+    fn headers_are_read_when_they_are_whole() {
+        for (bytes, kind, is_last, payload) in [
+            (&[0x82, 0x05][..], Kind::Binary, true, 5),
+            (&[0x02, 0x7E, 1, 0], Kind::Binary, false, 256),
+            (
+                &[0x80, 0x7F, 0, 0, 0, 1, 0, 0, 0, 0],
+                Kind::Continuation,
+                true,
+                1 << 32,
+            ),
+            (&[0x89, 0x7D], Kind::Ping, true, 125),
+            (&[0x8A, 0], Kind::Pong, true, 0),
+            (&[0x88, 2], Kind::Close, true, 2),
+        ] {
+            let header = Header {
+                kind,
+                is_last,
+                payload,
+                mask: None,
+            };
+            assert_eq!(
+                Header::parse(bytes, Side::Server),
+                Ok(Some((header, bytes.len())))
+            );
+            for less in 0..bytes.len() {
+                assert_eq!(Header::parse(&bytes[..less], Side::Server), Ok(None));
+            }
+        }
+        for bytes in [
+            &[0xC2, 0][..],
+            &[0x82, 0x80],
+            &[0x81, 0],
+            &[0x83, 0],
+            &[0x09, 0],
+            &[0x89, 126, 0, 126],
+            &[0x82, 127, 0x80, 0, 0, 0, 0, 0, 0, 0],
+        ] {
+            assert!(Header::parse(bytes, Side::Server).is_err(), "{bytes:?}");
+        }
+        let masked = [0x82, 0x85, 1, 2, 3, 4];
+        for less in 0..masked.len() {
+            assert_eq!(Header::parse(&masked[..less], Side::Client), Ok(None));
+        }
+        assert!(Header::parse(&masked, Side::Client).unwrap().is_some());
+        assert!(Header::parse(&[0x82, 5], Side::Client).is_err());
+    }
+}

@@ -1,0 +1,239 @@
+//! What arrives, as a stream of bytes.
+use super::frame::{Header, Kind, Side, apply};
+use bytes::{Buf, BytesMut};
+
+/// Why the other side closes the WebSocket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Close {
+    /// The code (section 7.4); `None` if there is none.
+    pub code: Option<u16>,
+    /// What it says about it, in UTF-8 if it keeps to the rules.
+    pub reason: Vec<u8>,
+}
+
+/// The frames of one side, whose bytes stand in a buffer of the caller's until they are [taken](Self::take).
+#[derive(Debug)]
+pub struct Incoming {
+    sender: Side,
+    /// How much is still to come of a binary frame.
+    payload: u64,
+    /// What the next byte of it is masked with, and those behind it.
+    mask: Option<[u8; 4]>,
+    /// A message has begun and not ended.
+    in_message: bool,
+    close: Option<Close>,
+    /// What the last ping had.
+    pong: Option<Vec<u8>>,
+}
+
+impl Incoming {
+    /// Those of this side.
+    pub fn new(sender: Side) -> Self {
+        Self {
+            sender,
+            payload: 0,
+            mask: None,
+            in_message: false,
+            close: None,
+            pong: None,
+        }
+    }
+
+    /// Takes headers and control frames from the begin of `input`, up to payload or to the end. Whether it got so far; otherwise
+    /// more has to be read.
+    ///
+    /// # Errors
+    /// Something breaks the rules; what it is.
+    pub fn advance(&mut self, input: &mut BytesMut) -> Result<bool, &'static str> {
+        while self.payload == 0 && self.close.is_none() {
+            let Some((header, length)) = Header::parse(input, self.sender)? else {
+                return Ok(false);
+            };
+            match header.kind {
+                Kind::Binary | Kind::Continuation => {
+                    if (header.kind == Kind::Continuation) != self.in_message {
+                        return Err("messages that are mixed up");
+                    }
+                    self.in_message = !header.is_last;
+                    self.payload = header.payload;
+                    self.mask = header.mask;
+                    input.advance(length);
+                }
+                Kind::Close | Kind::Ping | Kind::Pong => {
+                    let Ok(payload) = usize::try_from(header.payload) else {
+                        return Ok(false);
+                    };
+                    if input.len() < length + payload {
+                        return Ok(false);
+                    }
+                    input.advance(length);
+                    let mut told = input[..payload].to_vec();
+                    input.advance(payload);
+                    if let Some(mask) = header.mask {
+                        apply(&mut told, mask);
+                    }
+                    self.control(header.kind, told);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn control(&mut self, kind: Kind, payload: Vec<u8>) {
+        match kind {
+            // Only the last one needs an answer (section 5.5.3), so that pings take no memory.
+            Kind::Ping => self.pong = Some(payload),
+            Kind::Close => {
+                let code = payload.first_chunk().copied().map(u16::from_be_bytes);
+                self.close = Some(Close {
+                    code,
+                    reason: payload.get(2..).unwrap_or_default().to_vec(),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes payload from the begin of `input`, no more than `most` bytes, without its mask. Empty if there is none yet.
+    pub fn take(&mut self, input: &mut BytesMut, most: usize) -> BytesMut {
+        let length = usize::try_from(self.payload).unwrap_or(usize::MAX);
+        let length = length.min(most).min(input.len());
+        let mut taken = input.split_to(length);
+        if let Some(mask) = &mut self.mask {
+            apply(&mut taken, *mask);
+            mask.rotate_left(length % 4);
+        }
+        self.payload -= length as u64;
+        taken
+    }
+
+    /// Why the other side closes, once it does.
+    pub fn close(&self) -> Option<&Close> {
+        self.close.as_ref()
+    }
+
+    /// Whether a ping waits for its answer.
+    pub fn has_ping(&self) -> bool {
+        self.pong.is_some()
+    }
+
+    /// The payload of the answer to a ping; each is given once.
+    pub fn take_pong(&mut self) -> Option<Vec<u8>> {
+        self.pong.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::put;
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What comes out when the bytes come in pieces of this size and are taken in pieces of that.
+    fn read(bytes: &[u8], sender: Side, piece: usize, most: usize) -> (Vec<u8>, Incoming) {
+        let mut incoming = Incoming::new(sender);
+        let mut input = BytesMut::new();
+        let mut out = Vec::new();
+        for piece in bytes.chunks(piece) {
+            input.extend_from_slice(piece);
+            while incoming.advance(&mut input).unwrap() && incoming.close().is_none() {
+                let taken = incoming.take(&mut input, most);
+                if taken.is_empty() {
+                    break;
+                }
+                out.extend_from_slice(&taken);
+            }
+        }
+        (out, incoming)
+    }
+
+    #[test]
+    fn payloads_are_one_stream_however_they_are_cut() {
+        for (sender, mask) in [(Side::Client, Some([9, 8, 7, 6])), (Side::Server, None)] {
+            let mut bytes = BytesMut::new();
+            put(&mut bytes, Kind::Binary, b"one, ", mask);
+            put(&mut bytes, Kind::Ping, b"?", mask);
+            put(&mut bytes, Kind::Binary, b"", mask);
+            put(&mut bytes, Kind::Binary, &[7; 300], mask);
+            let begin = bytes.len();
+            put(&mut bytes, Kind::Binary, b"in ", mask);
+            // Not its last.
+            bytes[begin] &= 0x7F;
+            put(&mut bytes, Kind::Pong, b"", mask);
+            put(&mut bytes, Kind::Continuation, b"parts", mask);
+            put(&mut bytes, Kind::Close, b"\x03\xE8bye", mask);
+            let expected = [b"one, ", &[7; 300][..], b"in parts"].concat();
+            for piece in [1, 3, 7, 1000] {
+                for most in [1, 5, 1000] {
+                    let (out, mut incoming) = read(&bytes, sender, piece, most);
+                    assert_eq!(out, expected);
+                    assert_eq!(incoming.take_pong().unwrap(), b"?");
+                    let close = incoming.close().unwrap();
+                    assert_eq!((close.code, &close.reason[..]), (Some(1000), &b"bye"[..]));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn messages_that_are_mixed_up_are_refused() {
+        for kinds in [&[Kind::Continuation][..], &[Kind::Binary, Kind::Binary]] {
+            let mut bytes = BytesMut::new();
+            for kind in kinds {
+                let begin = bytes.len();
+                put(&mut bytes, *kind, b"", None);
+                bytes[begin] &= 0x7F;
+            }
+            let error = Incoming::new(Side::Server).advance(&mut bytes).unwrap_err();
+            assert_eq!(error, "messages that are mixed up");
+        }
+    }
+
+    /// What comes out of any bytes, and what is wrong with them.
+    fn drain(bytes: &[u8], sender: Side, piece: usize) -> (Vec<u8>, Option<&'static str>) {
+        let mut incoming = Incoming::new(sender);
+        let mut input = BytesMut::new();
+        let mut out = Vec::new();
+        for piece in bytes.chunks(piece) {
+            input.extend_from_slice(piece);
+            loop {
+                match incoming.advance(&mut input) {
+                    Err(problem) => return (out, Some(problem)),
+                    Ok(is_there) if !is_there || incoming.close().is_some() => break,
+                    Ok(_) => {}
+                }
+                let taken = incoming.take(&mut input, usize::MAX);
+                if taken.is_empty() {
+                    break;
+                }
+                out.extend_from_slice(&taken);
+            }
+        }
+        (out, None)
+    }
+
+    /// Bytes of which many are frames.
+    fn frames() -> impl Strategy<Value = Vec<u8>> {
+        let first =
+            prop::sample::select(vec![0x82, 0x02, 0x00, 0x80, 0x88, 0x89, 0x8A, 0x81, 0xC2]);
+        let frame = (first, 0..=8_u8, any::<bool>(), any::<[u8; 12]>()).prop_map(
+            |(first, length, is_masked, rest)| {
+                let mask = if is_masked { 0x80 } else { 0 };
+                let used = usize::from(length) + if is_masked { 4 } else { 0 };
+                [&[first, mask | length], &rest[..used]].concat()
+            },
+        );
+        let rubbish = prop::collection::vec(any::<u8>(), 0..20);
+        prop::collection::vec(prop_oneof![8 => frame, 1 => rubbish], 0..12)
+            .prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn however_bytes_are_cut_they_mean_the_same(bytes in frames(), piece in 1..20_usize) {
+            for sender in [Side::Client, Side::Server] {
+                prop_assert_eq!(drain(&bytes, sender, piece), drain(&bytes, sender, usize::MAX));
+            }
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Public keys that sign tokens: a JSON Web Key Set (RFC 7517) in a file.
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256,
+    RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256,
+    RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512, RsaParameters, RsaPublicKeyComponents,
+    UnparsedPublicKey,
+};
+use serde::Deserialize;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A set of keys takes a few kilobytes.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+/// RFC 8017 allows shorter ones, which can be broken.
+const MIN_RSA_BYTES: usize = 2048 / 8;
+/// How often a file is looked at, at most.
+const LOOK_EVERY_MS: u64 = 1_000;
+
+/// Why a file of keys is not usable.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JwksError {
+    /// It cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// It is no set of keys.
+    #[error("{path} is no JSON Web Key Set: {source}")]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: serde_json::Error,
+    },
+    /// A key is not possible.
+    #[error("{path}: key {number}: {problem}")]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        number: usize,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// No key in it can sign tokens.
+    #[error("{path} has no key that could sign tokens (RSA, EC or Ed25519)")]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// A key, which signs with some algorithms and no others. A key is never taken for a shared secret.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    id: Option<String>,
+    /// The only algorithm, if the set says so.
+    algorithm: Option<String>,
+    material: Material,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Material {
+    Rsa { n: Vec<u8>, e: Vec<u8> },
+    P256(Vec<u8>),
+    P384(Vec<u8>),
+    Ed25519(Vec<u8>),
+}
+
+/// A key as it stands in the file.
+#[derive(Deserialize)]
+struct Jwk {
+    kty: String,
+    kid: Option<String>,
+    alg: Option<String>,
+    #[serde(rename = "use")]
+    used_for: Option<String>,
+    crv: Option<String>,
+    n: Option<String>,
+    e: Option<String>,
+    x: Option<String>,
+    y: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Jwks {
+    keys: Vec<Jwk>,
+}
+
+impl Jwk {
+    /// The key; `None` if it is of a kind that signs no tokens here.
+    fn key(self) -> Result<Option<Key>, &'static str> {
+        let bytes = |text: &Option<String>| {
+            let text = text.as_ref().ok_or("a part of it is missing")?;
+            let bytes = URL_SAFE_NO_PAD.decode(text);
+            bytes.map_err(|_| "a part of it is not base64url")
+        };
+        if self.used_for.as_ref().is_some_and(|used| used != "sig") {
+            return Ok(None);
+        }
+        let point = |bytes_each: usize| {
+            let (x, y) = (bytes(&self.x)?, bytes(&self.y)?);
+            if x.len() != bytes_each || y.len() != bytes_each {
+                return Err("its point has another length than its curve");
+            }
+            Ok([&[4][..], &x, &y].concat())
+        };
+        let material = match (self.kty.as_str(), self.crv.as_deref()) {
+            ("RSA", _) => {
+                let n = bytes(&self.n)?;
+                // Leading zeros are no part of a number, and ring does not take them.
+                let n: Vec<u8> = n.into_iter().skip_while(|byte| *byte == 0).collect();
+                if n.len() < MIN_RSA_BYTES {
+                    return Err("an RSA key of less than 2048 bits is not safe");
+                }
+                let e = bytes(&self.e)?;
+                Material::Rsa { n, e }
+            }
+            ("EC", Some("P-256")) => Material::P256(point(32)?),
+            ("EC", Some("P-384")) => Material::P384(point(48)?),
+            ("OKP", Some("Ed25519")) => Material::Ed25519(bytes(&self.x)?),
+            _ => return Ok(None),
+        };
+        Ok(Some(Key {
+            id: self.kid,
+            algorithm: self.alg,
+            material,
+        }))
+    }
+}
+
+impl Key {
+    /// Whether this key has signed that with this algorithm.
+    pub(super) fn has_signed(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> bool {
+        if self
+            .algorithm
+            .as_ref()
+            .is_some_and(|only| only != algorithm)
+        {
+            return false;
+        }
+        let rsa = |parameters: &RsaParameters| match &self.material {
+            Material::Rsa { n, e } => RsaPublicKeyComponents { n, e }
+                .verify(parameters, message, signature)
+                .is_ok(),
+            _ => false,
+        };
+        match (algorithm, &self.material) {
+            ("RS256", _) => rsa(&RSA_PKCS1_2048_8192_SHA256),
+            ("RS384", _) => rsa(&RSA_PKCS1_2048_8192_SHA384),
+            ("RS512", _) => rsa(&RSA_PKCS1_2048_8192_SHA512),
+            ("PS256", _) => rsa(&RSA_PSS_2048_8192_SHA256),
+            ("PS384", _) => rsa(&RSA_PSS_2048_8192_SHA384),
+            ("PS512", _) => rsa(&RSA_PSS_2048_8192_SHA512),
+            ("ES256", Material::P256(point)) => {
+                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point)
+                    .verify(message, signature)
+                    .is_ok()
+            }
+            ("ES384", Material::P384(point)) => {
+                UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, point)
+                    .verify(message, signature)
+                    .is_ok()
+            }
+            ("EdDSA", Material::Ed25519(key)) => UnparsedPublicKey::new(&ED25519, key)
+                .verify(message, signature)
+                .is_ok(),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Key")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Some keys.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct KeySet(Vec<Arc<Key>>);
+
+impl KeySet {
+    fn parse(path: &Path, text: &[u8]) -> Result<Self, JwksError> {
+        let set: Jwks = serde_json::from_slice(text).map_err(|source| JwksError::Json {
+            path: path.into(),
+            source,
+        })?;
+        let mut keys = Vec::new();
+        for (index, jwk) in set.keys.into_iter().enumerate() {
+            let key = jwk.key().map_err(|problem| JwksError::Key {
+                path: path.into(),
+                number: index + 1,
+                problem,
+            })?;
+            keys.extend(key.map(Arc::new));
+        }
+        if keys.is_empty() {
+            return Err(JwksError::Empty { path: path.into() });
+        }
+        Ok(Self(keys))
+    }
+
+    /// The keys of this name; without a name, the only key.
+    pub(super) fn of_id(&self, id: Option<&str>) -> impl Iterator<Item = &Arc<Key>> {
+        let is_only = self.0.len() == 1;
+        self.0.iter().filter(move |key| match id {
+            Some(id) => key.id.as_deref() == Some(id),
+            None => is_only,
+        })
+    }
+
+    pub(super) fn contains(&self, key: &Key) -> bool {
+        self.0.iter().any(|other| **other == *key)
+    }
+}
+
+/// A file of keys, which is read again when it has changed.
+pub(super) struct KeyFile {
+    path: PathBuf,
+    state: Mutex<State>,
+}
+
+struct State {
+    keys: Arc<KeySet>,
+    stamp: Stamp,
+    /// On the monotonic clock.
+    looked_ms: u64,
+}
+
+/// What differs when a file was written or replaced.
+type Stamp = (u64, u64, i64, i64, u64);
+
+impl KeyFile {
+    pub(super) fn read(path: &Path) -> Result<Self, JwksError> {
+        let (keys, stamp) = read(path)?;
+        Ok(Self {
+            path: path.into(),
+            state: Mutex::new(State {
+                keys: Arc::new(keys),
+                stamp,
+                looked_ms: 0,
+            }),
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The keys as they were read last.
+    pub(super) fn keys(&self) -> Arc<KeySet> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&state.keys)
+    }
+
+    /// The keys as they are now. Blocks as long as a look at the file takes; looks once in a second at most. If the file cannot
+    /// be used, the keys of before stay.
+    pub(super) fn keys_now(&self, now_ms: u64) -> Arc<KeySet> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if now_ms >= state.looked_ms + LOOK_EVERY_MS {
+            state.looked_ms = now_ms;
+            let now = fs::metadata(&self.path).map(|metadata| stamp(&metadata));
+            if !now.is_ok_and(|now| now == state.stamp) {
+                match read(&self.path) {
+                    Ok((keys, stamp)) => {
+                        tracing::info!(path = %self.path.display(), "the keys of tokens were read again");
+                        state.keys = Arc::new(keys);
+                        state.stamp = stamp;
+                    }
+                    Err(error) => tracing::warn!("{error}; the keys of before stay in force"),
+                }
+            }
+        }
+        Arc::clone(&state.keys)
+    }
+}
+
+impl fmt::Debug for KeyFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KeyFile").field(&self.path).finish()
+    }
+}
+
+fn read(path: &Path) -> Result<(KeySet, Stamp), JwksError> {
+    let contents = || {
+        let file = fs::File::open(path)?;
+        let metadata = file.metadata()?;
+        let mut text = Vec::new();
+        io::Read::read_to_end(&mut io::Read::take(file, MAX_FILE_BYTES + 1), &mut text)?;
+        if text.len() as u64 > MAX_FILE_BYTES {
+            return Err(io::Error::other("it is larger than a mebibyte"));
+        }
+        Ok((text, stamp(&metadata)))
+    };
+    let (text, stamp) = contents().map_err(|source| JwksError::Read {
+        path: path.into(),
+        source,
+    })?;
+    Ok((KeySet::parse(path, &text)?, stamp))
+}
+
+fn stamp(metadata: &fs::Metadata) -> Stamp {
+    (
+        metadata.dev(),
+        metadata.ino(),
+        metadata.mtime(),
+        metadata.mtime_nsec(),
+        metadata.size(),
+    )
+}

@@ -1,0 +1,278 @@
+//! Sets of keys: single ones, and those that match a pattern.
+use super::template::{Subject, Template};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use foldhash::fast::RandomState;
+use serde::Deserialize;
+use statestore_protocol::glob::Glob;
+use std::collections::HashSet;
+
+/// What the texts of keys are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub enum KeyType {
+    /// Patterns, as in a SCAN.
+    #[default]
+    #[serde(alias = "pattern")]
+    Pattern,
+    /// The keys themselves.
+    #[serde(alias = "string")]
+    String,
+    /// The keys themselves, in base 64.
+    #[serde(alias = "binary")]
+    Binary,
+}
+
+/// Which keys a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum KeyTemplate {
+    Pattern(Template),
+    String(Template),
+    Binary(Box<[u8]>),
+}
+
+/// The same for somebody.
+pub(super) enum KeyPattern {
+    Glob(String),
+    Exact(Box<[u8]>),
+}
+
+impl KeyTemplate {
+    pub(super) fn parse(kind: KeyType, text: &str) -> Result<Self, String> {
+        Ok(match kind {
+            KeyType::Pattern => Self::Pattern(Template::parse(text)?),
+            KeyType::String => Self::String(Template::parse(text)?),
+            KeyType::Binary => Self::Binary(binary(text)?),
+        })
+    }
+
+    pub(super) fn has_tokens(&self) -> bool {
+        match self {
+            Self::Pattern(template) | Self::String(template) => template.has_tokens(),
+            Self::Binary(_) => false,
+        }
+    }
+
+    /// The keys, if its tokens stand for something.
+    pub(super) fn pattern(&self, subject: &Subject<'_>) -> Option<KeyPattern> {
+        Some(match self {
+            Self::Pattern(template) => KeyPattern::Glob(template.glob_text(subject)?),
+            Self::String(template) => {
+                KeyPattern::Exact(template.text(subject)?.into_bytes().into())
+            }
+            Self::Binary(key) => KeyPattern::Exact(key.clone()),
+        })
+    }
+}
+
+fn binary(text: &str) -> Result<Box<[u8]>, String> {
+    BASE64_STANDARD
+        .decode(text)
+        .map(Into::into)
+        .map_err(|error| format!("{text:?} is not base 64: {error}"))
+}
+
+/// How much of what a pattern begins with is looked at to find it. It bounds the depth of the tree.
+const MAX_DEPTH: usize = 64;
+
+/// Keys, found by themselves or by what their patterns begin with, so that many patterns take little longer than one.
+#[derive(Debug, Clone, Default)]
+pub(super) struct KeyRules {
+    exact: HashSet<Box<[u8]>, RandomState>,
+    globs: Beginning,
+}
+
+/// The patterns with one beginning, and those that begin with more.
+#[derive(Debug, Clone, Default)]
+struct Beginning {
+    /// One of them is the beginning and a `*`.
+    all: bool,
+    globs: Vec<Glob>,
+    /// By the next byte, which is in ascending order.
+    longer: Vec<Longer>,
+}
+
+/// The patterns that go on with the same bytes.
+#[derive(Debug, Clone)]
+struct Longer {
+    first: u8,
+    /// All that they have in common, the first byte included.
+    bytes: Box<[u8]>,
+    beginning: Beginning,
+}
+
+impl Longer {
+    fn new(bytes: &[u8], beginning: Beginning) -> Self {
+        Self {
+            first: bytes[0],
+            bytes: bytes.into(),
+            beginning,
+        }
+    }
+
+    /// Has only so many bytes in common from now on.
+    fn split(&mut self, at: usize) {
+        let (common, rest) = self.bytes.split_at(at);
+        let behind = Self::new(rest, std::mem::take(&mut self.beginning));
+        self.bytes = common.into();
+        self.beginning.longer.push(behind);
+    }
+}
+
+impl Beginning {
+    fn is_empty(&self) -> bool {
+        !self.all && self.globs.is_empty() && self.longer.is_empty()
+    }
+
+    fn find(&self, byte: u8) -> Result<usize, usize> {
+        self.longer.binary_search_by_key(&byte, |it| it.first)
+    }
+
+    /// That of a prefix, which is made if there is none.
+    fn of(&mut self, prefix: &[u8]) -> &mut Self {
+        let Some(&first) = prefix.first() else {
+            return self;
+        };
+        let place = self.find(first).unwrap_or_else(|place| {
+            let new = Longer::new(prefix, Self::default());
+            self.longer.insert(place, new);
+            place
+        });
+        let longer = &mut self.longer[place];
+        let pairs = longer.bytes.iter().zip(prefix);
+        let common = pairs.take_while(|(own, other)| own == other).count();
+        if common < longer.bytes.len() {
+            longer.split(common);
+        }
+        longer.beginning.of(&prefix[common..])
+    }
+
+    fn matches(&self, key: &[u8]) -> bool {
+        let mut beginning = self;
+        let mut rest = key;
+        loop {
+            if beginning.all || beginning.globs.iter().any(|glob| glob.matches(key)) {
+                return true;
+            }
+            let Some(&first) = rest.first() else {
+                return false;
+            };
+            let Ok(place) = beginning.find(first) else {
+                return false;
+            };
+            let longer = &beginning.longer[place];
+            let Some(behind) = rest.strip_prefix(&*longer.bytes) else {
+                return false;
+            };
+            (beginning, rest) = (&longer.beginning, behind);
+        }
+    }
+}
+
+impl KeyRules {
+    pub(super) fn add(&mut self, pattern: &KeyPattern) {
+        match pattern {
+            KeyPattern::Exact(key) => {
+                self.exact.insert(key.clone());
+            }
+            KeyPattern::Glob(text) => self.add_glob(text.as_bytes()),
+        }
+    }
+
+    fn add_glob(&mut self, text: &[u8]) {
+        let glob = Glob::new(text);
+        let prefix = glob.literal_prefix();
+        if prefix == text {
+            self.exact.insert(text.into());
+            return;
+        }
+        let beginning = self.globs.of(&prefix[..prefix.len().min(MAX_DEPTH)]);
+        if prefix.len() <= MAX_DEPTH && text == [prefix, b"*"].concat() {
+            beginning.all = true;
+            beginning.globs.clear();
+        } else if !beginning.all {
+            beginning.globs.push(glob);
+        }
+    }
+
+    pub(super) fn contain(&self, key: &[u8]) -> bool {
+        self.exact.contains(key) || self.globs.matches(key)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.globs.is_empty()
+    }
+}
+
+/// A set of keys that is the same whoever asks.
+#[derive(Debug, Clone, Default)]
+pub struct KeyPatterns(KeyRules);
+
+impl KeyPatterns {
+    /// Adds the keys that a text stands for; a pattern has no tokens here.
+    ///
+    /// # Errors
+    /// It is not base 64 where it should be.
+    pub fn add(&mut self, kind: KeyType, text: &str) -> Result<(), String> {
+        self.0.add(&match kind {
+            KeyType::Pattern => KeyPattern::Glob(text.into()),
+            KeyType::String => KeyPattern::Exact(text.as_bytes().into()),
+            KeyType::Binary => KeyPattern::Exact(binary(text)?),
+        });
+        Ok(())
+    }
+
+    /// Whether a key is among them.
+    pub fn contain(&self, key: &[u8]) -> bool {
+        self.0.contain(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn keys_are_told_by_pattern_text_or_bytes() {
+        let mut keys = KeyPatterns::default();
+        assert!(!keys.contain(b"a") && !keys.contain(b""));
+        keys.add(KeyType::Pattern, "line-[0-9]/*").unwrap();
+        keys.add(KeyType::String, "a*").unwrap();
+        keys.add(KeyType::Binary, "AP8=").unwrap();
+        for key in [&b"line-1/x"[..], b"a*", b"\0\xff"] {
+            assert!(keys.contain(key), "{key:?}");
+        }
+        for key in [&b"line-x/x"[..], b"ab", b"\0", b"", b"AP8="] {
+            assert!(!keys.contain(key), "{key:?}");
+        }
+        assert!(keys.add(KeyType::Binary, "AP8").is_err());
+        keys.add(KeyType::Pattern, "*").unwrap();
+        assert!(keys.contain(b"anything"));
+    }
+
+    #[test]
+    fn what_a_pattern_begins_with_may_be_long() {
+        let mut keys = KeyPatterns::default();
+        let long = "x".repeat(100_000);
+        for pattern in [format!("{long}/*"), format!("{long}/?/*")] {
+            keys.add(KeyType::Pattern, &pattern).unwrap();
+        }
+        assert!(keys.contain(format!("{long}/y").as_bytes()));
+        assert!(!keys.contain(long.as_bytes()) && !keys.contain(b"x"));
+    }
+
+    proptest! {
+        #[test]
+        fn many_patterns_match_what_each_matches(
+            patterns in prop::collection::vec("[ab*?\\[\\]]{0,5}", 0..12),
+            key in "[ab\\[\\]]{0,6}",
+        ) {
+            let mut keys = KeyPatterns::default();
+            for pattern in &patterns {
+                keys.add(KeyType::Pattern, pattern).unwrap();
+            }
+            let expected = patterns.iter().any(|it| Glob::new(it.as_bytes()).matches(key.as_bytes()));
+            prop_assert_eq!(keys.contain(key.as_bytes()), expected);
+        }
+    }
+}

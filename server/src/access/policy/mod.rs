@@ -1,0 +1,260 @@
+//! What somebody may do: an authorization policy, in the form of the deployed broker's `BrokerAuthorization`.
+//!
+//! ```text
+//!   YAML ─▶ document ─▶ Policy: rules, found by who somebody is
+//!                          │ at CONNECT, and again at a reload
+//!                          ▼
+//!                       Rights of one session ─▶ asked for each PUBLISH, SUBSCRIBE and request
+//! ```
+//!
+//! Rules only allow. Where there is a policy, everything that no rule allows is refused.
+mod document;
+mod keys;
+mod rights;
+mod template;
+mod topics;
+
+pub use document::Problem;
+pub use keys::{KeyPatterns, KeyType};
+pub use rights::Rights;
+
+use super::Principal;
+use document::{Method, Rule};
+use keys::KeyRules;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use template::Subject;
+use topics::Topics;
+
+/// How many combinations of rules are remembered with what they allow together. There are as many as there are groups of
+/// clients with the same rules.
+const MOST_REMEMBERED: usize = 1024;
+
+/// Rules that say who may do what.
+pub struct Policy {
+    rules: Vec<Rule>,
+    /// The rules that name a user.
+    by_user: HashMap<String, Vec<usize>>,
+    /// The rules that name a client id.
+    by_client: HashMap<String, Vec<usize>>,
+    /// The rules that name attributes.
+    by_attributes: Vec<usize>,
+    /// What rules allow together whoever asks. Only asked when somebody connects.
+    shared: Mutex<HashMap<Vec<usize>, Arc<Allowed>>>,
+}
+
+/// Why a policy cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// It cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// It is not what is expected.
+    #[error("{}:{line}:{column}: {problem}", path.display())]
+    Document {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1; 1 if it is not known.
+        line: u64,
+        /// Counted from 1; 1 if it is not known.
+        column: u64,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// What is allowed to those whom some rules are about.
+#[derive(Debug, Default)]
+struct Allowed {
+    publish: Topics,
+    subscribe: Topics,
+    read: KeyRules,
+    write: KeyRules,
+}
+
+impl Policy {
+    /// Reads a file in YAML (or JSON, which is YAML).
+    pub fn read(path: &Path) -> Result<Self, PolicyError> {
+        let text = std::fs::read_to_string(path).map_err(|source| PolicyError::Read {
+            path: path.into(),
+            source,
+        })?;
+        Self::parse(&text).map_err(|error| PolicyError::Document {
+            path: path.into(),
+            line: error.line,
+            column: error.column,
+            problem: error.text,
+        })
+    }
+
+    /// Takes the text of a file.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn parse(text: &str) -> Result<Self, Problem> {
+        let rules = document::rules(text)?;
+        let mut policy = Self {
+            by_user: HashMap::new(),
+            by_client: HashMap::new(),
+            by_attributes: Vec::new(),
+            shared: Mutex::default(),
+            rules: Vec::new(),
+        };
+        for (index, rule) in rules.iter().enumerate() {
+            for user in &rule.principals.usernames {
+                policy.by_user.entry(user.clone()).or_default().push(index);
+            }
+            for client in &rule.principals.client_ids {
+                let of_client = policy.by_client.entry(client.clone()).or_default();
+                of_client.push(index);
+            }
+            if !rule.principals.attributes.is_empty() {
+                policy.by_attributes.push(index);
+            }
+        }
+        policy.rules = rules;
+        Ok(policy)
+    }
+
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether nobody may do anything.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// What somebody may do with a client of this name; `None` if not even connect.
+    pub fn rights(&self, principal: &Principal, client_id: &str) -> Option<Arc<Rights>> {
+        let subject = Subject {
+            principal,
+            client_id,
+        };
+        let rules = self.rules_about(&subject);
+        let may_connect = rules
+            .iter()
+            .any(|&index| self.rules[index].allows_connecting(&subject));
+        if !may_connect {
+            return None;
+        }
+        let mut own = Allowed::default();
+        for &index in &rules {
+            self.rules[index].allow(&mut own, &subject, true);
+        }
+        let shared = self.shared(rules, &subject);
+        Some(Arc::new(Rights::new(shared, own)))
+    }
+
+    /// The rules about somebody, in their order.
+    fn rules_about(&self, subject: &Subject<'_>) -> Vec<usize> {
+        let of_user = subject
+            .principal
+            .name()
+            .and_then(|name| self.by_user.get(name));
+        let of_client = self.by_client.get(subject.client_id);
+        let by_attributes = self.by_attributes.iter().filter(|&&index| {
+            let wanted = &self.rules[index].principals.attributes;
+            wanted.iter().any(|set| has_all(subject.principal, set))
+        });
+        let mut rules: Vec<usize> = [of_user, of_client]
+            .into_iter()
+            .flatten()
+            .flatten()
+            .chain(by_attributes)
+            .copied()
+            .collect();
+        rules.sort_unstable();
+        rules.dedup();
+        rules
+    }
+
+    /// What these rules allow without a look at who asks.
+    fn shared(&self, rules: Vec<usize>, subject: &Subject<'_>) -> Arc<Allowed> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(allowed) = shared.get(&rules) {
+            return Arc::clone(allowed);
+        }
+        let mut allowed = Allowed::default();
+        for &index in &rules {
+            self.rules[index].allow(&mut allowed, subject, false);
+        }
+        let allowed = Arc::new(allowed);
+        if shared.len() >= MOST_REMEMBERED {
+            shared.clear();
+        }
+        shared.insert(rules, Arc::clone(&allowed));
+        allowed
+    }
+}
+
+fn has_all(principal: &Principal, wanted: &BTreeMap<String, String>) -> bool {
+    !wanted.is_empty()
+        && wanted
+            .iter()
+            .all(|(name, value)| principal.attribute(name) == Some(value))
+}
+
+impl Rule {
+    fn allows_connecting(&self, subject: &Subject<'_>) -> bool {
+        let mut connecting = self
+            .broker_resources
+            .iter()
+            .filter(|resource| resource.method == Method::Connect);
+        connecting.any(|resource| match &resource.client_ids[..] {
+            [] => true,
+            wanted => wanted.iter().any(|pattern| {
+                let pattern = pattern.glob(subject);
+                pattern.is_some_and(|glob| glob.matches(subject.client_id.as_bytes()))
+            }),
+        })
+    }
+
+    /// Adds what it allows by its templates that are about whoever asks, or by the others.
+    fn allow(&self, allowed: &mut Allowed, subject: &Subject<'_>, is_personal: bool) {
+        for resource in &self.broker_resources {
+            let topics = match resource.method {
+                Method::Connect => continue,
+                Method::Publish => &mut allowed.publish,
+                Method::Subscribe => &mut allowed.subscribe,
+            };
+            let templates = resource.topics.iter();
+            templates
+                .filter(|template| template.has_tokens() == is_personal)
+                .filter_map(|template| template.filter(subject))
+                .for_each(|filter| topics.add(filter));
+        }
+        for resource in &self.state_store_resources {
+            let templates = resource.keys.iter();
+            templates
+                .filter(|template| template.has_tokens() == is_personal)
+                .filter_map(|template| template.pattern(subject))
+                .for_each(|pattern| {
+                    if resource.method.reads() {
+                        allowed.read.add(&pattern);
+                    }
+                    if resource.method.writes() {
+                        allowed.write.add(&pattern);
+                    }
+                });
+        }
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Policy({} rules)", self.rules.len())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! Texts of a policy with places for who asks.
+use crate::access::Principal;
+use statestore_protocol::glob::Glob;
+
+/// Who asks.
+pub(super) struct Subject<'a> {
+    pub(super) principal: &'a Principal,
+    pub(super) client_id: &'a str,
+}
+
+/// A text in which `{principal.clientId}`, `{principal.username}` and `{principal.attributes.NAME}` stand for what they
+/// are of whoever asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Template(Vec<Piece>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    ClientId,
+    UserName,
+    Attribute(String),
+}
+
+impl Template {
+    /// Reads one. Braces are for tokens alone.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        const TOKENS: &str =
+            "expected {principal.clientId}, {principal.username} or {principal.attributes.NAME}";
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            let (before, behind) = rest.split_at(at);
+            if !before.is_empty() {
+                pieces.push(Piece::Text(before.into()));
+            }
+            let (token, behind) = behind
+                .strip_prefix('{')
+                .and_then(|behind| behind.split_once('}'))
+                .ok_or_else(|| format!("a brace of {text:?} stands alone; {TOKENS}"))?;
+            pieces.push(match token {
+                "principal.clientId" => Piece::ClientId,
+                "principal.username" => Piece::UserName,
+                _ => match token.strip_prefix("principal.attributes.") {
+                    Some(name) if !name.is_empty() => Piece::Attribute(name.into()),
+                    _ => return Err(format!("{{{token}}} stands for nothing; {TOKENS}")),
+                },
+            });
+            rest = behind;
+        }
+        if !rest.is_empty() {
+            pieces.push(Piece::Text(rest.into()));
+        }
+        Ok(Self(pieces))
+    }
+
+    pub(super) fn has_tokens(&self) -> bool {
+        let is_text = |piece: &Piece| matches!(piece, Piece::Text(_));
+        !self.0.iter().all(is_text)
+    }
+
+    /// With what the tokens stand for, each changed by `quote`; `None` if one stands for nothing, or cannot be quoted.
+    fn resolve(
+        &self,
+        subject: &Subject<'_>,
+        quote: impl Fn(&str) -> Option<String>,
+    ) -> Option<String> {
+        let mut resolved = String::new();
+        for piece in &self.0 {
+            let value = match piece {
+                Piece::Text(text) => {
+                    resolved.push_str(text);
+                    continue;
+                }
+                Piece::ClientId => Some(subject.client_id),
+                Piece::UserName => subject.principal.name(),
+                Piece::Attribute(name) => subject.principal.attribute(name),
+            };
+            // An empty one would let a pattern be about everybody.
+            let value = value.filter(|value| !value.is_empty())?;
+            resolved.push_str(&quote(value)?);
+        }
+        Some(resolved)
+    }
+
+    /// As it is.
+    pub(super) fn text(&self, subject: &Subject<'_>) -> Option<String> {
+        self.resolve(subject, |value| Some(value.into()))
+    }
+
+    /// As a glob, in which a token stands for itself whatever it contains.
+    pub(super) fn glob_text(&self, subject: &Subject<'_>) -> Option<String> {
+        self.resolve(subject, |value| Some(quoted_for_glob(value)))
+    }
+
+    pub(super) fn glob(&self, subject: &Subject<'_>) -> Option<Glob> {
+        Some(Glob::new(self.glob_text(subject)?.as_bytes()))
+    }
+
+    /// As a topic filter. Nobody gets one whose own name is a wildcard.
+    pub(super) fn filter(&self, subject: &Subject<'_>) -> Option<String> {
+        self.resolve(subject, |value| {
+            (!value.contains(['+', '#', '\0'])).then(|| value.into())
+        })
+    }
+
+    /// The text between the tokens, with something that is no wildcard in the place of each.
+    pub(super) fn with_placeholders(&self) -> String {
+        let piece = |piece: &Piece| match piece {
+            Piece::Text(text) => text.clone(),
+            _ => "x".into(),
+        };
+        self.0.iter().map(piece).collect()
+    }
+}
+
+fn quoted_for_glob(value: &str) -> String {
+    let mut quoted = String::with_capacity(value.len());
+    for character in value.chars() {
+        if matches!(character, '*' | '?' | '[') {
+            quoted.extend(['[', character, ']']);
+        } else {
+            quoted.push(character);
+        }
+    }
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn tokens_stand_for_who_asks() {
+        let attributes = BTreeMap::from([("site".into(), "*".into())]);
+        let principal = Principal::with_attributes(Some("ann".into()), attributes);
+        let subject = Subject {
+            principal: &principal,
+            client_id: "c[1]",
+        };
+        let template = Template::parse(
+            "{principal.username}/{principal.attributes.site}/{principal.clientId}?",
+        )
+        .unwrap();
+        assert!(template.has_tokens());
+        assert_eq!(template.text(&subject).unwrap(), "ann/*/c[1]?");
+        assert_eq!(template.glob_text(&subject).unwrap(), "ann/[*]/c[[]1]?");
+        let glob = template.glob(&subject).unwrap();
+        assert!(glob.matches(b"ann/*/c[1]!") && !glob.matches(b"ann/x/c[1]!"));
+        assert_eq!(template.with_placeholders(), "x/x/x?");
+    }
+
+    #[test]
+    fn a_token_that_stands_for_nothing_or_for_a_wildcard_allows_nothing() {
+        let nobody = Principal::default();
+        let subject = |client_id| Subject {
+            principal: &nobody,
+            client_id,
+        };
+        let of_user = Template::parse("{principal.username}/#").unwrap();
+        assert_eq!(of_user.filter(&subject("c")), None);
+        let of_attribute = Template::parse("{principal.attributes.a}").unwrap();
+        assert_eq!(of_attribute.text(&subject("c")), None);
+        let of_client = Template::parse("{principal.clientId}/#").unwrap();
+        assert_eq!(of_client.filter(&subject("c")).unwrap(), "c/#");
+        for wildcard in ["+", "a/#", ""] {
+            assert_eq!(of_client.filter(&subject(wildcard)), None, "{wildcard:?}");
+        }
+    }
+
+    #[test]
+    fn braces_are_for_tokens_alone() {
+        for wrong in [
+            "{",
+            "a}",
+            "{}",
+            "{principal}",
+            "{principal.attributes.}",
+            "{{principal.clientId}}",
+            "{principal.userName}",
+        ] {
+            assert!(Template::parse(wrong).is_err(), "{wrong}");
+        }
+        assert!(!Template::parse("").unwrap().has_tokens());
+    }
+}

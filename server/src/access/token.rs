@@ -1,0 +1,217 @@
+//! Service account tokens: JSON Web Tokens (RFC 7519), signed with a key of a set that the server knows.
+use super::jwks::{JwksError, Key, KeyFile};
+use super::{Login, Principal, Proof};
+use crate::clock::Now;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The authentication method of a token (MQTT 5, section 4.12).
+pub(super) const METHOD: &str = "K8S-SAT";
+
+/// The longest difference of clocks that may be allowed for, in seconds.
+pub const MAX_LEEWAY_S: u64 = 60;
+
+/// The longest subject, in bytes.
+const MAX_SUBJECT_BYTES: usize = 1024;
+
+/// Which tokens are accepted.
+#[derive(Debug)]
+pub struct Tokens {
+    keys: KeyFile,
+    issuer: String,
+    audiences: Vec<String>,
+    leeway_s: u64,
+}
+
+/// A signature of this key, on behalf of this issuer, for one of these audiences.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Signed {
+    key: Arc<Key>,
+    issuer: String,
+    audiences: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    kid: Option<String>,
+    crit: Option<Value>,
+}
+
+/// What a token says. What is not needed to accept it is looked at later.
+#[derive(Deserialize)]
+struct Claims {
+    iss: String,
+    sub: String,
+    aud: Audience,
+    exp: NumericDate,
+    nbf: NumericDate,
+    #[serde(rename = "kubernetes.io", default)]
+    kubernetes: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Some(Vec<String>),
+}
+
+/// Seconds since the Unix epoch, perhaps with a fraction.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumericDate {
+    Whole(u64),
+    Fraction(f64),
+}
+
+impl NumericDate {
+    /// Unix milliseconds; what cannot be a time is long ago.
+    fn milliseconds(&self) -> u64 {
+        match *self {
+            Self::Whole(seconds) => seconds.saturating_mul(1000),
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the conversion saturates"
+            )]
+            Self::Fraction(seconds) => (seconds * 1000.0) as u64,
+        }
+    }
+}
+
+impl Tokens {
+    /// Those that a key of the file has signed, of this issuer and for at least one of these audiences. Clocks may differ by
+    /// so many seconds, at most [`MAX_LEEWAY_S`].
+    ///
+    /// # Errors
+    /// The file is no JSON Web Key Set, or none of its keys can sign tokens.
+    pub fn new(
+        keys: &Path,
+        issuer: &str,
+        audiences: impl IntoIterator<Item = String>,
+        leeway_s: u64,
+    ) -> Result<Self, JwksError> {
+        Ok(Self {
+            keys: KeyFile::read(keys)?,
+            issuer: issuer.into(),
+            audiences: audiences.into_iter().collect(),
+            leeway_s: leeway_s.min(MAX_LEEWAY_S),
+        })
+    }
+
+    /// The same with the keys as they are now.
+    ///
+    /// # Errors
+    /// As with [`new`](Self::new).
+    pub(super) fn read_again(&self) -> Result<Self, JwksError> {
+        let audiences = self.audiences.iter().cloned();
+        Self::new(self.keys.path(), &self.issuer, audiences, self.leeway_s)
+    }
+
+    /// Whether a token that was accepted with this signature would still be.
+    pub(super) fn accepts(&self, signed: &Signed) -> bool {
+        signed.issuer == self.issuer
+            && self.has_audience(&signed.audiences)
+            && self.keys.keys().contains(&signed.key)
+    }
+
+    fn has_audience(&self, audiences: &[String]) -> bool {
+        audiences.iter().any(|one| self.audiences.contains(one))
+    }
+
+    /// Who has a token that is accepted; or why it is not. May look at the file of keys, which blocks.
+    pub(super) fn check(&self, token: &[u8], now: Now) -> Result<Login, &'static str> {
+        let token = token.strip_suffix(b"\n").unwrap_or(token);
+        let token = std::str::from_utf8(token).map_err(|_| "it is no token")?;
+        let (signed, signature) = token.rsplit_once('.').ok_or("it is no token")?;
+        let (header, claims) = signed.split_once('.').ok_or("it is no token")?;
+        let decode = |part| URL_SAFE_NO_PAD.decode(part).map_err(|_| "it is no token");
+        let (header, claims, signature) = (decode(header)?, decode(claims)?, decode(signature)?);
+        let header: Header =
+            serde_json::from_slice(&header).map_err(|_| "its header is not understood")?;
+        if header.crit.is_some() {
+            return Err("it demands an extension");
+        }
+        let keys = self.keys.keys_now(now.mono_ms);
+        let mut candidates = keys.of_id(header.kid.as_deref()).peekable();
+        if candidates.peek().is_none() {
+            return Err("its key is unknown");
+        }
+        let key = candidates
+            .find(|key| key.has_signed(&header.alg, signed.as_bytes(), &signature))
+            .ok_or("its signature is wrong")?;
+        let claims: Claims =
+            serde_json::from_slice(&claims).map_err(|_| "a claim is missing or not possible")?;
+        self.judge(claims, key, now)
+    }
+
+    fn judge(&self, claims: Claims, key: &Arc<Key>, now: Now) -> Result<Login, &'static str> {
+        let leeway_ms = self.leeway_s * 1000;
+        let audiences = match claims.aud {
+            Audience::One(audience) => vec![audience],
+            Audience::Some(audiences) => audiences,
+        };
+        if claims.iss != self.issuer {
+            return Err("it has another issuer");
+        }
+        if !self.has_audience(&audiences) {
+            return Err("it is for another audience");
+        }
+        let until_ms = claims.exp.milliseconds().saturating_add(leeway_ms);
+        if until_ms <= now.wall_ms {
+            return Err("it has expired");
+        }
+        if claims.nbf.milliseconds() > now.wall_ms.saturating_add(leeway_ms) {
+            return Err("it is not valid yet");
+        }
+        if claims.sub.is_empty() || claims.sub.len() > MAX_SUBJECT_BYTES {
+            return Err("its subject is not possible");
+        }
+        let attributes = attributes(&claims.iss, &claims.sub, &claims.kubernetes);
+        Ok(Login {
+            principal: Principal::token(claims.sub.into(), attributes),
+            proof: Proof::Token(Arc::new(Signed {
+                key: Arc::clone(key),
+                issuer: claims.iss,
+                audiences,
+            })),
+            until_wall_ms: Some(until_ms),
+        })
+    }
+}
+
+/// What a token says of who has it: its issuer, and of a Kubernetes service account the names of what it belongs to.
+fn attributes(
+    issuer: &str,
+    subject: &str,
+    kubernetes: &Map<String, Value>,
+) -> BTreeMap<String, String> {
+    let mut attributes = BTreeMap::from([("issuer".to_owned(), issuer.to_owned())]);
+    let mut put = |name: &str, value: Option<&str>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            attributes.insert(name.into(), value.into());
+        }
+    };
+    put(
+        "namespace",
+        kubernetes.get("namespace").and_then(Value::as_str),
+    );
+    for kind in ["serviceaccount", "pod", "node"] {
+        let of = |part| kubernetes.get(kind).and_then(|of| of.get(part)?.as_str());
+        put(kind, of("name"));
+        put(&format!("{kind}.uid"), of("uid"));
+    }
+    // The subject is what counts, whatever is said beside it.
+    let account = subject.strip_prefix("system:serviceaccount:");
+    if let Some((namespace, account)) = account.and_then(|account| account.split_once(':')) {
+        put("namespace", Some(namespace));
+        put("serviceaccount", Some(account));
+    }
+    attributes
+}

@@ -1,0 +1,143 @@
+//! One user, and what is known of its password.
+use super::hash::{NoMemory, PasswordHash};
+use super::scram::ScramKeys;
+use ring::hmac::{self, HMAC_SHA256};
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+/// How a password is known.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Password {
+    Plain(Zeroizing<Box<[u8]>>),
+    Hash(Box<PasswordHash>),
+}
+
+impl Password {
+    pub(super) fn plain(password: &[u8]) -> Self {
+        Self::Plain(Zeroizing::new(password.into()))
+    }
+}
+
+/// Somebody with a password.
+pub(crate) struct User {
+    name: Arc<str>,
+    pub(super) password: Option<Password>,
+    pub(super) keys: Option<ScramKeys>,
+    /// The password that was right last, under the [secret] of the process: who comes back need not wait for the hash.
+    remembered: Mutex<Option<[u8; 32]>>,
+}
+
+/// What a password says at first sight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sight {
+    Right,
+    Wrong,
+    /// It takes time to say.
+    Unknown,
+}
+
+impl User {
+    /// Without a password.
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            password: None,
+            keys: None,
+            remembered: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// What can be said of a password at once.
+    pub(super) fn glance(&self, password: &[u8]) -> Sight {
+        match &self.password {
+            None => Sight::Wrong,
+            Some(Password::Plain(expected)) => {
+                if bool::from(expected.ct_eq(password)) {
+                    Sight::Right
+                } else {
+                    Sight::Wrong
+                }
+            }
+            Some(Password::Hash(_)) => {
+                let remembered = self.remembered.lock();
+                let remembered = *remembered.unwrap_or_else(PoisonError::into_inner);
+                let tag = tag(password);
+                match remembered {
+                    Some(remembered) if bool::from(remembered.ct_eq(&tag)) => Sight::Right,
+                    _ => Sight::Unknown,
+                }
+            }
+        }
+    }
+
+    /// Whether this is the password; may take tens of milliseconds.
+    pub(super) fn verify(&self, password: &[u8]) -> Result<bool, NoMemory> {
+        match (self.glance(password), &self.password) {
+            (Sight::Unknown, Some(Password::Hash(hash))) => {
+                let is_right = hash.is_of(password)?;
+                if is_right {
+                    let remembered = self.remembered.lock();
+                    *remembered.unwrap_or_else(PoisonError::into_inner) = Some(tag(password));
+                }
+                Ok(is_right)
+            }
+            (sight, _) => Ok(sight == Sight::Right),
+        }
+    }
+
+    /// Takes as long as a wrong password does.
+    pub(super) fn pretend(&self, password: &[u8]) -> Result<(), NoMemory> {
+        match &self.password {
+            Some(Password::Hash(hash)) => hash.is_of(password).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("User").field(&self.name).finish()
+    }
+}
+
+/// A key that this process has thought of, and no other one knows.
+pub(super) fn secret() -> &'static hmac::Key {
+    static SECRET: OnceLock<hmac::Key> = OnceLock::new();
+    SECRET.get_or_init(|| {
+        let mut key = Zeroizing::new([0; 32]);
+        // The system has had randomness for the hash tables before.
+        getrandom::fill(&mut *key).expect("the system gives random bytes");
+        hmac::Key::new(HMAC_SHA256, &*key)
+    })
+}
+
+fn tag(password: &[u8]) -> [u8; 32] {
+    let tag = hmac::sign(secret(), password);
+    tag.as_ref().try_into().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_right_password_is_remembered_and_a_wrong_one_is_not() {
+        let mut user = User::new("ann");
+        let hash = PasswordHash::of(b"secret").unwrap();
+        user.password = Some(Password::Hash(Box::new(hash)));
+        assert_eq!(user.glance(b"secret"), Sight::Unknown);
+        assert_eq!(user.verify(b"wrong"), Ok(false));
+        assert_eq!(user.glance(b"wrong"), Sight::Unknown);
+        assert_eq!(user.verify(b"secret"), Ok(true));
+        assert_eq!(user.glance(b"secret"), Sight::Right);
+        assert_eq!(user.glance(b"wrong"), Sight::Unknown);
+        assert_eq!(user.verify(b"wrong"), Ok(false));
+        assert_eq!(user.glance(b"secret"), Sight::Right);
+    }
+}

@@ -1,0 +1,124 @@
+//! What one user may have, and all together.
+use super::Principal;
+use std::collections::BTreeMap;
+
+/// How much one user, or everybody together, may send in a second. `None` is as much as comes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// PUBLISH packets: requests to the store, and messages to others.
+    pub requests: Option<u32>,
+    /// Bytes of all packets.
+    pub bytes: Option<u64>,
+}
+
+/// What one user may have. `None` is as much as all limits together leave.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UserLimits {
+    /// Connections at a time.
+    pub connections: Option<usize>,
+    /// Sessions, connected or not.
+    pub sessions: Option<usize>,
+    /// Watched keys, of all clients together.
+    pub watches: Option<usize>,
+    /// Bytes of messages that wait for the clients together, or are not acknowledged.
+    pub held_bytes: Option<usize>,
+    /// How much the clients may send together. Beyond it, nothing is read from them for a while.
+    pub rates: Rates,
+}
+
+impl UserLimits {
+    /// Reads words like `connections=10 sessions=20 requests=500 bytes=1000000 watches=100 held=8000000`; requests and bytes
+    /// are per second.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn parse(words: &str) -> Result<Self, String> {
+        let mut limits = Self::default();
+        for word in words.split_whitespace() {
+            const FORM: &str =
+                "expected connections=N, sessions=N, watches=N, held=BYTES, requests=N or bytes=N";
+            let (name, number) = word
+                .split_once('=')
+                .ok_or_else(|| format!("{word:?}: {FORM}"))?;
+            let number: u64 = number
+                .parse()
+                .map_err(|_| format!("{word:?}: {number:?} is no number"))?;
+            let count = usize::try_from(number).unwrap_or(usize::MAX);
+            match name {
+                "connections" => limits.connections = Some(count),
+                "sessions" => limits.sessions = Some(count),
+                "watches" => limits.watches = Some(count),
+                "held" => limits.held_bytes = Some(count),
+                "requests" | "bytes" if number == 0 => {
+                    return Err(format!("{word:?}: nothing could be done at all"));
+                }
+                "requests" => {
+                    limits.rates.requests = Some(u32::try_from(number).unwrap_or(u32::MAX));
+                }
+                "bytes" => limits.rates.bytes = Some(number),
+                _ => return Err(format!("{word:?}: {FORM}")),
+            }
+        }
+        Ok(limits)
+    }
+}
+
+/// What users may have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LimitsOfUsers {
+    /// Each one that is not named. Clients without a user name count as one user.
+    pub each: UserLimits,
+    /// Those that are named.
+    pub named: BTreeMap<String, UserLimits>,
+}
+
+impl LimitsOfUsers {
+    /// What somebody may have.
+    pub fn of(&self, principal: &Principal) -> &UserLimits {
+        principal
+            .name()
+            .and_then(|name| self.named.get(name))
+            .unwrap_or(&self.each)
+    }
+
+    /// Whether anything is limited.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.named.is_empty() && self.each == UserLimits::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_words() {
+        let limits =
+            UserLimits::parse("connections=1 sessions=2 watches=3 held=4 requests=5 bytes=6");
+        assert_eq!(
+            limits.unwrap(),
+            UserLimits {
+                connections: Some(1),
+                sessions: Some(2),
+                watches: Some(3),
+                held_bytes: Some(4),
+                rates: Rates {
+                    requests: Some(5),
+                    bytes: Some(6)
+                },
+            }
+        );
+        assert_eq!(UserLimits::parse(""), Ok(UserLimits::default()));
+        for wrong in [
+            "connections",
+            "connections=",
+            "connections=x",
+            "keys=1",
+            "requests=0",
+            "bytes=-1",
+        ] {
+            assert!(UserLimits::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What takes too long for the thread that serves all clients: hashes of passwords, and signatures.
+use super::user::User;
+use super::{ClientCertificate, Login, Principal, Proof, Tokens};
+use crate::clock::Now;
+use bytes::Bytes;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Something to be looked at, on whatever thread.
+pub(crate) enum Job {
+    /// Whether this is the user's password.
+    Password {
+        user: Arc<User>,
+        password: Bytes,
+        certificate: Option<Arc<ClientCertificate>>,
+    },
+    /// A password of nobody, which takes as long as this user's.
+    Nobody { like: Arc<User>, password: Bytes },
+    /// Whether this token is accepted.
+    Token {
+        tokens: Arc<Tokens>,
+        token: Bytes,
+        now: Now,
+    },
+}
+
+/// What came out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is somebody.
+    Accepted(Box<Login>),
+    /// It is not who it says; why, for the log.
+    Refused(&'static str),
+    /// It could not be looked at.
+    Unknown(&'static str),
+}
+
+impl Job {
+    /// Does it; blocks for tens of milliseconds.
+    pub(crate) fn run(self) -> Verdict {
+        // Who waits for the verdict gets one, whatever happens here.
+        catch_unwind(AssertUnwindSafe(|| self.judge())).unwrap_or_else(|_| {
+            tracing::error!("a login panicked: this is a bug, please report it");
+            Verdict::Unknown("the credentials could not be looked at")
+        })
+    }
+
+    fn judge(self) -> Verdict {
+        const NO_MEMORY: Verdict = Verdict::Unknown("there is no memory to look at the password");
+        match self {
+            Self::Password {
+                user,
+                password,
+                certificate,
+            } => match user.verify(&password) {
+                Ok(true) => Verdict::Accepted(Box::new(user.login(certificate.as_deref()))),
+                Ok(false) => Verdict::Refused("wrong user name or password"),
+                Err(_) => NO_MEMORY,
+            },
+            Self::Nobody { like, password } => match like.pretend(&password) {
+                Ok(()) => Verdict::Refused("wrong user name or password"),
+                Err(_) => NO_MEMORY,
+            },
+            Self::Token { tokens, token, now } => match tokens.check(&token, now) {
+                Ok(login) => Verdict::Accepted(Box::new(login)),
+                Err(why) => Verdict::Refused(why),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for Job {
+    /// Without what is to be looked at.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Password { .. } => "Job::Password",
+            Self::Nobody { .. } => "Job::Nobody",
+            Self::Token { .. } => "Job::Token",
+        })
+    }
+}
+
+impl User {
+    /// It has proven its password; a certificate says more of it.
+    pub(super) fn login(&self, certificate: Option<&ClientCertificate>) -> Login {
+        let attributes = certificate.map(ClientCertificate::attributes);
+        let name = Some(Arc::clone(self.name()));
+        let principal = Principal::with_attributes(name, attributes.unwrap_or_default());
+        Login::new(principal, Proof::Password)
+    }
+}

@@ -1,0 +1,327 @@
+//! Lists of what there is, and a few changes, as JSON.
+//!
+//! Every list comes in parts; `next` of one is the `cursor` of the following one.
+use super::body::Content;
+use super::query::{Query, from_hex, hex};
+use super::reply::{self, Reply};
+use super::routes::Room;
+use crate::clock::Now;
+use crate::control::{ReloadError, SnapshotError, Stopped};
+use crate::hub::Hub;
+use crate::hub::inspect::{Deletion, KeyCursor, LockView, Part};
+use crate::keyspace::Look;
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::CONTENT_DISPOSITION;
+use hyper::http::HeaderValue;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use statestore_protocol::Hlc;
+use std::io;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::spawn_local;
+
+/// How much of a value is shown.
+const MOST_VALUE_BYTES: usize = 64 * 1024;
+/// How long the thread that serves the clients may take for a question.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is looked whether a deletion is durable.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// What somebody who changes something says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Deleting {
+    /// The key as text, ...
+    key: Option<String>,
+    /// ... or as hexadecimal digits.
+    hex: Option<String>,
+    /// The fencing token to delete it with.
+    fence: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Disconnecting {
+    client: String,
+}
+
+impl Room {
+    /// Has something looked up, or done.
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Hub, Now) -> T + Send + 'static,
+    ) -> Result<T, Reply> {
+        let asked = self.control().inspect(question);
+        match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(Stopped)) => Err(failure(StatusCode::SERVICE_UNAVAILABLE, &Stopped)),
+            Err(_) => Err(failure(
+                StatusCode::GATEWAY_TIMEOUT,
+                &"the thread that serves the clients has not answered; what was asked for may still be done",
+            )),
+        }
+    }
+
+    pub(super) async fn connections(&self, query: Query<'_>) -> Reply {
+        let first = query.number("cursor").unwrap_or(0);
+        let listed = self.ask(move |hub, _| hub.connections_from(first)).await;
+        list(listed, |it| {
+            json!({
+                "peer": it.peer.to_string(),
+                "client": *it.client,
+                "user": it.user,
+                "outstanding_bytes": it.outstanding,
+                "held_bytes": it.held,
+            })
+        })
+    }
+
+    pub(super) async fn sessions(&self, query: Query<'_>) -> Reply {
+        let first = query.number("cursor").unwrap_or(0);
+        let listed = self.ask(move |hub, _| hub.sessions_from(first)).await;
+        list(listed, |it| {
+            json!({
+                "client": *it.client,
+                "user": it.user,
+                "is_connected": it.is_connected,
+                "subscriptions": it.subscriptions,
+                "held_bytes": it.held,
+                "expiry_s": it.expiry_s,
+            })
+        })
+    }
+
+    pub(super) async fn refusals(&self) -> Reply {
+        let figures = self.ask(|hub, _| hub.figures()).await;
+        let items = |figures: crate::hub::Figures| {
+            let last = figures.refusals.last().map(|it| {
+                json!({
+                    "at_ms": it.wall_ms,
+                    "peer": it.peer.map(|peer| peer.to_string()),
+                    "client": *it.client,
+                    "cause": it.cause.name(),
+                    "why": *it.why,
+                })
+            });
+            last.collect::<Value>()
+        };
+        match figures {
+            Ok(figures) => reply::json(StatusCode::OK, &json!({ "items": items(figures) })),
+            Err(failure) => failure,
+        }
+    }
+
+    pub(super) async fn keys(&self, query: Query<'_>) -> Reply {
+        let (pattern, Some(cursor)) = (pattern(query), key_cursor(query)) else {
+            return bad_cursor();
+        };
+        let asked = self.ask(move |hub, now| hub.keys_from(&pattern, cursor, now));
+        keys(asked.await, |key| json!(name(&key)))
+    }
+
+    pub(super) async fn locks(&self, query: Query<'_>) -> Reply {
+        let (pattern, Some(cursor)) = (pattern(query), key_cursor(query)) else {
+            return bad_cursor();
+        };
+        let asked = self.ask(move |hub, now| hub.locks_from(&pattern, cursor, now));
+        keys(asked.await, |lock| lock_of(&lock))
+    }
+
+    pub(super) async fn entry(&self, query: Query<'_>) -> Reply {
+        let Some(key) = query.bytes("key") else {
+            return failure(
+                StatusCode::BAD_REQUEST,
+                &"say which: ?key=KEY, percent-encoded",
+            );
+        };
+        let asked = key.clone();
+        let found = self.ask(move |hub, now| hub.entry(&asked, MOST_VALUE_BYTES, now));
+        let (entry, watchers) = match found.await {
+            Ok(found) => found,
+            Err(failure) => return failure,
+        };
+        let watchers: Vec<&str> = watchers.iter().map(|client| &**client).collect();
+        let mut document = json!({ "key": name(&key), "watchers": watchers });
+        if let Some(entry) = &entry {
+            document["entry"] = described(entry);
+            document["entry"]["value"] = name(&entry.value);
+        }
+        reply::json(StatusCode::OK, &document)
+    }
+
+    pub(super) async fn delete(&self, body: &[u8]) -> Reply {
+        let asked = match serde_json::from_slice::<Deleting>(body) {
+            Ok(asked) => asked,
+            Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
+        };
+        let key = match (asked.key, asked.hex) {
+            (Some(key), None) => Some(Bytes::from(key)),
+            (None, Some(digits)) => from_hex(&digits),
+            _ => None,
+        };
+        let Some(key) = key else {
+            let why = "say which: {\"key\": TEXT}, or {\"hex\": DIGITS}";
+            return failure(StatusCode::BAD_REQUEST, &why);
+        };
+        let fence = match asked.fence.map(|text| text.parse::<Hlc>()).transpose() {
+            Ok(fence) => fence,
+            Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
+        };
+        let (count, commit) = match self.ask(move |hub, now| hub.delete(key, fence, now)).await {
+            Ok(Deletion::Done(count, commit)) => (count, commit),
+            Ok(Deletion::Refused(why)) => return failure(StatusCode::CONFLICT, &why),
+            Err(failure) => return failure,
+        };
+        loop {
+            match self.ask(move |hub, _| hub.is_durable(commit)).await {
+                Ok(true) => return reply::json(StatusCode::OK, &json!({ "deleted": count })),
+                Ok(false) => tokio::time::sleep(LOOK_AGAIN).await,
+                Err(failure) => return failure,
+            }
+        }
+    }
+
+    pub(super) async fn disconnect(&self, body: &[u8]) -> Reply {
+        let asked = match serde_json::from_slice::<Disconnecting>(body) {
+            Ok(asked) => asked,
+            Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
+        };
+        let done = self.ask(move |hub, now| hub.disconnect_client(&asked.client, now));
+        match done.await {
+            Ok(true) => reply::json(StatusCode::OK, &json!({ "disconnected": true })),
+            Ok(false) => failure(StatusCode::NOT_FOUND, &"no such client is connected"),
+            Err(failure) => failure,
+        }
+    }
+
+    pub(super) async fn reload(&self) -> Reply {
+        match self.control().reload().await {
+            Ok(reloaded) => {
+                let (users, disconnected) = (reloaded.users, reloaded.disconnected);
+                let document = json!({ "users": users, "disconnected": disconnected });
+                reply::json(StatusCode::OK, &document)
+            }
+            Err(error @ ReloadError::Stopped(_)) => {
+                failure(StatusCode::SERVICE_UNAVAILABLE, &error)
+            }
+            Err(error) => failure(StatusCode::UNPROCESSABLE_ENTITY, &error),
+        }
+    }
+
+    pub(super) async fn backup(&self) -> Reply {
+        let mut backup = match self.control().backup().await {
+            Ok(backup) => backup,
+            Err(error @ SnapshotError::Stopped(_)) => {
+                return failure(StatusCode::SERVICE_UNAVAILABLE, &error);
+            }
+            Err(error) => return failure(StatusCode::CONFLICT, &error),
+        };
+        let (to, parts) = mpsc::channel(1);
+        spawn_local(async move {
+            while let Some(piece) = backup.next().await {
+                let piece = piece.map_err(|error| {
+                    tracing::warn!(%error, "a backup over HTTP has failed");
+                    io::Error::other(error)
+                });
+                // Who asked for it may have gone.
+                if to.send(piece).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let parts = Content::Parts(parts);
+        let mut reply = reply::content(StatusCode::OK, "application/octet-stream", parts);
+        let name = HeaderValue::from_static("attachment; filename=\"statestored.backup\"");
+        reply.headers_mut().insert(CONTENT_DISPOSITION, name);
+        reply
+    }
+}
+
+/// Why something was not done, as JSON.
+pub(super) fn failure(status: StatusCode, error: &dyn std::fmt::Display) -> Reply {
+    reply::json(status, &json!({ "error": error.to_string() }))
+}
+
+fn bad_cursor() -> Reply {
+    failure(StatusCode::BAD_REQUEST, &"this is no cursor")
+}
+
+/// Bytes that people look at: digits, and text if they are UTF-8, up to the character that is cut off at the end.
+fn name(bytes: &[u8]) -> Value {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => Some(text),
+        Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
+            std::str::from_utf8(&bytes[..error.valid_up_to()]).ok()
+        }
+        Err(_) => None,
+    };
+    json!({ "hex": hex(bytes), "text": text })
+}
+
+fn described(entry: &Look) -> Value {
+    json!({
+        "value_bytes": entry.value_bytes,
+        "is_truncated": entry.value.len() < entry.value_bytes,
+        "version": Hlc::store_version(entry.version).to_string(),
+        "changed_ms": entry.version.0,
+        "fence": entry.fence,
+        "expires_in_ms": entry.expires_in_ms,
+    })
+}
+
+fn lock_of(lock: &LockView) -> Value {
+    json!({
+        "key": name(&lock.key),
+        "holder": lock.holder,
+        "client": lock.client,
+        "has_session": lock.has_session,
+        "renewed_ms": lock.entry.version.0,
+        "expires_in_ms": lock.entry.expires_in_ms,
+        "version": Hlc::store_version(lock.entry.version).to_string(),
+    })
+}
+
+fn pattern(query: Query<'_>) -> Bytes {
+    query.bytes("match").unwrap_or(Bytes::from_static(b"*"))
+}
+
+/// A cursor in a list of keys: the token of the page, and the key that it goes on behind, if not at its begin.
+fn key_cursor(query: Query<'_>) -> Option<KeyCursor> {
+    let Some(text) = query.bytes("cursor") else {
+        return Some(KeyCursor::default());
+    };
+    let (token, behind) = std::str::from_utf8(&text).ok()?.split_once('.')?;
+    let part = |digits: &str| match digits {
+        "" => Some(None),
+        digits => from_hex(digits).map(Some),
+    };
+    Some(KeyCursor {
+        token: part(token)?,
+        behind: part(behind)?,
+    })
+}
+
+fn keys<T>(asked: Result<Option<Part<T, KeyCursor>>, Reply>, show: impl Fn(T) -> Value) -> Reply {
+    match asked {
+        Ok(Some(Part { items, next })) => {
+            let digits = |part: Option<Bytes>| part.map(|bytes| hex(&bytes)).unwrap_or_default();
+            let next = next.map(|it| format!("{}.{}", digits(it.token), digits(it.behind)));
+            let items = items.into_iter().map(show).collect::<Value>();
+            reply::json(StatusCode::OK, &json!({ "items": items, "next": next }))
+        }
+        Ok(None) => bad_cursor(),
+        Err(failure) => failure,
+    }
+}
+
+fn list<T>(asked: Result<Part<T, usize>, Reply>, show: impl Fn(T) -> Value) -> Reply {
+    match asked {
+        Ok(Part { items, next }) => {
+            let items = items.into_iter().map(show).collect::<Value>();
+            reply::json(StatusCode::OK, &json!({ "items": items, "next": next }))
+        }
+        Err(failure) => failure,
+    }
+}

@@ -1,0 +1,44 @@
+//! What is sent back: all of it at once, or as it comes.
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::sync::mpsc;
+
+/// The body of an answer.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// The rest of it.
+    Whole(Bytes),
+    /// Parts that come until their sender is dropped; after an error, the connection is cut, so that nobody takes them for all.
+    Parts(mpsc::Receiver<io::Result<Bytes>>),
+}
+
+impl Body for Content {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let next = match self.get_mut() {
+            Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
+            Self::Parts(parts) => parts.poll_recv(context),
+        };
+        next.map(|part| part.map(|bytes| bytes.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(bytes) if bytes.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Parts(_) => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Connections to the HTTP port: few, and none for long that says nothing.
+use super::body::Content;
+use super::gate::Gate;
+use super::reply;
+use super::routes::{self, Room};
+use hyper::body::{Body, Incoming};
+use hyper::header::CONNECTION;
+use hyper::http::HeaderValue;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::io;
+use std::net::TcpListener;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// More connections are closed at once.
+const MOST_CONNECTIONS: usize = 64;
+/// How long the head of a request may take.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// How long nothing may move on a connection.
+const SILENCE: Duration = Duration::from_secs(30);
+/// The longest head of a request, and how many lines it may have.
+const MOST_HEAD_BYTES: usize = 16 * 1024;
+const MOST_HEADERS: usize = 64;
+/// How long accepting pauses after a failure, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves the port until the server has gone.
+pub(super) async fn serve(listener: TcpListener, gate: Rc<Gate>, room: Rc<Room>) {
+    let listener = match tokio::net::TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "the HTTP port cannot be served"),
+    };
+    let mut connections = JoinSet::new();
+    let mut events = std::pin::pin!(room.tell_viewers());
+    loop {
+        tokio::select! {
+            () = room.ended() => return,
+            () = &mut events => {}
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) if connections.len() < MOST_CONNECTIONS => {
+                    connections.spawn_local(converse(stream, Rc::clone(&gate), Rc::clone(&room)));
+                }
+                Ok(_) => room.refused_connection(),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection to the HTTP port");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// Answers the requests of one connection.
+async fn converse(stream: TcpStream, gate: Rc<Gate>, room: Rc<Room>) {
+    let moved = Rc::new(Cell::new(Instant::now()));
+    let answer = service_fn(|request: Request<Incoming>| {
+        let (gate, room, moved) = (Rc::clone(&gate), Rc::clone(&room), Rc::clone(&moved));
+        async move {
+            moved.set(Instant::now());
+            let reply = routes::answer(request, &gate, &room).await;
+            Ok::<_, Infallible>(watched(reply, moved))
+        }
+    });
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_header_size(MOST_HEAD_BYTES)
+        .max_buf_size(MOST_HEAD_BYTES)
+        .max_headers(MOST_HEADERS);
+    let conversation = builder.serve_connection(TokioIo::new(stream), answer);
+    tokio::select! {
+        ended = conversation => if let Err(error) = ended {
+            tracing::debug!(%error, "a connection to the HTTP port ended");
+        },
+        () = silence(&moved) => {}
+    }
+}
+
+/// Ready when nothing has moved for too long.
+async fn silence(moved: &Cell<Instant>) {
+    loop {
+        let due = moved.get() + SILENCE;
+        if Instant::now() >= due {
+            return;
+        }
+        sleep_until(due).await;
+    }
+}
+
+/// The same answer, which notes that something moves when a part of it is taken.
+fn watched(reply: reply::Reply, moved: Rc<Cell<Instant>>) -> Response<Watched> {
+    let is_refused_unread = matches!(
+        reply.status(),
+        StatusCode::BAD_REQUEST | StatusCode::LENGTH_REQUIRED | StatusCode::PAYLOAD_TOO_LARGE
+    );
+    let mut reply = reply.map(|content| Watched { content, moved });
+    if is_refused_unread {
+        // What follows may not be what it seems to be.
+        let close = HeaderValue::from_static("close");
+        reply.headers_mut().insert(CONNECTION, close);
+    }
+    reply
+}
+
+struct Watched {
+    content: Content,
+    moved: Rc<Cell<Instant>>,
+}
+
+impl Body for Watched {
+    type Data = <Content as Body>::Data;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<hyper::body::Frame<Self::Data>>>> {
+        let next = Pin::new(&mut self.content).poll_frame(context);
+        if next.is_ready() {
+            self.moved.set(Instant::now());
+        }
+        next
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.content.is_end_stream()
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        self.content.size_hint()
+    }
+}

@@ -1,0 +1,183 @@
+//! Whom an answer is for: what is checked of every request before anybody looks at what it wants.
+//!
+//! | check | against |
+//! |---|---|
+//! | `Host` names an address of this port, `localhost`, or a name that was configured | DNS rebinding |
+//! | `Origin` is the same host, and `Sec-Fetch-Site` this site | requests that another page has a browser send |
+//! | `Authorization: Bearer` has the token, never a cookie | the same, and everybody else |
+//! | no `Transfer-Encoding`, and no body but with POST | requests hidden in others |
+use super::config::AdminConfig;
+use super::reply::{self, Reply};
+use super::token::Token;
+use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN, TRANSFER_ENCODING, WWW_AUTHENTICATE};
+use hyper::http::HeaderValue;
+use hyper::http::request::Parts;
+use hyper::http::uri::Authority;
+use hyper::{Method, StatusCode, Version};
+use std::net::{IpAddr, SocketAddr};
+
+/// Which site a browser sends a request from.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// What somebody may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rights {
+    /// Know whether the server is alive.
+    Nothing,
+    /// See figures, and, where everybody may read everything, keys and values.
+    Look,
+    /// See everything and change something: the token was there.
+    Everything,
+}
+
+/// Why nothing is done.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    why: &'static str,
+}
+
+impl Refusal {
+    /// The token is needed.
+    pub(super) fn unauthorized(why: &'static str) -> Self {
+        Self {
+            status: StatusCode::UNAUTHORIZED,
+            why,
+        }
+    }
+}
+
+impl From<Refusal> for Reply {
+    fn from(Refusal { status, why }: Refusal) -> Self {
+        let mut reply = reply::text(status, why);
+        if status == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static("Bearer");
+            reply.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        reply
+    }
+}
+
+/// The checks.
+#[derive(Debug)]
+pub(super) struct Gate {
+    address: SocketAddr,
+    hosts: Vec<String>,
+    token: Option<Token>,
+}
+
+impl Gate {
+    pub(super) fn new(address: SocketAddr, config: AdminConfig) -> Self {
+        Self {
+            address,
+            hosts: config.hosts,
+            token: config.token,
+        }
+    }
+
+    /// What may be done with this request, or why nothing is.
+    pub(super) fn judge(&self, request: &Parts) -> Result<Rights, Refusal> {
+        let refuse = |status, why| Err(Refusal { status, why });
+        if request.version != Version::HTTP_11 && request.version != Version::HTTP_10 {
+            return refuse(
+                StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+                "HTTP/1.1 is spoken here\n",
+            );
+        }
+        if request.headers.contains_key(TRANSFER_ENCODING) {
+            let why = "a body needs a Content-Length, and no Transfer-Encoding\n";
+            return refuse(StatusCode::LENGTH_REQUIRED, why);
+        }
+        if request.uri.authority().is_some() {
+            return refuse(StatusCode::BAD_REQUEST, "this is no proxy\n");
+        }
+        let mut hosts = request.headers.get_all(HOST).iter();
+        let (Some(host), None) = (hosts.next(), hosts.next()) else {
+            return refuse(StatusCode::BAD_REQUEST, "one Host is needed\n");
+        };
+        if !self.knows(host) {
+            let why = "this name is not served here; --http-host allows further ones\n";
+            return refuse(StatusCode::MISDIRECTED_REQUEST, why);
+        }
+        if !is_from_here(request, host) {
+            let why = "another site has sent this request\n";
+            return refuse(StatusCode::FORBIDDEN, why);
+        }
+        self.rights(request)
+    }
+
+    /// Whether a `Host` is one of ours, whatever the port: it may be another one outside.
+    fn knows(&self, host: &HeaderValue) -> bool {
+        let Ok(authority) = Authority::try_from(host.as_bytes()) else {
+            return false;
+        };
+        if host.as_bytes().contains(&b'@') {
+            return false;
+        }
+        let host = authority.host();
+        let bare = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'));
+        match bare.unwrap_or(host).parse::<IpAddr>() {
+            // No name leads here, so no other page gets hold of it by that.
+            Ok(address) => self.address.ip().is_unspecified() || address == self.address.ip(),
+            Err(_) => {
+                host.eq_ignore_ascii_case("localhost")
+                    || self.hosts.iter().any(|it| it.eq_ignore_ascii_case(host))
+            }
+        }
+    }
+
+    fn rights(&self, request: &Parts) -> Result<Rights, Refusal> {
+        let mut given = request.headers.get_all(AUTHORIZATION).iter();
+        let (first, second) = (given.next(), given.next());
+        let Some(first) = first else {
+            let is_local = self.address.ip().is_loopback();
+            return Ok(if is_local {
+                Rights::Look
+            } else {
+                Rights::Nothing
+            });
+        };
+        let is_token = second.is_none()
+            && self
+                .token
+                .as_ref()
+                .zip(bearer(first))
+                .is_some_and(|(token, given)| token.is(given));
+        if is_token {
+            Ok(Rights::Everything)
+        } else {
+            Err(Refusal::unauthorized("this is not the token\n"))
+        }
+    }
+}
+
+fn bearer(authorization: &HeaderValue) -> Option<&[u8]> {
+    let (scheme, token) = authorization.as_bytes().split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
+}
+
+/// Whether no page of another site has a browser send this.
+fn is_from_here(request: &Parts, host: &HeaderValue) -> bool {
+    let mut sites = request.headers.get_all(FETCH_SITE).iter();
+    // A page that is opened from elsewhere is shown; what it loads then comes from itself.
+    let is_read = request.method == Method::GET || request.method == Method::HEAD;
+    let is_here = sites
+        .all(|site| site == "same-origin" || (is_read && (site == "none" || is_visit(request))));
+    let mut origins = request.headers.get_all(ORIGIN).iter();
+    let is_own = origins.all(|origin| {
+        let host = host.as_bytes();
+        let origin = origin.as_bytes();
+        [&b"http://"[..], b"https://"]
+            .iter()
+            .any(|scheme| origin.strip_prefix(*scheme) == Some(host))
+    });
+    is_here && is_own
+}
+
+/// Whether a person follows a link to the page.
+fn is_visit(request: &Parts) -> bool {
+    let mode = request.headers.get("sec-fetch-mode");
+    mode.is_some_and(|mode| mode == "navigate") && request.uri.path() == "/"
+}

@@ -1,0 +1,118 @@
+//! Whether the server is alive, and whether it is ready for clients.
+use super::Stage;
+use super::gate::Rights;
+use super::reply::{self, Reply};
+use super::routes::Room;
+use crate::hub::Figures;
+use hyper::StatusCode;
+use serde::Serialize;
+use std::time::Duration;
+
+/// How long the thread that serves the clients may take for a question.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What is wrong, as a word for programs and a sentence for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) struct Reason {
+    pub(super) code: &'static str,
+    pub(super) text: &'static str,
+}
+
+const LOADING: Reason = Reason {
+    code: "loading",
+    text: "the stored state is being read",
+};
+const STOPPING: Reason = Reason {
+    code: "stopping",
+    text: "the server is stopping",
+};
+const GONE: Reason = Reason {
+    code: "stopped",
+    text: "the server has stopped, or its storage failed: see its log",
+};
+const STUCK: Reason = Reason {
+    code: "stuck",
+    text: "the thread that serves the clients has not answered for two seconds",
+};
+const DISK_FULL: Reason = Reason {
+    code: "disk_full",
+    text: "the disk is full: entries can be read but not changed",
+};
+const DISK_SLOW: Reason = Reason {
+    code: "disk_slow",
+    text: "so much waits for the disk that no further writes are taken",
+};
+
+impl Reason {
+    /// Why a server that answers is not ready for clients.
+    pub(super) fn of(figures: &Figures) -> Vec<Self> {
+        let reasons = [
+            (figures.is_read_only, DISK_FULL),
+            (figures.is_storage_busy, DISK_SLOW),
+        ];
+        let reasons = reasons.into_iter().filter(|(is_so, _)| *is_so);
+        reasons.map(|(_, reason)| reason).collect()
+    }
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    status: &'static str,
+    reasons: &'a [Reason],
+}
+
+impl Room {
+    /// Everything that is counted; or why nobody says so.
+    pub(super) async fn figures(&self) -> Result<Figures, Reason> {
+        match self.stage() {
+            Stage::Loading => return Err(LOADING),
+            Stage::Stopping => return Err(STOPPING),
+            Stage::Serving(_) => {}
+        }
+        let asked = self.control().inspect(|hub, _| hub.figures());
+        match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(Ok(figures)) => Ok(figures),
+            Ok(Err(_)) if matches!(self.stage(), Stage::Stopping) => Err(STOPPING),
+            Ok(Err(_)) => Err(GONE),
+            Err(_) => Err(STUCK),
+        }
+    }
+
+    /// Whether it need not be restarted: it answers, or is about to begin or to end.
+    pub(super) async fn health(&self, rights: Rights, wants_json: bool) -> Reply {
+        let ill = self.figures().await.err();
+        let ill = ill.filter(|reason| ![LOADING, STOPPING].contains(reason));
+        report(["alive", "not alive"], ill.as_slice(), rights, wants_json)
+    }
+
+    /// Whether clients can do everything.
+    pub(super) async fn readiness(&self, rights: Rights, wants_json: bool) -> Reply {
+        let reasons = match self.figures().await {
+            Err(reason) => vec![reason],
+            Ok(figures) => Reason::of(&figures),
+        };
+        report(["ready", "not ready"], &reasons, rights, wants_json)
+    }
+}
+
+fn report(words: [&'static str; 2], reasons: &[Reason], rights: Rights, wants_json: bool) -> Reply {
+    let is_well = reasons.is_empty();
+    let status = words[usize::from(!is_well)];
+    let code = if is_well {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    let reasons = if rights >= Rights::Look { reasons } else { &[] };
+    if wants_json {
+        return reply::json(code, &Report { status, reasons });
+    }
+    let mut text = format!("{status}\n");
+    for reason in reasons {
+        text.push_str(reason.code);
+        text.push_str(": ");
+        text.push_str(reason.text);
+        text.push('\n');
+    }
+    reply::text(code, text)
+}

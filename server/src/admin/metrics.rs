@@ -1,0 +1,446 @@
+//! `/metrics`: which figures there are, what they are called, and what they mean.
+use super::Stage;
+use super::body::Content;
+use super::config::MetricNames;
+use super::exposition::{Exposition, Form, Kind};
+use super::process::Process;
+use super::reply::{self, Reply};
+use super::routes::{Names, Room, accepts};
+use crate::histogram::{SIZES, TIMES};
+use crate::hub::{Cause, Figures, Statistics};
+use crate::service::{RESULTS, RequestFigures, Verb};
+use crate::storage::figures::StorageReading;
+use Kind::{Counter, Gauge};
+use hyper::StatusCode;
+use hyper::http::request::Parts;
+use std::time::Duration;
+
+/// How long the file system may take for a question.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the disk of the data has, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Space {
+    pub(super) free: u64,
+    pub(super) size: u64,
+}
+
+impl Room {
+    pub(super) async fn metrics(&self, parts: &Parts) -> Reply {
+        let form = if accepts(parts, "application/openmetrics-text") {
+            Form::OpenMetrics
+        } else {
+            Form::Prometheus
+        };
+        let figures = self.figures().await.ok();
+        let mut text = Exposition::new(form);
+        if self.names.kind != MetricNames::Deployed {
+            own_server(&mut text, figures.as_ref());
+            if let Some(figures) = &figures {
+                own(&mut text, figures);
+            }
+            if let Some(reading) = self.storage() {
+                storage(&mut text, &reading);
+            }
+            if let Some(space) = self.space().await {
+                disk(&mut text, space);
+            }
+            self.http(&mut text);
+        }
+        if self.names.kind != MetricNames::Own
+            && let Some(figures) = &figures
+        {
+            deployed(&mut text, figures, &self.names);
+        }
+        process(&mut text, &Process::read());
+        let whole = Content::Whole(text.end().into());
+        reply::content(StatusCode::OK, form.content_type(), whole)
+    }
+
+    /// What the storage counts, if it is on disk.
+    pub(super) fn storage(&self) -> Option<StorageReading> {
+        self.data_dir()?;
+        match self.stage() {
+            Stage::Serving(figures) => Some(figures.read()),
+            Stage::Loading | Stage::Stopping => None,
+        }
+    }
+
+    /// What the disk of the data has.
+    pub(super) async fn space(&self) -> Option<Space> {
+        let path = self.data_dir()?.to_path_buf();
+        // A disk may not answer at all.
+        let asked = tokio::task::spawn_blocking(move || rustix::fs::statvfs(&path));
+        let found = tokio::time::timeout(PATIENCE, asked)
+            .await
+            .ok()?
+            .ok()?
+            .ok()?;
+        Some(Space {
+            free: found.f_bavail * found.f_frsize,
+            size: found.f_blocks * found.f_frsize,
+        })
+    }
+
+    fn http(&self, text: &mut Exposition) {
+        text.family(
+            "statestored_http_requests_total",
+            Counter,
+            "Requests to this port by path and status.",
+        );
+        for ((path, status), count) in &*self.answers.borrow() {
+            text.sample(&[("path", path), ("status", &status.to_string())], count);
+        }
+        text.family(
+            "statestored_http_connections_refused_total",
+            Counter,
+            "Connections to this port that were closed since there were too many.",
+        )
+        .sample(&[], self.refused_connections.get());
+    }
+}
+
+fn own_server(text: &mut Exposition, figures: Option<&Figures>) {
+    text.family(
+        "statestored_build_info",
+        Gauge,
+        "1, with the version of the server.",
+    )
+    .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    text.family(
+        "statestored_serving",
+        Gauge,
+        "1 while clients are served; most other metrics are missing otherwise.",
+    )
+    .sample(&[], u8::from(figures.is_some()));
+}
+
+fn own(text: &mut Exposition, figures: &Figures) {
+    requests(text, &figures.requests);
+    counters(text, &figures.statistics);
+    gauges(text, &figures.statistics);
+    text.family("statestored_watches", Gauge, "Watches of all clients.")
+        .sample(&[], figures.watches);
+    text.family(
+        "statestored_read_only",
+        Gauge,
+        "1 while entries cannot be changed since the disk is full.",
+    )
+    .sample(&[], u8::from(figures.is_read_only));
+    text.family(
+        "statestored_refusals_total",
+        Counter,
+        "Clients and requests that were refused, by cause.",
+    );
+    for (cause, count) in Cause::ALL.iter().zip(figures.refusals.counts) {
+        text.sample(&[("cause", cause.name())], count);
+    }
+}
+
+fn requests(text: &mut Exposition, requests: &RequestFigures) {
+    text.family(
+        "statestored_requests_total",
+        Counter,
+        "Requests to the store by verb and result.",
+    );
+    for (verb, counts) in Verb::ALL.iter().zip(&requests.counts) {
+        for (result, count) in RESULTS.iter().zip(counts) {
+            // Those that everybody has, and what has happened.
+            if *count > 0 || *result == RESULTS[0] {
+                text.sample(&[("verb", verb.name()), ("result", result)], count);
+            }
+        }
+    }
+    text.family(
+        "statestored_request_duration_seconds",
+        Kind::Histogram,
+        "Time in the server, from the turn in which a request is taken until its answer may leave.",
+    );
+    for (verb, times) in Verb::ALL.iter().zip(&requests.latencies) {
+        text.histogram(&[("verb", verb.name())], &TIMES, times, 1e-6);
+    }
+    text.family(
+        "statestored_insertions_total",
+        Counter,
+        "SETs that made a key.",
+    )
+    .sample(&[], requests.insertions);
+}
+
+fn counters(text: &mut Exposition, statistics: &Statistics) {
+    let all: [(&'static str, u64, &str); 11] = [
+        (
+            "statestored_requests_unanswerable_total",
+            statistics.requests_refused,
+            "Requests not executed since they had no response topic, correlation data, QoS 1, or room for the answer.",
+        ),
+        (
+            "statestored_responses_total",
+            statistics.responses,
+            "Responses handed to a connection or a session.",
+        ),
+        (
+            "statestored_notifications_total",
+            statistics.notifications,
+            "Notifications handed to a connection or a session.",
+        ),
+        (
+            "statestored_messages_total",
+            statistics.messages,
+            "Messages that clients published to ordinary topics.",
+        ),
+        (
+            "statestored_connections_opened_total",
+            statistics.connections_opened,
+            "Connections of clients that were accepted.",
+        ),
+        (
+            "statestored_connections_failed_total",
+            statistics.connections_failed,
+            "Connections closed with an error of the client.",
+        ),
+        (
+            "statestored_logins_refused_total",
+            statistics.logins_refused,
+            "Logins refused for a wrong password, proof or token, those over open connections too.",
+        ),
+        (
+            "statestored_sessions_evicted_total",
+            statistics.sessions_evicted,
+            "Sessions ended since others needed their room.",
+        ),
+        (
+            "statestored_messages_refused_total",
+            statistics.messages_refused,
+            "Messages refused since the client may not publish to that topic.",
+        ),
+        (
+            "statestored_subscriptions_refused_total",
+            statistics.subscriptions_refused,
+            "Subscriptions refused since the client may not have messages of these topics.",
+        ),
+        (
+            "statestored_pauses_total",
+            statistics.pauses,
+            "Times that a connection was not read from for a while since more came than may in a second.",
+        ),
+    ];
+    for (name, value, help) in all {
+        text.family(name, Counter, help).sample(&[], value);
+    }
+    text.family(
+        "statestored_deliveries_dropped_total",
+        Counter,
+        "Deliveries that did not reach their client, by reason.",
+    );
+    for (reason, value) in [
+        ("full", statistics.dropped_full),
+        ("too_large", statistics.dropped_too_large),
+        ("expired", statistics.dropped_expired),
+        ("no_session", statistics.dropped_no_session),
+    ] {
+        text.sample(&[("reason", reason)], value);
+    }
+}
+
+fn gauges(text: &mut Exposition, statistics: &Statistics) {
+    let all: [(&'static str, u64, &str); 6] = [
+        (
+            "statestored_keys",
+            statistics.keys,
+            "Keys, those included that expired but have not been removed yet.",
+        ),
+        (
+            "statestored_entry_bytes",
+            statistics.entry_bytes,
+            "Memory that the entries take.",
+        ),
+        (
+            "statestored_connections",
+            statistics.connections,
+            "Connections of clients.",
+        ),
+        (
+            "statestored_sessions",
+            statistics.sessions,
+            "Sessions, with a connection or without.",
+        ),
+        (
+            "statestored_held_bytes",
+            statistics.held_bytes,
+            "Memory that sessions and connections take, their queues included.",
+        ),
+        (
+            "statestored_requests_under_way",
+            statistics.requests_under_way,
+            "Requests whose outcome is still to come.",
+        ),
+    ];
+    for (name, value, help) in all {
+        text.family(name, Gauge, help).sample(&[], value);
+    }
+}
+
+fn storage(text: &mut Exposition, reading: &StorageReading) {
+    text.family(
+        "statestored_commit_writes",
+        Kind::Histogram,
+        "Writes that became durable together; the count is that of the commits.",
+    )
+    .histogram(&[], &SIZES, &reading.batches, 1.0);
+    text.family(
+        "statestored_sync_duration_seconds",
+        Kind::Histogram,
+        "Time that syncing the log to the disk took.",
+    )
+    .histogram(&[], &TIMES, &reading.syncs, 1e-6);
+    text.family(
+        "statestored_written_bytes_total",
+        Counter,
+        "Bytes appended to the log.",
+    )
+    .sample(&[], reading.written_bytes);
+    for (name, value, help) in [
+        (
+            "statestored_waiting_bytes",
+            reading.waiting_bytes,
+            "Writes that wait for the disk.",
+        ),
+        (
+            "statestored_log_bytes",
+            reading.log_bytes,
+            "Length of the logs that are not merged.",
+        ),
+        (
+            "statestored_base_bytes",
+            reading.base_bytes,
+            "Length of the merged data file.",
+        ),
+        (
+            "statestored_merging",
+            u64::from(reading.is_merging),
+            "1 while data files are merged.",
+        ),
+    ] {
+        text.family(name, Gauge, help).sample(&[], value);
+    }
+    text.family(
+        "statestored_merges_total",
+        Counter,
+        "Merges of data files that ended, by result.",
+    )
+    .sample(&[("result", "ok")], reading.merges)
+    .sample(&[("result", "failed")], reading.failed_merges);
+    #[expect(clippy::cast_precision_loss, reason = "a time in milliseconds")]
+    text.family(
+        "statestored_merge_seconds",
+        Gauge,
+        "Time that the last merge took.",
+    )
+    .sample(&[], reading.merge_ms as f64 / 1e3);
+}
+
+fn disk(text: &mut Exposition, space: Space) {
+    text.family(
+        "statestored_disk_free_bytes",
+        Gauge,
+        "Space on the disk of the data that may be used.",
+    )
+    .sample(&[], space.free);
+    text.family(
+        "statestored_disk_size_bytes",
+        Gauge,
+        "Size of the disk of the data.",
+    )
+    .sample(&[], space.size);
+}
+
+/// The counters of the deployed state store, of all requests, refused ones included.
+fn deployed(text: &mut Exposition, figures: &Figures, names: &Names) {
+    let requests = |verb: Verb| figures.requests.counts[verb as usize].iter().sum::<u64>();
+    let insertions = figures.requests.insertions;
+    let labels = [
+        ("namespace", names.namespace.as_str()),
+        ("backend_chain", names.backend_chain.as_str()),
+    ];
+    for (name, value, help) in [
+        (
+            "aio_broker_state_store_insertions",
+            insertions,
+            "SETs that made a key.",
+        ),
+        (
+            "aio_broker_state_store_modifications",
+            requests(Verb::Set).saturating_sub(insertions),
+            "All other SETs.",
+        ),
+        (
+            "aio_broker_state_store_deletions",
+            requests(Verb::Del) + requests(Verb::Vdel),
+            "DELs and VDELs.",
+        ),
+        (
+            "aio_broker_state_store_retrievals",
+            requests(Verb::Get),
+            "GETs.",
+        ),
+        (
+            "aio_broker_state_store_keynotify_requests",
+            requests(Verb::Keynotify),
+            "KEYNOTIFYs.",
+        ),
+        (
+            "aio_broker_state_store_notifications_sent",
+            figures.statistics.notifications,
+            "Notifications handed to a connection or a session.",
+        ),
+    ] {
+        text.family(name, Counter, help).sample(&labels, value);
+    }
+}
+
+fn process(text: &mut Exposition, process: &Process) {
+    let mut tell = |name, kind, help, value: Option<f64>| {
+        if let Some(value) = value {
+            text.family(name, kind, help).sample(&[], value);
+        }
+    };
+    #[expect(clippy::cast_precision_loss, reason = "bytes of a process")]
+    let exact = |value: Option<u64>| value.map(|value| value as f64);
+    tell(
+        "process_cpu_seconds_total",
+        Counter,
+        "Time of processors that the process took.",
+        process.cpu_seconds,
+    );
+    tell(
+        "process_resident_memory_bytes",
+        Gauge,
+        "Memory of the process that is resident.",
+        exact(process.resident_bytes),
+    );
+    tell(
+        "process_virtual_memory_bytes",
+        Gauge,
+        "Address space of the process.",
+        exact(process.virtual_bytes),
+    );
+    tell(
+        "process_open_fds",
+        Gauge,
+        "Open files and connections.",
+        exact(process.open_fds),
+    );
+    tell(
+        "process_max_fds",
+        Gauge,
+        "Most files and connections that may be open.",
+        exact(process.max_fds),
+    );
+    tell(
+        "process_start_time_seconds",
+        Gauge,
+        "When the process was started, since the Unix epoch.",
+        process.start_seconds,
+    );
+}

@@ -1,0 +1,163 @@
+//! The HTTP port for those who look after the server: metrics, health, a page, and a few changes.
+//!
+//! ```text
+//!   Prometheus, probes,          gate: Host, Origin, token
+//!   browsers, statestore ─HTTP─▶ doors ──▶ gate ──▶ routes ─┬─ metrics   figures as text
+//!                                 few connections           ├─ health    alive? ready?
+//!                                                           ├─ page      for people
+//!                                                           ├─ events    figures of every second
+//!                                                           └─ api       lists, and changes
+//!                                                                 │ Control: one small question at a time
+//!                                                                 ▼
+//!                                                          the thread that serves the clients
+//! ```
+//!
+//! It has a thread and a runtime of its own, so that nobody who serves clients waits for whoever asks here. What it wants to
+//! know goes through [`Control`], in questions whose answers take a bounded time; figures of the storage are
+//! read where the storage counts them. HTTP is without TLS: a proxy in front may have it.
+mod api;
+mod body;
+mod config;
+mod doors;
+mod events;
+mod exposition;
+mod gate;
+mod health;
+mod metrics;
+mod page;
+mod process;
+mod query;
+mod reply;
+mod routes;
+mod status;
+mod token;
+
+pub use config::{AdminConfig, HttpAddress, MetricNames};
+pub use token::Token;
+
+use crate::config::StorageConfig;
+use crate::control::Control;
+use crate::error::ServerError;
+use crate::storage::StorageFigures;
+use gate::Gate;
+use routes::Room;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::watch;
+use tokio::task::LocalSet;
+
+/// How far the server is.
+#[derive(Debug, Clone)]
+pub(crate) enum Stage {
+    /// It reads what was stored.
+    Loading,
+    /// It serves clients, and its storage counts here.
+    Serving(Arc<StorageFigures>),
+    /// It ends.
+    Stopping,
+}
+
+/// The port is bound, and nobody answers yet.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    listener: TcpListener,
+    address: SocketAddr,
+    config: AdminConfig,
+}
+
+/// The thread behind the port; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    address: SocketAddr,
+    stage: Option<watch::Sender<Stage>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Bound {
+    pub(crate) fn new(config: AdminConfig) -> Result<Self, ServerError> {
+        let bind = || {
+            let addresses = config.address.resolve()?;
+            // A name may have got another address meanwhile.
+            if config.token.is_none() && !addresses.iter().all(|it| it.ip().is_loopback()) {
+                let why = "others can reach it, and there is no token";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+            }
+            let listener = TcpListener::bind(&addresses[..])?;
+            listener.set_nonblocking(true)?;
+            Ok((listener.local_addr()?, listener))
+        };
+        let (address, listener) = bind().map_err(|source| ServerError::Listen {
+            address: config.address.to_string(),
+            source,
+        })?;
+        Ok(Self {
+            listener,
+            address,
+            config,
+        })
+    }
+
+    /// Answers from now on, by asking this server, which loads what was stored.
+    pub(crate) fn start(
+        self,
+        control: Control,
+        storage: &StorageConfig,
+    ) -> Result<Admin, ServerError> {
+        let address = self.address;
+        let (stage, stages) = watch::channel(Stage::Loading);
+        let data_dir = match storage {
+            StorageConfig::Durable(path) => Some(path.clone()),
+            StorageConfig::Memory => None,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ServerError::Runtime)?;
+        let run = move || {
+            let room = Room::new(control, stages, data_dir, &self.config);
+            let gate = Gate::new(self.address, self.config);
+            let serving = doors::serve(self.listener, Rc::new(gate), Rc::new(room));
+            LocalSet::new().block_on(&runtime, serving);
+        };
+        let thread = std::thread::Builder::new()
+            .name("http".into())
+            .spawn(run)
+            .map_err(ServerError::Runtime)?;
+        Ok(Admin {
+            address,
+            stage: Some(stage),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Admin {
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The server has got so far.
+    pub(crate) fn tell(&self, stage: Stage) {
+        if let Some(sender) = &self.stage {
+            sender.send_replace(stage);
+        }
+    }
+}
+
+impl Drop for Admin {
+    fn drop(&mut self) {
+        // The thread ends when nobody can tell it anything any more.
+        self.stage = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!(
+                "the thread of the HTTP port panicked: this is a bug, please report it"
+            );
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The page for people: three files that show what the rest of this port tells, and ask for nothing from elsewhere.
+use super::body::Content;
+use super::reply::{self, Reply};
+use bytes::Bytes;
+use hyper::StatusCode;
+
+/// A part of the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Document,
+    Style,
+    Script,
+    Icon,
+}
+
+impl Part {
+    pub(super) fn reply(self) -> Reply {
+        let (kind, text) = match self {
+            Self::Document => ("text/html; charset=utf-8", include_str!("page/page.html")),
+            Self::Style => ("text/css; charset=utf-8", include_str!("page/page.css")),
+            Self::Script => (
+                "text/javascript; charset=utf-8",
+                include_str!("page/page.js"),
+            ),
+            Self::Icon => ("image/svg+xml", include_str!("page/icon.svg")),
+        };
+        let whole = Content::Whole(Bytes::from_static(text.as_bytes()));
+        reply::content(StatusCode::OK, kind, whole)
+    }
+}

@@ -1,0 +1,79 @@
+//! What the operating system knows of this process (`proc(5)`).
+use std::fs;
+
+/// What a process takes. What the system does not tell is missing.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Process {
+    pub(super) cpu_seconds: Option<f64>,
+    pub(super) resident_bytes: Option<u64>,
+    pub(super) virtual_bytes: Option<u64>,
+    pub(super) open_fds: Option<u64>,
+    pub(super) max_fds: Option<u64>,
+    pub(super) start_seconds: Option<f64>,
+}
+
+impl Process {
+    /// Of this process, now.
+    pub(super) fn read() -> Self {
+        let Ok(stat) = fs::read_to_string("/proc/self/stat") else {
+            return Self::default();
+        };
+        // The name before it may hold anything.
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let fields: Vec<u64> = fields
+            .split_whitespace()
+            .map(|field| field.parse().unwrap_or(0))
+            .collect();
+        #[expect(clippy::cast_precision_loss, reason = "these are times of a process")]
+        let seconds = |ticks: u64| ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
+        // Counted from the third of proc_pid_stat(5), which is the first one here.
+        let field = |number: usize| fields.get(number - 3).copied();
+        let cpu = field(14).zip(field(15)).map(|(user, system)| user + system);
+        let resident = field(24).map(|pages| pages * rustix::param::page_size() as u64);
+        let since_boot = field(22).map(seconds);
+        Self {
+            cpu_seconds: cpu.map(seconds),
+            resident_bytes: resident,
+            virtual_bytes: field(23),
+            open_fds: fs::read_dir("/proc/self/fd")
+                .ok()
+                .map(|it| it.count() as u64),
+            max_fds: max_fds(),
+            start_seconds: since_boot.zip(booted()).map(|(since, at)| at + since),
+        }
+    }
+}
+
+fn max_fds() -> Option<u64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// When the machine was started, in seconds since the Unix epoch.
+fn booted() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    let line = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
+    line.trim().parse().ok()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+
+    #[test]
+    fn the_system_tells_of_this_process() {
+        let process = Process::read();
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+        let started = process.start_seconds.unwrap();
+        assert!(started < now + 2.0 && started > now - 3600.0, "{started}");
+        assert!(process.resident_bytes.unwrap() > 100_000);
+        assert!(process.virtual_bytes >= process.resident_bytes);
+        assert!(process.open_fds.unwrap() >= 3);
+        assert!(process.max_fds >= process.open_fds);
+        assert!(process.cpu_seconds.unwrap() >= 0.0);
+    }
+}

@@ -1,0 +1,51 @@
+//! Answers, each with the headers that keep browsers from doing harm with it.
+use super::body::Content;
+use bytes::Bytes;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+
+/// What is sent back.
+pub(super) type Reply = Response<Content>;
+
+/// What a browser may do with anything from here: load the page's own parts, and nothing from elsewhere.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+
+const HEADERS: [(&str, &str); 7] = [
+    ("content-security-policy", POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("x-frame-options", "DENY"),
+    ("cache-control", "no-store"),
+];
+
+/// An answer with this content.
+pub(super) fn content(status: StatusCode, kind: &'static str, content: Content) -> Reply {
+    let mut reply = Response::new(content);
+    *reply.status_mut() = status;
+    let headers = reply.headers_mut();
+    headers.insert("content-type", HeaderValue::from_static(kind));
+    for (name, value) in HEADERS {
+        headers.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
+    }
+    reply
+}
+
+/// A line of text, or more.
+pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Reply {
+    let whole = Content::Whole(text.into());
+    content(status, "text/plain; charset=utf-8", whole)
+}
+
+/// A JSON document.
+pub(super) fn json(status: StatusCode, value: &impl serde::Serialize) -> Reply {
+    match serde_json::to_vec(value) {
+        Ok(bytes) => content(status, "application/json", Content::Whole(bytes.into())),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    }
+}

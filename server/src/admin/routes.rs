@@ -1,0 +1,287 @@
+//! What can be asked for, and who may.
+use super::Stage;
+use super::config::{AdminConfig, MetricNames};
+use super::events::Viewers;
+use super::gate::{Gate, Refusal, Rights};
+use super::page::Part;
+use super::query::Query;
+use super::reply::{self, Reply};
+use crate::control::Control;
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Body, Incoming};
+use hyper::header::{ACCEPT, ALLOW};
+use hyper::http::HeaderValue;
+use hyper::http::request::Parts;
+use hyper::{Method, Request, StatusCode};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// The longest body of a request: a key in hexadecimal digits, and some more.
+const MOST_BODY_BYTES: usize = 256 * 1024;
+/// How long it may take.
+const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// What those who answer know.
+#[derive(Debug)]
+pub(super) struct Room {
+    control: Control,
+    stages: watch::Receiver<Stage>,
+    data_dir: Option<PathBuf>,
+    pub(super) names: Names,
+    /// Answers by path and status.
+    pub(super) answers: RefCell<BTreeMap<(&'static str, u16), u64>>,
+    /// Whether there is a token.
+    pub(super) has_token: bool,
+    pub(super) viewers: Viewers,
+    /// Connections closed since there were too many.
+    pub(super) refused_connections: Cell<u64>,
+}
+
+/// What metrics are called.
+#[derive(Debug)]
+pub(super) struct Names {
+    pub(super) kind: MetricNames,
+    pub(super) namespace: String,
+    pub(super) backend_chain: String,
+}
+
+impl Room {
+    pub(super) fn new(
+        control: Control,
+        stages: watch::Receiver<Stage>,
+        data_dir: Option<PathBuf>,
+        config: &AdminConfig,
+    ) -> Self {
+        Self {
+            control,
+            stages,
+            data_dir,
+            names: Names {
+                kind: config.names,
+                namespace: config.namespace.clone(),
+                backend_chain: config.backend_chain.clone(),
+            },
+            has_token: config.token.is_some(),
+            viewers: Viewers::default(),
+            answers: RefCell::default(),
+            refused_connections: Cell::new(0),
+        }
+    }
+
+    pub(super) fn control(&self) -> &Control {
+        &self.control
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        self.stages.borrow().clone()
+    }
+
+    /// Where the data is, if it is on disk.
+    pub(super) fn data_dir(&self) -> Option<&Path> {
+        self.data_dir.as_deref()
+    }
+
+    /// Ready when the server has gone.
+    pub(super) async fn ended(&self) {
+        let mut stages = self.stages.clone();
+        while stages.changed().await.is_ok() {}
+    }
+
+    /// Whether everybody may read everything anyway.
+    async fn is_open(&self) -> bool {
+        self.figures().await.is_ok_and(|figures| figures.is_open)
+    }
+
+    pub(super) fn refused_connection(&self) {
+        self.refused_connections
+            .set(self.refused_connections.get() + 1);
+    }
+}
+
+/// What there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Route {
+    Page(Part),
+    Metrics,
+    Health,
+    Readiness,
+    Events,
+    Status,
+    Connections,
+    Sessions,
+    Refusals,
+    Keys,
+    Entry,
+    Locks,
+    Delete,
+    Disconnect,
+    Reload,
+    Backup,
+}
+
+/// By path.
+const ROUTES: [(&str, Route); 19] = [
+    ("/", Route::Page(Part::Document)),
+    ("/page.css", Route::Page(Part::Style)),
+    ("/page.js", Route::Page(Part::Script)),
+    ("/icon.svg", Route::Page(Part::Icon)),
+    ("/metrics", Route::Metrics),
+    ("/healthz", Route::Health),
+    ("/readyz", Route::Readiness),
+    ("/events", Route::Events),
+    ("/api/status", Route::Status),
+    ("/api/connections", Route::Connections),
+    ("/api/sessions", Route::Sessions),
+    ("/api/refusals", Route::Refusals),
+    ("/api/keys", Route::Keys),
+    ("/api/key", Route::Entry),
+    ("/api/locks", Route::Locks),
+    ("/api/delete", Route::Delete),
+    ("/api/disconnect", Route::Disconnect),
+    ("/api/reload", Route::Reload),
+    ("/api/backup", Route::Backup),
+];
+
+impl Route {
+    /// Whether it changes something, or takes much.
+    fn changes(self) -> bool {
+        matches!(
+            self,
+            Self::Delete | Self::Disconnect | Self::Reload | Self::Backup
+        )
+    }
+
+    /// Whether it shows keys.
+    fn shows_keys(self) -> bool {
+        matches!(self, Self::Keys | Self::Entry | Self::Locks)
+    }
+
+    /// What whoever asks needs.
+    fn needs(self) -> Rights {
+        match self {
+            Self::Page(_) | Self::Health | Self::Readiness => Rights::Nothing,
+            _ if self.changes() => Rights::Everything,
+            _ => Rights::Look,
+        }
+    }
+}
+
+/// Answers one request.
+pub(super) async fn answer(request: Request<Incoming>, gate: &Gate, room: &Room) -> Reply {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path();
+    let found = ROUTES.iter().find(|(known, _)| *known == path);
+    let (name, reply) = match found {
+        Some((name, route)) => (*name, admit(*route, &parts, body, gate, room).await),
+        None => (
+            "other",
+            gate.judge(&parts)
+                .map_or_else(Reply::from, |_| nothing_here()),
+        ),
+    };
+    let key = (name, reply.status().as_u16());
+    *room.answers.borrow_mut().entry(key).or_default() += 1;
+    reply
+}
+
+fn nothing_here() -> Reply {
+    reply::text(StatusCode::NOT_FOUND, "there is nothing here\n")
+}
+
+async fn admit(route: Route, parts: &Parts, body: Incoming, gate: &Gate, room: &Room) -> Reply {
+    let rights = match gate.judge(parts) {
+        Ok(rights) => rights,
+        Err(refusal) => return refusal.into(),
+    };
+    let (fits, allowed) = if route.changes() {
+        (parts.method == Method::POST, "POST")
+    } else {
+        let is_read = parts.method == Method::GET || parts.method == Method::HEAD;
+        (is_read, "GET, HEAD")
+    };
+    if !fits {
+        let why = format!("this is asked for with {allowed}\n");
+        let mut refusal = reply::text(StatusCode::METHOD_NOT_ALLOWED, why);
+        let allowed = HeaderValue::from_static(allowed);
+        refusal.headers_mut().insert(ALLOW, allowed);
+        return refusal;
+    }
+    if !route.changes() && !body.is_end_stream() {
+        return reply::text(StatusCode::BAD_REQUEST, "there is nothing to send here\n");
+    }
+    if rights < route.needs() {
+        let why = if room.has_token {
+            "this needs the token\n"
+        } else {
+            "this needs a token, and the server has none: start it with --http-token-file\n"
+        };
+        return Refusal::unauthorized(why).into();
+    }
+    if route.shows_keys() && rights < Rights::Everything && !room.is_open().await {
+        let why = "keys and values are not for everybody: this needs the token\n";
+        return Refusal::unauthorized(why).into();
+    }
+    match received(body).await {
+        Ok(body) => perform(route, parts, &body, rights, room).await,
+        Err(refusal) => refusal,
+    }
+}
+
+/// All that was sent.
+async fn received(body: Incoming) -> Result<Bytes, Reply> {
+    let collected = Limited::new(body, MOST_BODY_BYTES).collect();
+    match tokio::time::timeout(BODY_TIME, collected).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let why = "more was sent than anything here needs\n";
+            Err(reply::text(StatusCode::PAYLOAD_TOO_LARGE, why))
+        }
+        Ok(Err(_)) => Err(reply::text(
+            StatusCode::BAD_REQUEST,
+            "what was sent is not whole\n",
+        )),
+        Err(_) => {
+            let why = "what was sent did not come in time\n";
+            Err(reply::text(StatusCode::REQUEST_TIMEOUT, why))
+        }
+    }
+}
+
+async fn perform(route: Route, parts: &Parts, body: &[u8], rights: Rights, room: &Room) -> Reply {
+    let query = Query::new(parts.uri.query());
+    match route {
+        Route::Page(part) => part.reply(),
+        Route::Metrics => room.metrics(parts).await,
+        Route::Health => room.health(rights, wants_json(parts)).await,
+        Route::Readiness => room.readiness(rights, wants_json(parts)).await,
+        // A viewer that wants no body would be one for ever.
+        Route::Events if parts.method == Method::HEAD => nothing_here(),
+        Route::Events => room.events(),
+        Route::Status => reply::json(StatusCode::OK, &room.status().await),
+        Route::Connections => room.connections(query).await,
+        Route::Sessions => room.sessions(query).await,
+        Route::Refusals => room.refusals().await,
+        Route::Keys => room.keys(query).await,
+        Route::Entry => room.entry(query).await,
+        Route::Locks => room.locks(query).await,
+        Route::Delete => room.delete(body).await,
+        Route::Disconnect => room.disconnect(body).await,
+        Route::Reload => room.reload().await,
+        Route::Backup => room.backup().await,
+    }
+}
+
+fn wants_json(parts: &Parts) -> bool {
+    accepts(parts, "application/json")
+}
+
+/// Whether a kind of content is asked for by its name.
+pub(super) fn accepts(parts: &Parts, kind: &str) -> bool {
+    let accepted = parts.headers.get_all(ACCEPT).iter();
+    let mut accepted = accepted.filter_map(|value| value.to_str().ok());
+    accepted.any(|value| value.contains(kind))
+}

@@ -1,0 +1,93 @@
+//! The figures of a moment as one JSON document, for the page and for `statestore top`.
+use super::health::Reason;
+use super::process::Process;
+use super::routes::Room;
+use crate::histogram::TIMES;
+use crate::hub::Figures;
+use crate::service::Verb;
+use serde_json::{Value, json};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+impl Room {
+    /// What there is to tell now.
+    pub(super) async fn status(&self) -> Value {
+        let figures = self.figures().await;
+        let (reasons, figures) = match &figures {
+            Ok(figures) => (Reason::of(figures), Some(figures)),
+            Err(reason) => (vec![*reason], None),
+        };
+        let storage = self.storage();
+        let space = self.space().await;
+        let process = Process::read();
+        json!({
+            "now_ms": now_ms(),
+            "version": env!("CARGO_PKG_VERSION"),
+            "started_s": process.start_seconds,
+            "reasons": reasons,
+            "is_open": figures.map(|figures| figures.is_open),
+            "has_token": self.has_token,
+            "watches": figures.map(|figures| figures.watches),
+            "counts": figures.map(counts),
+            "requests": figures.map(requests),
+            "time_bounds_us": TIMES,
+            "storage": storage.map(|storage| json!({
+                "commits": storage.batches.total(),
+                "writes": storage.batches.sum,
+                "syncs": times(&storage.syncs),
+                "written_bytes": storage.written_bytes,
+                "waiting_bytes": storage.waiting_bytes,
+                "log_bytes": storage.log_bytes,
+                "base_bytes": storage.base_bytes,
+                "is_merging": storage.is_merging,
+                "merges": storage.merges,
+                "failed_merges": storage.failed_merges,
+                "merge_ms": storage.merge_ms,
+            })),
+            "disk": space.map(|space| json!({ "free": space.free, "size": space.size })),
+            "process": {
+                "cpu_s": process.cpu_seconds,
+                "resident_bytes": process.resident_bytes,
+                "open_fds": process.open_fds,
+                "max_fds": process.max_fds,
+            },
+        })
+    }
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
+fn counts(figures: &Figures) -> Value {
+    let statistics = &figures.statistics;
+    let refused: u64 = figures.refusals.counts.iter().sum();
+    json!({
+        "keys": statistics.keys,
+        "entry_bytes": statistics.entry_bytes,
+        "connections": statistics.connections,
+        "sessions": statistics.sessions,
+        "held_bytes": statistics.held_bytes,
+        "notifications": statistics.notifications,
+        "messages": statistics.messages,
+        "refused": refused,
+    })
+}
+
+/// By verb: all of them, those that were not "ok", and how long they took.
+fn requests(figures: &Figures) -> Value {
+    let verbs = Verb::ALL.iter().zip(&figures.requests.counts);
+    let verbs = verbs.zip(&figures.requests.latencies);
+    verbs
+        .map(|((verb, counts), latencies)| {
+            let total: u64 = counts.iter().sum();
+            let value = json!({ "total": total, "ok": counts[0], "times": times(latencies) });
+            (verb.name().to_owned(), value)
+        })
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+fn times(histogram: &crate::histogram::Histogram) -> Value {
+    json!({ "counts": histogram.counts, "sum_us": histogram.sum })
+}

@@ -1,0 +1,113 @@
+//! The token of those who may change something.
+use crate::config::ConfigError;
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+/// Shorter ones can be guessed.
+const LEAST_CHARS: usize = 16;
+/// Longer ones are no tokens.
+const MOST_BYTES: u64 = 4096;
+/// Permissions of a file.
+const OTHERS_READ_OR_WRITE: u32 = 0o006;
+
+/// A secret that is sent as `Authorization: Bearer TOKEN`.
+#[derive(Clone)]
+pub struct Token(Arc<Zeroizing<String>>);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Token {
+    /// A token of at least 16 characters; only those that HTTP lets stand in a header, without spaces.
+    ///
+    /// # Errors
+    /// It is none. The text is not shown.
+    pub fn new(text: &str) -> Result<Self, ConfigError> {
+        let problem = if text.len() < LEAST_CHARS {
+            "it has fewer than 16 characters"
+        } else if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            "it has other characters than the visible ones of ASCII"
+        } else {
+            return Ok(Self(Arc::new(Zeroizing::new(text.into()))));
+        };
+        Err(ConfigError::Options(format!(
+            "the token cannot be used: {problem}"
+        )))
+    }
+
+    /// The content of a file, without white space around it.
+    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
+        let read = || {
+            let file = File::open(path)?;
+            if file.metadata()?.permissions().mode() & OTHERS_READ_OR_WRITE != 0 {
+                tracing::warn!(
+                    "every user of this machine may read or change the token in {path}: chmod o-rw {path}",
+                    path = path.display()
+                );
+            }
+            // With room for all of it: a buffer that grows leaves copies behind.
+            let mut text = Zeroizing::new(String::with_capacity(8 * 1024));
+            file.take(MOST_BYTES).read_to_string(&mut text)?;
+            Ok(text)
+        };
+        let text = read().map_err(|source| ConfigError::Read {
+            path: path.into(),
+            source,
+        })?;
+        Self::new(text.trim())
+            .map_err(|error| ConfigError::Options(format!("{}: {error}", path.display())))
+    }
+
+    /// Whether this is it; takes a time that depends on the lengths only.
+    pub(crate) fn is(&self, given: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(given).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_token_is_it_and_nothing_shows_it() {
+        let token = Token::new("0123456789abcdef").unwrap();
+        assert!(token.is(b"0123456789abcdef"));
+        for other in [
+            "0123456789abcdeF",
+            "0123456789abcde",
+            "0123456789abcdef0",
+            "",
+        ] {
+            assert!(!token.is(other.as_bytes()), "{other}");
+        }
+        assert!(!format!("{token:?}").contains("0123"));
+        for bad in ["short", "0123456789abcdef x", "0123456789abcdef\n"] {
+            let error = Token::new(bad).unwrap_err().to_string();
+            assert!(!error.contains(bad), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_holds_one_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        std::fs::write(&path, "0123456789abcdef\n").unwrap();
+        assert!(Token::read(&path).unwrap().is(b"0123456789abcdef"));
+        std::fs::write(&path, "secretsecret").unwrap();
+        let error = Token::read(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("token") && !error.contains("secretsecret"),
+            "{error}"
+        );
+        assert!(Token::read(&folder.path().join("none")).is_err());
+    }
+}

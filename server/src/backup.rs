@@ -1,0 +1,72 @@
+//! A backup of a running server on its way to somewhere.
+use crate::storage::{Image, StorageError, backup};
+use bytes::Bytes;
+use std::io;
+use tokio::sync::mpsc;
+
+/// How many pieces are there before whoever takes them comes: about a megabyte.
+const AHEAD: usize = 4;
+
+/// A backup under way, on a thread of its own. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Backup {
+    pieces: mpsc::Receiver<Piece>,
+    is_over: bool,
+}
+
+/// What comes next; none after the last bytes.
+type Piece = Result<Option<Bytes>, StorageError>;
+
+impl Backup {
+    pub(crate) fn start(mut image: Box<dyn Image>) -> Result<Self, StorageError> {
+        let (to, pieces) = mpsc::channel(AHEAD);
+        let write = move || {
+            let mut pieces = Pieces(&to);
+            let written = backup::write(&mut *image, &mut pieces, &|| !to.is_closed());
+            // Nobody hears it who does not want the backup any more.
+            let _ = to.blocking_send(written.map(|_| None));
+        };
+        std::thread::Builder::new()
+            .name("backup".into())
+            .spawn(write)
+            .map_err(StorageError::io(|| "cannot start the backup thread".into()))?;
+        Ok(Self {
+            pieces,
+            is_over: false,
+        })
+    }
+
+    /// The next piece, of some hundred kilobytes mostly, or more if a single value is larger. `None` at the end, after which the
+    /// backup is whole. After an error there is nothing more, and what was handed out is no backup.
+    ///
+    /// Cancel safe.
+    pub async fn next(&mut self) -> Option<Result<Bytes, StorageError>> {
+        if self.is_over {
+            return None;
+        }
+        let piece = self.pieces.recv().await.unwrap_or_else(|| {
+            Err(StorageError::Io {
+                what: "cannot go on with the backup".into(),
+                source: io::Error::other("its thread stopped unexpectedly"),
+            })
+        });
+        self.is_over = !matches!(piece, Ok(Some(_)));
+        piece.transpose()
+    }
+}
+
+/// Puts each write into a piece of its own.
+struct Pieces<'a>(&'a mpsc::Sender<Piece>);
+
+impl io::Write for Pieces<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0
+            .blocking_send(Ok(Some(Bytes::copy_from_slice(bytes))))
+            .map_err(|_| io::ErrorKind::BrokenPipe)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

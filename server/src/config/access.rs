@@ -1,0 +1,82 @@
+//! Options: who may connect.
+use super::ConfigError;
+use crate::access::{Authenticator, CertificateName, MAX_LEEWAY_S, Policy, Tokens, Users};
+use clap::Args;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Who may connect.
+#[derive(Debug, Args)]
+pub(super) struct AccessOptions {
+    /// The one user who may connect; with --password-file
+    #[arg(long, value_name = "NAME", requires = "password_file")]
+    user: Option<String>,
+
+    /// File that holds the password of --user
+    #[arg(long, value_name = "FILE", requires = "user")]
+    password_file: Option<PathBuf>,
+
+    /// File of the users who may connect, one per line; `statestored passwd` writes it
+    #[arg(long, value_name = "FILE", conflicts_with = "user")]
+    users_file: Option<PathBuf>,
+
+    /// File of the keys that sign service account tokens (K8S-SAT), a JSON Web Key Set; read again when it changes
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "jwt_issuer",
+        requires = "jwt_audience"
+    )]
+    jwks_file: Option<PathBuf>,
+
+    /// The issuer of tokens, as they name it
+    #[arg(long, value_name = "URL", requires = "jwks_file")]
+    jwt_issuer: Option<String>,
+
+    /// For whom tokens have to be; repeat it to accept one of several
+    #[arg(long, value_name = "NAME", requires = "jwks_file")]
+    jwt_audience: Vec<String>,
+
+    /// By how many seconds the clocks of whoever signs tokens and of the server may differ
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(..=MAX_LEEWAY_S)
+    )]
+    jwt_leeway: u64,
+
+    /// Let clients in by their certificate alone, under the name that this part of it is; none: without a name
+    #[arg(long, value_name = "PART")]
+    tls_user: Option<CertificateName>,
+
+    /// File of rules that say who may do what, in YAML, as the `BrokerAuthorization` of the deployed broker; what no rule allows is
+    /// refused
+    #[arg(long, value_name = "FILE")]
+    policy_file: Option<PathBuf>,
+}
+
+impl AccessOptions {
+    /// Reads the policy, if there is one.
+    pub(super) fn policy(&self) -> Result<Option<Arc<Policy>>, ConfigError> {
+        let policy = self.policy_file.as_deref().map(Policy::read).transpose()?;
+        Ok(policy.map(Arc::new))
+    }
+
+    /// Reads the files of users and of keys.
+    pub(super) fn into_authenticator(self) -> Result<Authenticator, ConfigError> {
+        let mut authenticator = match (self.user, self.password_file, self.users_file) {
+            (Some(name), Some(file), _) => Users::with_password_file(&name, &file)?.into(),
+            (_, _, Some(file)) => Users::read(&file)?.into(),
+            _ => Authenticator::anonymous(),
+        };
+        if let (Some(file), Some(issuer)) = (self.jwks_file, self.jwt_issuer) {
+            let tokens = Tokens::new(&file, &issuer, self.jwt_audience, self.jwt_leeway)?;
+            authenticator = authenticator.with_tokens(tokens);
+        }
+        Ok(match self.tls_user {
+            Some(name) => authenticator.with_certificates(name),
+            None => authenticator,
+        })
+    }
+}

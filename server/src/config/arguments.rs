@@ -1,0 +1,195 @@
+//! The options of `statestored`. Each group of them is in a file of its own, with what it means.
+use super::access::AccessOptions;
+use super::admin::AdminOptions;
+use super::doors::DoorOptions;
+use super::limits::LimitOptions;
+use super::persistence::PersistenceOptions;
+use super::storage::StorageOptions;
+use super::{Config, ConfigError};
+use crate::service::ServiceConfig;
+use crate::tools::Tool;
+use clap::{Parser, ValueEnum};
+use std::path::PathBuf;
+use tracing::level_filters::LevelFilter;
+
+const EXAMPLES: &str = "\
+Examples:
+  statestored
+      keep the state in the user's data folder and serve this machine on port 1883
+  statestored --storage memory --listen tcp://127.0.0.1:0
+      forget everything at the end; take a free port and print it
+  statestored --data-dir /var/lib/statestored --listen tcp://0.0.0.0:1883 --users-file /etc/statestored/users
+      serve the network to the users of a file
+  statestored passwd /etc/statestored/users ann
+      set the password of a user in such a file
+  statestored --config /etc/statestored/statestored.toml --check
+      say whether everything in a configuration file can be used, and end
+
+Each option can also stand in the file that --config names, in TOML and without the dashes (max-keys = 1000, or a list
+for what can be repeated), and in the environment (STATESTORED_MAX_KEYS=1000; several values with commas between them). The
+command line counts before the environment, and that before the file.
+
+When it is ready, it prints `listening on tcp://ADDRESS:PORT` for each listener to standard output;
+logs go to standard error. SIGTERM and SIGINT end it cleanly. SIGHUP reads the configuration and its files again.
+
+It speaks MQTT 5 with QoS 0 and 1, without retained messages and shared subscriptions.";
+
+/// The command line of `statestored`, with what the environment and the configuration file say.
+#[derive(Debug, Parser)]
+#[command(
+    name = "statestored",
+    version,
+    about = "A state store for MQTT 5 clients: keys, versions, leases and notifications in one process",
+    after_help = EXAMPLES,
+    args_conflicts_with_subcommands = true
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    tool: Option<Tool>,
+
+    /// File with options, in TOML
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Say whether the configuration can be used, and end
+    #[arg(long)]
+    check: bool,
+
+    #[command(flatten, next_help_heading = "Doors")]
+    doors: DoorOptions,
+
+    #[command(flatten, next_help_heading = "Storage")]
+    storage: StorageOptions,
+
+    #[command(flatten, next_help_heading = "What is kept on disk")]
+    persistence: PersistenceOptions,
+
+    #[command(flatten, next_help_heading = "Limits")]
+    limits: LimitOptions,
+
+    #[command(flatten, next_help_heading = "Who may connect, and do what")]
+    access: AccessOptions,
+
+    #[command(flatten, next_help_heading = "Looking after it")]
+    admin: AdminOptions,
+
+    /// Allow core dumps and debuggers, which show keys, values and passwords
+    #[arg(long)]
+    core_dumps: bool,
+
+    /// What is logged: off, error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log: LevelFilter,
+
+    /// In which form: text for people, json with one object per line, or journal for that of systemd, which knows the time
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+}
+
+/// The form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people, with the time.
+    Text,
+    /// One object of JSON per line.
+    Json,
+    /// Lines without the time that begin with their priority, as `<4>`.
+    Journal,
+}
+
+impl Arguments {
+    /// Whether nothing is to be done but to read the configuration.
+    pub fn only_checks(&self) -> bool {
+        self.check
+    }
+
+    /// Whether core dumps of the process are wanted, with all that is in its memory.
+    pub fn keeps_core_dumps(&self) -> bool {
+        self.core_dumps
+    }
+
+    /// What is logged.
+    pub fn log_level(&self) -> LevelFilter {
+        self.log
+    }
+
+    /// In which form.
+    pub fn log_format(&self) -> LogFormat {
+        self.log_format
+    }
+
+    /// What is to be done instead of serving, if anything.
+    pub fn take_tool(&mut self) -> Option<Tool> {
+        self.tool.take()
+    }
+
+    /// Reads the files that the options name.
+    pub fn into_config(self) -> Result<Config, ConfigError> {
+        let limits = self.limits.of_clients();
+        let (listeners, doors) = self.doors.into_doors()?;
+        let storage = self.storage.into_config()?;
+        let service = ServiceConfig {
+            retention: self.persistence.retention(&storage)?,
+            ..self.limits.of_store(&limits)
+        };
+        Ok(Config {
+            listeners,
+            doors,
+            storage,
+            service,
+            persist_property: self.persistence.property(),
+            limits,
+            policy: self.access.policy()?,
+            authenticator: self.access.into_authenticator()?,
+            admin: self.admin.into_config()?,
+            source: None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::StorageConfig;
+    use super::*;
+    use crate::available_memory::available_memory;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn memory_and_a_data_folder_exclude_each_other() {
+        let parse = |arguments: &[&str]| {
+            Arguments::try_parse_from(
+                std::iter::once("statestored").chain(arguments.iter().copied()),
+            )
+        };
+        let both = parse(&["--storage", "memory", "--data-dir", "/x"]).unwrap();
+        assert!(matches!(
+            both.into_config(),
+            Err(ConfigError::MemoryWithFolder)
+        ));
+        assert!(parse(&["--user", "ann"]).is_err());
+        let limits = ["--max-bytes", "7", "--max-session-bytes", "1048576"];
+        assert!(parse(&["--max-session-bytes", "1048575"]).is_err());
+        let config = parse(&[&["--data-dir", "/x", "--max-keys", "5"], &limits[..]].concat())
+            .unwrap()
+            .into_config()
+            .unwrap();
+        assert_eq!(config.service.max_bytes, 7);
+        assert_eq!(config.limits.max_session_bytes, 1_048_576);
+        assert_eq!(config.storage, StorageConfig::Durable("/x".into()));
+        assert_eq!(config.service.max_keys, 5);
+        assert_eq!(config.listeners[0].to_string(), "tcp://127.0.0.1:1883");
+        let config = parse(&["--storage", "memory"])
+            .unwrap()
+            .into_config()
+            .unwrap();
+        let memory = available_memory();
+        assert_eq!(config.service.max_bytes, memory / 2);
+        assert_eq!(config.limits.max_session_bytes as u64, memory / 4);
+        assert_eq!(config.storage, StorageConfig::Memory);
+    }
+}

@@ -1,0 +1,156 @@
+//! Options: how clients come in.
+use super::ConfigError;
+use super::listen_address::{ListenAddress, Scheme};
+use crate::listeners::Tls;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// How clients come in, beside the addresses.
+#[derive(Debug, Clone)]
+pub struct Doors {
+    /// What `tls://` and `wss://` need.
+    pub tls: Option<Tls>,
+    /// Permissions of the sockets of the file system.
+    pub unix_mode: u32,
+    /// Origins of web pages that may connect, beside those of the server's own host; in lower case, without a `/` at the end.
+    pub web_origins: Vec<String>,
+    /// Serve networks even if nobody has to say who it is.
+    pub allows_anonymous: bool,
+}
+
+impl Default for Doors {
+    fn default() -> Self {
+        Self {
+            tls: None,
+            unix_mode: 0o660,
+            web_origins: Vec::new(),
+            allows_anonymous: false,
+        }
+    }
+}
+
+/// The files that TLS is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate, and those between it and its authority, in PEM.
+    pub certificate: PathBuf,
+    /// Its private key, in PEM, without a password.
+    pub key: PathBuf,
+    /// The authorities that sign the certificates of clients, in PEM.
+    pub client_ca: Option<PathBuf>,
+    /// Whether clients show one; nothing is asked for without authorities.
+    pub client_certificates: ClientCertificates,
+    /// Which of them are revoked, in PEM.
+    pub client_crl: Option<PathBuf>,
+}
+
+/// Whether clients show a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ClientCertificates {
+    /// They are not asked for one.
+    Off,
+    /// They may. One that is shown has to be good.
+    Optional,
+    /// They have to.
+    Required,
+}
+
+const LISTEN: &str = "Address to listen on: tcp://HOST:PORT, the same with tls, ws or wss, or unix:///PATH; repeat it for more \
+                      than one. Port 0 takes a free port";
+const ORIGIN: &str = "Origin of web pages that may connect with ws and wss, such as https://example.org; repeat it for more \
+                      than one";
+
+/// How clients come in.
+#[derive(Debug, Args)]
+pub(super) struct DoorOptions {
+    /// Address to listen on; repeat it for more than one. Port 0 takes a free port
+    #[arg(long, help = LISTEN, value_name = "URL", default_value = "tcp://127.0.0.1:1883")]
+    listen: Vec<ListenAddress>,
+
+    /// Serve networks although everybody who reaches them may read and write all keys
+    #[arg(long)]
+    allow_anonymous: bool,
+
+    /// File with the server's certificate and those between it and its authority, in PEM, for tls and wss
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// File with the private key of --tls-cert, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// File with the authorities that sign the certificates of clients, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
+
+    /// Whether clients show a certificate: off, optional or required [default: required with --tls-client-ca]
+    #[arg(long, value_name = "WHETHER", requires = "tls_client_ca")]
+    tls_client_cert: Option<ClientCertificates>,
+
+    /// File with the revoked certificates of clients (CRLs), in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_client_ca")]
+    tls_client_crl: Option<PathBuf>,
+
+    /// Permissions of the sockets of unix, in octal digits
+    #[arg(long, value_name = "MODE", default_value = "0660", value_parser = mode)]
+    unix_mode: u32,
+
+    /// Origin of web pages that may connect
+    #[arg(long, help = ORIGIN, value_name = "ORIGIN", value_parser = origin)]
+    ws_allow_origin: Vec<String>,
+}
+
+fn origin(text: &str) -> Result<String, &'static str> {
+    let host = text.split_once("://").map(|(_, host)| host);
+    match host {
+        Some(host) if !host.is_empty() && !host.contains(['/', ' ', '@', '?', '#']) => {
+            Ok(text.to_ascii_lowercase())
+        }
+        _ => Err("expected SCHEME://HOST or SCHEME://HOST:PORT, such as https://example.org"),
+    }
+}
+
+fn mode(text: &str) -> Result<u32, &'static str> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode @ 0..=0o777) => Ok(mode),
+        _ => Err("expected permissions in octal digits, such as 0660"),
+    }
+}
+
+impl DoorOptions {
+    /// Reads the certificates.
+    pub(super) fn into_doors(self) -> Result<(Vec<ListenAddress>, Doors), ConfigError> {
+        let has_tls = self
+            .listen
+            .iter()
+            .filter_map(ListenAddress::scheme)
+            .any(Scheme::has_tls);
+        let tls = match (self.tls_cert, self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                let demanded = match (&self.tls_client_ca, self.tls_client_cert) {
+                    (None, _) => ClientCertificates::Off,
+                    (Some(_), asked) => asked.unwrap_or(ClientCertificates::Required),
+                };
+                Some(Tls::read(TlsFiles {
+                    certificate,
+                    key,
+                    client_ca: self.tls_client_ca,
+                    client_certificates: demanded,
+                    client_crl: self.tls_client_crl,
+                })?)
+            }
+            _ if has_tls => {
+                let problem = "tls:// and wss:// need a certificate: name files with --tls-cert and --tls-key";
+                return Err(ConfigError::Options(problem.into()));
+            }
+            _ => None,
+        };
+        let doors = Doors {
+            tls,
+            unix_mode: self.unix_mode,
+            web_origins: self.ws_allow_origin,
+            allows_anonymous: self.allow_anonymous,
+        };
+        Ok((self.listen, doors))
+    }
+}

@@ -1,0 +1,354 @@
+//! One set of options from the command line, the environment and a file.
+use super::{Arguments, ConfigError};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
+use std::error::Error;
+use std::ffi::OsString;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// What the names of the environment begin with.
+const PREFIX: &str = "STATESTORED_";
+
+/// Options that say how the process is to begin, not what it is: they make no sense in the file.
+const NOT_IN_A_FILE: [&str; 4] = ["config", "check", "help", "version"];
+
+/// Where the options of a process come from; may be read more than once, since the file can change.
+#[derive(Debug, Clone)]
+pub struct Layers {
+    command_line: Vec<OsString>,
+}
+
+/// Why the options are not usable.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayersError {
+    /// The command line or the environment is not, or it asks for help.
+    #[error(transparent)]
+    CommandLine(#[from] clap::Error),
+    /// The file is not.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+impl From<LayersError> for ConfigError {
+    fn from(error: LayersError) -> Self {
+        match error {
+            LayersError::CommandLine(error) => Self::Options(error.to_string()),
+            LayersError::Config(error) => error,
+        }
+    }
+}
+
+impl Layers {
+    /// With this command line, which begins with the name of the program.
+    pub fn new(command_line: impl IntoIterator<Item = OsString>) -> Self {
+        Self {
+            command_line: command_line.into_iter().collect(),
+        }
+    }
+
+    /// Reads all of them, as they are now.
+    pub fn read(&self) -> Result<Arguments, LayersError> {
+        let command = command();
+        let matches = command
+            .clone()
+            .ignore_errors(true)
+            .try_get_matches_from(&self.command_line)?;
+        if matches.subcommand_name().is_some() {
+            // The other layers say how to serve.
+            let matches = Arguments::command().try_get_matches_from(&self.command_line)?;
+            return Ok(Arguments::from_arg_matches(&matches)?);
+        }
+        let mut command_line = self.command_line.clone();
+        if let Some(path) = matches.get_one::<PathBuf>("config") {
+            let said = from_file(&command, path, &matches)?;
+            command_line.splice(1..1, said);
+        }
+        let matches = command.try_get_matches_from(command_line)?;
+        Ok(Arguments::from_arg_matches(&matches)?)
+    }
+}
+
+/// The options, each with its name in the environment.
+fn command() -> Command {
+    Arguments::command().mut_args(|arg| {
+        let Some(long) = arg.get_long() else {
+            return arg;
+        };
+        let name = format!("{PREFIX}{}", long.replace('-', "_").to_uppercase());
+        let arg = arg.env(name).hide_env(true).hide_env_values(true);
+        match arg.get_action() {
+            ArgAction::Append => arg.value_delimiter(','),
+            _ => arg,
+        }
+    })
+}
+
+/// What a file says, as arguments; without what the command line or the environment says.
+fn from_file(
+    command: &Command,
+    path: &Path,
+    said: &ArgMatches,
+) -> Result<Vec<OsString>, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+        path: path.into(),
+        source,
+    })?;
+    let file = File { path, text: &text };
+    let table = DeTable::parse(&text).map_err(|error| {
+        let at = error.span().unwrap_or(0..0);
+        file.error(&at, error.message().into())
+    })?;
+    let mut arguments = Vec::new();
+    for (key, value) in table.get_ref() {
+        let name: &str = key.get_ref();
+        let arg = command
+            .get_arguments()
+            .find(|arg| arg.get_long() == Some(name))
+            .filter(|_| !NOT_IN_A_FILE.contains(&name))
+            .ok_or_else(|| file.error(&key.span(), unknown(command, name)))?;
+        let of_option = file.arguments(command, arg, name, value)?;
+        let is_overridden = matches!(
+            said.value_source(arg.get_id().as_str()),
+            Some(ValueSource::CommandLine | ValueSource::EnvVariable)
+        );
+        if !is_overridden {
+            arguments.extend(of_option);
+        }
+    }
+    Ok(arguments)
+}
+
+fn unknown(command: &Command, name: &str) -> String {
+    let likeness = |other: &str| strsim::jaro_winkler(name, other);
+    let best = command
+        .get_arguments()
+        .filter_map(Arg::get_long)
+        .filter(|known| !NOT_IN_A_FILE.contains(known) && likeness(known) > 0.8)
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let hint = match best {
+        Some(best) => format!("did you mean `{best}`?"),
+        None => "`statestored --help` lists the options".into(),
+    };
+    format!("there is no option `{name}`; {hint}")
+}
+
+/// A configuration file, to say where in it something is wrong.
+struct File<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl File<'_> {
+    fn error(&self, at: &Range<usize>, problem: String) -> ConfigError {
+        let before = self.text.get(..at.start).unwrap_or(self.text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        ConfigError::File {
+            path: self.path.into(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            problem,
+        }
+    }
+
+    /// One option as arguments, each of which the command line would take.
+    fn arguments(
+        &self,
+        command: &Command,
+        arg: &Arg,
+        name: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Vec<OsString>, ConfigError> {
+        let values = match (value.get_ref(), arg.get_action()) {
+            (DeValue::Array(values), ArgAction::Append) => values.iter().collect(),
+            (DeValue::Array(_), _) => {
+                return Err(self.error(
+                    &value.span(),
+                    format!("`{name}` takes one value, not a list"),
+                ));
+            }
+            _ => vec![value],
+        };
+        let mut arguments = Vec::new();
+        for value in values {
+            let argument = match (value.get_ref(), arg.get_action()) {
+                (DeValue::Boolean(false), ArgAction::SetTrue) => continue,
+                (DeValue::Boolean(true), ArgAction::SetTrue) => format!("--{name}"),
+                (_, ArgAction::SetTrue) => {
+                    return Err(self.error(&value.span(), format!("`{name}` is true or false")));
+                }
+                (DeValue::String(text), _) => format!("--{name}={text}"),
+                (DeValue::Integer(number), _) if number.radix() == 10 => {
+                    format!("--{name}={}", number.as_str())
+                }
+                (other, _) => {
+                    return Err(self.error(
+                        &value.span(),
+                        format!(
+                            "`{name}` takes a text or a number, not a {}",
+                            other.type_str()
+                        ),
+                    ));
+                }
+            };
+            let argument = OsString::from(argument);
+            if let Some(problem) = problem(command, &argument) {
+                return Err(self.error(&value.span(), format!("`{name}`: {problem}")));
+            }
+            arguments.push(argument);
+        }
+        Ok(arguments)
+    }
+}
+
+/// What is wrong with the value of one option, whatever the others are.
+fn problem(command: &Command, argument: &OsString) -> Option<String> {
+    let error = command
+        .clone()
+        .try_get_matches_from(["statestored".into(), argument.clone()])
+        .err()?;
+    match error.kind() {
+        ErrorKind::ValueValidation => Some(
+            error
+                .source()
+                .map_or_else(|| "this value is not possible".into(), ToString::to_string),
+        ),
+        ErrorKind::InvalidValue => Some(match error.get(ContextKind::ValidValue) {
+            Some(ContextValue::Strings(values)) => format!("expected {}", values.join(" or ")),
+            _ => "a value is missing".into(),
+        }),
+        ErrorKind::InvalidUtf8 => Some("this is not UTF-8".into()),
+        // What other options may mend.
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(file: &str, command_line: &[&str]) -> Result<Arguments, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.toml");
+        std::fs::write(&path, file).unwrap();
+        let mut all = vec!["statestored".into(), "--config".into(), path.clone().into()];
+        all.extend(command_line.iter().map(OsString::from));
+        Layers::new(all).read().map_err(|error| {
+            let error = error.to_string();
+            error.replace(&path.display().to_string(), "s.toml")
+        })
+    }
+
+    #[test]
+    fn the_command_line_counts_before_the_file() {
+        let file = "max-keys = 7\nmax-bytes = \"9\"\nlisten = ['tcp://[::1]:1', 'tcp://[::1]:2']\nstorage = 'memory'\n";
+        let config = read(file, &["--max-keys", "8"])
+            .unwrap()
+            .into_config()
+            .unwrap();
+        assert_eq!((config.service.max_keys, config.service.max_bytes), (8, 9));
+        let listeners: Vec<_> = config.listeners.iter().map(ToString::to_string).collect();
+        assert_eq!(listeners, ["tcp://[::1]:1", "tcp://[::1]:2"]);
+        let config = read(file, &["--listen=tcp://[::1]:3"])
+            .unwrap()
+            .into_config()
+            .unwrap();
+        assert_eq!(config.listeners[0].to_string(), "tcp://[::1]:3");
+        assert_eq!(config.listeners.len(), 1);
+    }
+
+    #[test]
+    fn a_tool_has_arguments_of_its_own() {
+        let line = ["statestored", "passwd", "--delete", "users", "ann"];
+        let mut arguments = Layers::new(line.map(OsString::from)).read().unwrap();
+        assert!(arguments.take_tool().is_some() && arguments.take_tool().is_none());
+        for line in [
+            &["statestored", "passwd", "users"][..],
+            &["statestored", "--max-keys", "7", "passwd", "users", "ann"],
+            &["statestored", "passwd", "users", "an:n"],
+            &["statestored", "nothing"],
+        ] {
+            let read = Layers::new(line.iter().map(OsString::from)).read();
+            assert!(matches!(read, Err(LayersError::CommandLine(_))), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn flags_are_true_or_false() {
+        assert!(read("core-dumps = true", &[]).unwrap().keeps_core_dumps());
+        assert!(!read("core-dumps = false", &[]).unwrap().keeps_core_dumps());
+        assert_eq!(
+            read("core-dumps = 1", &[]).unwrap_err(),
+            "s.toml:1:14: `core-dumps` is true or false"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_file_is_said_with_its_place() {
+        for (file, error) in [
+            (
+                "\n  max-kyes = 1",
+                "s.toml:2:3: there is no option `max-kyes`; did you mean `max-keys`?",
+            ),
+            (
+                "config = 'x'",
+                "s.toml:1:1: there is no option `config`; `statestored --help` lists the options",
+            ),
+            (
+                "[x]\n",
+                "s.toml:1:2: there is no option `x`; `statestored --help` lists the options",
+            ),
+            (
+                "max-keys = 'many'",
+                "s.toml:1:12: `max-keys`: invalid digit found in string",
+            ),
+            (
+                "max-keys = [1]",
+                "s.toml:1:12: `max-keys` takes one value, not a list",
+            ),
+            (
+                "max-keys = 1.5",
+                "s.toml:1:12: `max-keys` takes a text or a number, not a float",
+            ),
+            (
+                "storage = 'disk'",
+                "s.toml:1:11: `storage`: expected durable or memory",
+            ),
+            ("log = 'ä'\nlog = 'b'", "s.toml:2:1: duplicate key"),
+            (
+                "listen = ['tcp://a:1', 'udp://a:1']",
+                "s.toml:1:24: `listen`: expected tcp://HOST:PORT, such as tcp://127.0.0.1:1883, or the same with tls, ws or wss, or unix:///PATH",
+            ),
+        ] {
+            assert_eq!(read(file, &[]).unwrap_err(), error, "{file}");
+        }
+    }
+
+    #[test]
+    fn the_file_of_the_service_can_be_used() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/statestored.toml");
+        let arguments = ["statestored".into(), "--config".into(), file.into()];
+        let config = Layers::new(arguments)
+            .read()
+            .unwrap()
+            .into_config()
+            .unwrap();
+        assert_eq!(config.listeners[0].to_string(), "tcp://127.0.0.1:1883");
+        assert!(config.admin.is_some());
+    }
+
+    #[test]
+    fn what_belongs_together_may_stand_in_different_layers() {
+        let arguments = read("user = 'ann'", &["--password-file", "/none"]).unwrap();
+        assert!(arguments.into_config().is_err(), "there is no such file");
+        assert!(
+            read("user = 'ann'", &[])
+                .unwrap_err()
+                .contains("--password-file")
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! Options: how much the store and its clients may hold.
+use crate::access::{LimitsOfUsers, Rates, UserLimits};
+use crate::available_memory::available_memory;
+use crate::hub::HubLimits;
+use crate::keyspace::PrefixLimit;
+use crate::service::ServiceConfig;
+use clap::Args;
+
+/// How much the store and its clients may hold.
+#[derive(Debug, Args)]
+pub(super) struct LimitOptions {
+    /// Most keys that the store holds
+    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    max_keys: u64,
+
+    /// Most bytes of memory that the entries take [default: half of the memory that the process may use]
+    #[arg(long, value_name = "N")]
+    max_bytes: Option<u64>,
+
+    /// Most bytes of memory that all sessions and connections hold together; beyond it, whoever holds most gives way
+    /// [default: a quarter of the memory that the process may use]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1024 * 1024..))]
+    max_session_bytes: Option<u64>,
+
+    /// Most connections at a time
+    #[arg(long, value_name = "N", default_value_t = HubLimits::default().max_connections)]
+    max_connections: usize,
+
+    /// Most sessions, connected or not
+    #[arg(long, value_name = "N", default_value_t = HubLimits::default().max_sessions)]
+    max_sessions: usize,
+
+    /// Most watches of all clients together
+    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    max_watches: u64,
+
+    /// Most PUBLISH packets of all clients together in a second; beyond it, nothing is read for a while
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_request_rate: Option<u32>,
+
+    /// Most bytes that all clients together send in a second; beyond it, nothing is read for a while
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_byte_rate: Option<u64>,
+
+    /// What a user may have, such as `ann connections=5 requests=100`; `*` is each user without a limit of their own. Of
+    /// connections, sessions, watches, held (bytes that wait for the user), requests and bytes (in a second); may be repeated
+    #[arg(long, value_name = "USER LIMITS", value_parser = user_limit)]
+    limit_user: Vec<(String, UserLimits)>,
+
+    /// How much there may be of keys that begin with a prefix, such as `machines/ keys=1000 bytes=1000000`; may be
+    /// repeated
+    #[arg(long, value_name = "PREFIX LIMITS", value_parser = PrefixLimit::parse)]
+    limit_prefix: Vec<PrefixLimit>,
+
+    /// Largest MQTT packet accepted, in bytes; it bounds the size of values
+    #[arg(long, value_name = "N", default_value_t = HubLimits::default().max_packet_bytes,
+          value_parser = clap::value_parser!(u32).range(1024..=268_435_460))]
+    max_packet_bytes: u32,
+}
+
+impl LimitOptions {
+    /// Limits of connections and sessions.
+    pub(super) fn of_clients(&self) -> HubLimits {
+        HubLimits {
+            max_packet_bytes: self.max_packet_bytes,
+            max_session_bytes: session_bytes(self.max_session_bytes),
+            max_connections: self.max_connections,
+            max_sessions: self.max_sessions,
+            rates: Rates {
+                requests: self.max_request_rate,
+                bytes: self.max_byte_rate,
+            },
+            users: self.of_users(),
+            ..HubLimits::default()
+        }
+    }
+
+    /// Limits of the store.
+    pub(super) fn of_store(&self, limits: &HubLimits) -> ServiceConfig {
+        ServiceConfig {
+            max_watches: self.max_watches,
+            users: self.of_users(),
+            prefixes: self.limit_prefix.clone(),
+            ..service_config(self.max_keys, self.max_bytes, limits)
+        }
+    }
+
+    fn of_users(&self) -> LimitsOfUsers {
+        let mut users = LimitsOfUsers::default();
+        for (name, limits) in &self.limit_user {
+            if name == EACH {
+                users.each = *limits;
+            } else {
+                users.named.insert(name.clone(), *limits);
+            }
+        }
+        users
+    }
+}
+
+/// Stands for each user who is not named.
+const EACH: &str = "*";
+
+/// A user and what the user may have.
+fn user_limit(text: &str) -> Result<(String, UserLimits), String> {
+    let (name, limits) = text
+        .split_once(char::is_whitespace)
+        .ok_or("expected USER LIMITS, such as `ann connections=5`")?;
+    Ok((name.into(), UserLimits::parse(limits)?))
+}
+
+/// What follows for the service: answers are remembered for all requests that a client can redeliver.
+pub(super) fn service_config(
+    max_keys: u64,
+    max_bytes: Option<u64>,
+    limits: &HubLimits,
+) -> ServiceConfig {
+    ServiceConfig {
+        max_keys,
+        max_bytes: max_bytes.unwrap_or_else(|| available_memory() / 2),
+        replay_per_client: limits.receive_maximum.into(),
+        ..ServiceConfig::default()
+    }
+}
+
+/// The bytes asked for, or a quarter of the memory.
+pub(super) fn session_bytes(asked: Option<u64>) -> usize {
+    let bytes = asked.unwrap_or_else(|| available_memory() / 4);
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,185 @@
+//! Where a server listens.
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+const FORM: &str = "expected tcp://HOST:PORT, such as tcp://127.0.0.1:1883, or the same with tls, ws or wss, or unix:///PATH";
+
+/// What a connection of a network begins with, and what its bytes are in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// MQTT, and nothing else.
+    Tcp,
+    /// MQTT in TLS.
+    Tls,
+    /// MQTT in WebSocket.
+    Ws,
+    /// MQTT in WebSocket in TLS.
+    Wss,
+}
+
+impl Scheme {
+    pub(crate) fn has_tls(self) -> bool {
+        matches!(self, Self::Tls | Self::Wss)
+    }
+
+    pub(crate) fn has_websocket(self) -> bool {
+        matches!(self, Self::Ws | Self::Wss)
+    }
+
+    /// As it stands in an address to listen on.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Tls => "tls",
+            Self::Ws => "ws",
+            Self::Wss => "wss",
+        }
+    }
+
+    /// As it stands in the URL of a client.
+    pub(crate) fn of_clients(self) -> &'static str {
+        match self {
+            Self::Tcp => "mqtt",
+            Self::Tls => "mqtts",
+            Self::Ws => "ws",
+            Self::Wss => "wss",
+        }
+    }
+}
+
+/// An address to listen on: `tcp://HOST:PORT`, the same with `tls` (or `mqtts`), `ws` and `wss`, or `unix:///PATH`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenAddress(At);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum At {
+    Network {
+        scheme: Scheme,
+        host: String,
+        port: u16,
+    },
+    File(PathBuf),
+}
+
+impl ListenAddress {
+    /// A free port of this machine, for those on it.
+    pub(super) fn loopback() -> Self {
+        Self(At::Network {
+            scheme: Scheme::Tcp,
+            host: "127.0.0.1".into(),
+            port: 0,
+        })
+    }
+
+    /// The socket addresses that it stands for; a name may have several, and a path has none.
+    pub(crate) fn resolve(&self) -> std::io::Result<Vec<SocketAddr>> {
+        match &self.0 {
+            At::Network { host, port, .. } => {
+                Ok((host.as_str(), *port).to_socket_addrs()?.collect())
+            }
+            At::File(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// What is spoken there, if it is an address of a network.
+    pub(crate) fn scheme(&self) -> Option<Scheme> {
+        match self.0 {
+            At::Network { scheme, .. } => Some(scheme),
+            At::File(_) => None,
+        }
+    }
+
+    /// The path of the socket, if it is one of the file system.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match &self.0 {
+            At::File(path) => Some(path),
+            At::Network { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            At::File(path) => write!(f, "unix://{}", path.display()),
+            At::Network { scheme, host, port } if host.contains(':') => {
+                write!(f, "{}://[{host}]:{port}", scheme.name())
+            }
+            At::Network { scheme, host, port } => write!(f, "{}://{host}:{port}", scheme.name()),
+        }
+    }
+}
+
+impl FromStr for ListenAddress {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (scheme, rest) = text.split_once("://").ok_or(FORM)?;
+        let scheme = match scheme {
+            "tcp" | "mqtt" => Scheme::Tcp,
+            "tls" | "mqtts" => Scheme::Tls,
+            "ws" => Scheme::Ws,
+            "wss" => Scheme::Wss,
+            "unix" if rest.starts_with('/') && !rest.ends_with('/') => {
+                return Ok(Self(At::File(rest.into())));
+            }
+            "unix" => return Err("expected unix:///PATH with the absolute path of a socket"),
+            _ => return Err(FORM),
+        };
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let (host, port) = rest.rsplit_once(':').ok_or(FORM)?;
+        let bare = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'));
+        if host.is_empty() || (bare.is_none() && host.contains(['[', ']', ':', '/', '@'])) {
+            return Err(FORM);
+        }
+        let port = port
+            .parse()
+            .map_err(|_| "the port is a number from 0 to 65535")?;
+        Ok(Self(At::Network {
+            scheme,
+            host: bare.unwrap_or(host).into(),
+            port,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listen_addresses_are_read_and_written() {
+        for text in [
+            "tcp://127.0.0.1:1883",
+            "tcp://[::1]:0",
+            "tcp://localhost:80",
+            "tls://0.0.0.0:8883",
+            "ws://localhost:8080",
+            "wss://[::]:443",
+            "unix:///run/store.sock",
+        ] {
+            assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
+        }
+        for (alias, meant) in [("mqtts://a:1", "tls://a:1"), ("mqtt://a:1", "tcp://a:1")] {
+            assert_eq!(alias.parse::<ListenAddress>().unwrap().to_string(), meant);
+        }
+        for text in [
+            "127.0.0.1:1883",
+            "tcp://127.0.0.1",
+            "tcp://:1",
+            "tcp://a:65536",
+            "tcp://::1:1",
+            "tcp://a@b:1",
+            "http://a:1",
+            "unix://relative",
+            "unix:///run/",
+            "unix://",
+        ] {
+            assert!(text.parse::<ListenAddress>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What a server is told at start, and again when it is to change.
+//!
+//! ```text
+//!   command line ──┐
+//!   environment ───┼─▶ layers ─▶ Arguments ─▶ Config ─▶ Server
+//!   file (TOML) ───┘            (options)       ▲
+//!                                               └── Source: the same once more, for a reload
+//! ```
+//!
+//! An option is a field of one of the groups (`access`, `limits`, `storage`, ...); with that it is a flag, a variable of the environment
+//! and a key of the file, all of one name.
+mod access;
+mod admin;
+mod arguments;
+mod doors;
+mod layers;
+mod limits;
+mod listen_address;
+mod persistence;
+mod storage;
+
+pub use crate::listeners::{Tls, TlsError};
+pub use arguments::{Arguments, LogFormat};
+pub use doors::{ClientCertificates, Doors, TlsFiles};
+pub use layers::{Layers, LayersError};
+pub use listen_address::ListenAddress;
+pub(crate) use listen_address::Scheme;
+pub use storage::StorageConfig;
+
+use crate::access::{Authenticator, JwksError, Policy, PolicyError, UsersError};
+use crate::admin::AdminConfig;
+use crate::hub::HubLimits;
+use crate::listeners::{OpenDoor, open_door};
+use crate::service::ServiceConfig;
+use limits::{service_config, session_bytes};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// All that a server needs to know.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where it listens; at least one.
+    pub listeners: Vec<ListenAddress>,
+    /// How clients come in there.
+    pub doors: Doors,
+    /// Where the state lives.
+    pub storage: StorageConfig,
+    /// Limits of the store.
+    pub service: ServiceConfig,
+    /// Limits of connections and sessions.
+    pub limits: HubLimits,
+    /// Who may connect.
+    pub authenticator: Authenticator,
+    /// What they may do; without it, everything.
+    pub policy: Option<Arc<Policy>>,
+    /// The user property by which a SET asks for its key to be kept, with its value, if it is not `aio-persistence: true`.
+    pub persist_property: Option<(String, String)>,
+    /// The HTTP port for those who look after the server, if there is one.
+    pub admin: Option<AdminConfig>,
+    /// How all of this is read again. Without it, only the users are, from the file that they came from.
+    pub source: Option<Source>,
+}
+
+/// Reads a configuration again. Called on a thread that may block.
+#[derive(Clone)]
+pub struct Source(Arc<dyn Fn() -> Result<Config, ConfigError> + Send + Sync>);
+
+impl Source {
+    /// What is called for it.
+    pub fn new(read: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
+    }
+
+    pub(crate) fn read(&self) -> Result<Config, ConfigError> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Source")
+    }
+}
+
+/// Why a configuration is not usable.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// No place for the data is known.
+    #[error(
+        "no home folder is known for the data: give one with --data-dir DIR, or use --storage memory"
+    )]
+    NoDataFolder,
+    /// Contradiction.
+    #[error("--storage memory keeps nothing on disk: leave out --data-dir, or --storage memory")]
+    MemoryWithFolder,
+    /// A file of users is not usable.
+    #[error(transparent)]
+    Users(#[from] UsersError),
+    /// A file of the keys of tokens is not usable.
+    #[error(transparent)]
+    Keys(#[from] JwksError),
+    /// A policy is not usable.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A file of TLS is not usable.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Everybody could come in.
+    #[error(transparent)]
+    OpenDoor(#[from] OpenDoor),
+    /// The configuration file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// Something in a file is not what is expected there.
+    #[error("{}:{line}:{column}: {problem}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// Counted from 1, in characters.
+        column: usize,
+        /// What is wrong, and what is expected.
+        problem: String,
+    },
+    /// The options contradict each other.
+    #[error("{0}")]
+    Options(String),
+}
+
+impl Config {
+    /// Whether a server would refuse it for what it allows.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        Ok(open_door::check_config(self)?)
+    }
+
+    /// A store in memory on a free loopback port, for everybody on this machine.
+    pub fn in_memory() -> Self {
+        let limits = HubLimits {
+            max_session_bytes: session_bytes(None),
+            ..HubLimits::default()
+        };
+        Self {
+            listeners: vec![ListenAddress::loopback()],
+            doors: Doors::default(),
+            storage: StorageConfig::Memory,
+            service: service_config(ServiceConfig::default().max_keys, None, &limits),
+            limits,
+            authenticator: Authenticator::default(),
+            policy: None,
+            persist_property: None,
+            admin: None,
+            source: None,
+        }
+    }
+
+    /// The same, but durable in the folder `data_dir`.
+    pub fn durable(data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            storage: StorageConfig::Durable(data_dir.into()),
+            ..Self::in_memory()
+        }
+    }
+}

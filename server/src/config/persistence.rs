@@ -1,0 +1,101 @@
+//! Options: which keys a durable storage keeps.
+use super::{ConfigError, StorageConfig};
+use crate::access::policy::{KeyPatterns, KeyType};
+use crate::service::Retention;
+use clap::{Args, ValueEnum};
+
+/// Which keys a durable storage keeps.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_field_names, reason = "the options are called so")]
+pub(super) struct PersistenceOptions {
+    /// Which keys are still there after a restart: all, none, or those of the --persist-...-keys (`custom`)
+    #[arg(long, value_name = "MODE", value_enum, default_value_t)]
+    persist_mode: Mode,
+
+    /// With `custom`: keys that are kept, as a pattern with `*`, `?` and `[0-9]`; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    persist_glob_keys: Vec<String>,
+
+    /// With `custom`: a key that is kept; may be repeated
+    #[arg(long, value_name = "KEY")]
+    persist_str_keys: Vec<String>,
+
+    /// With `custom`: a key that is kept, in base 64; may be repeated
+    #[arg(long, value_name = "BASE64")]
+    persist_bin_keys: Vec<String>,
+
+    /// With `custom`: whether a SET with the property of --persist-property has its key kept, too
+    #[arg(long, value_name = "SWITCH", value_enum, default_value_t)]
+    persist_dynamic: Switch,
+
+    /// The user property by which a SET asks for its key to be kept
+    #[arg(long, value_name = "NAME=VALUE", default_value = "aio-persistence=true", value_parser = property)]
+    persist_property: (String, String),
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    #[default]
+    All,
+    None,
+    Custom,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    #[default]
+    Enabled,
+    Disabled,
+}
+
+fn property(text: &str) -> Result<(String, String), &'static str> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
+        _ => Err("expected NAME=VALUE, such as aio-persistence=true"),
+    }
+}
+
+impl PersistenceOptions {
+    pub(super) fn retention(&self, storage: &StorageConfig) -> Result<Retention, ConfigError> {
+        let keys = [
+            (
+                "persist-glob-keys",
+                KeyType::Pattern,
+                &self.persist_glob_keys,
+            ),
+            ("persist-str-keys", KeyType::String, &self.persist_str_keys),
+            ("persist-bin-keys", KeyType::Binary, &self.persist_bin_keys),
+        ];
+        let wrong = |problem| Err(ConfigError::Options(problem));
+        if self.persist_mode != Mode::All && *storage == StorageConfig::Memory {
+            return wrong("--storage memory keeps nothing: leave out --persist-mode".into());
+        }
+        let mut patterns = KeyPatterns::default();
+        for (option, kind, texts) in keys {
+            if self.persist_mode != Mode::Custom && !texts.is_empty() {
+                return wrong(format!("--{option} needs --persist-mode custom"));
+            }
+            for text in texts {
+                if let Err(problem) = patterns.add(kind, text) {
+                    return wrong(format!("--{option}: {problem}"));
+                }
+            }
+        }
+        Ok(match self.persist_mode {
+            Mode::All => Retention::All,
+            Mode::None => Retention::Nothing,
+            Mode::Custom => Retention::Custom {
+                keys: patterns,
+                on_request: self.persist_dynamic == Switch::Enabled,
+            },
+        })
+    }
+
+    /// The user property by which a SET asks for its key to be kept, if it is not the usual one.
+    pub(super) fn property(&self) -> Option<(String, String)> {
+        use statestore_protocol::property::{PERSIST, PERSIST_VALUE};
+        let (name, value) = &self.persist_property;
+        ((name.as_str(), value.as_str()) != (PERSIST, PERSIST_VALUE))
+            .then(|| self.persist_property.clone())
+    }
+}

@@ -1,0 +1,85 @@
+//! How often something took how long, or was how large.
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Upper ends of the ranges that are counted apart; what is above the last one has a range, too.
+pub(crate) type Bounds = [u64; RANGES - 1];
+
+const RANGES: usize = 18;
+
+/// Microseconds, from ten of them to a few seconds.
+pub(crate) const TIMES: Bounds = [
+    10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000,
+    500_000, 1_000_000, 2_500_000,
+];
+
+/// Numbers of things.
+pub(crate) const SIZES: Bounds = [
+    1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536,
+];
+
+/// Counts by range, with the sum of all that was counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Histogram {
+    /// Of each range alone.
+    pub(crate) counts: [u64; RANGES],
+    pub(crate) sum: u64,
+}
+
+impl Histogram {
+    /// Counts `times` of the same value.
+    pub(crate) fn record(&mut self, bounds: &Bounds, value: u64, times: u64) {
+        self.counts[range(bounds, value)] += times;
+        self.sum = self.sum.wrapping_add(value.wrapping_mul(times));
+    }
+
+    /// How many were counted.
+    pub(crate) fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
+/// The same, to be read by another thread than the one that counts.
+#[derive(Debug, Default)]
+pub(crate) struct SharedHistogram {
+    counts: [AtomicU64; RANGES],
+    sum: AtomicU64,
+}
+
+impl SharedHistogram {
+    /// Counts one value.
+    pub(crate) fn record(&self, bounds: &Bounds, value: u64) {
+        self.counts[range(bounds, value)].fetch_add(1, Ordering::Relaxed);
+        self.sum.fetch_add(value, Ordering::Relaxed);
+    }
+
+    /// As it is now. What is counted meanwhile may be in the counts and not yet in the sum.
+    pub(crate) fn read(&self) -> Histogram {
+        Histogram {
+            counts: std::array::from_fn(|range| self.counts[range].load(Ordering::Relaxed)),
+            sum: self.sum.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn range(bounds: &Bounds, value: u64) -> usize {
+    bounds.partition_point(|&bound| bound < value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_belongs_to_the_range_below_it() {
+        let mut histogram = Histogram::default();
+        let shared = SharedHistogram::default();
+        for value in [0, 10, 11, 2_500_000, 2_500_001] {
+            histogram.record(&TIMES, value, 1);
+            shared.record(&TIMES, value);
+        }
+        assert_eq!(histogram.counts[..2], [2, 1]);
+        assert_eq!(histogram.counts[RANGES - 2..], [1, 1]);
+        assert_eq!((histogram.total(), histogram.sum), (5, 5_000_022));
+        assert_eq!(shared.read(), histogram);
+    }
+}

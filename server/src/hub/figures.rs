@@ -1,0 +1,71 @@
+//! What is counted and measured, for whoever watches the server.
+use super::refusals::{Cause, Refusals, Refused};
+use super::{ConnectionId, Hub, Statistics};
+use crate::clock::Now;
+use crate::connection::Connection;
+use crate::service::RequestFigures;
+use std::sync::Arc;
+
+/// Everything of one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Figures {
+    /// Counters and gauges.
+    pub(crate) statistics: Statistics,
+    /// Requests by verb, result and time.
+    pub(crate) requests: RequestFigures,
+    /// Refusals by cause, and the last ones.
+    pub(crate) refusals: Refusals,
+    /// Watches of all clients.
+    pub(crate) watches: u64,
+    /// Entries can be read but not changed.
+    pub(crate) is_read_only: bool,
+    /// More waits for the storage than it takes.
+    pub(crate) is_storage_busy: bool,
+    /// Everybody may connect and do everything.
+    pub(crate) is_open: bool,
+}
+
+impl Hub {
+    /// It is so late now, in microseconds since any moment: told around turns and commits, it is how requests are measured.
+    pub(crate) fn measure(&mut self, now_us: u64) {
+        self.service.measure(now_us);
+    }
+
+    /// Something that a client asked for was refused.
+    pub(super) fn note_refusal(
+        &mut self,
+        id: ConnectionId,
+        cause: Cause,
+        why: &'static str,
+        now: Now,
+    ) {
+        let connection = self.connections.get(id);
+        self.refusals.note(Refused {
+            wall_ms: now.wall_ms,
+            peer: connection.map(Connection::peer),
+            client: connection
+                .map(|it| Arc::clone(it.client()))
+                .unwrap_or_default(),
+            cause,
+            why: why.into(),
+        });
+    }
+
+    /// Whether everybody may connect and do everything.
+    pub(crate) fn is_open(&self) -> bool {
+        self.authenticator.is_anonymous() && self.policy.is_none()
+    }
+
+    /// Everything that is counted and measured.
+    pub(crate) fn figures(&self) -> Figures {
+        Figures {
+            statistics: self.statistics(),
+            requests: self.service.request_figures().clone(),
+            refusals: self.refusals.clone(),
+            watches: self.service.watches(),
+            is_read_only: self.service.is_read_only(),
+            is_storage_busy: self.is_storage_full,
+            is_open: self.is_open(),
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! What those see and do who look after the server: a bounded part at a time, since everybody waits for it.
+use super::{Hub, SessionId};
+use crate::access::Principal;
+use crate::clock::Now;
+use crate::connection::Connection;
+use crate::keyspace::Look;
+use crate::service::{Answered, Commit, Envelope, Outcome, Reception, Request};
+use bytes::{Bytes, BytesMut};
+use statestore_protocol::mqtt::ReasonCode;
+use statestore_protocol::property::RequestProperties;
+use statestore_protocol::{Command, Hlc, Reply};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Most connections, sessions or keys that are told at a time.
+pub(crate) const MOST_SHOWN: usize = 200;
+/// Most bytes of a value that may be the name of a holder.
+const MOST_HOLDER_BYTES: usize = 2048;
+/// In whose name things are done here.
+const OPERATOR: &str = "operator";
+
+/// A connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConnectionView {
+    pub(crate) peer: IpAddr,
+    /// Empty before CONNECT was accepted.
+    pub(crate) client: Arc<str>,
+    pub(crate) user: Option<String>,
+    /// Bytes that have not been sent yet.
+    pub(crate) outstanding: usize,
+    /// Memory that it takes.
+    pub(crate) held: usize,
+}
+
+/// A session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SessionView {
+    pub(crate) client: Arc<str>,
+    pub(crate) user: Option<String>,
+    pub(crate) is_connected: bool,
+    pub(crate) subscriptions: usize,
+    /// Bytes that wait for its client, or for its acknowledgement.
+    pub(crate) held: usize,
+    /// Seconds that it outlives its connection.
+    pub(crate) expiry_s: u32,
+}
+
+/// A part of a list, and where the next one begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Part<T, C> {
+    pub(crate) items: Vec<T>,
+    pub(crate) next: Option<C>,
+}
+
+/// Where a list of keys goes on: behind a key of a page, or at its begin.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct KeyCursor {
+    pub(crate) token: Option<Bytes>,
+    pub(crate) behind: Option<Bytes>,
+}
+
+/// A key that a lock or lease of a client is made of: it expires, and its value names who holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LockView {
+    pub(crate) key: Bytes,
+    pub(crate) holder: String,
+    /// The client that holds it.
+    pub(crate) client: String,
+    /// Whether that has a session now.
+    pub(crate) has_session: bool,
+    pub(crate) entry: Look,
+}
+
+/// What became of a deletion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Deletion {
+    /// So many keys are gone, once this commit is durable.
+    Done(u64, Commit),
+    /// The store said no.
+    Refused(String),
+}
+
+impl Hub {
+    /// Connections, from the one with this number on.
+    pub(crate) fn connections_from(&self, first: usize) -> Part<ConnectionView, usize> {
+        let all = self.connections.values().skip(first);
+        let items = all.take(MOST_SHOWN).map(|it| self.view(it)).collect();
+        part(items, first, self.connections.len())
+    }
+
+    fn view(&self, connection: &Connection) -> ConnectionView {
+        let session = connection.session().and_then(|id| self.sessions.get(id));
+        ConnectionView {
+            peer: connection.peer(),
+            client: Arc::clone(connection.client()),
+            user: session.and_then(|session| user(&session.principal)),
+            outstanding: connection.outstanding(),
+            held: connection.charged_bytes(),
+        }
+    }
+
+    /// Sessions, from the one with this number on.
+    pub(crate) fn sessions_from(&self, first: usize) -> Part<SessionView, usize> {
+        let all = self.sessions.iter().skip(first).take(MOST_SHOWN);
+        let items = all.map(|(_, session)| SessionView {
+            client: Arc::clone(&session.client),
+            user: user(&session.principal),
+            is_connected: session.connection.is_some(),
+            subscriptions: session.subscriptions.len(),
+            held: session.held_bytes(),
+            expiry_s: session.expiry_s,
+        });
+        part(items.collect(), first, self.sessions.len())
+    }
+
+    /// Keys that match a pattern; `None` if the cursor is none.
+    pub(crate) fn keys_from(
+        &mut self,
+        pattern: &Bytes,
+        from: KeyCursor,
+        now: Now,
+    ) -> Option<Part<Bytes, KeyCursor>> {
+        let (mut keys, next) = self.service.keys(pattern, from.token.as_ref(), now)?;
+        let next = next.map(|token| KeyCursor {
+            token: Some(token),
+            behind: None,
+        });
+        // If it is gone, the page comes again: rather a key twice than none.
+        if let Some(behind) = &from.behind
+            && let Some(place) = keys.iter().position(|key| key == behind)
+        {
+            keys.drain(..=place);
+        }
+        if keys.len() <= MOST_SHOWN {
+            return Some(Part { items: keys, next });
+        }
+        keys.truncate(MOST_SHOWN);
+        let next = Some(KeyCursor {
+            token: from.token,
+            behind: keys.last().cloned(),
+        });
+        Some(Part { items: keys, next })
+    }
+
+    /// What an entry is now, and who watches it.
+    pub(crate) fn entry(
+        &self,
+        key: &[u8],
+        most_bytes: usize,
+        now: Now,
+    ) -> (Option<Look>, Vec<Arc<str>>) {
+        let watchers = self.service.watchers(key);
+        let shown = watchers.len().min(MOST_SHOWN);
+        let entry = self.service.look(key, most_bytes, now);
+        (entry, watchers[..shown].to_vec())
+    }
+
+    /// Locks among a part of the keys that match a pattern.
+    pub(crate) fn locks_from(
+        &mut self,
+        pattern: &Bytes,
+        from: KeyCursor,
+        now: Now,
+    ) -> Option<Part<LockView, KeyCursor>> {
+        let Part { items, next } = self.keys_from(pattern, from, now)?;
+        let locks = items.into_iter().filter_map(|key| self.lock(key, now));
+        Some(Part {
+            items: locks.collect(),
+            next,
+        })
+    }
+
+    fn lock(&self, key: Bytes, now: Now) -> Option<LockView> {
+        let entry = self.service.look(&key, MOST_HOLDER_BYTES, now)?;
+        if entry.expires_in_ms.is_none() || entry.value_bytes > MOST_HOLDER_BYTES {
+            return None;
+        }
+        let holder = std::str::from_utf8(&entry.value).ok()?;
+        let has_session = |client: &str| self.sessions.find(client).is_some();
+        let client = if has_session(holder) {
+            holder
+        } else {
+            client_of(holder)?
+        };
+        Some(LockView {
+            client: client.into(),
+            has_session: has_session(client),
+            holder: holder.into(),
+            key,
+            entry,
+        })
+    }
+
+    /// Deletes a key as a client would, with a fencing token or without.
+    pub(crate) fn delete(&mut self, key: Bytes, fence: Option<Hlc>, now: Now) -> Deletion {
+        let mut payload = BytesMut::new();
+        Command::Del { key }.encode(&mut payload);
+        let envelope = Envelope {
+            request: Request {
+                client: &OPERATOR.into(),
+                principal: &Principal::default(),
+                rights: None,
+                correlation: OPERATOR.as_bytes(),
+                payload: &payload.freeze(),
+                properties: RequestProperties {
+                    fencing_token: fence.map(Ok),
+                    ..RequestProperties::default()
+                },
+                may_return: false,
+            },
+            deadline_ms: None,
+            has_room: true,
+        };
+        let reception = self.service.ask(&envelope, now);
+        self.tell_watchers(None, now);
+        self.tell_outcomes(now);
+        self.settle(now);
+        match reception {
+            Reception::Ended(Outcome::Answered(Answered { response, commit })) => {
+                match response.reply {
+                    Reply::Count(count) => Deletion::Done(count, commit),
+                    Reply::Error(error) => Deletion::Refused(error.to_string()),
+                    _ => Deletion::Refused("the store has answered something else".into()),
+                }
+            }
+            _ => Deletion::Refused("nobody knows yet whether the key is gone".into()),
+        }
+    }
+
+    /// Whether what waits for this commit may be told.
+    pub(crate) fn is_durable(&self, commit: Commit) -> bool {
+        self.service.pending(commit) == 0
+    }
+
+    /// Disconnects a client; says whether it was connected.
+    pub(crate) fn disconnect_client(&mut self, client: &str, now: Now) -> bool {
+        let session: Option<SessionId> = self.sessions.find(client);
+        let connection = session
+            .and_then(|id| self.sessions.get(id))
+            .and_then(|session| session.connection);
+        let Some(connection) = connection else {
+            return false;
+        };
+        let why = "an operator has ended the connection";
+        self.fail(connection, ReasonCode::ADMINISTRATIVE_ACTION, why, now);
+        self.settle(now);
+        true
+    }
+}
+
+fn user(principal: &Principal) -> Option<String> {
+    principal.name().map(str::to_owned)
+}
+
+fn part<T>(items: Vec<T>, first: usize, len: usize) -> Part<T, usize> {
+    let end = first + items.len();
+    Part {
+        next: (end < len && !items.is_empty()).then_some(end),
+        items,
+    }
+}
+
+/// The client of a holder's name, which is `{client id}/{session}/{number}/{duration in ms}`.
+fn client_of(holder: &str) -> Option<&str> {
+    let mut parts = holder.rsplitn(4, '/');
+    let (duration, number) = (parts.next()?, parts.next()?);
+    let (session, client) = (parts.next()?, parts.next()?);
+    let is_number = |text: &str| text.parse::<u64>().is_ok();
+    (is_number(duration) && is_number(number) && !session.is_empty()).then_some(client)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holders_names_have_a_client() {
+        assert_eq!(client_of("a/b/0123abcd/7/10000"), Some("a/b"));
+        for other in ["", "a", "a/b/c/d", "a/s/7/", "a//7/10", "x/7/10"] {
+            assert_eq!(client_of(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! How a client proves who it is: in its CONNECT, in AUTH packets behind it, and again over the open connection (MQTT 5, sections
+//! 3.15 and 4.12).
+//!
+//! ```text
+//!   CONNECT, AUTH 0x19 ─▶ has its turn come? ─▶ look ─┬─▶ accepted, refused ─▶ CONNACK; AUTH 0x00, DISCONNECT
+//!                              │ no      ▲            ├─▶ a job for another thread ─▶ verdict ─▶ the same
+//!                              ▼         │            └─▶ the client is asked ─▶ AUTH 0x18
+//!                           delayed      └─────────────── AUTH 0x18 ◀─ the client answers
+//! ```
+use super::verification::Verified;
+use super::{ConnectionId, Hub};
+use crate::access::{Authenticator, Credentials, Job, Login, Pace, Refusal, Step, Turn, Verdict};
+use crate::clock::Now;
+use crate::connection::{Answer, Connection, Shown, Stage};
+use bytes::Bytes;
+use statestore_protocol::mqtt::{Auth, Connect, ReasonCode};
+
+/// How much of a user name the log shows.
+const MAX_LOGGED_CHARS: usize = 64;
+
+/// How long a client has for a newer token after the end of its own, in milliseconds.
+const GRACE_MS: u64 = 5_000;
+
+impl Hub {
+    pub(super) fn connect(&mut self, id: ConnectionId, connect: Box<Connect>, now: Now) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        // For the answer, also if it is a refusal.
+        connection.introduced(connect.limits);
+        connection.prove(Shown::Connect(connect), Stage::Queued);
+        self.begin_login(id, now);
+    }
+
+    /// Looks at what a client has shown, if its turn has come.
+    fn begin_login(&mut self, id: ConnectionId, now: Now) {
+        let Some(credentials) = self.connections.get(id).and_then(credentials) else {
+            return;
+        };
+        match self.authenticator.pace(credentials) {
+            Pace::Free => self.look_now(id, now),
+            // Its turn is looked at when somebody has time for it: until then, others may have been refused.
+            Pace::InTurn(true) => self.queue(id, false, now),
+            Pace::InTurn(false) => {
+                if self.has_turn(id, now) {
+                    self.look_now(id, now);
+                }
+            }
+        }
+    }
+
+    /// The delay of a login is over.
+    pub(super) fn turn_has_come(&mut self, id: ConnectionId, now: Now) {
+        if let Some(proving) = self
+            .connections
+            .get_mut(id)
+            .and_then(Connection::proving_mut)
+        {
+            proving.stage = Stage::Queued;
+        }
+        let until_ms = now.mono_ms.saturating_add(self.limits.connect_timeout_ms);
+        self.set_connection_timer(id, Some(until_ms));
+        self.look_now(id, now);
+        // What came meanwhile.
+        self.mark_dirty(id);
+    }
+
+    /// Whether what a client has shown may be looked at now; otherwise it waits, or is refused.
+    pub(super) fn has_turn(&mut self, id: ConnectionId, now: Now) -> bool {
+        let Some(connection) = self.connections.get(id) else {
+            return false;
+        };
+        if connection.session().is_some() {
+            // It has proven who it is, and proves nothing but that.
+            return true;
+        }
+        let claimed = credentials(connection).and_then(Authenticator::claimed);
+        let turn = self
+            .logins
+            .turn(connection.peer(), claimed.as_deref(), now.mono_ms);
+        match turn {
+            Turn::Now => return true,
+            Turn::At(at_ms) => {
+                if let Some(proving) = self
+                    .connections
+                    .get_mut(id)
+                    .and_then(Connection::proving_mut)
+                {
+                    proving.stage = Stage::Delayed;
+                }
+                self.set_connection_timer(id, Some(at_ms));
+            }
+            Turn::Never => {
+                let why = "too many logins were refused: try again later";
+                self.refuse_connect(id, ReasonCode::CONNECTION_RATE_EXCEEDED, why, now);
+            }
+        }
+        false
+    }
+
+    /// Looks at what a client has shown, or has somebody look at it.
+    fn look_now(&mut self, id: ConnectionId, now: Now) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let answer = connection.proving_mut().and_then(|it| it.answer.take());
+        let step = match answer {
+            Some(Answer { exchange, data }) => {
+                let certificate = connection.certificate().map(AsRef::as_ref);
+                self.authenticator.answered(&exchange, &data, certificate)
+            }
+            None => match credentials(connection) {
+                Some(credentials) => self.authenticator.begin(credentials, now),
+                None => return,
+            },
+        };
+        if matches!(step, Step::Job(_)) {
+            self.queue(id, true, now);
+        } else {
+            self.step(id, step, now);
+        }
+    }
+
+    /// Looks at what a client has shown; gives back what is to be done elsewhere.
+    pub(super) fn look(&mut self, id: ConnectionId, now: Now) -> Option<Job> {
+        let connection = self.connections.get(id)?;
+        match self.authenticator.begin(credentials(connection)?, now) {
+            Step::Job(job) => {
+                self.connections.get_mut(id)?.proving_mut()?.stage = Stage::Looked;
+                Some(job)
+            }
+            step => {
+                self.step(id, step, now);
+                None
+            }
+        }
+    }
+
+    /// What a client has shown waits until somebody has time to look at it.
+    fn queue(&mut self, id: ConnectionId, has_turn: bool, now: Now) {
+        let Some(connection) = self.connections.get(id) else {
+            return;
+        };
+        let is_quick = connection.method().is_some();
+        let claimed = credentials(connection).and_then(Authenticator::claimed);
+        let line = claimed.and_then(|user| self.logins.line(connection.peer(), &user));
+        if !self.verifications.push(id, line, has_turn, is_quick) {
+            let why = "too many logins wait already: try again later";
+            self.turn_away(id, ReasonCode::SERVER_BUSY, why, now);
+        }
+    }
+
+    fn step(&mut self, id: ConnectionId, step: Step, now: Now) {
+        match step {
+            Step::Accepted(login, proof) => self.accepted(id, *login, proof, now),
+            Step::Refused(refusal) => self.refused(id, refusal, refusal.1, now),
+            Step::Asked(question, exchange) => {
+                if let Some(proving) = self
+                    .connections
+                    .get_mut(id)
+                    .and_then(Connection::proving_mut)
+                {
+                    proving.stage = Stage::Asked(exchange);
+                }
+                self.append_auth(id, ReasonCode::CONTINUE_AUTHENTICATION, Some(question), now);
+            }
+            // Only the begin of a login makes one, which is looked at in `look`.
+            Step::Job(_) => self.turn_away(
+                id,
+                ReasonCode::UNSPECIFIED_ERROR,
+                "the login cannot go on",
+                now,
+            ),
+        }
+    }
+
+    /// Somebody has [looked at](super::Verification::run) a login. If its connection is gone, or does not wait for it any
+    /// more, nothing happens.
+    pub fn verified(&mut self, verified: Verified, now: Now) {
+        let id = verified.connection;
+        self.verifications.ended(id);
+        let connection = self.connections.get_mut(id);
+        let Some(proving) = connection.and_then(Connection::proving_mut) else {
+            return;
+        };
+        if !matches!(proving.stage, Stage::Looked) {
+            return;
+        }
+        if verified.epoch == self.verifications.epoch() {
+            match verified.verdict {
+                Verdict::Accepted(login) => self.accepted(id, *login, None, now),
+                Verdict::Refused(why) => {
+                    let reason = self.reason_of_refusal(id);
+                    self.refused(id, reason, why, now);
+                }
+                Verdict::Unknown(why) => self.turn_away(id, ReasonCode::SERVER_BUSY, why, now),
+            }
+        } else {
+            // The users have changed since: what was found out does not count.
+            proving.stage = Stage::Queued;
+            self.look_now(id, now);
+        }
+        // What came meanwhile.
+        self.mark_dirty(id);
+        self.settle(now);
+    }
+
+    /// What a client is told whose token or password is refused.
+    fn reason_of_refusal(&self, id: ConnectionId) -> Refusal {
+        let method = self.connections.get(id).and_then(Connection::method);
+        let reason = if method.is_some() {
+            ReasonCode::NOT_AUTHORIZED
+        } else {
+            ReasonCode::BAD_USER_NAME_OR_PASSWORD
+        };
+        (reason, "the credentials are not accepted")
+    }
+
+    /// An AUTH of a client.
+    pub(super) fn auth(&mut self, id: ConnectionId, auth: Auth, now: Now) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let broken = match (auth.method.as_deref(), connection.method()) {
+            (_, None) => Some("no enhanced authentication is going on"),
+            (None, _) => Some("an AUTH without an authentication method"),
+            (theirs, method) if theirs != method => Some("an AUTH with another method"),
+            _ => None,
+        };
+        if let Some(why) = broken {
+            return self.turn_away(id, ReasonCode::PROTOCOL_ERROR, why, now);
+        }
+        let is_open = connection.session().is_some();
+        let data = auth.data.unwrap_or_default();
+        match (auth.reason, connection.proving_mut()) {
+            (ReasonCode::CONTINUE_AUTHENTICATION, Some(proving))
+                if matches!(proving.stage, Stage::Asked(_)) =>
+            {
+                // One answer, right or wrong, ends the exchange.
+                let asked = std::mem::replace(&mut proving.stage, Stage::Queued);
+                if let Stage::Asked(exchange) = asked {
+                    proving.answer = Some(Answer { exchange, data });
+                }
+                // It says whether a password is right, so it waits for its turn.
+                if self.has_turn(id, now) {
+                    self.look_now(id, now);
+                }
+            }
+            (ReasonCode::REAUTHENTICATE, None) if is_open => {
+                connection.prove(Shown::Again(data), Stage::Queued);
+                self.begin_again(id, now);
+            }
+            _ => self.turn_away(
+                id,
+                ReasonCode::PROTOCOL_ERROR,
+                "an AUTH that has no place here",
+                now,
+            ),
+        }
+    }
+
+    /// A client proves again who it is. Nobody else's password can be tried so.
+    fn begin_again(&mut self, id: ConnectionId, now: Now) {
+        let connection = self.connections.get(id);
+        let session = connection
+            .and_then(Connection::session)
+            .and_then(|session| self.sessions.get(session));
+        let claimed = connection
+            .and_then(credentials)
+            .and_then(Authenticator::claimed);
+        let name = session.and_then(|session| session.principal.name());
+        if claimed.is_some() && claimed.as_deref() != name {
+            return self.turn_away(id, ReasonCode::NOT_AUTHORIZED, OTHER_PARTY, now);
+        }
+        self.begin_login(id, now);
+    }
+
+    fn accepted(&mut self, id: ConnectionId, login: Login, proof: Option<String>, now: Now) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let claimed = credentials(connection).and_then(Authenticator::claimed);
+        if let (Some(claimed), Some(_)) = (claimed, login.principal.name()) {
+            self.logins.succeeded(connection.peer(), claimed.as_str());
+        }
+        match connection.take_proving().map(|proving| proving.shown) {
+            Some(Shown::Connect(connect)) => {
+                if let Err((reason, why)) = self.try_connect(id, *connect, login, proof, now) {
+                    self.refuse_connect(id, reason, why, now);
+                }
+            }
+            Some(Shown::Again(_)) => self.proven_again(id, login, proof, now),
+            None => {}
+        }
+    }
+
+    /// Who was accepted before has proven it again.
+    fn proven_again(&mut self, id: ConnectionId, login: Login, proof: Option<String>, now: Now) {
+        let Some(owned) = self.connections.get(id).and_then(Connection::session) else {
+            return;
+        };
+        let Some(session) = self.sessions.get_mut(owned) else {
+            return;
+        };
+        if !session.principal.is_same_party(&login.principal) {
+            return self.fail(id, ReasonCode::NOT_AUTHORIZED, OTHER_PARTY, now);
+        }
+        session.principal = login.principal;
+        session.proof = login.proof;
+        // Who has other attributes may have other rights.
+        if !self.review(owned, now) {
+            return;
+        }
+        self.hold_until(id, login.until_wall_ms, now);
+        self.append_auth(id, ReasonCode::SUCCESS, proof, now);
+    }
+
+    /// It holds until then who the client is, and a while longer, in which it may prove it again.
+    pub(super) fn hold_until(&mut self, id: ConnectionId, until_wall_ms: Option<u64>, now: Now) {
+        let until_ms = until_wall_ms.map(|until_ms| {
+            let left_ms = until_ms.saturating_sub(now.wall_ms);
+            now.mono_ms.saturating_add(left_ms).saturating_add(GRACE_MS)
+        });
+        if let Some(connection) = self.connections.get_mut(id) {
+            let due_ms = connection.holds_until(until_ms);
+            self.set_connection_timer(id, due_ms);
+        }
+    }
+
+    /// What a client has shown is not accepted.
+    fn refused(&mut self, id: ConnectionId, refusal: Refusal, why: &str, now: Now) {
+        let (reason, told) = refusal;
+        if let Some(connection) = self.connections.get(id)
+            && matches!(
+                reason,
+                ReasonCode::BAD_USER_NAME_OR_PASSWORD | ReasonCode::NOT_AUTHORIZED
+            )
+        {
+            self.statistics.logins_refused += 1;
+            let peer = connection.peer();
+            let claimed = credentials(connection).and_then(Authenticator::claimed);
+            if (claimed.is_some() || connection.method().is_some())
+                && let Some(refused) = self.logins.refused(peer, claimed.as_deref(), now.mono_ms)
+            {
+                let user = claimed.unwrap_or_default();
+                let user: String = user.chars().take(MAX_LOGGED_CHARS).collect();
+                tracing::warn!(%peer, ?user, refused, "a login was refused: {why}");
+            }
+        }
+        let reason = match self.connections.get(id).and_then(Connection::session) {
+            Some(_) => ReasonCode::NOT_AUTHORIZED,
+            None => reason,
+        };
+        self.turn_away(id, reason, told, now);
+    }
+
+    /// Ends a connection whose client cannot prove who it is, whether it is open or not.
+    fn turn_away(&mut self, id: ConnectionId, reason: ReasonCode, why: &str, now: Now) {
+        let connection = self.connections.get(id);
+        if connection.and_then(Connection::session).is_some() {
+            self.fail(id, reason, why, now);
+        } else {
+            self.refuse_connect(id, reason, why, now);
+        }
+    }
+
+    fn append_auth(
+        &mut self,
+        id: ConnectionId,
+        reason: ReasonCode,
+        data: Option<String>,
+        now: Now,
+    ) {
+        let Some(method) = self.connections.get(id).and_then(Connection::method) else {
+            return;
+        };
+        let auth = Auth {
+            reason,
+            method: Some(method.into()),
+            data: data.map(Bytes::from),
+            reason_string: None,
+        };
+        self.append(id, now, |out, max_packet_bytes| {
+            auth.encode(max_packet_bytes, out)
+        });
+    }
+}
+
+const OTHER_PARTY: &str = "who authenticates again is somebody else";
+
+/// What a client has shown that has no answer yet.
+fn credentials(connection: &Connection) -> Option<Credentials<'_>> {
+    let certificate = connection.certificate();
+    Some(match &connection.proving()?.shown {
+        Shown::Connect(connect) => Credentials {
+            user_name: connect.user_name.as_deref(),
+            password: connect.password.as_ref(),
+            authentication: connect
+                .authentication
+                .as_ref()
+                .map(|(method, data)| (method.as_str(), data)),
+            certificate,
+        },
+        Shown::Again(data) => Credentials {
+            user_name: None,
+            password: None,
+            authentication: Some((connection.method()?, data)),
+            certificate,
+        },
+    })
+}

@@ -1,0 +1,124 @@
+//! What sessions may do, where there is a policy.
+use super::subscribe::may_have;
+use super::{Hub, SessionId};
+use crate::access::{Policy, Principal, Refusal, Rights};
+use crate::clock::Now;
+use statestore_protocol::mqtt::{Connect, ReasonCode};
+use std::sync::Arc;
+
+impl Hub {
+    /// What the client of a CONNECT may do; `None` is everything.
+    pub(super) fn rights(
+        &self,
+        principal: &Principal,
+        connect: &Connect,
+    ) -> Result<Option<Arc<Rights>>, Refusal> {
+        let Some(policy) = &self.policy else {
+            return Ok(None);
+        };
+        let rights = policy.rights(principal, &connect.client_id).ok_or((
+            ReasonCode::NOT_AUTHORIZED,
+            "no rule allows this client to connect",
+        ))?;
+        if let Some(will) = &connect.will
+            && !rights.may_publish(&will.topic)
+        {
+            let why = "this client may not publish its will";
+            return Err((ReasonCode::NOT_AUTHORIZED, why));
+        }
+        Ok(Some(rights))
+    }
+
+    /// Whether a session has subscriptions, watches or a will that somebody with these rights may not have.
+    pub(super) fn has_more_than(&self, id: SessionId, rights: Option<&Rights>) -> bool {
+        let (Some(session), Some(rights)) = (self.sessions.get(id), rights) else {
+            return false;
+        };
+        let mut filters = session.subscriptions.keys();
+        filters.any(|filter| !may_have(Some(rights), filter))
+            || self.service.watches_more_than(rights, &session.client)
+            || !self.may_publish_will(id, rights)
+    }
+
+    fn may_publish_will(&self, id: SessionId, rights: &Rights) -> bool {
+        let Some(session) = self.sessions.get(id) else {
+            return true;
+        };
+        let connection = session.connection.and_then(|id| self.connections.get(id));
+        let will = match connection {
+            Some(connection) => connection.will(),
+            None => session.will.as_ref().map(|(_, will)| &**will),
+        };
+        will.is_none_or(|will| rights.may_publish(&will.topic))
+    }
+
+    /// What clients may do from now on. A session that has what it may not have any more ends, and its client is told
+    /// "not authorized"; so nobody takes silence for news that there are none. All others go on. Says how many clients
+    /// were disconnected.
+    pub fn set_policy(&mut self, policy: Option<Arc<Policy>>, now: Now) -> usize {
+        self.policy = policy;
+        let ids: Vec<SessionId> = self.sessions.iter().map(|(id, _)| id).collect();
+        let ended: Vec<_> = ids
+            .into_iter()
+            .filter_map(|id| Some((id, self.judge(id).err()?)))
+            .collect();
+        let mut disconnected = 0;
+        for (id, rights) in ended {
+            let may_publish_will = rights.is_some_and(|rights| self.may_publish_will(id, &rights));
+            disconnected += usize::from(self.end_unauthorized(id, may_publish_will, now));
+        }
+        self.settle(now);
+        disconnected
+    }
+
+    /// The principal of a session is another one than before. Ends the session if it has what it may not have any more; says
+    /// whether it goes on.
+    pub(super) fn review(&mut self, id: SessionId, now: Now) -> bool {
+        let Err(rights) = self.judge(id) else {
+            return true;
+        };
+        let may_publish_will = rights.is_some_and(|rights| self.may_publish_will(id, &rights));
+        self.end_unauthorized(id, may_publish_will, now);
+        false
+    }
+
+    /// Gives a session the rights of its principal, unless it has more than these allow: then they are given back, if there
+    /// are any.
+    fn judge(&mut self, id: SessionId) -> Result<(), Option<Arc<Rights>>> {
+        let Some(session) = self.sessions.get(id) else {
+            return Ok(());
+        };
+        let policy = self.policy.as_ref();
+        let rights = policy.map(|policy| policy.rights(&session.principal, &session.client));
+        let rights = match rights {
+            None => None,
+            Some(Some(rights)) if !self.has_more_than(id, Some(&rights)) => Some(rights),
+            Some(rights) => return Err(rights),
+        };
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.rights = rights;
+        }
+        Ok(())
+    }
+
+    /// Ends a session and the connection that it may have; says whether it had one.
+    fn end_unauthorized(&mut self, id: SessionId, may_publish_will: bool, now: Now) -> bool {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return false;
+        };
+        let connection = session.connection;
+        if !may_publish_will {
+            session.will = None;
+        }
+        if let Some(id) = connection {
+            if !may_publish_will && let Some(connection) = self.connections.get_mut(id) {
+                connection.take_will();
+            }
+            let why = "this client has what the policy does not allow any more: log in again";
+            self.fail(id, ReasonCode::NOT_AUTHORIZED, why, now);
+            self.settle_detached(now);
+        }
+        self.end_session(id, now);
+        connection.is_some()
+    }
+}

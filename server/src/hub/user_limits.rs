@@ -1,0 +1,46 @@
+//! How many connections and sessions one user has.
+use super::{Hub, HubLimits, SessionId};
+use crate::access::{Principal, Refusal};
+use crate::clock::Now;
+use crate::service::ServiceConfig;
+use statestore_protocol::mqtt::ReasonCode;
+
+impl Hub {
+    /// Whether somebody may have one connection more, to a session that there is already or to a new one. For a new one, one of
+    /// theirs that has no connection may end.
+    pub(super) fn check_user_limits(
+        &mut self,
+        principal: &Principal,
+        existing: Option<SessionId>,
+        now: Now,
+    ) -> Result<(), Refusal> {
+        let limits = *self.limits.users.of(principal);
+        let (sessions, connected) = self.sessions.of(principal);
+        let is_taken_over = existing
+            .and_then(|id| self.sessions.get(id))
+            .is_some_and(|session| session.connection.is_some());
+        if limits
+            .connections
+            .is_some_and(|most| connected - usize::from(is_taken_over) >= most)
+        {
+            let why = "this user has as many connections as it may have";
+            return Err((ReasonCode::QUOTA_EXCEEDED, why));
+        }
+        if existing.is_none() && limits.sessions.is_some_and(|most| sessions >= most) {
+            let Some(least) = self.sessions.least_missed_of(principal) else {
+                let why = "this user has as many sessions as it may have";
+                return Err((ReasonCode::QUOTA_EXCEEDED, why));
+            };
+            self.statistics.sessions_evicted += 1;
+            self.end_session(least, now);
+        }
+        Ok(())
+    }
+
+    /// Limits from now on. Who has more than that keeps it.
+    pub fn set_limits(&mut self, limits: HubLimits, service: &ServiceConfig) {
+        self.service.set_limits(service);
+        self.tight_at_bytes = limits.max_session_bytes;
+        self.limits = limits;
+    }
+}

@@ -1,0 +1,152 @@
+//! Logins that somebody has to look at elsewhere, since it takes long.
+//!
+//! ```text
+//!   waiting ──next_verification──▶ Verification::run, on whatever thread ──▶ Verified ──▶ Hub::verified
+//! ```
+//!
+//! Of the passwords for a user from an address, one at a time is looked at: the next one is held up by the refusal before, or
+//! waved through if it was the right one and this is the same.
+use super::{ConnectionId, Hub};
+use crate::access::{Job, Verdict};
+use crate::clock::Now;
+use crate::connection::{Connection, Stage};
+use std::collections::VecDeque;
+
+/// Most logins that wait; one more is refused with "server busy".
+const MOST_WAITING: usize = 1024;
+
+/// A login to be looked at.
+#[derive(Debug)]
+pub struct Verification {
+    connection: ConnectionId,
+    epoch: u64,
+    job: Job,
+}
+
+/// What came out of it.
+#[derive(Debug)]
+pub struct Verified {
+    pub(super) connection: ConnectionId,
+    pub(super) epoch: u64,
+    pub(super) verdict: Verdict,
+}
+
+impl Verification {
+    /// Looks at it; may take tens of milliseconds, and read a file.
+    pub fn run(self) -> Verified {
+        Verified {
+            connection: self.connection,
+            epoch: self.epoch,
+            verdict: self.job.run(),
+        }
+    }
+}
+
+/// A login that waits.
+#[derive(Debug)]
+struct Waiting {
+    connection: ConnectionId,
+    /// What only one at a time of is looked at.
+    line: Option<u64>,
+    has_turn: bool,
+}
+
+/// All logins that are looked at elsewhere, and those that wait for it.
+#[derive(Debug, Default)]
+pub(super) struct Verifications {
+    waiting: VecDeque<Waiting>,
+    under_way: Vec<(ConnectionId, Option<u64>)>,
+    /// How often the users have changed. What was found out about former ones does not count.
+    epoch: u64,
+}
+
+impl Verifications {
+    /// What is under way does not count any more.
+    pub(super) fn begin_anew(&mut self) {
+        self.epoch += 1;
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Takes a login in; what is quick goes before what is not. `false` if there is no room.
+    pub(super) fn push(
+        &mut self,
+        connection: ConnectionId,
+        line: Option<u64>,
+        has_turn: bool,
+        is_quick: bool,
+    ) -> bool {
+        if self.waiting.len() >= MOST_WAITING {
+            return false;
+        }
+        let waiting = Waiting {
+            connection,
+            line,
+            has_turn,
+        };
+        if is_quick {
+            self.waiting.push_front(waiting);
+        } else {
+            self.waiting.push_back(waiting);
+        }
+        true
+    }
+
+    /// The place of the first that may be looked at.
+    fn first(&self) -> Option<usize> {
+        let is_free = |waiting: &Waiting| {
+            waiting.line.is_none() || self.under_way.iter().all(|(_, line)| *line != waiting.line)
+        };
+        self.waiting.iter().position(is_free)
+    }
+
+    /// A login is not looked at any more.
+    pub(super) fn ended(&mut self, connection: ConnectionId) {
+        self.under_way.retain(|(id, _)| *id != connection);
+    }
+}
+
+impl Hub {
+    /// The next login to be [looked at](Verification::run), if any waits: on another thread, and soon, since its connection
+    /// waits for the [verdict](Self::verified). A driver has few of them under way at a time.
+    pub fn next_verification(&mut self, now: Now) -> Option<Verification> {
+        let verification = loop {
+            let Some(place) = self.verifications.first() else {
+                break None;
+            };
+            let Some(waiting) = self.verifications.waiting.remove(place) else {
+                break None;
+            };
+            let id = waiting.connection;
+            let stage = self
+                .connections
+                .get(id)
+                .and_then(Connection::proving)
+                .map(|proving| &proving.stage);
+            if !matches!(stage, Some(Stage::Queued)) {
+                // It is gone, or has ended.
+                continue;
+            }
+            if !waiting.has_turn && !self.has_turn(id, now) {
+                continue;
+            }
+            if let Some(job) = self.look(id, now) {
+                self.verifications.under_way.push((id, waiting.line));
+                break Some(Verification {
+                    connection: id,
+                    epoch: self.verifications.epoch,
+                    job,
+                });
+            }
+        };
+        self.settle(now);
+        verification
+    }
+
+    /// Whether there may be a [next verification](Self::next_verification).
+    pub fn has_verification(&self) -> bool {
+        self.verifications.first().is_some()
+    }
+}

@@ -1,0 +1,99 @@
+use super::super::Ticket;
+use super::*;
+use statestore_protocol::{Hlc, SetOptions};
+use std::num::NonZeroU64;
+
+const NOW: Now = Now {
+    wall_ms: 1_000,
+    mono_ms: 0,
+};
+
+/// The keys that were removed.
+#[derive(Default)]
+struct Removed(Vec<Bytes>);
+
+impl Told for Removed {
+    fn changed(&mut self, change: &Changed<'_>) {
+        if let What::Removed { .. } = change.what {
+            self.0.push(change.key.clone());
+        }
+    }
+    fn ended(&mut self, ticket: Ticket, _end: End) {
+        panic!("{ticket:?} has ended before");
+    }
+    fn worked(&mut self, _steps: usize) {}
+}
+
+fn empty() -> Embedded {
+    Embedded::new(&KeyspaceLimits {
+        max_keys: u64::MAX,
+        max_bytes: u64::MAX,
+        prefixes: Vec::new(),
+        max_page_bytes: 65_536,
+        max_page_keys: 1_024,
+        hash_key: [1, 2],
+    })
+}
+
+fn operate(keyspace: &mut Embedded, key: &'static str, operation: &Operation<'_>) -> Reply {
+    let asked = Asked {
+        ticket: Ticket(0),
+        now: NOW,
+        deadline_ms: None,
+    };
+    match keyspace.operate(&asked, &key.into(), operation, &mut Removed::default()) {
+        Some(End::Answered { reply, .. }) => reply,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn set(keyspace: &mut Embedded, key: &'static str, ttl_ms: u64) {
+    let timestamp = Hlc::store_version((1_000, 0));
+    let options = SetOptions {
+        expires_in_ms: NonZeroU64::new(ttl_ms),
+        ..SetOptions::default()
+    };
+    let operation = Operation::Set {
+        value: &"v".into(),
+        options,
+        timestamp: &timestamp,
+        token: None,
+    };
+    assert_eq!(operate(keyspace, key, &operation), Reply::Ok);
+}
+
+#[test]
+fn entries_that_share_hash_and_deadline_expire_each() {
+    let mut keyspace = empty();
+    keyspace.table.collide();
+    for key in ["a", "b", "c", "d"] {
+        set(&mut keyspace, key, 10);
+    }
+    set(&mut keyspace, "b", 20);
+    set(&mut keyspace, "c", 0);
+    let delete = Operation::Del { token: None };
+    assert_eq!(operate(&mut keyspace, "d", &delete), Reply::Count(1));
+    let expired = |keyspace: &mut Embedded, mono_ms| {
+        let mut removed = Removed::default();
+        keyspace.advance(1, Now { mono_ms, ..NOW }, &mut removed);
+        removed.0.pop()
+    };
+    assert_eq!(keyspace.next_ms(), Some(10));
+    assert_eq!(expired(&mut keyspace, 9), None);
+    assert_eq!(expired(&mut keyspace, 10), Some("a".into()));
+    assert_eq!(expired(&mut keyspace, 10), None);
+    assert_eq!(expired(&mut keyspace, 20), Some("b".into()));
+    assert_eq!(keyspace.next_ms(), None);
+    assert_eq!(keyspace.table.len(), 1);
+}
+
+#[test]
+fn a_lease_renewed_ever_so_often_has_one_deadline() {
+    let mut keyspace = empty();
+    for ttl in 1..10_000 {
+        set(&mut keyspace, "k", ttl);
+    }
+    assert_eq!(keyspace.deadlines.len(), 1);
+    set(&mut keyspace, "k", 0);
+    assert_eq!(keyspace.deadlines.len(), 0);
+}

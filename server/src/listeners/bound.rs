@@ -1,0 +1,219 @@
+//! The addresses that a server has taken.
+use super::tcp::{self, BACKLOG};
+use super::unix::{self, SocketFile};
+use super::{Arrival, Places, Stream};
+use crate::config::{ListenAddress, Scheme};
+use crate::error::ServerError;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// An address where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listening(At);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum At {
+    Network(Scheme, SocketAddr),
+    File(PathBuf),
+}
+
+impl Listening {
+    pub(super) fn network(scheme: Scheme, address: SocketAddr) -> Self {
+        Self(At::Network(scheme, address))
+    }
+
+    /// The address with its port, if it is one of a network.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self.0 {
+            At::Network(_, address) => Some(address),
+            At::File(_) => None,
+        }
+    }
+
+    /// What is spoken there, if it is one of a network.
+    pub(super) fn scheme(&self) -> Option<Scheme> {
+        match self.0 {
+            At::Network(scheme, _) => Some(scheme),
+            At::File(_) => None,
+        }
+    }
+
+    /// As a URL for clients: `mqtt://`, `mqtts://`, `ws://`, `wss://` or `unix://`.
+    pub fn url(&self) -> String {
+        match &self.0 {
+            At::Network(scheme, address) => format!("{}://{address}", scheme.of_clients()),
+            At::File(path) => path
+                .as_os_str()
+                .as_bytes()
+                .iter()
+                .map(|byte| match byte {
+                    b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                        char::from(*byte).to_string()
+                    }
+                    other => format!("%{other:02X}"),
+                })
+                .fold("unix://".into(), |url, part| url + &part),
+        }
+    }
+}
+
+/// As `--listen` takes it.
+impl fmt::Display for Listening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            At::Network(scheme, address) => write!(f, "{}://{address}", scheme.name()),
+            At::File(path) => write!(f, "unix://{}", path.display()),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Socket {
+    Network(Scheme, TcpSocket),
+    File(socket2::Socket, SocketFile),
+}
+
+/// Addresses that are taken. Nobody can connect before [`listen`](Self::listen).
+#[derive(Debug)]
+pub(crate) struct Bound {
+    sockets: Vec<(ListenAddress, Socket)>,
+    addresses: Vec<Listening>,
+}
+
+impl Bound {
+    /// Takes them; sockets of the file system with these permissions.
+    pub(crate) fn new(wanted: Vec<ListenAddress>, unix_mode: u32) -> Result<Self, ServerError> {
+        let mut sockets = Vec::new();
+        let mut addresses = Vec::new();
+        for address in wanted {
+            let bound = bind(&address, unix_mode);
+            let (at, socket) = bound.map_err(|source| failure(&address, source))?;
+            addresses.push(Listening(at));
+            sockets.push((address, socket));
+        }
+        Ok(Self { sockets, addresses })
+    }
+
+    /// The addresses, ports resolved.
+    pub(crate) fn addresses(&self) -> &[Listening] {
+        &self.addresses
+    }
+
+    pub(crate) fn listen(self) -> Result<Listeners, ServerError> {
+        let mut listeners = Listeners::default();
+        for (address, socket) in self.sockets {
+            listeners
+                .add(socket)
+                .map_err(|source| failure(&address, source))?;
+        }
+        Ok(listeners)
+    }
+}
+
+fn bind(address: &ListenAddress, unix_mode: u32) -> io::Result<(At, Socket)> {
+    match (address.scheme(), address.path()) {
+        (None, Some(path)) => {
+            let (socket, file) = unix::bind(path, unix_mode)?;
+            Ok((At::File(path.into()), Socket::File(socket, file)))
+        }
+        (scheme, _) => {
+            let scheme = scheme.unwrap_or(Scheme::Tcp);
+            let socket = tcp::bind(address)?;
+            let at = At::Network(scheme, socket.local_addr()?);
+            Ok((at, Socket::Network(scheme, socket)))
+        }
+    }
+}
+
+fn failure(address: &ListenAddress, source: io::Error) -> ServerError {
+    ServerError::Listen {
+        address: address.to_string(),
+        source,
+    }
+}
+
+/// Sockets to which clients can connect.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners {
+    tcp: Vec<TcpListener>,
+    unix: Vec<(UnixListener, SocketFile)>,
+    /// Where a handshake comes first.
+    with_handshake: Vec<(Scheme, std::net::TcpListener)>,
+}
+
+impl Listeners {
+    fn add(&mut self, socket: Socket) -> io::Result<()> {
+        match socket {
+            Socket::Network(Scheme::Tcp, socket) => self.tcp.push(socket.listen(BACKLOG)?),
+            Socket::Network(scheme, socket) => {
+                let listener = socket.listen(BACKLOG)?.into_std()?;
+                self.with_handshake.push((scheme, listener));
+            }
+            Socket::File(socket, file) => self.unix.push((unix::listen(&socket)?, file)),
+        }
+        Ok(())
+    }
+
+    /// Those where a handshake comes first, which is made elsewhere.
+    pub(crate) fn take_with_handshake(&mut self) -> Vec<(Scheme, std::net::TcpListener)> {
+        std::mem::take(&mut self.with_handshake)
+    }
+
+    /// Accepts on the others. To be called within a [`LocalSet`](tokio::task::LocalSet).
+    pub(crate) fn accept(
+        self,
+        places: &Places,
+        accepted: &mpsc::Sender<Arrival<Stream>>,
+        acceptors: &mut JoinSet<()>,
+    ) {
+        for listener in self.tcp {
+            acceptors.spawn_local(tcp::accept(listener, places.clone(), accepted.clone()));
+        }
+        for (listener, file) in self.unix {
+            let accept = unix::accept(listener, file, places.clone(), accepted.clone());
+            acceptors.spawn_local(accept);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpStream;
+
+    fn bound() -> Bound {
+        Bound::new(vec!["tcp://127.0.0.1:0".parse().unwrap()], 0o660).unwrap()
+    }
+
+    #[tokio::test]
+    async fn nobody_can_connect_before_it_listens() {
+        let bound = bound();
+        let address = bound.addresses()[0].address().unwrap();
+        let refused = TcpStream::connect(address).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        let _listeners = bound.listen().unwrap();
+        TcpStream::connect(address).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_address_in_use_is_known_at_once() {
+        let bound = bound();
+        let taken = bound.addresses()[0].to_string();
+        let _listeners = bound.listen().unwrap();
+        let error = Bound::new(vec![taken.parse().unwrap()], 0o660).unwrap_err();
+        assert!(error.to_string().contains(&taken), "{error}");
+    }
+
+    #[test]
+    fn a_path_is_a_url_that_clients_can_read() {
+        let listening = Listening(At::File("/run/a b%c.sock".into()));
+        assert_eq!(listening.url(), "unix:///run/a%20b%25c.sock");
+        assert_eq!(listening.to_string(), "unix:///run/a b%c.sock");
+    }
+}

@@ -1,0 +1,203 @@
+//! Who gives way when there are too many handshakes.
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// Nobody is cut before, so that many who come at once are served one after the other instead of none of them.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Where handshakes come from: an address, or the half of one of IPv6 that its owner cannot choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Network(u128);
+
+impl From<IpAddr> for Network {
+    fn from(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(address) => address.to_bits() >> 64 << 64,
+        })
+    }
+}
+
+/// The handshakes that are under way, each with what ends it.
+///
+/// When there are too many, the oldest of the network that has most of them goes, but none within its first second. So whoever opens
+/// connections and says nothing takes room from itself only, as soon as others come.
+#[derive(Debug)]
+pub(super) struct Crowd<T> {
+    most: usize,
+    count: usize,
+    next: u64,
+    /// The oldest first.
+    networks: HashMap<Network, VecDeque<Member<T>>>,
+}
+
+#[derive(Debug)]
+struct Member<T> {
+    number: u64,
+    since: Instant,
+    handshake: T,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ticket {
+    network: Network,
+    number: u64,
+}
+
+impl<T> Crowd<T> {
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            most: most.max(1),
+            count: 0,
+            next: 0,
+            networks: HashMap::new(),
+        }
+    }
+
+    /// The ticket of the next one to [`come`](Self::come) from this address.
+    pub(super) fn ticket(&mut self, address: IpAddr) -> Ticket {
+        self.next += 1;
+        Ticket {
+            network: address.into(),
+            number: self.next,
+        }
+    }
+
+    /// Room for one more: whoever gives way for it, if somebody has to; or when it is worth asking again, if nobody may be cut yet.
+    pub(super) fn make_room(&mut self, now: Instant) -> Result<Option<T>, Instant> {
+        if self.count < self.most {
+            return Ok(None);
+        }
+        let Some((ticket, since)) = self.oldest_of_most() else {
+            return Ok(None);
+        };
+        if now < since + GRACE {
+            return Err(since + GRACE);
+        }
+        Ok(self.take(ticket))
+    }
+
+    /// One more.
+    pub(super) fn come(&mut self, ticket: Ticket, handshake: T, now: Instant) {
+        let of_network = self.networks.entry(ticket.network).or_default();
+        of_network.push_back(Member {
+            number: ticket.number,
+            since: now,
+            handshake,
+        });
+        self.count += 1;
+    }
+
+    /// The oldest of the network that has most; of several networks, that which has waited for longest.
+    fn oldest_of_most(&self) -> Option<(Ticket, Instant)> {
+        let oldest = self.networks.iter().filter_map(|(&network, of_network)| {
+            let oldest = of_network.front()?;
+            let number = oldest.number;
+            let ticket = Ticket { network, number };
+            Some((of_network.len(), ticket, oldest.since))
+        });
+        oldest
+            .max_by_key(|(count, ticket, _)| (*count, std::cmp::Reverse(ticket.number)))
+            .map(|(_, ticket, since)| (ticket, since))
+    }
+
+    /// One is over. Nothing happens if it had to give way before.
+    pub(super) fn go(&mut self, ticket: Ticket) {
+        self.take(ticket);
+    }
+
+    fn take(&mut self, ticket: Ticket) -> Option<T> {
+        let of_network = self.networks.get_mut(&ticket.network)?;
+        // They are in the order of their numbers.
+        let at = of_network
+            .binary_search_by_key(&ticket.number, |member| member.number)
+            .ok()?;
+        let member = of_network.remove(at)?;
+        if of_network.is_empty() {
+            self.networks.remove(&ticket.network);
+        }
+        self.count -= 1;
+        Some(member.handshake)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Comes a second after everybody before.
+    fn come(
+        crowd: &mut Crowd<&'static str>,
+        now: &mut Instant,
+        address: &str,
+        name: &'static str,
+    ) -> (Ticket, Option<&'static str>) {
+        *now += GRACE;
+        let gone = crowd.make_room(*now).unwrap();
+        let ticket = crowd.ticket(address.parse().unwrap());
+        crowd.come(ticket, name, *now);
+        (ticket, gone)
+    }
+
+    #[test]
+    fn the_oldest_of_whoever_has_most_gives_way() {
+        let (mut crowd, mut now) = (Crowd::new(4), Instant::now());
+        for (address, name, gone) in [
+            ("192.0.2.1", "a1", None),
+            ("192.0.2.2", "b1", None),
+            ("192.0.2.2", "b2", None),
+            ("192.0.2.2", "b3", None),
+            ("192.0.2.2", "b4", Some("b1")),
+            ("192.0.2.1", "a2", Some("b2")),
+            // Two each.
+            ("192.0.2.3", "c1", Some("a1")),
+        ] {
+            assert_eq!(come(&mut crowd, &mut now, address, name).1, gone, "{name}");
+        }
+        assert_eq!(crowd.count, 4);
+    }
+
+    #[test]
+    fn nobody_is_cut_in_the_first_second() {
+        let (mut crowd, mut now) = (Crowd::new(1), Instant::now());
+        come(&mut crowd, &mut now, "192.0.2.1", "a1");
+        assert_eq!(crowd.make_room(now), Err(now + GRACE));
+        assert_eq!(crowd.make_room(now + GRACE), Ok(Some("a1")));
+    }
+
+    #[test]
+    fn what_is_over_gives_room_once() {
+        let (mut crowd, mut now) = (Crowd::new(2), Instant::now());
+        let (first, _) = come(&mut crowd, &mut now, "192.0.2.1", "a1");
+        let (second, _) = come(&mut crowd, &mut now, "192.0.2.1", "a2");
+        let (_, gone) = come(&mut crowd, &mut now, "192.0.2.1", "a3");
+        assert_eq!(gone, Some("a1"));
+        crowd.go(first);
+        assert_eq!(crowd.count, 2);
+        crowd.go(second);
+        crowd.go(second);
+        assert_eq!(crowd.count, 1);
+        assert_eq!(come(&mut crowd, &mut now, "192.0.2.9", "b1").1, None);
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one() {
+        let (mut crowd, mut now) = (Crowd::new(3), Instant::now());
+        come(&mut crowd, &mut now, "192.0.2.1", "v4");
+        come(&mut crowd, &mut now, "2001:db8::1", "one");
+        come(&mut crowd, &mut now, "2001:db8::2", "two");
+        let (_, gone) = come(&mut crowd, &mut now, "192.0.2.2", "other");
+        assert_eq!(gone, Some("one"));
+    }
+
+    #[test]
+    fn nothing_stays_of_networks_without_handshakes() {
+        let (mut crowd, mut now) = (Crowd::new(1), Instant::now());
+        for number in 0..100 {
+            come(&mut crowd, &mut now, &format!("192.0.2.{number}"), "x");
+        }
+        assert_eq!(crowd.networks.len(), 1);
+    }
+}

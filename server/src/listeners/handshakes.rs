@@ -1,0 +1,339 @@
+//! Handshakes of TLS and WebSocket, on a thread of their own.
+use super::crowd::{Crowd, Ticket};
+use super::stream::{Leaving, Socket, Stream, Transport};
+use super::tls::{InForce, identity, renew};
+use super::websocket::{WebSocket, upgrade};
+use super::{Arrival, Place, Places, tcp};
+use crate::access::{ClientCertificate, Peer};
+use crate::config::Scheme;
+use std::cell::RefCell;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinSet, LocalSet, spawn_local, yield_now};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+/// Of all connections that there may be, one of so many may be in a handshake, ...
+const PART_OF_PLACES: usize = 4;
+/// ... but no fewer than this, which come and go within a second ...
+const FEWEST: usize = 64;
+/// ... and no more than this, whose computations take less than that.
+const MOST: usize = 1024;
+
+/// How long a client that is refused gets to read why.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How often the log tells of handshakes that failed.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// What all handshakes have in common.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub(crate) tls: InForce,
+    pub(crate) web_origins: Vec<String>,
+    /// For a whole handshake.
+    pub(crate) deadline: Duration,
+    pub(crate) max_connections: usize,
+    pub(crate) places: Places,
+}
+
+/// The thread; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Handshakes {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Handshakes {
+    /// Accepts connections at these addresses. What comes out of their handshakes comes out of the second value.
+    pub(crate) fn start(
+        listeners: Vec<(Scheme, std::net::TcpListener)>,
+        rules: Rules,
+    ) -> io::Result<(Self, Moved)> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (moved, arrivals) = mpsc::channel(64);
+        let thread = std::thread::Builder::new()
+            .name("handshakes".into())
+            .spawn(move || {
+                let local = LocalSet::new();
+                let serve = serve(listeners, Rc::new(rules), moved);
+                runtime.block_on(local.run_until(async {
+                    tokio::select! {
+                        _ = stopped => {}
+                        () = serve => {}
+                    }
+                }));
+                // In its runtime.
+                let guard = runtime.enter();
+                drop(local);
+                drop(guard);
+                // A look at files may be under way, and take as long as it likes.
+                runtime.shutdown_background();
+            })?;
+        let this = Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        };
+        Ok((this, Moved(arrivals)))
+    }
+}
+
+impl Drop for Handshakes {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(Err(_)) = self.thread.take().map(JoinHandle::join) {
+            tracing::error!(
+                "the thread of the handshakes panicked: this is a bug, please report it"
+            );
+        }
+    }
+}
+
+/// Connections on their way from the thread of the handshakes to that of the engine.
+#[derive(Debug)]
+pub(crate) struct Moved(mpsc::Receiver<Arrival<Leaving>>);
+
+impl Moved {
+    /// Hands them on, for as long as somebody takes them. To be called on the thread of the engine.
+    pub(crate) async fn arrive(mut self, accepted: mpsc::Sender<Arrival<Stream>>) {
+        while let Some(arrival) = self.0.recv().await {
+            let stream = match arrival.stream.arrive() {
+                Ok(stream) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot take over a connection");
+                    continue;
+                }
+            };
+            let arrival = Arrival {
+                stream,
+                peer: arrival.peer,
+                place: arrival.place,
+            };
+            if accepted.send(arrival).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// What the tasks of the thread share.
+struct Shared {
+    rules: Rc<Rules>,
+    crowd: RefCell<Crowd<AbortHandle>>,
+    moved: mpsc::Sender<Arrival<Leaving>>,
+    failures: RefCell<Failures>,
+}
+
+/// Accepts for as long as nothing panics.
+async fn serve(
+    listeners: Vec<(Scheme, std::net::TcpListener)>,
+    rules: Rc<Rules>,
+    moved: mpsc::Sender<Arrival<Leaving>>,
+) {
+    let mut tasks = JoinSet::new();
+    tasks.spawn_local(renew(rules.tls.clone()));
+    let most = (rules.max_connections / PART_OF_PLACES).clamp(FEWEST, MOST);
+    let shared = Rc::new(Shared {
+        rules,
+        crowd: RefCell::new(Crowd::new(most)),
+        moved,
+        failures: RefCell::default(),
+    });
+    for (scheme, listener) in listeners {
+        tasks.spawn_local(accept(scheme, listener, Rc::clone(&shared)));
+    }
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a task of the handshakes ended: this is a bug, please report it");
+            return;
+        }
+    }
+}
+
+async fn accept(scheme: Scheme, listener: std::net::TcpListener, shared: Rc<Shared>) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, "cannot listen for {}", scheme.name());
+            return;
+        }
+    };
+    loop {
+        let (stream, address) = tcp::next(&listener).await;
+        let Some(place) = shared.rules.places.take() else {
+            tracing::debug!(peer = %address, "refusing a connection: there are too many");
+            continue;
+        };
+        loop {
+            let room = shared.crowd.borrow_mut().make_room(Instant::now());
+            match room {
+                Ok(None) => break,
+                Ok(Some(gone)) => {
+                    gone.abort();
+                    // So that it is gone, and its place free.
+                    yield_now().await;
+                    break;
+                }
+                // Those who come later wait with the system, which knows how to do that with many.
+                Err(when) => tokio::time::sleep_until(when.into()).await,
+            }
+        }
+        let ticket = shared.crowd.borrow_mut().ticket(address.ip());
+        let leave = Leave {
+            shared: Rc::clone(&shared),
+            ticket,
+        };
+        let handshake = spawn_local(handshake(scheme, stream, address, place, leave));
+        let mut crowd = shared.crowd.borrow_mut();
+        crowd.come(ticket, handshake.abort_handle(), Instant::now());
+    }
+}
+
+/// Leaves the crowd when the handshake is over, however it ended.
+struct Leave {
+    shared: Rc<Shared>,
+    ticket: Ticket,
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.shared.crowd.borrow_mut().go(self.ticket);
+    }
+}
+
+async fn handshake(
+    scheme: Scheme,
+    stream: TcpStream,
+    address: SocketAddr,
+    place: Place,
+    leave: Leave,
+) {
+    let shared = &leave.shared;
+    let shaken = timeout(shared.rules.deadline, shake(scheme, stream, &shared.rules));
+    let failure = match shaken.await {
+        Ok(Ok((stream, certificate))) => match stream.leave() {
+            Ok(stream) => {
+                let arrival = Arrival {
+                    stream,
+                    peer: Peer {
+                        certificate,
+                        ..address.into()
+                    },
+                    place: Some(place),
+                };
+                // The engine takes no more when it stops.
+                let _ = shared.moved.send(arrival).await;
+                return;
+            }
+            Err(error) => error,
+        },
+        Ok(Err(failure)) => failure,
+        Err(_) => io::Error::new(io::ErrorKind::TimedOut, "it takes too long"),
+    };
+    tracing::debug!(peer = %address, scheme = scheme.name(), "a handshake failed: {failure}");
+    shared.failures.borrow_mut().tell(scheme, address, &failure);
+}
+
+/// Makes a stream of MQTT of a connection. A client that is refused learns why, if it listens.
+async fn shake(
+    scheme: Scheme,
+    stream: TcpStream,
+    rules: &Rules,
+) -> io::Result<(Stream, Option<Arc<ClientCertificate>>)> {
+    let (mut transport, certificate) = if scheme.has_tls() {
+        let (transport, certificate) = encrypt(scheme, stream, rules).await?;
+        (transport, certificate)
+    } else {
+        (Transport::Tcp(Socket::new(stream)), None)
+    };
+    if !scheme.has_websocket() {
+        return Ok((Stream::Plain(transport), certificate));
+    }
+    match upgrade(&mut transport, scheme.has_tls(), &rules.web_origins).await {
+        Ok(input) => {
+            let stream = WebSocket::new(transport, input);
+            Ok((Stream::WebSocket(Box::new(stream)), certificate))
+        }
+        Err(error) => {
+            linger(&mut transport).await;
+            Err(error)
+        }
+    }
+}
+
+async fn encrypt(
+    scheme: Scheme,
+    stream: TcpStream,
+    rules: &Rules,
+) -> io::Result<(Transport, Option<Arc<ClientCertificate>>)> {
+    let tls = rules.tls.get().ok_or(io::ErrorKind::Unsupported)?;
+    let acceptor = TlsAcceptor::from(tls.config(scheme.has_websocket()));
+    let accepting = acceptor
+        .accept(Socket::reading_ahead(stream))
+        .into_fallible();
+    let mut stream = match accepting.await {
+        Ok(stream) => stream,
+        Err((error, mut socket)) => {
+            linger(&mut socket).await;
+            return Err(error);
+        }
+    };
+    let certificates = stream.get_ref().1.peer_certificates();
+    let certificate = match certificates.and_then(|chain| chain.first()).map(identity) {
+        None => None,
+        Some(Ok(certificate)) => Some(Arc::new(certificate)),
+        Some(Err(problem)) => {
+            linger(&mut stream).await;
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+        }
+    };
+    Ok((Transport::Tls(Box::new(stream)), certificate))
+}
+
+/// Says good-bye and throws away what still comes, since closing with unread input would take the last words away from the client.
+async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
+    let until_closed = async {
+        stream.shutdown().await?;
+        let mut thrown_away = [0; 1024];
+        while stream.read(&mut thrown_away).await? > 0 {}
+        io::Result::Ok(())
+    };
+    // Nothing is expected of it any more.
+    let _ = timeout(LAST_WORDS, until_closed).await;
+}
+
+/// Tells of failures now and then: whoever can reach a port can make as many as it likes.
+#[derive(Default)]
+struct Failures {
+    untold: u64,
+    told: Option<Instant>,
+}
+
+impl Failures {
+    fn tell(&mut self, scheme: Scheme, peer: SocketAddr, failure: &io::Error) {
+        // So do those who only look whether somebody is there.
+        if matches!(
+            failure.kind(),
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
+        ) {
+            return;
+        }
+        self.untold += 1;
+        let now = Instant::now();
+        if self.told.is_none_or(|told| now >= told + TELL_EVERY) {
+            let count = std::mem::take(&mut self.untold);
+            self.told = Some(now);
+            tracing::warn!(%peer, scheme = scheme.name(), count, "handshakes failed, the last one: {failure}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The doors: where clients come in, and what they have to do before they are connections of the engine.
+//!
+//! ```text
+//!   tcp://, unix://  ──accept──────────────────────────────────────────────▶ Arrival ─▶ driver
+//!   tls://, ws://, wss://                                                       ▲
+//!        └─accept─▶ Handshakes (a thread of its own): TLS ─▶ HTTP upgrade ─▶ Moved: a socket that changes the thread
+//!                     │                                   │
+//!                     ├─ places   how many may be there    └─ identity of the client's certificate ─▶ Peer
+//!                     └─ crowd    who gives way
+//! ```
+//!
+//! A handshake is expensive and its other end is nobody yet: it runs where it takes no time from those who are served, has a deadline,
+//! and is cut when it is the oldest of whoever has most of them and there are too many. What comes out is a stream of bytes with a
+//! [`Peer`](crate::access::Peer); encryption and frames are then done in the engine's own turns.
+mod bound;
+mod crowd;
+mod handshakes;
+pub(crate) mod open_door;
+mod places;
+mod stream;
+mod tcp;
+mod tls;
+mod unix;
+mod websocket;
+
+pub use bound::Listening;
+pub(crate) use bound::{Bound, Listeners};
+pub(crate) use handshakes::{Handshakes, Rules};
+pub use open_door::OpenDoor;
+pub(crate) use places::{Place, Places};
+pub(crate) use stream::Stream;
+pub(crate) use tls::InForce;
+pub use tls::{Tls, TlsError};
+
+use crate::access::Peer;
+
+/// A connection that the engine may have.
+#[derive(Debug)]
+pub(crate) struct Arrival<S> {
+    pub(crate) stream: S,
+    pub(crate) peer: Peer,
+    /// `None` if there is no room for it.
+    pub(crate) place: Option<Place>,
+}

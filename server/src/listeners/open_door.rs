@@ -1,0 +1,118 @@
+//! Who could come in without saying who it is.
+use super::{Listening, Tls};
+use crate::access::Authenticator;
+use crate::config::{Config, Doors, Scheme};
+
+/// A server that refuses to serve a network to everybody.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "everybody who can reach {address} could read and write all keys, since nobody has to say who it is: name users \
+     with --users-file, demand certificates with --tls-client-ca, listen on a loopback address, or say --allow-anonymous \
+     if that is what you want"
+)]
+pub struct OpenDoor {
+    address: String,
+}
+
+/// Refuses addresses of networks where nothing is asked of anybody, unless that is wanted.
+pub(crate) fn check(
+    addresses: &[Listening],
+    doors: &Doors,
+    authenticator: &Authenticator,
+) -> Result<(), OpenDoor> {
+    if !authenticator.is_anonymous() {
+        return Ok(());
+    }
+    let demands_certificates = doors.tls.as_ref().is_some_and(Tls::demands_certificates);
+    for listening in addresses.iter().filter(|listening| is_reachable(listening)) {
+        if demands_certificates && listening.scheme().is_some_and(Scheme::has_tls) {
+            continue;
+        }
+        let address = listening.to_string();
+        if !doors.allows_anonymous {
+            return Err(OpenDoor { address });
+        }
+        tracing::warn!("everybody who can reach {address} may read and write all keys");
+    }
+    Ok(())
+}
+
+/// The same for a configuration that nobody listens with yet, as far as its names have addresses.
+pub(crate) fn check_config(config: &Config) -> Result<(), OpenDoor> {
+    let addresses: Vec<_> = config
+        .listeners
+        .iter()
+        .filter_map(|address| Some((address.scheme()?, address.resolve().ok()?)))
+        .flat_map(|(scheme, resolved)| {
+            resolved
+                .into_iter()
+                .map(move |address| Listening::network(scheme, address))
+        })
+        .collect();
+    check(&addresses, &config.doors, &config.authenticator)
+}
+
+/// Says where others can read along.
+pub(crate) fn warn_of_clear_text(addresses: &[Listening], authenticator: &Authenticator) {
+    for listening in addresses.iter().filter(|listening| is_reachable(listening)) {
+        let is_clear = listening.scheme().is_some_and(|scheme| !scheme.has_tls());
+        if is_clear && !authenticator.is_anonymous() {
+            tracing::warn!(
+                "passwords, keys and values of clients that connect to {listening} cross the network in clear: \
+                 listen with tls:// or wss://, or on a loopback address"
+            );
+        }
+    }
+}
+
+/// Whether others than this machine can connect there.
+fn is_reachable(listening: &Listening) -> bool {
+    listening
+        .address()
+        .is_some_and(|address| !address.ip().to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(listen: &str, change: impl FnOnce(&mut Config)) -> Option<String> {
+        let mut config = Config::in_memory();
+        config.listeners = vec![listen.parse().unwrap()];
+        change(&mut config);
+        check_config(&config).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_network_is_not_served_to_everybody_unless_that_is_wanted() {
+        for listen in [
+            "tcp://0.0.0.0:0",
+            "tcp://[::]:0",
+            "ws://192.0.2.1:1",
+            "tls://0.0.0.0:0",
+        ] {
+            let error = refused(listen, |_| ()).unwrap();
+            assert!(
+                error.contains(listen) && error.contains("--allow-anonymous"),
+                "{error}"
+            );
+            assert_eq!(
+                refused(listen, |config| config.doors.allows_anonymous = true),
+                None
+            );
+            let mut users = crate::access::Users::default();
+            users.add("ann", b"secret");
+            let with_users =
+                |config: &mut Config| config.authenticator = Authenticator::from(users);
+            assert_eq!(refused(listen, with_users), None);
+        }
+        for listen in [
+            "tcp://127.0.0.1:0",
+            "ws://[::1]:0",
+            "tcp://localhost:0",
+            "unix:///x",
+        ] {
+            assert_eq!(refused(listen, |_| ()), None, "{listen}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! How many connections there may be, those that are still in a handshake among them.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Counts connections, whichever thread has them.
+#[derive(Debug, Clone)]
+pub(crate) struct Places(Arc<Counter>);
+
+#[derive(Debug)]
+struct Counter {
+    taken: AtomicUsize,
+    most: usize,
+}
+
+/// The place of one connection; free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<Counter>);
+
+impl Places {
+    pub(crate) fn new(most: usize) -> Self {
+        Self(Arc::new(Counter {
+            taken: AtomicUsize::new(0),
+            most,
+        }))
+    }
+
+    /// `None` if all are taken.
+    pub(crate) fn take(&self) -> Option<Place> {
+        let one_more = |taken: usize| (taken < self.0.most).then_some(taken + 1);
+        // It guards nothing but itself.
+        self.0
+            .taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+            .ok()
+            .map(|_| Place(Arc::clone(&self.0)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_free_again_when_its_connection_is_gone() {
+        let places = Places::new(2);
+        let taken = [places.take(), places.take()];
+        assert!(taken.iter().all(Option::is_some) && places.take().is_none());
+        drop(taken);
+        assert!(places.take().is_some());
+    }
+}

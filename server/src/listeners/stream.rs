@@ -1,0 +1,205 @@
+//! A connection, whatever it comes through.
+use super::websocket::WebSocket;
+use bytes::BytesMut;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::server::TlsStream;
+
+/// So much is read at once below TLS, which by itself asks for 4 KiB at a time.
+const READ_AHEAD_BYTES: usize = 16 * 1024;
+
+/// A TCP connection that can leave the runtime it was accepted in, while TLS around it stays as it is.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    stream: Option<TcpStream>,
+    /// What was read and nobody has taken yet; `None` if nothing is read ahead.
+    ahead: Option<BytesMut>,
+}
+
+impl Socket {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self {
+            stream: Some(stream),
+            ahead: None,
+        }
+    }
+
+    /// One that is read in large pieces, however small those are that are asked for.
+    pub(super) fn reading_ahead(stream: TcpStream) -> Self {
+        Self {
+            stream: Some(stream),
+            ahead: Some(BytesMut::new()),
+        }
+    }
+}
+
+fn connected(stream: &mut Option<TcpStream>) -> io::Result<&mut TcpStream> {
+    stream
+        .as_mut()
+        .ok_or_else(|| io::ErrorKind::NotConnected.into())
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Self { stream, ahead } = self.get_mut();
+        let stream = connected(stream)?;
+        let Some(ahead) = ahead else {
+            return Pin::new(stream).poll_read(context, buffer);
+        };
+        if ahead.is_empty() {
+            ahead.reserve(READ_AHEAD_BYTES);
+            let read = pin!(stream.read_buf(ahead)).poll(context);
+            if !matches!(read, Poll::Ready(Ok(1..))) {
+                // A connection that waits holds no memory for it.
+                *ahead = BytesMut::new();
+                return read.map_ok(|_| ());
+            }
+        }
+        let taken = ahead.split_to(ahead.len().min(buffer.remaining()));
+        buffer.put_slice(&taken);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(connected(&mut self.get_mut().stream)?).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(connected(&mut self.get_mut().stream)?).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(connected(&mut self.get_mut().stream)?).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(connected(&mut self.get_mut().stream)?).poll_shutdown(context)
+    }
+}
+
+/// What is below MQTT, or below WebSocket.
+#[derive(Debug)]
+pub(crate) enum Transport {
+    Tcp(Socket),
+    Unix(UnixStream),
+    Tls(Box<TlsStream<Socket>>),
+}
+
+impl Transport {
+    fn socket(&mut self) -> Option<&mut Socket> {
+        match self {
+            Self::Tcp(socket) => Some(socket),
+            Self::Tls(stream) => Some(stream.get_mut().0),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
+/// A byte stream of MQTT.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Plain(Transport),
+    WebSocket(Box<WebSocket<Transport>>),
+}
+
+impl Stream {
+    fn transport(&mut self) -> &mut Transport {
+        match self {
+            Self::Plain(transport) => transport,
+            Self::WebSocket(stream) => stream.transport(),
+        }
+    }
+
+    /// Takes it out of its runtime.
+    pub(super) fn leave(mut self) -> io::Result<Leaving> {
+        let socket = self.transport().socket();
+        let stream = socket.and_then(|socket| socket.stream.take());
+        let stream = stream.ok_or(io::ErrorKind::Unsupported)?.into_std()?;
+        Ok(Leaving {
+            stream,
+            around: self,
+        })
+    }
+}
+
+/// A stream between two runtimes.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    stream: std::net::TcpStream,
+    around: Stream,
+}
+
+impl Leaving {
+    /// Takes it into the runtime that this is called in.
+    pub(super) fn arrive(self) -> io::Result<Stream> {
+        let mut stream = self.around;
+        if let Some(socket) = stream.transport().socket() {
+            socket.stream = Some(TcpStream::from_std(self.stream)?);
+        }
+        Ok(stream)
+    }
+}
+
+macro_rules! delegate {
+    ($name:ident, $stream:ident, $($variant:ident)|+) => {
+        impl AsyncRead for $name {
+            fn poll_read(
+                self: Pin<&mut Self>,
+                context: &mut Context<'_>,
+                buffer: &mut ReadBuf<'_>,
+            ) -> Poll<io::Result<()>> {
+                match self.get_mut() {
+                    $(Self::$variant($stream) => Pin::new($stream).poll_read(context, buffer)),+
+                }
+            }
+        }
+
+        impl AsyncWrite for $name {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                context: &mut Context<'_>,
+                bytes: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                match self.get_mut() {
+                    $(Self::$variant($stream) => Pin::new($stream).poll_write(context, bytes)),+
+                }
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+                match self.get_mut() {
+                    $(Self::$variant($stream) => Pin::new($stream).poll_flush(context)),+
+                }
+            }
+
+            fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+                match self.get_mut() {
+                    $(Self::$variant($stream) => Pin::new($stream).poll_shutdown(context)),+
+                }
+            }
+        }
+    };
+}
+
+delegate!(Transport, stream, Tcp | Unix | Tls);
+delegate!(Stream, stream, Plain | WebSocket);

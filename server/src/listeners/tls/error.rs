@@ -1,0 +1,41 @@
+//! What is wrong with the files of TLS.
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+/// Why TLS cannot be spoken with these files.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{} {problem}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The cryptography cannot be set up.
+    #[error("TLS cannot be set up: {0}")]
+    Setup(String),
+}
+
+impl TlsError {
+    pub(super) fn file(path: &Path, problem: impl Into<String>) -> Self {
+        Self::File {
+            path: path.into(),
+            problem: problem.into(),
+        }
+    }
+
+    pub(super) fn setup(error: impl Display) -> Self {
+        Self::Setup(error.to_string())
+    }
+}

@@ -1,0 +1,212 @@
+//! TLS 1.2 and 1.3, by rustls.
+mod error;
+mod files;
+mod identity;
+mod renewal;
+
+pub use error::TlsError;
+use identity::end_s;
+pub(super) use identity::identity;
+pub(super) use renewal::renew;
+
+use crate::config::{ClientCertificates, TlsFiles};
+use files::{Stamp, certificates, private_key, revoked};
+use rustls::RootCertStore;
+use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::{Ticketer, default_provider};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What rustls says after the handshake (ALPN): plain MQTT, or HTTP for WebSocket.
+const MQTT: &[u8] = b"mqtt";
+const HTTP: &[u8] = b"http/1.1";
+
+/// How long before its end the log tells of a certificate. Those that are renewed by a program never come so close.
+const DAYS_OF_WARNING: i64 = 7;
+
+/// A certificate with its key, and whose certificates are accepted, as files said it.
+#[derive(Debug, Clone)]
+pub struct Tls(Arc<Read>);
+
+#[derive(Debug)]
+struct Read {
+    files: TlsFiles,
+    /// What the files were when they were read.
+    stamps: Vec<Stamp>,
+    /// The end of the server's certificate, in seconds since 1970; `None` if it cannot be read.
+    ends_s: Option<i64>,
+    mqtt: Arc<ServerConfig>,
+    http: Arc<ServerConfig>,
+}
+
+impl Tls {
+    /// Reads the files. Blocks as long as they take.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not what it should be, or the key is another certificate's.
+    pub fn read(files: TlsFiles) -> Result<Self, TlsError> {
+        // Before they are read, so that a change meanwhile is seen.
+        let stamps = files::stamps(&files);
+        let mqtt = configuration(&files)?;
+        let chain = certificates(&files.certificate)?;
+        let ends_s = chain.first().and_then(end_s);
+        let mut http = mqtt.clone();
+        http.alpn_protocols = vec![HTTP.into()];
+        Ok(Self(Arc::new(Read {
+            files,
+            stamps,
+            ends_s,
+            mqtt: Arc::new(mqtt),
+            http: Arc::new(http),
+        })))
+    }
+
+    /// Says in the log if clients do not trust the server's certificate any more, or soon will not.
+    pub(super) fn warn_of_its_end(&self) {
+        const DAY_S: i64 = 24 * 3600;
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_s = now_s.map_or(0, |since| {
+            i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+        });
+        let file = self.0.files.certificate.display();
+        match self.0.ends_s.map(|ends_s| ends_s - now_s) {
+            Some(left_s) if left_s <= 0 => {
+                tracing::error!(%file, "the server's certificate has expired: clients do not trust it");
+            }
+            Some(left_s) if left_s < DAYS_OF_WARNING * DAY_S => {
+                let days = left_s / DAY_S;
+                tracing::warn!(%file, days, "the server's certificate will expire soon");
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether nobody comes in without a certificate.
+    pub(crate) fn demands_certificates(&self) -> bool {
+        let files = &self.0.files;
+        files.client_ca.is_some() && files.client_certificates == ClientCertificates::Required
+    }
+
+    /// For a handshake, behind which is MQTT or WebSocket.
+    pub(super) fn config(&self, has_websocket: bool) -> Arc<ServerConfig> {
+        Arc::clone(if has_websocket {
+            &self.0.http
+        } else {
+            &self.0.mqtt
+        })
+    }
+}
+
+/// The TLS that is in force.
+#[derive(Debug, Clone)]
+pub(crate) struct InForce(Arc<RwLock<Option<Tls>>>);
+
+impl InForce {
+    pub(crate) fn new(tls: Option<Tls>) -> Self {
+        Self(Arc::new(RwLock::new(tls)))
+    }
+
+    pub(crate) fn get(&self) -> Option<Tls> {
+        // Nothing in here is ever half done.
+        let tls = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        tls.clone()
+    }
+
+    pub(crate) fn set(&self, tls: Tls) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(tls);
+    }
+}
+
+fn configuration(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
+    let provider = Arc::new(default_provider());
+    let identity = own_identity(files)?;
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::setup)?;
+    let builder = match client_verifier(files, provider)? {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
+    config.alpn_protocols = vec![MQTT.into()];
+    // Tickets are of one reading of the files: whom other files do not let in any more has to show a certificate again.
+    config.ticketer = Ticketer::new().map_err(TlsError::setup)?;
+    // A client has one connection at a time.
+    config.send_tls13_tickets = 1;
+    Ok(config)
+}
+
+/// The server's own certificate.
+fn own_identity(files: &TlsFiles) -> Result<CertifiedKey, TlsError> {
+    let chain = certificates(&files.certificate)?;
+    let key = private_key(&files.key)?;
+    let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(|error| {
+        let problem =
+            format!("holds a key that cannot be used (RSA, ECDSA and Ed25519 can): {error}");
+        TlsError::file(&files.key, problem)
+    })?;
+    let identity = CertifiedKey::new(chain, key);
+    match identity.keys_match() {
+        Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {
+            Ok(identity)
+        }
+        Err(rustls::Error::InconsistentKeys(_)) => {
+            let certificate = files.certificate.display();
+            let problem = format!("is not the key of the first certificate in {certificate}");
+            Err(TlsError::file(&files.key, problem))
+        }
+        Err(error) => {
+            let problem = format!("begins with a certificate that cannot be used: {error}");
+            Err(TlsError::file(&files.certificate, problem))
+        }
+    }
+}
+
+/// Who looks at the certificates of clients; `None` if they are not asked for one.
+fn client_verifier(
+    files: &TlsFiles,
+    provider: Arc<CryptoProvider>,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+    let demanded = files.client_certificates;
+    let Some(ca) = files
+        .client_ca
+        .as_deref()
+        .filter(|_| demanded != ClientCertificates::Off)
+    else {
+        return Ok(None);
+    };
+    let roots = Arc::new(authorities(ca)?);
+    let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
+    if let Some(crl) = &files.client_crl {
+        // Of authorities without a list nothing is revoked.
+        builder = builder
+            .with_crls(revoked(crl)?)
+            .allow_unknown_revocation_status();
+    }
+    if demanded == ClientCertificates::Optional {
+        builder = builder.allow_unauthenticated();
+    }
+    let verifier = builder.build().map_err(|error| {
+        let crl = files.client_crl.as_deref().unwrap_or(ca);
+        TlsError::file(crl, format!("cannot be used: {error}"))
+    })?;
+    Ok(Some(verifier))
+}
+
+fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|error| {
+            TlsError::file(
+                path,
+                format!("has a certificate that is no authority: {error}"),
+            )
+        })?;
+    }
+    Ok(roots)
+}

@@ -1,0 +1,63 @@
+//! Certificates that are renewed while the server runs.
+use super::{InForce, Tls, TlsError, files};
+use std::time::{Duration, Instant};
+use tokio::task::spawn_blocking;
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How often the log tells of a certificate that ends.
+const TELL_EVERY: Duration = Duration::from_secs(12 * 3600);
+
+/// Reads the files again whenever they have changed and then stayed the same from one look to the next, since several are seldom
+/// written at once. What cannot be used changes nothing.
+pub(in crate::listeners) async fn renew(in_force: InForce) {
+    let mut seen = None;
+    let mut refused = None;
+    let mut told: Option<Instant> = None;
+    loop {
+        if told.is_none_or(|told| told.elapsed() >= TELL_EVERY)
+            && let Some(tls) = in_force.get()
+        {
+            tls.warn_of_its_end();
+            told = Some(Instant::now());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Some(tls) = in_force.get() else {
+            return;
+        };
+        let files = tls.0.files.clone();
+        // Files can be slow, and handshakes go on meanwhile.
+        let Ok(stamps) = spawn_blocking(move || files::stamps(&files)).await else {
+            return;
+        };
+        if stamps == tls.0.stamps || refused.as_ref() == Some(&stamps) {
+            seen = None;
+        } else if seen.as_ref() == Some(&stamps) {
+            seen = None;
+            refused = Some(stamps);
+            let files = tls.0.files.clone();
+            match spawn_blocking(move || Tls::read(files)).await {
+                Ok(read) => {
+                    renewed(&in_force, read);
+                    told = None;
+                }
+                Err(_) => return,
+            }
+        } else {
+            seen = Some(stamps);
+        }
+    }
+}
+
+fn renewed(in_force: &InForce, read: Result<Tls, TlsError>) {
+    match read {
+        Ok(tls) => {
+            in_force.set(tls);
+            tracing::info!("the certificates were read again");
+        }
+        Err(error) => {
+            tracing::error!("the certificates of before stay in force: {error}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Sockets of the file system.
+use super::stream::Transport;
+use super::tcp::{ACCEPT_PAUSE, BACKLOG};
+use super::{Arrival, Places, Stream};
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::fs::Permissions;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use tokio::net::UnixListener;
+use tokio::sync::mpsc;
+
+/// The file of a socket, which is gone when this is dropped, unless another one has taken its place.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    id: Id,
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if id(&self.path).is_ok_and(|id| id == self.id)
+            && let Err(error) = std::fs::remove_file(&self.path)
+        {
+            tracing::warn!(%error, path = %self.path.display(), "cannot remove a socket");
+        }
+    }
+}
+
+/// Device, inode, and since when it is: numbers of inodes are used again.
+type Id = (u64, u64, Option<SystemTime>);
+
+/// Which file a path leads to.
+fn id(path: &Path) -> io::Result<Id> {
+    let metadata = std::fs::symlink_metadata(path)?;
+    Ok((metadata.dev(), metadata.ino(), metadata.created().ok()))
+}
+
+/// Makes a socket with these permissions. One of a former process that nobody listens on any more is replaced.
+pub(super) fn bind(path: &Path, mode: u32) -> io::Result<(Socket, SocketFile)> {
+    let address = SockAddr::unix(path)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    if let Err(error) = socket.bind(&address) {
+        if error.kind() != io::ErrorKind::AddrInUse {
+            return Err(error);
+        }
+        remove_stale(path)?;
+        socket.bind(&address)?;
+    }
+    let file = SocketFile {
+        path: path.into(),
+        id: id(path)?,
+    };
+    // In time: nobody can connect before somebody listens.
+    std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+    Ok((socket, file))
+}
+
+fn remove_stale(path: &Path) -> io::Result<()> {
+    if !std::fs::symlink_metadata(path)?.file_type().is_socket() {
+        let problem = "there is a file of this name that is no socket";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
+    }
+    let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    probe.set_nonblocking(true)?;
+    match probe.connect(&SockAddr::unix(path)?) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)
+        }
+        // Also a queue that is full, or permissions that are missing.
+        _ => Err(io::ErrorKind::AddrInUse.into()),
+    }
+}
+
+pub(super) fn listen(socket: &Socket) -> io::Result<UnixListener> {
+    socket.listen(i32::try_from(BACKLOG).unwrap_or(i32::MAX))?;
+    UnixListener::from_std(socket.try_clone()?.into())
+}
+
+/// Accepts connections for as long as somebody takes them.
+pub(super) async fn accept(
+    listener: UnixListener,
+    _file: SocketFile,
+    places: Places,
+    accepted: mpsc::Sender<Arrival<Stream>>,
+) {
+    loop {
+        let arrival = match listener.accept().await {
+            Ok((stream, _)) => Arrival {
+                stream: Stream::Plain(Transport::Unix(stream)),
+                peer: IpAddr::from(Ipv4Addr::LOCALHOST).into(),
+                place: places.take(),
+            },
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        if accepted.send(arrival).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_socket_without_a_listener_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let (socket, file) = bind(&path, 0o600).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let listener = listen(&socket).unwrap();
+        let taken = bind(&path, 0o600).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+        drop((socket, listener));
+        let (_socket, other) = bind(&path, 0o666).unwrap();
+        // Which is not its own any more.
+        drop(file);
+        assert!(path.exists());
+        drop(other);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, "precious").unwrap();
+        assert!(bind(&path, 0o600).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    }
+}

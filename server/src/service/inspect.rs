@@ -1,0 +1,50 @@
+//! What those see of entries and watches who look after the store.
+use super::Service;
+use super::changes::Noting;
+use crate::clock::Now;
+use crate::keyspace::{Asked, End, Look};
+use bytes::Bytes;
+use statestore_protocol::Reply;
+use std::sync::Arc;
+
+impl Service {
+    /// A page of the keys that match a pattern, with the token of the next one; `None` if the token is none, or the keyspace does not
+    /// know its keys at once.
+    pub(crate) fn keys(
+        &mut self,
+        pattern: &Bytes,
+        token: Option<&Bytes>,
+        now: Now,
+    ) -> Option<(Vec<Bytes>, Option<Bytes>)> {
+        let asked = Asked {
+            ticket: self.under_way.take_ticket(),
+            now,
+            deadline_ms: None,
+        };
+        let mut told = Noting {
+            changes: &mut self.changes,
+            watches: &self.watches,
+            kept: self.kept.as_mut(),
+            is_asked_for: false,
+            insertions: &mut self.meter.figures.insertions,
+        };
+        let page = self.keyspace.page(&asked, pattern, token, &mut told)?;
+        match page {
+            End::Answered {
+                reply: Reply::Page { keys, token },
+                ..
+            } => Some((keys, token)),
+            _ => None,
+        }
+    }
+
+    /// What an entry is now, with at most so many bytes of its value.
+    pub(crate) fn look(&self, key: &[u8], most_bytes: usize, now: Now) -> Option<Look> {
+        self.keyspace.look(key, most_bytes, now)
+    }
+
+    /// Who watches a key.
+    pub(crate) fn watchers(&self, key: &[u8]) -> &[Arc<str>] {
+        self.watches.watchers(key).map_or(&[], |clients| clients)
+    }
+}

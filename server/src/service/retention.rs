@@ -1,0 +1,153 @@
+//! Which keys the storage keeps (the deployed broker's `persistence.stateStore`).
+use crate::access::policy::KeyPatterns;
+use siphasher::sip128::{Hasher128, SipHasher13};
+use std::collections::HashSet;
+use std::hash::Hasher;
+
+/// Which keys are still there after a restart, with a storage that keeps anything.
+#[derive(Debug, Clone, Default)]
+pub enum Retention {
+    /// All.
+    #[default]
+    All,
+    /// None.
+    Nothing,
+    /// Some.
+    Custom {
+        /// These always.
+        keys: KeyPatterns,
+        /// Others, too, as long as their last SET asked for it.
+        on_request: bool,
+    },
+}
+
+/// What the storage is to be told of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    /// What the entry is now.
+    Entry,
+    /// That the key is gone: what it has is not to be kept, and what it had is.
+    Removal,
+    /// Nothing.
+    Nothing,
+}
+
+/// What the storage has, as far as it is not told by the keys.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    retention: Retention,
+    /// Hashes of the keys that are kept since their last SET asked for it. Of 128 bits: two keys with one hash do not occur.
+    on_request: HashSet<u128, foldhash::fast::RandomState>,
+    hash_key: [u64; 2],
+}
+
+impl Kept {
+    pub(crate) fn new(retention: Retention, hash_key: [u64; 2]) -> Self {
+        Self {
+            retention,
+            on_request: HashSet::default(),
+            hash_key,
+        }
+    }
+
+    /// An entry was made or changed, by a SET that asked for it to be kept or did not.
+    pub(crate) fn set(&mut self, key: &[u8], is_asked_for: bool) -> Keeping {
+        match &self.retention {
+            Retention::All => Keeping::Entry,
+            Retention::Nothing => Keeping::Nothing,
+            Retention::Custom { keys, .. } if keys.contain(key) => Keeping::Entry,
+            Retention::Custom {
+                on_request: true, ..
+            } if is_asked_for => {
+                self.on_request.insert(self.hash(key));
+                Keeping::Entry
+            }
+            Retention::Custom { .. } => self.forget(key),
+        }
+    }
+
+    /// An entry is gone.
+    pub(crate) fn removed(&mut self, key: &[u8]) -> Keeping {
+        match &self.retention {
+            Retention::All => Keeping::Removal,
+            Retention::Nothing => Keeping::Nothing,
+            Retention::Custom { keys, .. } if keys.contain(key) => Keeping::Removal,
+            Retention::Custom { .. } => self.forget(key),
+        }
+    }
+
+    /// The storage has this key from a former run. Whether it is to be taken over.
+    pub(crate) fn found(&mut self, key: &[u8]) -> bool {
+        self.set(key, true) == Keeping::Entry
+    }
+
+    fn forget(&mut self, key: &[u8]) -> Keeping {
+        if !self.on_request.is_empty() && self.on_request.remove(&self.hash(key)) {
+            Keeping::Removal
+        } else {
+            Keeping::Nothing
+        }
+    }
+
+    fn hash(&self, key: &[u8]) -> u128 {
+        let mut hasher = SipHasher13::new_with_keys(self.hash_key[0], self.hash_key[1]);
+        hasher.write(key);
+        hasher.finish128().as_u128()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::policy::KeyType;
+
+    fn custom(on_request: bool) -> Kept {
+        let mut keys = KeyPatterns::default();
+        keys.add(KeyType::Pattern, "kept/*").unwrap();
+        Kept::new(Retention::Custom { keys, on_request }, [1, 2])
+    }
+
+    #[test]
+    fn all_and_nothing() {
+        let mut all = Kept::new(Retention::All, [0, 0]);
+        assert_eq!(
+            (all.set(b"k", false), all.removed(b"k")),
+            (Keeping::Entry, Keeping::Removal)
+        );
+        let mut nothing = Kept::new(Retention::Nothing, [0, 0]);
+        assert_eq!(
+            (nothing.set(b"k", true), nothing.removed(b"k")),
+            (Keeping::Nothing, Keeping::Nothing)
+        );
+        assert!(all.found(b"k") && !nothing.found(b"k"));
+    }
+
+    #[test]
+    fn what_asks_for_it_is_kept_until_it_does_not() {
+        let mut kept = custom(true);
+        for key in [&b"kept/a"[..], b"other"] {
+            assert_eq!(kept.set(key, true), Keeping::Entry);
+        }
+        assert_eq!(kept.set(b"kept/a", false), Keeping::Entry);
+        assert_eq!(
+            kept.set(b"other", false),
+            Keeping::Removal,
+            "what it had is on disk"
+        );
+        assert_eq!(kept.set(b"other", false), Keeping::Nothing);
+        assert_eq!(kept.set(b"other", true), Keeping::Entry);
+        assert_eq!(kept.removed(b"other"), Keeping::Removal);
+        assert_eq!(kept.removed(b"other"), Keeping::Nothing);
+        assert_eq!(kept.removed(b"kept/a"), Keeping::Removal);
+        assert!(kept.found(b"other"));
+        assert_eq!(kept.removed(b"other"), Keeping::Removal);
+        assert!(kept.on_request.is_empty());
+    }
+
+    #[test]
+    fn nobody_can_ask_where_it_is_not_allowed() {
+        let mut kept = custom(false);
+        assert_eq!(kept.set(b"other", true), Keeping::Nothing);
+        assert!(!kept.found(b"other") && kept.found(b"kept/b"));
+    }
+}

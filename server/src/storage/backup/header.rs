@@ -1,0 +1,115 @@
+//! The beginning of a backup, which says what it is.
+use super::FORMAT;
+use statestore_protocol::Hlc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const TITLE: &str = "statestore backup";
+
+/// What a backup says of itself, in lines of text:
+///
+/// ```text
+/// statestore backup
+/// format 1
+/// made 2026-11-22T19:32:04.250Z
+/// records 1000000
+/// highest 001763839924250:00003:StateStore
+/// salt 9f3c0d4e1b2a7788
+/// checksum 1c291ca3
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// When it was begun, in milliseconds since the Unix epoch.
+    pub made_ms: u64,
+    /// How many records it holds.
+    pub records: u64,
+    /// The highest version (wall clock, counter) that is in it, be it that of a deletion; zeros if there is none.
+    pub highest: (u64, u64),
+    /// The [seed](crate::storage::Storage::seed) of the store, which is also the salt of the frames.
+    pub salt: u64,
+}
+
+/// Why bytes are no header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// This is something else.
+    NotOurs,
+    /// It is of a later program.
+    Newer(u32),
+    /// Its content does not fit its checksum.
+    Damaged,
+}
+
+impl Header {
+    /// No header is longer.
+    pub(super) const MOST_BYTES: u64 = 512;
+    /// What its last line begins with.
+    pub(super) const LAST_LINE: &str = "checksum ";
+
+    pub(super) fn to_text(self) -> String {
+        let Self {
+            made_ms,
+            records,
+            highest,
+            salt,
+        } = self;
+        let made = made(made_ms);
+        let highest = Hlc::store_version(highest);
+        let text = format!(
+            "{TITLE}\nformat {FORMAT}\nmade {made}\nrecords {records}\nhighest {highest}\nsalt {salt:016x}\n"
+        );
+        let checksum = crc32fast::hash(text.as_bytes());
+        format!("{text}{}{checksum:08x}\n", Self::LAST_LINE)
+    }
+
+    /// The time of this moment, as a backup has it.
+    pub(super) fn now_ms() -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        })
+    }
+
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Unreadable> {
+        let text = std::str::from_utf8(bytes).map_err(|_| Unreadable::NotOurs)?;
+        let mut lines = text.lines();
+        if lines.next() != Some(TITLE) {
+            return Err(Unreadable::NotOurs);
+        }
+        let format = lines.next().and_then(|line| line.strip_prefix("format "));
+        match format.and_then(|format| format.parse().ok()) {
+            Some(FORMAT) => {}
+            Some(newer) if newer > FORMAT => return Err(Unreadable::Newer(newer)),
+            _ => return Err(Unreadable::Damaged),
+        }
+        let header = Self::parse_fields(lines).filter(|header| header.to_text() == text);
+        header.ok_or(Unreadable::Damaged)
+    }
+
+    fn parse_fields<'a>(mut lines: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let mut field = |name: &str| lines.next()?.strip_prefix(name);
+        let made = humantime::parse_rfc3339(field("made ")?).ok()?;
+        let made = made.duration_since(UNIX_EPOCH).ok()?;
+        let records = field("records ")?.parse().ok()?;
+        let highest = Hlc::parse(field("highest ")?.as_bytes()).ok()?;
+        Some(Self {
+            made_ms: u64::try_from(made.as_millis()).ok()?,
+            records,
+            highest: (highest.wall_ms(), highest.counter()),
+            salt: u64::from_str_radix(field("salt ")?, 16).ok()?,
+        })
+    }
+}
+
+/// The end of the year 9999, after which times have no such text.
+const LAST_MS: u64 = 253_402_300_799_999;
+
+/// A time in milliseconds since the Unix epoch, as text.
+fn made(ms: u64) -> String {
+    let since = Duration::from_millis(ms.min(LAST_MS));
+    humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string()
+}
+
+/// This moment as text.
+pub(in crate::storage) fn made_now() -> String {
+    made(Header::now_ms())
+}

@@ -1,0 +1,195 @@
+//! Reading a backup, and checking every byte of it.
+use super::header::Unreadable;
+use super::{FORMAT, Header, TRAILER, TRAILER_MAGIC, Trailer};
+use crate::storage::damage::Damage;
+use crate::storage::frame::{FRAME_HEADER, FrameHeader};
+use crate::storage::record::{Change, Changes};
+use crate::storage::{Receive, StorageError};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+const READ_AHEAD: usize = 256 << 10;
+
+/// A backup whose header has been read.
+#[derive(Debug)]
+pub struct BackupReader<R> {
+    path: PathBuf,
+    input: BufReader<R>,
+    header: Header,
+    crc: crc32fast::Hasher,
+    /// What has been read so far.
+    seen: Trailer,
+    /// The highest version so far.
+    highest: (u64, u64),
+    clock: Option<(u64, u64)>,
+}
+
+impl<R: Read> BackupReader<R> {
+    /// Reads the header. The path is for messages.
+    ///
+    /// # Errors
+    /// It cannot be read, is no backup, is damaged, or of a newer format.
+    pub fn new(path: &Path, input: R) -> Result<Self, StorageError> {
+        let mut input = BufReader::with_capacity(READ_AHEAD, input);
+        let mut text = Vec::new();
+        let mut lines = (&mut input).take(Header::MOST_BYTES);
+        loop {
+            let begin = text.len();
+            let read = lines.read_until(b'\n', &mut text);
+            read.map_err(cannot_read(path))?;
+            let line = &text[begin..];
+            if !line.ends_with(b"\n") || line.starts_with(Header::LAST_LINE.as_bytes()) {
+                break;
+            }
+        }
+        let header = Header::parse(&text).map_err(|error| match error {
+            Unreadable::NotOurs => damage(path, "is not a backup of a state store".into()).at(0),
+            Unreadable::Newer(format) => Damage::new(
+                path,
+                format!("has format {format}, this program reads up to format {FORMAT}"),
+                "use a newer program",
+            ),
+            Unreadable::Damaged => damage(
+                path,
+                "is damaged: its header does not fit its checksum".into(),
+            )
+            .at(0),
+        })?;
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&text);
+        Ok(Self {
+            path: path.into(),
+            input,
+            header,
+            crc,
+            seen: Trailer {
+                length: text.len() as u64,
+                ..Trailer::default()
+            },
+            highest: (0, 0),
+            clock: None,
+        })
+    }
+
+    /// What it says of itself.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Where the next frame, or the trailer, begins.
+    pub fn offset(&self) -> u64 {
+        self.seen.length
+    }
+
+    /// Hands over all records, and returns the stored clock. What was handed over counts only if this succeeds: only then has
+    /// everything been checked.
+    ///
+    /// # Errors
+    /// It cannot be read or is damaged, or an error of who receives.
+    pub fn records(mut self, to: &mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError> {
+        let mut payload = Vec::new();
+        while self.next_frame(&mut payload)? {
+            let mut changes = Changes::new(&payload);
+            let begin = self.seen.length;
+            loop {
+                match changes.next() {
+                    Ok(Some(Change::Put(put))) if !put.record.key.is_empty() => {
+                        self.seen.records += 1;
+                        self.highest = self.highest.max(put.record.version);
+                        to.record(&put.record)?;
+                    }
+                    Ok(Some(Change::Clock(clock))) => {
+                        self.clock = self.clock.max(Some(clock));
+                        self.highest = self.highest.max(clock);
+                    }
+                    Ok(None) => break,
+                    Ok(Some(Change::Put(_) | Change::Delete(_))) | Err(_) => {
+                        return Err(self.broken("this frame does not consist of records"));
+                    }
+                }
+            }
+            self.seen.length = begin + FRAME_HEADER as u64 + payload.len() as u64;
+            to.read(self.seen.length - begin)?;
+        }
+        Ok(self.clock)
+    }
+
+    /// Reads the payload of the next frame; `false` after the trailer, if it and all before it are right.
+    fn next_frame(&mut self, payload: &mut Vec<u8>) -> Result<bool, StorageError> {
+        let mut head = [0; TRAILER];
+        self.fill(&mut head[..FRAME_HEADER])?;
+        if head.starts_with(TRAILER_MAGIC) {
+            self.fill(&mut head[FRAME_HEADER..])?;
+            return self.end(&head).map(|()| false);
+        }
+        let frame = FrameHeader::decode(&head, self.header.salt)
+            .filter(|frame| frame.sequence == self.seen.frames + 1);
+        let Some(frame) = frame else {
+            return Err(self.broken("neither the next frame nor the end is here"));
+        };
+        payload.clear();
+        // Grows with what is there, not with what is said.
+        let read = (&mut self.input).take(frame.length).read_to_end(payload);
+        if read.map_err(cannot_read(&self.path))? as u64 != frame.length {
+            return Err(self.cut_off());
+        }
+        if crc32fast::hash(payload) != frame.crc {
+            return Err(self.broken("this frame does not fit its checksum"));
+        }
+        self.crc.update(&head[..FRAME_HEADER]);
+        self.crc.update(payload);
+        self.seen.frames += 1;
+        Ok(true)
+    }
+
+    fn end(&mut self, bytes: &[u8; TRAILER]) -> Result<(), StorageError> {
+        let Some(trailer) = Trailer::decode(bytes) else {
+            return Err(self.broken("its end does not fit its checksum"));
+        };
+        self.seen.crc = self.crc.clone().finalize();
+        if trailer != self.seen {
+            return Err(self.broken("its end does not fit what stands before"));
+        }
+        let Header {
+            records, highest, ..
+        } = self.header;
+        if (records, highest) != (self.seen.records, self.highest) {
+            return Err(self.broken("its header does not fit its records"));
+        }
+        let mut more = [0];
+        let read = (&mut self.input)
+            .take(1)
+            .read_to_end(&mut Vec::from(&mut more));
+        if read.map_err(cannot_read(&self.path))? > 0 {
+            let after = self.seen.length + TRAILER as u64;
+            let what = format!("is damaged: something follows its end at byte {after}");
+            return Err(damage(&self.path, what).at(after).into());
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), StorageError> {
+        match self.input.read_exact(bytes) {
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(self.cut_off()),
+            result => result.map_err(cannot_read(&self.path)),
+        }
+    }
+
+    fn cut_off(&self) -> StorageError {
+        self.broken("it was cut off here or later")
+    }
+
+    fn broken(&self, what: &str) -> StorageError {
+        let at = self.seen.length;
+        let what = format!("is damaged at byte {at}: {what}");
+        damage(&self.path, what).at(at).into()
+    }
+}
+
+fn damage(path: &Path, what: String) -> Damage {
+    Damage::new(path, what, "use another backup")
+}
+
+fn cannot_read(path: &Path) -> impl FnOnce(std::io::Error) -> StorageError {
+    StorageError::io(move || format!("cannot read {}", path.display()))
+}

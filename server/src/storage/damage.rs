@@ -1,0 +1,68 @@
+//! What is wrong with a file, and where.
+use super::StorageError;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A file, or a directory, that is not what it ought to be. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    path: PathBuf,
+    offset: Option<u64>,
+    what: String,
+    advice: &'static str,
+}
+
+impl Damage {
+    /// `what` goes on after the path, like "is damaged: it is empty"; the advice goes on after "nothing was changed".
+    pub(super) fn new(path: &Path, what: String, advice: &'static str) -> Self {
+        Self {
+            path: path.into(),
+            offset: None,
+            what,
+            advice,
+        }
+    }
+
+    /// The same, with its place in the file.
+    #[must_use]
+    pub(super) fn at(self, offset: u64) -> Self {
+        Self {
+            offset: Some(offset),
+            ..self
+        }
+    }
+
+    /// The file or directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where in the file, in bytes from its beginning, if that is known.
+    pub fn offset(&self) -> Option<u64> {
+        self.offset
+    }
+
+    /// What is wrong; a sentence whose subject is the path.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            path, what, advice, ..
+        } = self;
+        write!(
+            f,
+            "{} {what}; nothing was changed, {advice}",
+            path.display()
+        )
+    }
+}
+
+impl From<Damage> for StorageError {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}

@@ -1,0 +1,125 @@
+//! What a data directory consists of, and how far its current log goes.
+use super::directory::{base_path, log_path};
+use super::files::{Ended, Files, Visit, check_first, next_changes};
+use super::log::{FileHeader, Reader, damaged};
+use super::manifest::{Manifest, Sealed};
+use super::mark::Acknowledged;
+use crate::storage::StorageError;
+use crate::storage::disk::Disk;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What manifest and mark say.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Contents<'a> {
+    pub(super) disk: &'a Arc<dyn Disk>,
+    pub(super) directory: &'a Path,
+    pub(super) manifest: &'a Manifest,
+    pub(super) acknowledged: Acknowledged,
+}
+
+/// The end of the current log.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    /// Where what was never acknowledged begins.
+    pub(super) acknowledged: u64,
+    pub(super) length: u64,
+    /// The last commit.
+    pub(super) last: u64,
+    /// A commit follows that was never finished.
+    pub(super) is_torn: bool,
+}
+
+impl Contents<'_> {
+    /// The base and the sealed logs, with what must be in them.
+    pub(super) fn files(&self) -> Files {
+        let Manifest {
+            salt, base, sealed, ..
+        } = self.manifest;
+        let place = |log: &Sealed| (log_path(self.directory, log.id), *log);
+        Files {
+            disk: Arc::clone(self.disk),
+            salt: *salt,
+            base: base.map(|base| (base_path(self.directory, base.id), base)),
+            logs: sealed.iter().map(place).collect(),
+        }
+    }
+
+    /// The same with the current log up to this end.
+    pub(super) fn files_up_to(&self, length: u64, last: u64) -> Files {
+        let mut files = self.files();
+        let current = Sealed {
+            id: self.manifest.active,
+            length,
+            first: self.manifest.first,
+            last,
+        };
+        files.logs.push((self.current_log(), current));
+        files
+    }
+
+    /// The log that is being written.
+    pub(super) fn current_log(&self) -> PathBuf {
+        log_path(self.directory, self.manifest.active)
+    }
+
+    /// Checks that no file and no commit is missing, up to the current log.
+    pub(super) fn check(&self, files: &Files) -> Result<(), StorageError> {
+        files.check()?;
+        self.check_current()
+    }
+
+    /// Checks that no commit is missing before the current log.
+    pub(super) fn check_current(&self) -> Result<(), StorageError> {
+        let base = self.manifest.base.map_or(0, |base| base.through);
+        let through = self.manifest.sealed.last().map_or(base, |log| log.last);
+        check_first(&self.current_log(), self.manifest.first, through + 1)
+    }
+
+    /// Reads the current log, and decides whether what follows its last frame is a torn commit or damage.
+    pub(super) fn read_current(&self, visit: &mut dyn Visit) -> Result<End, StorageError> {
+        let Manifest {
+            salt,
+            active,
+            first,
+            ..
+        } = *self.manifest;
+        let path = self.current_log();
+        let disk = &**self.disk;
+        let mut reader = Reader::open(disk, &path, FileHeader::log(salt, active, first), None)?;
+        let mut acknowledged = reader.offset;
+        let is_torn = loop {
+            match next_changes(&mut reader, visit)? {
+                Ended::Not if reader.next <= self.acknowledged.sequence + 1 => {
+                    acknowledged = reader.offset;
+                }
+                Ended::Not => {}
+                Ended::Whole => break false,
+                Ended::Broken => break true,
+            }
+        };
+        let last = reader.next - 1;
+        let Acknowledged {
+            sequence,
+            is_closed,
+        } = self.acknowledged;
+        if last < sequence {
+            return Err(damaged(
+                &path,
+                format_args!("it ends with commit {last}, but commit {sequence} was acknowledged"),
+            ));
+        }
+        if is_closed && (is_torn || last > sequence) {
+            return Err(damaged(&path, "it was changed after the store was closed"));
+        }
+        if is_torn && reader.is_followed_by_frame(disk)? {
+            return Err(reader.broken());
+        }
+        Ok(End {
+            acknowledged,
+            length: reader.offset,
+            last,
+            is_torn,
+        })
+    }
+}

@@ -1,0 +1,181 @@
+//! A data directory that is made with all its records. It is no store before the last of them is there.
+//!
+//! The file `unfinished` is the first one, and the manifest the last one. A directory that has the one and not the other was being
+//! made by a process that did not live to finish it: a server refuses it, and it can be made again.
+use super::base::BaseWriter;
+use super::directory::{
+    LOCK, LOST_AND_FOUND, UNFINISHED, base_path, create, is_ours, lock, log_path, missing,
+    parent_of, sync_directory, write_manifest,
+};
+use super::log::{self, FileHeader};
+use super::manifest::{self, Manifest};
+use super::mark::{Acknowledged, Mark};
+use crate::storage::disk::{Access, Disk, DiskFile, FileSystem};
+use crate::storage::record::Version;
+use crate::storage::{Receive, RecordView, StorageError};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const NOTE: &[u8] = b"This directory was being filled by `statestored restore` or `statestored import`, which did not finish.\n\
+It is no store. Begin again with the same directory, or remove it.\n";
+/// The records are as if one commit had made them.
+const THROUGH: u64 = 1;
+const BASE: u64 = 2;
+const LOG: u64 = 3;
+
+/// A store in the making. Everything is removed if it is dropped before it is [finished](Self::finish).
+#[derive(Debug)]
+pub struct NewStore {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    salt: u64,
+    /// Directories that were made for it, the last one first.
+    made: Vec<PathBuf>,
+    base: Option<BaseWriter>,
+    is_finished: bool,
+    _lock: Box<dyn DiskFile>,
+}
+
+impl NewStore {
+    /// Begins one in a directory that is missing, empty, or left by one that was not finished.
+    ///
+    /// # Errors
+    /// Something else is in the directory, somebody uses it, or it cannot be written.
+    pub fn create(path: &Path, salt: u64) -> Result<Self, StorageError> {
+        let disk: Arc<dyn Disk> = Arc::new(FileSystem);
+        let made = missing(&*disk, path).into_iter().map(PathBuf::from);
+        let made = made.collect();
+        create(&*disk, path)?;
+        let is_left = is_left(&*disk, path)?;
+        let lock = lock(&*disk, path)?;
+        let mut store = Self {
+            disk,
+            path: path.into(),
+            salt,
+            made,
+            base: None,
+            is_finished: false,
+            _lock: lock,
+        };
+        if is_left {
+            store.clear(&[LOCK, UNFINISHED]);
+        }
+        store.begin()?;
+        Ok(store)
+    }
+
+    fn begin(&mut self) -> Result<(), StorageError> {
+        let note = self.path.join(UNFINISHED);
+        let write = || {
+            let mut file = self.disk.open(&note, Access::Replace)?;
+            file.write_all(NOTE)?;
+            file.sync_all()
+        };
+        write().map_err(StorageError::io_or_full(|| {
+            format!("cannot write {}", note.display())
+        }))?;
+        sync_directory(&*self.disk, &self.path)?;
+        let path = base_path(&self.path, BASE);
+        let base = BaseWriter::create(&*self.disk, path, self.salt, BASE)?;
+        self.base = Some(base);
+        Ok(())
+    }
+
+    /// Makes it a store, durable, with this clock.
+    ///
+    /// # Errors
+    /// It cannot be written; nothing is left of it.
+    pub fn finish(mut self, clock: Option<Version>) -> Result<(), StorageError> {
+        let Some(mut base) = self.base.take() else {
+            return Ok(());
+        };
+        let disk = &*self.disk;
+        let manifest = Manifest {
+            salt: self.salt,
+            base: Some(base.finish(clock, THROUGH)?),
+            sealed: Vec::new(),
+            active: LOG,
+            first: THROUGH + 1,
+        };
+        Mark::create(disk, &self.path, self.salt)?;
+        let (mut mark, _) = Mark::open(disk, &self.path, self.salt)?;
+        mark.write(Acknowledged {
+            sequence: THROUGH,
+            is_closed: true,
+        })?;
+        mark.sync()?;
+        let header = FileHeader::log(self.salt, LOG, manifest.first);
+        log::create(disk, &log_path(&self.path, LOG), header)?;
+        sync_directory(disk, &self.path)?;
+        write_manifest(disk, &self.path, &manifest)?;
+        self.is_finished = true;
+        // The next start would remove it as well.
+        let _ = disk.remove(&self.path.join(UNFINISHED));
+        sync_directory(disk, &self.path)
+    }
+
+    /// Removes what was made, the note last, but for what is to be kept.
+    fn clear(&self, kept: &[&str]) {
+        let names = self.disk.names(&self.path).unwrap_or_default();
+        let mut ours: Vec<_> = names
+            .iter()
+            .filter_map(|name| name.to_str())
+            .filter(|name| is_ours(name) && !kept.contains(name))
+            .collect();
+        ours.sort_by_key(|name| *name == UNFINISHED);
+        for name in ours {
+            // What stays is no store, and the next attempt removes it.
+            let _ = self.disk.remove(&self.path.join(name));
+        }
+    }
+}
+
+impl Receive for NewStore {
+    fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
+        if let Some(base) = &mut self.base {
+            base.add(record)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for NewStore {
+    fn drop(&mut self) {
+        if self.is_finished {
+            return;
+        }
+        self.clear(&[]);
+        for directory in &self.made {
+            if self.disk.remove_directory(directory).is_err() {
+                return;
+            }
+            let _ = sync_directory(&*self.disk, parent_of(directory));
+        }
+    }
+}
+
+/// Whether an unfinished store is there; an error if anything else is.
+fn is_left(disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
+    let names = disk.names(path).map_err(StorageError::io(|| {
+        format!("cannot read the directory {}", path.display())
+    }))?;
+    let has = |wanted: &str| names.iter().any(|name| name.to_str() == Some(wanted));
+    let is_left = has(UNFINISHED) && !has(manifest::NAME);
+    let is_harmless =
+        |name: &str| [LOCK, LOST_AND_FOUND].contains(&name) || is_left && is_ours(name);
+    match names
+        .iter()
+        .find(|name| !name.to_str().is_some_and(is_harmless))
+    {
+        None => Ok(is_left),
+        Some(name) => Err(StorageError::Io {
+            what: format!(
+                "cannot make a store in {}, which holds {}",
+                path.display(),
+                name.display()
+            ),
+            source: io::Error::from(ErrorKind::DirectoryNotEmpty),
+        }),
+    }
+}

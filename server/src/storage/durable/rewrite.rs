@@ -1,0 +1,102 @@
+//! Writing a store anew while nobody waits for it.
+use super::base::BaseWriter;
+use super::live::Live;
+use super::{DurableStorage, Nobody};
+use crate::storage::record::{Change, Version};
+use crate::storage::{RecordView, Storage, StorageError};
+use std::io;
+
+/// The records of a store, and where those go that shall be in it.
+#[derive(Debug)]
+pub struct Rewrite<'a> {
+    live: Live,
+    base: &'a mut BaseWriter,
+}
+
+impl Rewrite<'_> {
+    /// Reads all records of the store, keeps those that are wanted, and returns the clock. `read` is told how much was read since
+    /// the last call, and can end it with an error.
+    pub fn keep(
+        &mut self,
+        is_wanted: &mut dyn FnMut(&RecordView<'_>) -> bool,
+        read: &mut dyn FnMut(u64) -> Result<(), StorageError>,
+    ) -> Result<Option<Version>, StorageError> {
+        let base = &mut *self.base;
+        self.live.each(&mut |change: Change<'_>| {
+            if let Change::Put(put) = change
+                && is_wanted(&put.record)
+            {
+                let bytes = put.encoded.len() as u64;
+                base.add_encoded(put.encoded)?;
+                read(bytes)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Adds a record of whose key none was kept.
+    pub fn add(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
+        self.base.add(record).map(drop)
+    }
+}
+
+impl DurableStorage {
+    /// Puts a new base, with what `content` puts into it and the clock that it returns, in the place of everything, as one durable step.
+    ///
+    /// # Errors
+    /// Something cannot be read or written, or an error of `content`: everything is as before.
+    pub fn rewrite(
+        &mut self,
+        content: &mut dyn FnMut(&mut Rewrite<'_>) -> Result<Option<Version>, StorageError>,
+    ) -> Result<(), StorageError> {
+        if self.active.is_none() {
+            self.load(&mut Nobody)?;
+        }
+        if let Some(merge) = self.merge.take() {
+            merge.cancel();
+        }
+        if self.active.as_ref().is_some_and(|log| !log.is_empty()) {
+            self.try_prepare()?;
+            self.try_roll()?;
+            if let Some(merge) = self.merge.take() {
+                merge.cancel();
+            }
+        }
+        if self.active.as_ref().is_some_and(|log| !log.is_empty()) {
+            return Err(StorageError::Io {
+                what: format!("cannot begin a log in {}", self.directory.path().display()),
+                source: io::ErrorKind::Other.into(),
+            });
+        }
+        let replaced = self.replace_base(content);
+        // Of the new files if that failed, and of the old ones otherwise.
+        self.remove_leftovers(self.spare.as_ref().map(|spare| spare.id));
+        replaced
+    }
+
+    fn replace_base(
+        &mut self,
+        content: &mut dyn FnMut(&mut Rewrite<'_>) -> Result<Option<Version>, StorageError>,
+    ) -> Result<(), StorageError> {
+        let disk = &**self.directory.disk();
+        let salt = self.manifest.salt;
+        let live = Live::new(&self.contents().files(), &mut |_| Ok(()))?;
+        // The base of before may have been made with the same log.
+        let mut id = self.manifest.active + 1;
+        while !self.directory.is_free(&self.directory.base(id)) {
+            id += 2;
+        }
+        let mut base = BaseWriter::create(disk, self.directory.base(id), salt, id)?;
+        let clock = content(&mut Rewrite {
+            live,
+            base: &mut base,
+        })?;
+        let mut manifest = self.manifest.clone();
+        manifest.base = Some(base.finish(clock, self.manifest.first - 1)?);
+        manifest.sealed.clear();
+        self.directory.sync()?;
+        self.directory.write_manifest(&manifest)?;
+        self.manifest = manifest;
+        Ok(())
+    }
+}

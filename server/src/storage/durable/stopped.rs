@@ -1,0 +1,87 @@
+//! A store that no process runs on, to be read by a tool. Nothing in its directory is changed.
+use super::contents::{Contents, End};
+use super::directory::{lock_if_any, read_manifest};
+use super::files::Visit;
+use super::image::DurableImage;
+use super::log::damaged;
+use super::manifest;
+use super::mark::Mark;
+use crate::storage::disk::{Disk, DiskFile, FileSystem};
+use crate::storage::record::{Change, Version};
+use crate::storage::{Receive, Records, StorageError};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The content of a data directory, which no server can use meanwhile.
+#[derive(Debug)]
+pub struct StoppedStore {
+    image: DurableImage,
+    _lock: Option<Box<dyn DiskFile>>,
+}
+
+/// Who only wants to know where the log ends.
+struct Looking<'a>(&'a mut dyn FnMut(u64) -> Result<(), StorageError>);
+
+impl Visit for Looking<'_> {
+    fn change(&mut self, _change: Change<'_>) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn read(&mut self, bytes: u64) -> Result<(), StorageError> {
+        (self.0)(bytes)
+    }
+}
+
+impl StoppedStore {
+    /// Opens it. `read` is told how much was read since the last call, and can end it with an error.
+    ///
+    /// # Errors
+    /// [`StorageError::InUse`] if a server runs on it, [`StorageError::Damaged`] if it is something else or not as it was written.
+    pub fn open(
+        path: &Path,
+        read: &mut dyn FnMut(u64) -> Result<(), StorageError>,
+    ) -> Result<Self, StorageError> {
+        let disk: Arc<dyn Disk> = Arc::new(FileSystem);
+        let lock = lock_if_any(&*disk, path)?;
+        let manifest = read_manifest(&*disk, path)?.ok_or_else(|| no_store(path))?;
+        let contents = Contents {
+            disk: &disk,
+            directory: path,
+            manifest: &manifest,
+            acknowledged: Mark::read(&*disk, path, manifest.salt)?,
+        };
+        contents.check(&contents.files())?;
+        let End { length, last, .. } = contents.read_current(&mut Looking(read))?;
+        let files = contents.files_up_to(length, last);
+        Ok(Self {
+            image: DurableImage::of(manifest, files),
+            _lock: lock,
+        })
+    }
+}
+
+impl Records for StoppedStore {
+    fn records(&mut self, to: &mut dyn Receive) -> Result<Option<Version>, StorageError> {
+        self.image.records(to)
+    }
+
+    fn seed(&self) -> u64 {
+        self.image.seed()
+    }
+}
+
+/// Whether the directory has the files of a store, sound or not.
+pub fn is_store(path: &Path) -> bool {
+    path.join(manifest::NAME).exists()
+}
+
+/// The error for a directory without a manifest.
+pub(super) fn no_store(path: &Path) -> StorageError {
+    damaged(
+        path,
+        format_args!(
+            "it holds no {}, so it is not a data directory, or its manifest was lost",
+            manifest::NAME
+        ),
+    )
+}

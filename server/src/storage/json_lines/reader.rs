@@ -1,0 +1,136 @@
+//! Reading lines.
+use super::FORMAT;
+use super::line::{AnyHeaderLine, HeaderLine, RecordLine, version};
+use crate::storage::{Damage, Receive, StorageError};
+use siphasher::sip128::SipHasher13;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// Lines whose header has been read.
+#[derive(Debug)]
+pub struct JsonLinesReader<R> {
+    input: BufReader<R>,
+    place: Place,
+    header: HeaderLine,
+    floor: Option<(u64, u64)>,
+    line: Vec<u8>,
+}
+
+/// Where a line is.
+#[derive(Debug)]
+struct Place {
+    path: PathBuf,
+    number: u64,
+    offset: u64,
+    length: u64,
+}
+
+impl Place {
+    /// What JSON says of a line counts lines of its own.
+    fn json_error(&self, error: &serde_json::Error) -> StorageError {
+        let text = error.to_string();
+        match text.split_once(" at line ") {
+            Some((what, _)) => self.error(format_args!("{what} at column {}", error.column())),
+            None => self.error(text),
+        }
+    }
+
+    fn error(&self, what: impl std::fmt::Display) -> StorageError {
+        let what = format!("cannot be used: line {}: {what}", self.number);
+        Damage::new(&self.path, what, "mend the line")
+            .at(self.offset)
+            .into()
+    }
+}
+
+impl<R: Read> JsonLinesReader<R> {
+    /// Reads the header. The path is for messages.
+    ///
+    /// # Errors
+    /// It cannot be read, or the first line is not the one of an export that this program knows.
+    pub fn new(path: &Path, input: R) -> Result<Self, StorageError> {
+        let mut input = BufReader::with_capacity(256 << 10, input);
+        let mut place = Place {
+            path: path.into(),
+            number: 0,
+            offset: 0,
+            length: 0,
+        };
+        let mut line = Vec::new();
+        next(&mut input, &mut place, &mut line)?;
+        let format = serde_json::from_slice::<AnyHeaderLine>(&line);
+        let format = format.map_err(|error| {
+            place.error(format_args!("this is not the header of an export: {error}"))
+        })?;
+        if format.statestore_export != FORMAT {
+            return Err(place.error(format_args!(
+                "the export has format {}, this program reads format {FORMAT}",
+                format.statestore_export
+            )));
+        }
+        let header: HeaderLine =
+            serde_json::from_slice(&line).map_err(|error| place.json_error(&error))?;
+        let floor = header.floor.as_deref().map(|it| version("floor", it));
+        let floor = floor.transpose().map_err(|error| place.error(error))?;
+        Ok(Self {
+            input,
+            place,
+            header,
+            floor,
+            line,
+        })
+    }
+
+    /// How many records it announces.
+    pub fn announced(&self) -> u64 {
+        self.header.records
+    }
+
+    /// Hands over all records, and returns the clock. What was handed over counts only if this succeeds.
+    ///
+    /// # Errors
+    /// A line is wrong, a key stands twice, there are more or fewer records than announced, or an error of who receives.
+    pub fn records(mut self, to: &mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError> {
+        let secret = RandomState::new();
+        let hasher = SipHasher13::new_with_keys(secret.hash_one(1), secret.hash_one(2));
+        let mut keys: HashSet<u128, foldhash::fast::RandomState> = HashSet::default();
+        while next(&mut self.input, &mut self.place, &mut self.line)? {
+            let place = &self.place;
+            let line: RecordLine<'_> =
+                serde_json::from_slice(&self.line).map_err(|error| place.json_error(&error))?;
+            let record = line.into_record().map_err(|error| place.error(error))?;
+            if !keys.insert(hasher.hash(&record.key).as_u128()) {
+                return Err(place.error("this key stands twice"));
+            }
+            to.record(&record.view())?;
+            to.read(place.length)?;
+        }
+        let (found, announced) = (keys.len() as u64, self.header.records);
+        if found != announced {
+            let what = format_args!("{announced} records are announced, but it has {found}");
+            return Err(self.place.error(what));
+        }
+        Ok(self.floor)
+    }
+}
+
+/// Reads the next line; `false` at the end.
+fn next(
+    input: &mut impl BufRead,
+    place: &mut Place,
+    line: &mut Vec<u8>,
+) -> Result<bool, StorageError> {
+    line.clear();
+    let length = input.read_until(b'\n', line).map_err(StorageError::io(|| {
+        format!("cannot read {}", place.path.display())
+    }))?;
+    if length == 0 {
+        return Ok(false);
+    }
+    place.number += 1;
+    place.offset += place.length;
+    place.length = length as u64;
+    Ok(true)
+}

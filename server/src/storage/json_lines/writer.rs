@@ -1,0 +1,78 @@
+//! Writing lines.
+use super::FORMAT;
+use super::line::{HeaderLine, RecordLine};
+use crate::storage::backup::made_now;
+use crate::storage::{Receive, RecordView, Records, StorageError};
+use serde::Serialize;
+use statestore_protocol::Hlc;
+use std::io;
+
+/// Writes everything as lines, and returns how many records there are. Reads it twice: first to count. `read` is told how much was
+/// read since the last call, and can end it with an error.
+///
+/// # Errors
+/// Something cannot be read or written, or an error of `read`. What was written is no whole export then.
+pub fn write(
+    records: &mut dyn Records,
+    to: &mut dyn io::Write,
+    read: &mut dyn FnMut(u64) -> Result<(), StorageError>,
+) -> Result<u64, StorageError> {
+    let mut count = Count { records: 0, read };
+    let made = made_now();
+    let floor = records.records(&mut count)?;
+    let header = HeaderLine {
+        statestore_export: FORMAT,
+        made,
+        records: count.records,
+        floor: floor.map(|floor| Hlc::store_version(floor).to_string()),
+    };
+    let mut lines = Lines { to, read };
+    lines.write(&header)?;
+    records.records(&mut lines)?;
+    lines.to.flush().map_err(cannot_write())?;
+    Ok(header.records)
+}
+
+struct Count<'a> {
+    records: u64,
+    read: &'a mut dyn FnMut(u64) -> Result<(), StorageError>,
+}
+
+impl Receive for Count<'_> {
+    fn record(&mut self, _record: &RecordView<'_>) -> Result<(), StorageError> {
+        self.records += 1;
+        Ok(())
+    }
+
+    fn read(&mut self, bytes: u64) -> Result<(), StorageError> {
+        (self.read)(bytes)
+    }
+}
+
+struct Lines<'a> {
+    to: &'a mut dyn io::Write,
+    read: &'a mut dyn FnMut(u64) -> Result<(), StorageError>,
+}
+
+impl Lines<'_> {
+    fn write(&mut self, line: &impl Serialize) -> Result<(), StorageError> {
+        serde_json::to_writer(&mut self.to, line)
+            .map_err(io::Error::from)
+            .and_then(|()| self.to.write_all(b"\n"))
+            .map_err(cannot_write())
+    }
+}
+
+impl Receive for Lines<'_> {
+    fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
+        self.write(&RecordLine::of(record))
+    }
+
+    fn read(&mut self, bytes: u64) -> Result<(), StorageError> {
+        (self.read)(bytes)
+    }
+}
+
+fn cannot_write() -> impl FnOnce(io::Error) -> StorageError {
+    StorageError::io_or_full(|| "cannot write the lines".into())
+}

@@ -1,0 +1,56 @@
+//! What the manager of services learns from the process (`sd_notify(3)`). Without one, nothing happens.
+use sd_notify::NotifyState;
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+/// How much longer a start may take, said again and again while data is read, however much of it there is.
+const STARTING: Duration = Duration::from_secs(30);
+
+/// Clients can connect.
+pub(crate) fn ready() {
+    tell(&[NotifyState::Ready, NotifyState::Status("serving")]);
+}
+
+/// It ends, in order.
+pub(crate) fn stopping() {
+    tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
+}
+
+/// The configuration is read again; [`ready`] follows.
+pub(crate) fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell(&[NotifyState::Reloading, now]),
+        Err(error) => tracing::debug!(%error, "there is no time"),
+    }
+}
+
+/// Asks for more time to start, for as long as it is polled.
+pub(crate) async fn starting() -> Infallible {
+    let microseconds = u32::try_from(STARTING.as_micros()).unwrap_or(u32::MAX);
+    let mut ticks = interval_at(Instant::now(), STARTING / 3);
+    loop {
+        ticks.tick().await;
+        tell(&[NotifyState::ExtendTimeoutUsec(microseconds)]);
+    }
+}
+
+/// Gives signs of life, twice as often as they are asked for. To be polled on the thread that serves the clients: when that is stuck,
+/// they stay away.
+pub(crate) async fn living() -> Infallible {
+    let Some(asked) = sd_notify::watchdog_enabled().filter(|asked| !asked.is_zero()) else {
+        return std::future::pending().await;
+    };
+    let mut ticks = interval_at(Instant::now(), asked / 2);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        tell(&[NotifyState::Watchdog]);
+    }
+}
+
+fn tell(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "cannot tell the manager of services (NOTIFY_SOCKET)");
+    }
+}

@@ -1,0 +1,44 @@
+//! `statestored backup`: a backup of a server that does not run.
+use super::ToolError;
+use super::progress::Progress;
+use super::source::open_store;
+use crate::storage::backup::{self, NewFile};
+use clap::Args;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+The file is there as a whole or not at all. While a server runs on the folder, it makes its backups itself.
+
+Examples:
+  statestored backup --data-dir /var/lib/statestored /mnt/backups/state
+      write everything in a data folder to one file";
+
+/// Writes a backup.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Backup {
+    /// The data folder of a server that does not run
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+
+    /// The file to write
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Replace the file if there is one
+    #[arg(long)]
+    force: bool,
+}
+
+impl Backup {
+    pub(super) fn run(&self) -> Result<(), ToolError> {
+        let mut progress = Progress::begin("opening the data folder", None)?;
+        let mut store = open_store(&self.data_dir, &mut progress)?;
+        let mut file = NewFile::create(&self.file, self.force)?;
+        let header = backup::write(&mut *store, &mut file, &|| progress.is_wanted())?;
+        file.keep()?;
+        drop(progress);
+        println!("{} records are in {}", header.records, self.file.display());
+        Ok(())
+    }
+}

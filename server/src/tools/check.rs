@@ -1,0 +1,212 @@
+//! `statestored check`: whether everything is as it was written.
+use super::ToolError;
+use super::progress::Progress;
+use super::source::open_backup;
+use crate::storage::durable::{self, Checked};
+use crate::storage::{Damage, Receive, RecordView, StorageError};
+use clap::Args;
+use serde::Serialize;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const DAMAGED: u8 = 1;
+const UNCHECKED: u8 = 2;
+
+const EXAMPLES: &str = "\
+It reads everything, changes nothing, and names each file that is not as it was written, and where. It ends with 0 if all is
+right, with 1 if something is damaged, and with 2 if it could not look, as while a server runs on the folder.
+
+Examples:
+  statestored check /var/lib/statestored
+      check a data folder
+  statestored check --json /mnt/backups/state
+      check a backup, for a program";
+
+/// Reads and checks everything.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Check {
+    /// The data folder of a server that does not run, or a backup
+    #[arg(value_name = "DIR|BACKUP")]
+    path: PathBuf,
+
+    /// Write one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is said of it to a program.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    path: String,
+    kind: &'static str,
+    fine: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    records: Option<u64>,
+    files: u64,
+    bytes: u64,
+    damage: Vec<DamageReport<'a>>,
+    /// Files that do not belong to it.
+    strangers: Vec<String>,
+    /// The log that ends with a commit that was never finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    torn: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct DamageReport<'a> {
+    file: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
+    what: &'a str,
+}
+
+impl<'a> From<&'a Damage> for DamageReport<'a> {
+    fn from(damage: &'a Damage) -> Self {
+        Self {
+            file: text(damage.path()),
+            offset: damage.offset(),
+            what: damage.what(),
+        }
+    }
+}
+
+impl Check {
+    pub(super) fn run(&self) -> Result<ExitCode, ToolError> {
+        match self.try_run() {
+            Err(ToolError::Storage(StorageError::Stopped)) => {
+                Err(ToolError::Storage(StorageError::Stopped))
+            }
+            Err(error) => {
+                // Nobody can read more of it than that.
+                let _ = writeln!(std::io::stderr(), "statestored: {error}");
+                Ok(UNCHECKED.into())
+            }
+            result => result,
+        }
+    }
+
+    fn try_run(&self) -> Result<ExitCode, ToolError> {
+        let status = fs::metadata(&self.path).map_err(StorageError::io(|| {
+            format!("cannot read {}", self.path.display())
+        }))?;
+        let is_backup = !status.is_dir();
+        let checked = if is_backup {
+            self.check_backup()?
+        } else {
+            self.check_directory()?
+        };
+        let code = if checked.damage.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            DAMAGED.into()
+        };
+        let mut stdout = std::io::stdout().lock();
+        let written = if self.json {
+            let report = self.report(&checked, is_backup);
+            serde_json::to_writer(&mut stdout, &report)
+                .map_err(std::io::Error::from)
+                .and_then(|()| stdout.write_all(b"\n"))
+        } else {
+            stdout.write_all(self.lines(&checked).as_bytes())
+        };
+        written?;
+        Ok(code)
+    }
+
+    fn check_directory(&self) -> Result<Checked, ToolError> {
+        let mut progress = Progress::begin("checking", None)?;
+        Ok(durable::check(&self.path, &mut |bytes| {
+            progress.read(bytes)
+        })?)
+    }
+
+    fn check_backup(&self) -> Result<Checked, ToolError> {
+        let mut checked = Checked::of_file();
+        let Some((backup, length)) = checked.note(open_backup(&self.path))? else {
+            return Ok(checked);
+        };
+        let mut reading = Reading {
+            progress: Progress::begin("checking", length)?,
+            bytes: backup.offset(),
+        };
+        let records = backup.header().records;
+        if checked.note(backup.records(&mut reading))?.is_some() {
+            checked.records = Some(records);
+        }
+        checked.bytes = reading.bytes;
+        Ok(checked)
+    }
+
+    fn report<'a>(&self, checked: &'a Checked, is_backup: bool) -> Report<'a> {
+        Report {
+            path: text(&self.path),
+            kind: if is_backup { "backup" } else { "data folder" },
+            fine: checked.damage.is_empty(),
+            records: checked.records,
+            files: checked.files,
+            bytes: checked.bytes,
+            damage: checked.damage.iter().map(DamageReport::from).collect(),
+            strangers: checked.strangers.iter().map(|path| text(path)).collect(),
+            torn: checked.torn.as_deref().map(text),
+        }
+    }
+
+    fn lines(&self, checked: &Checked) -> String {
+        let mut lines = String::new();
+        let mut say = |line: std::fmt::Arguments<'_>| {
+            lines.push_str(&line.to_string());
+            lines.push('\n');
+        };
+        for damage in &checked.damage {
+            say(format_args!(
+                "{} {}",
+                damage.path().display(),
+                damage.what()
+            ));
+        }
+        for stranger in &checked.strangers {
+            say(format_args!(
+                "{} is not needed; it does no harm",
+                stranger.display()
+            ));
+        }
+        if let Some(log) = &checked.torn {
+            say(format_args!(
+                "{} ends with a commit that was never finished; the next start cuts it off",
+                log.display()
+            ));
+        }
+        let path = self.path.display();
+        match checked.records {
+            Some(records) => say(format_args!(
+                "{path} is as it was written: {records} records"
+            )),
+            None => say(format_args!("{path} is damaged")),
+        }
+        lines
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// Who only checks.
+struct Reading {
+    progress: Progress,
+    bytes: u64,
+}
+
+impl Receive for Reading {
+    fn record(&mut self, _record: &RecordView<'_>) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn read(&mut self, bytes: u64) -> Result<(), StorageError> {
+        self.bytes += bytes;
+        self.progress.read(bytes)
+    }
+}

@@ -1,0 +1,57 @@
+//! `statestored compact`: a data folder without what is not needed any more.
+use super::ToolError;
+use super::progress::Progress;
+use crate::storage::{DurableOptions, DurableStorage, StoppedStore, StorageError};
+use clap::Args;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+A server does the same by itself, whenever enough has gathered: this is for a folder that is to be stored or sent.
+
+Examples:
+  statestored compact /var/lib/statestored
+      leave one copy of each record, and say how many bytes that saved";
+
+/// Merges everything.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Compact {
+    /// The data folder of a server that does not run
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+impl Compact {
+    pub(super) fn run(&self) -> Result<(), ToolError> {
+        let mut progress = Progress::begin("compacting", None)?;
+        // It must be a store: opening the storage would make one.
+        drop(StoppedStore::open(&self.directory, &mut |bytes| {
+            progress.read(bytes)
+        })?);
+        let before = bytes(&self.directory)?;
+        let mut storage = DurableStorage::open(&self.directory, DurableOptions::default())?;
+        storage.rewrite(&mut |rewrite| {
+            rewrite.keep(&mut |_| true, &mut |bytes| progress.read(bytes))
+        })?;
+        drop(storage);
+        let after = bytes(&self.directory)?;
+        drop(progress);
+        println!("{before} bytes before, {after} bytes after");
+        Ok(())
+    }
+}
+
+/// How long all files of a folder are.
+fn bytes(directory: &Path) -> Result<u64, StorageError> {
+    let sum = || {
+        let mut sum = 0;
+        for entry in fs::read_dir(directory)? {
+            sum += entry?.metadata()?.len();
+        }
+        Ok(sum)
+    };
+    sum().map_err(StorageError::io(|| {
+        format!("cannot read the directory {}", directory.display())
+    }))
+}

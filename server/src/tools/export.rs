@@ -1,0 +1,46 @@
+//! `statestored export`: records as text.
+use super::ToolError;
+use super::progress::Progress;
+use super::source::Source;
+use crate::storage::{StorageError, json_lines};
+use clap::Args;
+use std::io::{BufWriter, ErrorKind};
+
+const EXAMPLES: &str = "\
+It writes JSON Lines to standard output: a first line that says how many records follow, then one object for each:
+{\"key\":\"greeting\",\"value\":\"hello\",\"version\":\"001763839924100:00000:StateStore\"}. What is no UTF-8 stands in key_base64 and
+value_base64.
+
+Examples:
+  statestored export --data-dir /var/lib/statestored > state.jsonl
+      write everything in a data folder as text
+  statestored export /mnt/backups/state | jq -r 'select(.expiry) | .key'
+      show the keys in a backup that expire";
+
+/// Writes records as text.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Export {
+    #[command(flatten)]
+    source: Source,
+}
+
+impl Export {
+    pub(super) fn run(&self) -> Result<(), ToolError> {
+        let mut progress = Progress::begin("exporting", None)?;
+        let mut records = self.source.open(&mut progress)?;
+        let mut stdout = BufWriter::with_capacity(256 << 10, std::io::stdout().lock());
+        let written = json_lines::write(&mut *records, &mut stdout, &mut |bytes| {
+            progress.read(bytes)
+        });
+        match written {
+            // Like `head`, who reads it may have enough.
+            Err(StorageError::Io { source, .. }) if source.kind() == ErrorKind::BrokenPipe => {
+                // What is in its buffer has no reader.
+                drop(stdout.into_parts());
+                Ok(())
+            }
+            result => Ok(result.map(drop)?),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `statestored health`: what a container has no other program for.
+use crate::admin::HttpAddress;
+use clap::Args;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// More is no answer to this.
+const MOST_BYTES: u64 = 64 * 1024;
+
+/// Whether a server is alive.
+#[derive(Debug, Args)]
+pub struct Health {
+    /// The HTTP port of the server
+    #[arg(value_name = "URL", default_value = "http://127.0.0.1:9883")]
+    address: HttpAddress,
+    /// Whether it is ready for clients, which is more than alive
+    #[arg(long)]
+    ready: bool,
+}
+
+/// It is not, or nobody says so.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HealthError {
+    #[error("cannot ask {address}: {source}")]
+    NoAnswer {
+        address: HttpAddress,
+        source: io::Error,
+    },
+    #[error("{0}")]
+    No(String),
+}
+
+impl Health {
+    pub(super) fn run(&self) -> Result<(), HealthError> {
+        let answer = self.ask().map_err(|source| HealthError::NoAnswer {
+            address: self.address.clone(),
+            source,
+        })?;
+        let (head, text) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        if head.starts_with("HTTP/1.1 200 ") {
+            return Ok(());
+        }
+        let said: String = text.lines().collect::<Vec<_>>().join("; ");
+        let said = said.chars().filter(|it| !it.is_control()).collect();
+        Err(HealthError::No(said))
+    }
+
+    fn ask(&self) -> io::Result<String> {
+        let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in self.address.resolve()? {
+            match TcpStream::connect_timeout(&address, PATIENCE) {
+                Ok(stream) => return self.converse(stream),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    fn converse(&self, mut stream: TcpStream) -> io::Result<String> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let path = if self.ready { "/readyz" } else { "/healthz" };
+        let host = self.address.to_string();
+        let host = host.trim_start_matches("http://");
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        )?;
+        let mut answer = String::new();
+        stream.take(MOST_BYTES).read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+}

@@ -1,0 +1,190 @@
+//! `statestored import`: a data folder of lines of text.
+use super::ToolError;
+use super::progress::{Progress, Watched};
+use super::source::open_file;
+use crate::storage::durable::is_store;
+use crate::storage::json_lines::JsonLinesReader;
+use crate::storage::{
+    DurableOptions, DurableStorage, NewStore, Receive, RecordView, Restore, Rewrite, Storage,
+    StorageError,
+};
+use clap::Args;
+use siphasher::sip128::SipHasher13;
+use std::collections::HashMap;
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+The file is as `statestored export` writes it. If anything is wrong with it, nothing is changed.
+
+Examples:
+  statestored import state.jsonl --data-dir /var/lib/statestored
+      make a data folder, for a server to start with
+  statestored import state.jsonl --data-dir /var/lib/statestored --merge
+      add the records to a data folder; of a key that is in both, the newer version stays";
+
+/// Reads records from text.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Import {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// The folder to fill; it is missing or empty, unless --merge is given
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+
+    /// Add to the store that is in the folder, if there is one
+    #[arg(long)]
+    merge: bool,
+}
+
+type Version = (u64, u64);
+
+impl Import {
+    pub(super) fn run(&self) -> Result<(), ToolError> {
+        let records = if self.merge && is_store(&self.data_dir) {
+            self.merge()?
+        } else {
+            self.fill()?
+        };
+        println!("{records} records are in {}", self.data_dir.display());
+        Ok(())
+    }
+
+    fn lines(&self) -> Result<(JsonLinesReader<File>, Option<u64>), StorageError> {
+        let (file, length) = open_file(&self.file)?;
+        Ok((JsonLinesReader::new(&self.file, file)?, length))
+    }
+
+    /// Makes a store of the lines.
+    fn fill(&self) -> Result<u64, ToolError> {
+        let (lines, length) = self.lines()?;
+        let records = lines.announced();
+        let mut progress = Progress::begin("importing", length)?;
+        let salt = RandomState::new().hash_one(0);
+        let mut store = NewStore::create(&self.data_dir, salt)?;
+        let clock = lines.records(&mut Watched {
+            to: &mut store,
+            progress: &mut progress,
+        })?;
+        store.finish(clock)?;
+        Ok(records)
+    }
+
+    /// Puts the lines into a store, those that are newer.
+    fn merge(&self) -> Result<u64, ToolError> {
+        let (lines, length) = self.lines()?;
+        // Read once for the versions and once for the records.
+        let mut progress = Progress::begin("importing", length.map(|length| 2 * length))?;
+        let mut coming = Coming::new();
+        let floor = lines.records(&mut Watched {
+            to: &mut coming,
+            progress: &mut progress,
+        })?;
+        let mut store = DurableStorage::open(&self.data_dir, DurableOptions::default())?;
+        store.load(&mut Nobody)?;
+        let mut kept = 0;
+        store.rewrite(&mut |rewrite| {
+            let clock = rewrite.keep(
+                &mut |there| {
+                    let is_kept = !coming.replaces(there);
+                    kept += u64::from(is_kept);
+                    is_kept
+                },
+                &mut |_| progress.read(0),
+            )?;
+            let mut adding = Adding {
+                coming: &coming,
+                rewrite,
+                count: 0,
+            };
+            // What has changed since the first time is found as well: the file is read as strictly again.
+            self.lines()?.0.records(&mut Watched {
+                to: &mut adding,
+                progress: &mut progress,
+            })?;
+            kept += adding.count;
+            Ok(clock.max(floor))
+        })?;
+        Ok(kept)
+    }
+}
+
+/// The versions of the records that come; a key is told by a hash that no two keys share.
+struct Coming {
+    hasher: SipHasher13,
+    /// With whether the record is newer than what is there.
+    versions: HashMap<u128, (Version, bool), foldhash::fast::RandomState>,
+}
+
+impl Coming {
+    fn new() -> Self {
+        let secret = RandomState::new();
+        Self {
+            hasher: SipHasher13::new_with_keys(secret.hash_one(1), secret.hash_one(2)),
+            versions: HashMap::default(),
+        }
+    }
+
+    fn name(&self, key: &[u8]) -> u128 {
+        self.hasher.hash(key).as_u128()
+    }
+
+    /// Whether a newer record comes in the place of this one. If not, the one that comes does not count.
+    fn replaces(&mut self, there: &RecordView<'_>) -> bool {
+        let name = self.name(there.key);
+        let Some((version, is_newer)) = self.versions.get_mut(&name) else {
+            return false;
+        };
+        *is_newer = *version > there.version;
+        *is_newer
+    }
+}
+
+impl Receive for Coming {
+    fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
+        let name = self.name(record.key);
+        self.versions.insert(name, (record.version, true));
+        Ok(())
+    }
+}
+
+/// Adds the records that count.
+struct Adding<'a, 'b> {
+    coming: &'a Coming,
+    rewrite: &'a mut Rewrite<'b>,
+    count: u64,
+}
+
+impl Receive for Adding<'_, '_> {
+    fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
+        match self.coming.versions.get(&self.coming.name(record.key)) {
+            Some((version, _)) if *version != record.version => Err(has_changed()),
+            Some((_, true)) => {
+                self.count += 1;
+                self.rewrite.add(record)
+            }
+            Some((_, false)) => Ok(()),
+            None => Err(has_changed()),
+        }
+    }
+}
+
+fn has_changed() -> StorageError {
+    StorageError::Io {
+        what: "cannot read the file twice".into(),
+        source: io::Error::other("it has changed meanwhile"),
+    }
+}
+
+/// Who is told of records and does not want them.
+struct Nobody;
+
+impl Restore for Nobody {
+    fn put(&mut self, _record: &RecordView<'_>) {}
+    fn delete(&mut self, _key: &[u8]) {}
+}

@@ -1,0 +1,228 @@
+//! `statestored passwd`: the lines of a user in a file of users.
+use crate::access::{PasswordHash, ScramKeys};
+use clap::Args;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+use zeroize::Zeroizing;
+
+/// What the owner may do with the file, and the group if it may already.
+const OF_OWNER: u32 = 0o600;
+const OF_GROUP: u32 = 0o040;
+
+/// MQTT has no longer passwords, in bytes.
+const MAX_PASSWORD_BYTES: usize = 65_535;
+
+const EXAMPLES: &str = "\
+The file gets a hash (argon2id), not the password. It is made if it is missing, for its owner alone, and replaced at once, so that
+a server that reads it meanwhile sees the one or the other. A running server takes it over with SIGHUP.
+
+Examples:
+  statestored passwd /etc/statestored/users ann
+      ask for the password of ann, twice
+  openssl rand -base64 24 | tee ann.password | statestored passwd --stdin /etc/statestored/users ann
+      give ann a password that nobody has to type
+  statestored passwd --delete /etc/statestored/users ann
+      let ann in no more";
+
+/// Sets or deletes a user.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Passwd {
+    /// The file that --users-file of the server names
+    file: PathBuf,
+
+    /// The user
+    #[arg(value_parser = name)]
+    name: String,
+
+    /// Delete the user
+    #[arg(long, conflicts_with = "stdin")]
+    delete: bool,
+
+    /// Read the password from standard input: one line
+    #[arg(long)]
+    stdin: bool,
+
+    /// Write keys for SCRAM-SHA-256 as well, so that clients can prove the password without sending it
+    #[arg(long, conflicts_with = "delete")]
+    scram: bool,
+}
+
+/// Why a file of users stayed as it was.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PasswdError {
+    #[error("cannot {what} {path}: {source}")]
+    File {
+        what: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("cannot read the password: {0}")]
+    Input(io::Error),
+    #[error("the password is empty")]
+    Empty,
+    #[error("the password is longer than 65535 bytes")]
+    TooLong,
+    #[error("these are two passwords: nothing was changed")]
+    Differ,
+    #[error("there is no memory for the hash of the password")]
+    NoMemory,
+    #[error("a password for SCRAM has only printable characters of ASCII")]
+    NotAscii,
+    #[error("the system gives no random bytes")]
+    NoRandomness,
+    #[error("there is no user {name} in {path}")]
+    NoUser { name: String, path: PathBuf },
+}
+
+/// What a name may be, so that its line can be read.
+fn name(name: &str) -> Result<String, &'static str> {
+    if name.is_empty() {
+        Err("a user name is not empty")
+    } else if name.contains(':') || name.contains(char::is_control) || name.starts_with('#') {
+        Err(
+            "a user name in a file has no colon and no control character, and does not begin with #",
+        )
+    } else {
+        Ok(name.into())
+    }
+}
+
+impl Passwd {
+    pub(super) fn run(self) -> Result<(), PasswdError> {
+        let secrets = if self.delete {
+            Vec::new()
+        } else {
+            let password = self.password()?;
+            let hash = PasswordHash::of(&password).map_err(|_| PasswdError::NoMemory)?;
+            let mut secrets = vec![hash.to_string()];
+            if self.scram {
+                // Others would have to be normalised, by both sides alike.
+                if !password.iter().all(|byte| matches!(byte, b' '..=b'~')) {
+                    return Err(PasswdError::NotAscii);
+                }
+                let keys = ScramKeys::of(&password).ok_or(PasswdError::NoRandomness)?;
+                secrets.push(keys.to_string());
+            }
+            secrets
+        };
+        let lines: Vec<String> = secrets
+            .iter()
+            .map(|secret| format!("{}:{secret}", self.name))
+            .collect();
+        self.edit(&lines)
+    }
+
+    fn password(&self) -> Result<Zeroizing<Vec<u8>>, PasswdError> {
+        let password = if self.stdin || !io::stdin().is_terminal() {
+            one_line(&mut io::stdin().lock()).map_err(PasswdError::Input)?
+        } else {
+            let ask = |prompt| {
+                rpassword::prompt_password(prompt)
+                    .map(|password| Zeroizing::new(password.into_bytes()))
+                    .map_err(PasswdError::Input)
+            };
+            let password = ask("New password: ")?;
+            if *password != *ask("The same again: ")? {
+                return Err(PasswdError::Differ);
+            }
+            password
+        };
+        match password.len() {
+            0 => Err(PasswdError::Empty),
+            1..=MAX_PASSWORD_BYTES => Ok(password),
+            _ => Err(PasswdError::TooLong),
+        }
+    }
+
+    /// Puts these lines in the place of those of the user.
+    fn edit(&self, lines: &[String]) -> Result<(), PasswdError> {
+        let failed = |what| {
+            let path = self.file.clone();
+            move |source| PasswdError::File { what, path, source }
+        };
+        // What a link names is replaced, not the link.
+        let path = match fs::canonicalize(&self.file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.file.clone(),
+            other => other.map_err(failed("find"))?,
+        };
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let directory = File::open(folder).map_err(failed("open the folder of"))?;
+        // Somebody else who edits the file at the same time waits.
+        flock(&directory, FlockOperation::LockExclusive)
+            .map_err(|error| failed("lock the folder of")(error.into()))?;
+        let (text, before) = match File::open(&path) {
+            Ok(file) => {
+                let text = io::read_to_string(&file).map_err(failed("read"))?;
+                let metadata = file.metadata().map_err(failed("read"))?;
+                (Zeroizing::new(text), Some(metadata))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (Zeroizing::default(), None),
+            Err(error) => return Err(failed("read")(error)),
+        };
+        let text = replaced(&text, &self.name, lines).ok_or_else(|| PasswdError::NoUser {
+            name: self.name.clone(),
+            path: self.file.clone(),
+        })?;
+        let write = || {
+            let mut file = NamedTempFile::new_in(folder)?;
+            let mut mode = OF_OWNER;
+            if let Some(before) = before {
+                // It stays readable for a server that runs as somebody else.
+                let new = file.as_file().metadata()?;
+                if (before.uid(), before.gid()) != (new.uid(), new.gid()) {
+                    fchown(file.as_file(), Some(before.uid()), Some(before.gid()))?;
+                }
+                mode |= before.mode() & OF_GROUP;
+            }
+            file.as_file()
+                .set_permissions(Permissions::from_mode(mode))?;
+            file.write_all(text.as_bytes())?;
+            file.as_file().sync_all()?;
+            file.persist(&path)?;
+            directory.sync_all()
+        };
+        write().map_err(failed("write"))
+    }
+}
+
+/// The first line, without its end.
+fn one_line(input: &mut impl BufRead) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut line = Zeroizing::new(Vec::with_capacity(1024));
+    input.read_until(b'\n', &mut line)?;
+    if line.last() == Some(&b'\n') {
+        line.pop();
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+    }
+    Ok(line)
+}
+
+/// The text with these lines in the place of those of the user, or at its end; `None` if there are none to delete.
+fn replaced(text: &str, name: &str, lines: &[String]) -> Option<Zeroizing<String>> {
+    let is_of_user = |line: &str| {
+        let of = line.split_once(':').map(|(of, _)| of);
+        of == Some(name) && !line.starts_with('#')
+    };
+    if lines.is_empty() && !text.lines().any(is_of_user) {
+        return None;
+    }
+    let room = text.len() + lines.iter().map(|line| line.len() + 1).sum::<usize>() + 1;
+    let mut new = Zeroizing::new(String::with_capacity(room));
+    let place = text.lines().position(is_of_user).unwrap_or(usize::MAX);
+    let others = text.lines().skip(place).filter(|line| !is_of_user(line));
+    let all = text.lines().take(place);
+    for line in all.chain(lines.iter().map(String::as_str)).chain(others) {
+        new.push_str(line);
+        new.push('\n');
+    }
+    Some(new)
+}

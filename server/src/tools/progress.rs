@@ -1,0 +1,103 @@
+//! How far something is that takes long, and whether it shall go on.
+use super::INTERRUPTED;
+use crate::storage::{Receive, RecordView, StorageError};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often a line is written.
+const EVERY: Duration = Duration::from_millis(200);
+
+/// A line on standard error, if that is a terminal.
+#[derive(Debug)]
+pub(super) struct Progress {
+    what: &'static str,
+    /// How many bytes are to be read, if that is known.
+    total: Option<u64>,
+    done: u64,
+    shown: Option<Instant>,
+    begun: Instant,
+    is_terminal: bool,
+    is_stopped: Arc<AtomicBool>,
+}
+
+impl Progress {
+    /// Begins. SIGINT and SIGTERM end it from now on, with [`StorageError::Stopped`].
+    pub(super) fn begin(what: &'static str, total: Option<u64>) -> std::io::Result<Self> {
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        stop_at_signals(&is_stopped)?;
+        Ok(Self {
+            what,
+            total,
+            done: 0,
+            shown: None,
+            begun: Instant::now(),
+            is_terminal: std::io::stderr().is_terminal(),
+            is_stopped,
+        })
+    }
+
+    /// So many bytes were read since the last call.
+    pub(super) fn read(&mut self, bytes: u64) -> Result<(), StorageError> {
+        self.done += bytes;
+        if self.is_stopped.load(Ordering::Relaxed) {
+            return Err(StorageError::Stopped);
+        }
+        let since = self.shown.unwrap_or(self.begun).elapsed();
+        if self.is_terminal && since >= EVERY {
+            self.shown = Some(Instant::now());
+            let what = self.what;
+            // Who cannot be told how far it is still wants it done.
+            let _ = match self.total {
+                Some(total) => {
+                    let percent = (self.done * 100 / total.max(1)).min(100);
+                    write!(std::io::stderr(), "\r{what}: {percent} %\x1b[K")
+                }
+                None => write!(std::io::stderr(), "\r{what}: {} MiB\x1b[K", self.done >> 20),
+            };
+        }
+        Ok(())
+    }
+
+    /// Whether it shall go on.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.is_stopped.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown.is_some() {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// Shows how far somebody is who receives records.
+pub(super) struct Watched<'a> {
+    pub(super) to: &'a mut dyn Receive,
+    pub(super) progress: &'a mut Progress,
+}
+
+impl Receive for Watched<'_> {
+    fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
+        self.to.record(record)
+    }
+
+    fn read(&mut self, bytes: u64) -> Result<(), StorageError> {
+        self.progress.read(bytes)?;
+        self.to.read(bytes)
+    }
+}
+
+/// Sets the flag at the first signal; a second one ends the process wherever it is.
+fn stop_at_signals(is_stopped: &Arc<AtomicBool>) -> std::io::Result<()> {
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(is_stopped))?;
+        flag::register(signal, Arc::clone(is_stopped))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! Who may connect, and how somebody proves who they are.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod client;
+mod login;
+mod passwd;
+mod passwords;
+mod scram;
+mod signer;
+mod tokens;
+
+#[path = "../doors/authority.rs"]
+#[allow(dead_code, reason = "the tests of the doors use more of it")]
+mod authority;
+#[path = "../hub/store.rs"]
+mod store;
+#[path = "../hub/world.rs"]
+#[allow(dead_code, reason = "the tests of the hub use more of it")]
+mod world;

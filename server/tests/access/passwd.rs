@@ -1,0 +1,125 @@
+//! `statestored passwd`: the file of users, as it comes out.
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// The tool with this standard input.
+fn passwd(arguments: &[&str], file: &Path, name: &str, input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_statestored"))
+        .arg("passwd")
+        .args(arguments)
+        .arg(file)
+        .arg(name)
+        // What is meant for the server does not disturb.
+        .env("STATESTORED_MAX_KEYS", "many")
+        .env("STATESTORED_CONFIG", "/none")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // One that needs no input may have ended.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+fn succeeds(arguments: &[&str], file: &Path, name: &str, input: &[u8]) {
+    let output = passwd(arguments, file, name, input);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(output.stdout.is_empty() && said.is_empty(), "{said}");
+}
+
+fn fails(arguments: &[&str], file: &Path, name: &str, input: &[u8]) -> String {
+    let output = passwd(arguments, file, name, input);
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_new_file_is_for_its_owner_alone_and_has_no_password_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    succeeds(&["--stdin"], &file, "ann", b"a long secret\nnext line\n");
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("ann:$argon2id$v=19$m="), "{text}");
+    assert!(text.ends_with('\n') && text.lines().count() == 1, "{text}");
+    assert!(!text.contains("secret"), "{text}");
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn other_lines_stay_where_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    fs::write(&file, "# who\nbob:1\n\nann:old\n#ann:older\ncarl:a:b").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o664)).unwrap();
+    let link = folder.path().join("link");
+    symlink(&file, &link).unwrap();
+    succeeds(&[], &link, "ann", b"new");
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(
+        mode & 0o777,
+        0o640,
+        "others do not read it any more, nor does the group write"
+    );
+    let text = fs::read_to_string(&file).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines[..3], ["# who", "bob:1", ""]);
+    assert!(lines[3].starts_with("ann:$argon2id$"), "{text}");
+    assert_eq!(lines[4..], ["#ann:older", "carl:a:b"]);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    succeeds(&["--delete"], &file, "ann", b"");
+    assert_eq!(
+        fs::read_to_string(&file).unwrap(),
+        "# who\nbob:1\n\n#ann:older\ncarl:a:b\n"
+    );
+    let said = fails(&["--delete"], &file, "ann", b"");
+    assert!(said.contains("there is no user ann"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    fs::write(&file, "bob:1\n").unwrap();
+    let long = vec![b'x'; 65_536];
+    for (name, input, problem) in [
+        ("ann", &b""[..], "the password is empty"),
+        ("ann", b"\r\n", "the password is empty"),
+        ("ann", &long, "longer than 65535"),
+        ("a:n", b"new", "no colon"),
+        ("#ann", b"new", "begin with #"),
+        ("a\nn", b"new", "control character"),
+        ("", b"new", "not empty"),
+    ] {
+        let said = fails(&["--stdin"], &file, name, input);
+        assert!(said.contains(problem), "{said}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "bob:1\n");
+    let said = fails(
+        &["--stdin"],
+        &folder.path().join("none/users"),
+        "ann",
+        b"new",
+    );
+    assert!(said.contains("cannot open the folder of"), "{said}");
+}
+
+#[test]
+fn two_who_edit_at_once_do_not_undo_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    std::thread::scope(|scope| {
+        for user in 0..8 {
+            let file = &file;
+            scope.spawn(move || succeeds(&["--stdin"], file, &format!("user{user}"), b"new"));
+        }
+    });
+    assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 8);
+}

@@ -1,0 +1,279 @@
+//! What the port is sent by those who mean no good.
+use crate::http::{TOKEN, answer, bearer, get, get_with, open, raw, server};
+use std::io::{Read, Write};
+
+#[test]
+fn garbage_is_refused_and_the_port_goes_on() {
+    let server = server();
+    let address = server.http_address().unwrap();
+    for garbage in [
+        &b"\x00\x01\x02\x03\r\n\r\n"[..],
+        b"\x10\x0c\x00\x04MQTT\x05\x02\x00\x00\x00\x00\x00\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /\x00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost : localhost\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ] {
+        let text = {
+            let mut stream = open(address);
+            stream.write_all(garbage).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut text = Vec::new();
+            // What it did not read makes the end a reset.
+            let _ = stream.read_to_end(&mut text);
+            String::from_utf8(text).unwrap()
+        };
+        assert!(text.is_empty() || answer(&text).status == 400, "{text:?}");
+    }
+    assert_eq!(get(&server, "/healthz").status, 200);
+}
+
+#[test]
+fn a_request_that_never_ends_is_cut_off() {
+    let server = server();
+    let address = server.http_address().unwrap();
+    // The server closes it; a test that waits longer than its patience fails.
+    let text = raw(
+        address,
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
+    );
+    assert!(text.is_empty() || answer(&text).status == 408, "{text:?}");
+}
+
+#[test]
+fn what_is_too_large_is_refused() {
+    let server = server();
+    let address = server.http_address().unwrap();
+    let lines = format!("X-Large: {}\r\n", "a".repeat(20_000));
+    assert_eq!(get_with(address, "/healthz", &lines).status, 431);
+    let path = format!("/{}", "a".repeat(20_000));
+    let status = get_with(address, &path, "").status;
+    assert!([414, 431].contains(&status), "{status}");
+    let lines = "X-Many: 1\r\n".repeat(100);
+    assert_eq!(get_with(address, "/healthz", &lines).status, 431);
+    assert_eq!(
+        get_with(address, "/healthz", "Content-Length: 5\r\n").status,
+        400
+    );
+}
+
+#[test]
+fn no_request_hides_in_another_one() {
+    let server = server();
+    let address = server.http_address().unwrap();
+    let hidden = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for (lines, body) in [
+        (
+            "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+            "0\r\n\r\n",
+        ),
+        (
+            "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n",
+            "0\r\n\r\n",
+        ),
+        ("Transfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+        ("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n"),
+        ("Content-Length: 0\r\nContent-Length: 44\r\n", ""),
+        ("Content-Length: +0\r\n", ""),
+        ("Content-Length: 44, 44\r\n", ""),
+    ] {
+        for method in ["GET", "POST"] {
+            let request = format!(
+                "{method} /healthz HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n{body}{hidden}"
+            );
+            let text = raw(address, request.as_bytes());
+            assert!(!text.contains("statestored_"), "{lines}: {text}");
+            assert_eq!(text.matches("HTTP/1.1 ").count(), 1, "{lines}: {text}");
+            let status = answer(&text).status;
+            assert!([400, 411].contains(&status), "{lines}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_path_is_what_it_says_and_nothing_else() {
+    let server = server();
+    for path in [
+        "/../metrics",
+        "/%2e%2e/metrics",
+        "//metrics",
+        "/metrics/",
+        "/metrics/..",
+        "/%6detrics",
+        "/metrics%00",
+        "/./metrics",
+        "/\\metrics",
+        "/etc/passwd",
+        "/../../../../etc/passwd",
+    ] {
+        let status = get(&server, path).status;
+        assert!([400, 404].contains(&status), "{path}: {status}");
+    }
+}
+
+#[test]
+fn only_its_own_names_lead_to_it() {
+    let server = server();
+    let address = server.http_address().unwrap();
+    let ask = |host: &str| {
+        let request = format!("GET /metrics HTTP/1.1\r\n{host}Connection: close\r\n\r\n");
+        answer(&raw(address, request.as_bytes())).status
+    };
+    for host in [
+        "localhost",
+        "LOCALHOST:1",
+        "127.0.0.1",
+        &address.to_string(),
+    ] {
+        assert_eq!(ask(&format!("Host: {host}\r\n")), 200, "{host}");
+    }
+    for host in [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "evil.example:80",
+        "10.0.0.1",
+        "[::1]",
+        "127.0.0.1@evil.example",
+        "evil@localhost",
+    ] {
+        let status = ask(&format!("Host: {host}\r\n"));
+        assert_eq!(status, 421, "{host}");
+    }
+    assert_eq!(ask(""), 400);
+    assert_eq!(ask("Host: localhost\r\nHost: evil.example\r\n"), 400);
+    let proxy =
+        b"GET http://localhost/metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    assert_eq!(answer(&raw(address, proxy)).status, 400);
+}
+
+#[test]
+fn other_sites_get_nothing() {
+    let server = server();
+    let address = server.http_address().unwrap();
+    let own = format!("Origin: http://{address}\r\nSec-Fetch-Site: same-origin\r\n");
+    assert_eq!(get_with(address, "/metrics", &own).status, 200);
+    for lines in [
+        "Origin: http://evil.example\r\n",
+        "Origin: null\r\n",
+        "Sec-Fetch-Site: cross-site\r\n",
+        "Sec-Fetch-Site: same-site\r\n",
+        "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n",
+    ] {
+        let refused = get_with(address, "/metrics", lines);
+        assert_eq!(refused.status, 403, "{lines}");
+        assert_eq!(refused.header("access-control-allow-origin"), None);
+    }
+}
+
+#[test]
+fn a_wrong_token_is_worse_than_none() {
+    let server = server();
+    let address = server.http_address().unwrap();
+    assert_eq!(get_with(address, "/metrics", &bearer(TOKEN)).status, 200);
+    let longer = format!("{TOKEN}x");
+    for token in ["", "wrong", &TOKEN[1..], &longer] {
+        assert_eq!(
+            get_with(address, "/metrics", &bearer(token)).status,
+            401,
+            "{token}"
+        );
+    }
+    let basic = format!("Authorization: Basic {TOKEN}\r\n");
+    assert_eq!(get_with(address, "/metrics", &basic).status, 401);
+    let twice = bearer(TOKEN) + &bearer(TOKEN);
+    assert_eq!(get_with(address, "/metrics", &twice).status, 401);
+    let cookie = format!("Cookie: token={TOKEN}\r\n");
+    assert_eq!(get_with(address, "/metrics", &cookie).status, 200);
+}
+
+#[test]
+fn connections_are_few() {
+    let server = server();
+    let address = server.http_address().unwrap();
+    let mut held: Vec<_> = (0..64).map(|_| open(address)).collect();
+    // All of them are accepted before it: each answers.
+    for stream in &mut held {
+        stream
+            .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .unwrap();
+        let mut begin = [0; 12];
+        stream.read_exact(&mut begin).unwrap();
+        assert_eq!(&begin, b"HTTP/1.1 200");
+    }
+    assert_eq!(
+        raw(address, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        ""
+    );
+    drop(held);
+    // Their places become free when the server has seen them go.
+    let begin = std::time::Instant::now();
+    let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    while raw(address, request).is_empty() {
+        assert!(
+            begin.elapsed() < crate::http::PATIENCE,
+            "no place became free"
+        );
+    }
+}
+
+#[test]
+fn the_page_is_small_and_has_no_code_in_its_document() {
+    let server = server();
+    let parts = ["/", "/page.css", "/page.js", "/icon.svg"].map(|path| get(&server, path));
+    assert!(parts.iter().all(|part| part.status == 200));
+    let bytes: usize = parts.iter().map(|part| part.body.len()).sum();
+    assert!(bytes <= 150_000, "{bytes}");
+    let [document, _, script, _] = &parts;
+    for inline in [
+        "style=",
+        "onclick",
+        "<style",
+        "javascript:",
+        "http://",
+        "https://",
+    ] {
+        assert!(!document.body.contains(inline), "{inline}");
+    }
+    for dangerous in [
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "eval(",
+        "document.write",
+    ] {
+        assert!(!script.body.contains(dangerous), "{dangerous}");
+    }
+    let lines = "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n";
+    let visit = get_with(server.http_address().unwrap(), "/", lines);
+    assert_eq!(visit.status, 200, "a link leads to it");
+}
+
+#[test]
+fn every_answer_tells_browsers_to_be_careful() {
+    let server = server();
+    for path in ["/", "/page.js", "/metrics", "/healthz", "/nothing"] {
+        let reply = get(&server, path);
+        let policy = reply.header("content-security-policy").unwrap();
+        for part in [
+            "default-src 'none'",
+            "frame-ancestors 'none'",
+            "base-uri 'none'",
+        ] {
+            assert!(policy.contains(part), "{policy}");
+        }
+        assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(reply.header("referrer-policy"), Some("no-referrer"));
+        assert_eq!(
+            reply.header("cross-origin-opener-policy"),
+            Some("same-origin")
+        );
+        assert_eq!(
+            reply.header("cross-origin-resource-policy"),
+            Some("same-origin")
+        );
+        assert_eq!(reply.header("cache-control"), Some("no-store"));
+    }
+}

@@ -1,0 +1,60 @@
+//! The figures of every second.
+use crate::http::{answer, client, open, raw, server, stop};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+
+fn viewer(address: SocketAddr) -> BufReader<TcpStream> {
+    let mut stream = open(address);
+    let request = b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    stream.write_all(request).unwrap();
+    BufReader::new(stream)
+}
+
+fn next(viewer: &mut BufReader<TcpStream>) -> Value {
+    loop {
+        let mut line = String::new();
+        assert!(
+            viewer.read_line(&mut line).unwrap() > 0,
+            "the events have ended"
+        );
+        if let Some(data) = line.strip_prefix("data: ") {
+            return serde_json::from_str(data).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn viewers_see_what_happens() {
+    let server = server();
+    let address = server.http_address().unwrap();
+    let mut viewers = [viewer(address), viewer(address)];
+    let before: Vec<Value> = viewers.iter_mut().map(next).collect();
+    assert_eq!(before[0]["counts"]["keys"], 0);
+    let client = client(&server, "writer").await;
+    client.set("key", "v").await.unwrap();
+    for viewer in &mut viewers {
+        let mut last = Value::Null;
+        while last["counts"]["keys"] != 1 {
+            last = next(viewer);
+        }
+        assert_eq!(last["requests"]["set"]["ok"], 1);
+        assert!(last["now_ms"].as_u64() > before[0]["now_ms"].as_u64());
+    }
+    stop(server).await;
+}
+
+#[test]
+fn viewers_are_few() {
+    let server = server();
+    let address = server.http_address().unwrap();
+    let mut viewers: Vec<_> = (0..16).map(|_| viewer(address)).collect();
+    for viewer in &mut viewers {
+        next(viewer);
+    }
+    let request = b"GET /events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    assert_eq!(answer(&raw(address, request)).status, 503);
+    let head = b"HEAD /events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    assert_eq!(answer(&raw(address, head)).status, 404);
+    server.stop().unwrap();
+}

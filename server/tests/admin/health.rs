@@ -1,0 +1,69 @@
+//! Alive, and ready.
+use crate::http::{TOKEN, admin, bearer, get, get_with, server, start};
+use statestored::Server;
+use statestored::admin::{AdminConfig, Token};
+use statestored::config::Config;
+
+#[test]
+fn a_server_that_serves_is_alive_and_ready() {
+    let server = server();
+    let alive = get(&server, "/healthz");
+    assert_eq!((alive.status, alive.body.as_str()), (200, "alive\n"));
+    let ready = get_with(
+        server.http_address().unwrap(),
+        "/readyz",
+        "Accept: application/json\r\n",
+    );
+    assert_eq!(ready.status, 200);
+    assert_eq!(ready.header("content-type"), Some("application/json"));
+    assert_eq!(ready.body, r#"{"status":"ready","reasons":[]}"#);
+}
+
+#[tokio::test]
+async fn a_thread_that_does_not_answer_is_not_alive() {
+    let server = Server::start(Config {
+        admin: Some(admin()),
+        ..Config::in_memory()
+    })
+    .await
+    .unwrap();
+    // Nobody runs it, so nobody answers what it is asked.
+    let address = server.http_address().unwrap();
+    let ask = move |path| tokio::task::spawn_blocking(move || get_with(address, path, ""));
+    let (alive, ready) = tokio::join!(ask("/healthz"), ask("/readyz"));
+    let (alive, ready) = (alive.unwrap(), ready.unwrap());
+    assert_eq!((alive.status, ready.status), (503, 503));
+    assert!(alive.body.starts_with("not alive\nstuck: "), "{alive:?}");
+    assert!(ready.body.starts_with("not ready\nstuck: "), "{ready:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_was_dropped_frees_its_port() {
+    let server = Server::start(Config {
+        admin: Some(admin()),
+        ..Config::in_memory()
+    })
+    .await
+    .unwrap();
+    let address = server.http_address().unwrap();
+    drop(server);
+    std::net::TcpListener::bind(address).unwrap();
+}
+
+#[test]
+fn from_elsewhere_health_is_one_word_and_the_rest_needs_the_token() {
+    let token = Some(Token::new(TOKEN).unwrap());
+    let admin = AdminConfig::new("http://0.0.0.0:0".parse().unwrap(), token).unwrap();
+    let server = start(Config {
+        admin: Some(admin),
+        ..Config::in_memory()
+    });
+    let port = server.http_address().unwrap().port();
+    let address = ([127, 0, 0, 1], port).into();
+    assert_eq!(get_with(address, "/healthz", "").status, 200);
+    assert_eq!(get_with(address, "/readyz", "").status, 200);
+    let refused = get_with(address, "/metrics", "");
+    assert_eq!(refused.status, 401);
+    assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
+    assert_eq!(get_with(address, "/metrics", &bearer(TOKEN)).status, 200);
+}

@@ -1,0 +1,75 @@
+//! A server does not serve everybody by accident.
+use crate::authority::write;
+use crate::daemon::{Daemon, run};
+use crate::world::Files;
+
+#[test]
+fn a_network_is_served_to_everybody_only_if_that_is_asked_for() {
+    let listen = ["--listen", "tcp://0.0.0.0:0"];
+    for arguments in [&listen[..], &[&listen[..], &["--check"]].concat()] {
+        let output = run(arguments);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success());
+        for word in [
+            "tcp://0.0.0.0",
+            "--users-file",
+            "--tls-client-ca",
+            "--allow-anonymous",
+        ] {
+            assert!(text.contains(word), "{text}");
+        }
+    }
+    let mut daemon = Daemon::start(&[&listen[..], &["--allow-anonymous"]].concat(), 1);
+    let line = daemon.log_line("everybody");
+    assert!(line.contains("WARN"), "{line}");
+}
+
+#[test]
+fn certificates_that_clients_have_to_show_are_enough() {
+    let files = Files::new();
+    let certificate = files.tls.certificate.to_str().unwrap();
+    let key = files.tls.key.to_str().unwrap();
+    let ca = files.path("ca.crt");
+    let tls = ["--tls-cert", certificate, "--tls-key", key];
+    let listen = ["--listen", "tls://0.0.0.0:0"];
+    let with_ca = [
+        &tls[..],
+        &listen,
+        &["--tls-client-ca", ca.to_str().unwrap()],
+    ]
+    .concat();
+    Daemon::start(&with_ca, 1);
+    for not_enough in [
+        [&tls[..], &listen].concat(),
+        [&with_ca[..], &["--tls-client-cert", "optional"]].concat(),
+        [&with_ca[..], &["--listen", "tcp://0.0.0.0:0"]].concat(),
+    ] {
+        assert!(!run(&not_enough).status.success(), "{not_enough:?}");
+    }
+}
+
+#[test]
+fn a_reload_does_not_open_the_door() {
+    let files = Files::new();
+    let users = write(files.folder.path(), "users", "ann:secret\n");
+    let with_users = format!(
+        "listen = 'tcp://0.0.0.0:0'\nusers-file = '{}'",
+        users.display()
+    );
+    let config = write(files.folder.path(), "config.toml", &with_users);
+    let mut daemon = Daemon::start(&["--config", config.to_str().unwrap()], 1);
+    std::fs::write(&config, "listen = 'tcp://0.0.0.0:0'").unwrap();
+    daemon.signal("-HUP");
+    let line = daemon.log_line("cannot reload");
+    assert!(line.contains("--allow-anonymous"), "{line}");
+}
+
+#[test]
+fn tls_needs_a_certificate() {
+    let output = run(&["--listen", "tls://127.0.0.1:0"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !output.status.success() && text.contains("--tls-cert"),
+        "{text}"
+    );
+}

@@ -1,0 +1,115 @@
+//! Certificates that change while the server runs.
+use crate::authority::Identity;
+use crate::daemon::Daemon;
+use crate::world::{Files, encrypt, is_served};
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+fn start(files: &Files) -> (Daemon, SocketAddr) {
+    let arguments = [
+        "--listen".as_ref(),
+        "tls://127.0.0.1:0".as_ref(),
+        "--tls-cert".as_ref(),
+        files.tls.certificate.as_os_str(),
+        "--tls-key".as_ref(),
+        files.tls.key.as_os_str(),
+    ];
+    let daemon = Daemon::start(&arguments, 1);
+    let address = daemon.listening[0].strip_prefix("tls://").unwrap();
+    let address = address.parse().unwrap();
+    (daemon, address)
+}
+
+/// Whether a new connection gets this certificate.
+fn serves(files: &Files, address: SocketAddr, identity: &Identity) -> bool {
+    let mut stream = encrypt(address, &Arc::new(files.client(None, &[])));
+    assert!(is_served(&mut stream));
+    stream.conn.peer_certificates() == Some(&identity.der().0)
+}
+
+fn replace(path: &Path, content: &str) {
+    let new = path.with_extension("new");
+    std::fs::write(&new, content).unwrap();
+    std::fs::rename(new, path).unwrap();
+}
+
+#[test]
+fn what_cannot_be_used_changes_nothing_and_what_can_counts_from_then_on() {
+    let files = Files::new();
+    let (mut daemon, address) = start(&files);
+    assert!(serves(&files, address, &files.own));
+    let config = Arc::new(files.client(None, &[]));
+    let mut open = encrypt(address, &config);
+    assert!(is_served(&mut open));
+
+    std::fs::write(&files.tls.certificate, "rubbish").unwrap();
+    let line = daemon.log_line("certificates of before stay in force");
+    assert!(
+        line.contains("ERROR") && line.contains("server.crt"),
+        "{line}"
+    );
+    assert!(serves(&files, address, &files.own));
+
+    let next = files.authority.issue("server");
+    replace(&files.tls.certificate, &next.certificate);
+    replace(&files.tls.key, &next.key);
+    daemon.log_line("certificates were read again");
+    assert!(serves(&files, address, &next));
+
+    // The same by a signal, which says more if it goes wrong.
+    replace(&files.tls.key, &files.own.key);
+    daemon.signal("-HUP");
+    let line = daemon.log_line("cannot reload");
+    assert!(
+        line.contains("is not the key of the first certificate"),
+        "{line}"
+    );
+    assert!(serves(&files, address, &next));
+    replace(&files.tls.certificate, &files.own.certificate);
+    daemon.signal("-HUP");
+    daemon.log_line("read again");
+    assert!(serves(&files, address, &files.own));
+
+    // Whoever was there before has not noticed.
+    open.write_all(&[0xC0, 0]).unwrap();
+    let mut pong = [0; 2];
+    open.read_exact(&mut pong).unwrap();
+    assert_eq!(pong, [0xD0, 0]);
+    daemon.signal("-TERM");
+    assert!(daemon.wait());
+}
+
+#[test]
+fn a_certificate_that_ends_is_told_of() {
+    let mut files = Files::new();
+    let ended = files.authority.issue_with("server", |params| {
+        params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2001, 2, 1);
+    });
+    (files.tls.certificate, files.tls.key) = ended.write(files.folder.path(), "ended");
+    let (mut daemon, _) = start(&files);
+    let line = daemon.log_line("has expired");
+    assert!(
+        line.contains("ERROR") && line.contains("ended.crt"),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_key_that_others_can_read_is_a_warning() {
+    let files = Files::new();
+    let set_mode = |mode| {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&files.tls.key, permissions).unwrap();
+    };
+    set_mode(0o644);
+    let (mut daemon, _) = start(&files);
+    let line = daemon.log_line("private key");
+    assert!(
+        line.contains("WARN") && line.contains("chmod o-rw"),
+        "{line}"
+    );
+}

@@ -1,0 +1,302 @@
+//! What clients may do, where there is a policy.
+use crate::wills::will;
+use crate::world::{Client, World, command, connect, id, message, request, resume, set};
+use statestore_protocol::mqtt::{Connect, ReasonCode, Subscription, Will};
+use statestore_protocol::topic;
+use statestored::access::Policy;
+use statestored::hub::HubConfig;
+use std::sync::Arc;
+
+const RULES: &str = "
+rules:
+- principals: {clientIds: [reader]}
+  brokerResources:
+  - {method: Connect}
+  - {method: Subscribe, topics: [news/+]}
+  stateStoreResources: [{method: Read, keys: [shared/*, 'of/{principal.clientId}']}]
+- principals: {clientIds: [writer]}
+  brokerResources:
+  - {method: Connect}
+  - {method: Publish, topics: [news/#]}
+  stateStoreResources: [{method: ReadWrite, keys: [shared/*]}, {method: Write, keys: [secret]}]
+- principals: {clientIds: [guest]}
+  brokerResources: [{method: Connect}]
+";
+
+const NOT_AUTHORIZED: &[u8] = b"-ERR not authorized\r\n";
+
+fn policy(rules: &str) -> Arc<Policy> {
+    Arc::new(Policy::parse(rules).unwrap())
+}
+
+fn world() -> World {
+    World::with(HubConfig {
+        policy: Some(policy(RULES)),
+        ..HubConfig::default()
+    })
+}
+
+fn ask(world: &mut World, client: &mut Client, payload: &[u8]) -> Vec<u8> {
+    let (puback, response) = world.request(client, payload);
+    assert_eq!(puback.reason, ReasonCode::SUCCESS);
+    response.payload_bytes().to_vec()
+}
+
+fn subscribe(world: &mut World, client: &mut Client, filter: &str) -> ReasonCode {
+    let subscriptions = vec![Subscription::at_least_once(filter)];
+    world.subscribe_all(client, None, subscriptions)[0]
+}
+
+#[test]
+fn every_command_is_checked() {
+    let mut world = world();
+    let mut reader = world.client("reader");
+    let mut writer = world.client("writer");
+    for (payload, reads, writes) in [
+        (set("shared/a", "1"), false, true),
+        (command(&["GET", "shared/a"]), true, true),
+        (command(&["KEYNOTIFY", "shared/a"]), true, true),
+        (command(&["KEYNOTIFY", "shared/a", "STOP"]), true, true),
+        (command(&["GET", "of/reader"]), true, false),
+        (command(&["GET", "of/writer"]), false, false),
+        (set("secret", "1"), false, true),
+        (command(&["GET", "secret"]), false, false),
+        (command(&["KEYNOTIFY", "secret"]), false, false),
+        (command(&["VDEL", "secret", "1"]), false, true),
+        (command(&["DEL", "other"]), false, false),
+        (set("other", "1"), false, false),
+    ] {
+        for (client, is_allowed) in [(&mut reader, reads), (&mut writer, writes)] {
+            let answer = ask(&mut world, client, &payload);
+            assert_eq!(answer != NOT_AUTHORIZED, is_allowed, "{payload:?}");
+        }
+    }
+    assert_eq!(world.hub.statistics().requests_denied, 14);
+    assert_eq!(world.hub.service().size().keys, 1, "shared/a");
+}
+
+#[test]
+fn a_scan_shows_what_may_be_read() {
+    let mut world = world();
+    let mut writer = world.client("writer");
+    for key in ["shared/a", "shared/b", "secret"] {
+        assert_eq!(ask(&mut world, &mut writer, &set(key, "1")), b"+OK\r\n");
+    }
+    let mut reader = world.client("reader");
+    for client in [&mut reader, &mut writer] {
+        let page = ask(&mut world, client, &command(&["SCAN", "*"]));
+        let page = String::from_utf8(page).unwrap();
+        assert!(
+            page.contains("shared/a") && page.contains("shared/b"),
+            "{page}"
+        );
+        assert!(!page.contains("secret"), "{page}");
+    }
+}
+
+#[test]
+fn who_has_no_rule_for_the_store_does_not_reach_it() {
+    let mut world = world();
+    let mut guest = world.client("guest");
+    world.publish(&mut guest, &request(id(9)), &command(&["GET", "shared/a"]));
+    assert_eq!(world.puback(&guest, id(9)), ReasonCode::NOT_AUTHORIZED);
+    assert_eq!(world.hub.statistics().requests, 0);
+    let own = topic::notification_filter("guest");
+    assert_eq!(
+        subscribe(&mut world, &mut guest, &own),
+        ReasonCode::NOT_AUTHORIZED
+    );
+}
+
+#[test]
+fn connecting_publishing_and_subscribing_need_a_rule() {
+    let mut world = world();
+    let (_, connack) = world.try_join(&connect("stranger"));
+    assert_eq!(connack.reason, ReasonCode::NOT_AUTHORIZED);
+    let (_, connack) = world.try_join(&connect(""));
+    assert_eq!(
+        connack.reason,
+        ReasonCode::NOT_AUTHORIZED,
+        "an id that the server gives"
+    );
+
+    let mut reader = world.client("reader");
+    for (filter, reason) in [
+        ("news/+", ReasonCode::GRANTED_QOS_1),
+        ("news/a", ReasonCode::GRANTED_QOS_1),
+        ("news/#", ReasonCode::NOT_AUTHORIZED),
+        ("#", ReasonCode::NOT_AUTHORIZED),
+        (&topic::response("reader"), ReasonCode::GRANTED_QOS_1),
+        (
+            &topic::notification_filter("reader"),
+            ReasonCode::GRANTED_QOS_1,
+        ),
+    ] {
+        assert_eq!(
+            subscribe(&mut world, &mut reader, filter),
+            reason,
+            "{filter}"
+        );
+    }
+    let mut writer = world.client("writer");
+    for (topic, reason) in [
+        ("news/a", ReasonCode::SUCCESS),
+        ("other", ReasonCode::NOT_AUTHORIZED),
+        ("news/a/b", ReasonCode::NO_MATCHING_SUBSCRIBERS),
+    ] {
+        world.publish(&mut writer, &message(topic, 1), b"x");
+        assert_eq!(world.puback(&writer, id(1)), reason, "{topic}");
+    }
+    assert_eq!(world.published(&reader).len(), 1);
+    let statistics = world.hub.statistics();
+    assert_eq!(
+        (
+            statistics.messages_refused,
+            statistics.subscriptions_refused
+        ),
+        (1, 2)
+    );
+}
+
+#[test]
+fn answers_and_notifications_of_others_cannot_be_had_by_topic() {
+    let mut world = World::with(HubConfig {
+        policy: Some(policy(&RULES.replace("news/+", "'#'"))),
+        ..HubConfig::default()
+    });
+    let mut reader = world.client("reader");
+    for filter in [
+        "#",
+        &topic::response("me"),
+        &topic::notification_filter("writer"),
+    ] {
+        assert_eq!(
+            subscribe(&mut world, &mut reader, filter),
+            ReasonCode::GRANTED_QOS_1
+        );
+    }
+    let mut writer = world.client("writer");
+    assert_eq!(
+        ask(
+            &mut world,
+            &mut writer,
+            &command(&["KEYNOTIFY", "shared/a"])
+        ),
+        b"+OK\r\n"
+    );
+    world.publish(&mut writer, &request(id(9)), &set("shared/a", "1"));
+    assert_eq!(
+        world.packets(&writer).len(),
+        3,
+        "PUBACK, response and notification"
+    );
+    assert!(world.packets(&reader).is_empty());
+}
+
+fn with_will(client_id: &str, topic: &str) -> Connect {
+    Connect {
+        will: Some(Will {
+            topic: topic.into(),
+            ..will(0)
+        }),
+        ..connect(client_id)
+    }
+}
+
+#[test]
+fn a_will_is_published_only_by_who_may_publish_there() {
+    let mut world = world();
+    let (_, connack) = world.try_join(&with_will("writer", "other"));
+    assert_eq!(connack.reason, ReasonCode::NOT_AUTHORIZED);
+    let (writer, _) = world.join(&with_will("writer", "news/will"));
+    let mut reader = world.client("reader");
+    world.subscribe(&mut reader, "news/+");
+    let withdrawn = RULES.replace("news/#", "news/other");
+    assert_eq!(world.hub.set_policy(Some(policy(&withdrawn)), world.now), 1);
+    assert_eq!(world.disconnected(&writer), ReasonCode::NOT_AUTHORIZED);
+    world.lose(&writer);
+    assert!(world.published(&reader).is_empty());
+}
+
+#[test]
+fn a_new_policy_ends_what_it_does_not_allow_and_nothing_else() {
+    let mut world = world();
+    let (mut reader, _) = world.join(&resume("reader"));
+    world.subscribe(&mut reader, "news/+");
+    assert_eq!(
+        ask(
+            &mut world,
+            &mut reader,
+            &command(&["KEYNOTIFY", "shared/a"])
+        ),
+        b"+OK\r\n"
+    );
+    let (mut writer, _) = world.join(&resume("writer"));
+    let (mut guest, _) = world.join(&resume("guest"));
+
+    // What nobody uses is taken away: all stay.
+    let less = RULES
+        .replace("of/{principal.clientId}", "nothing")
+        .replace("secret", "nothing");
+    assert_eq!(world.hub.set_policy(Some(policy(&less)), world.now), 0);
+    for client in [&mut reader, &mut writer, &mut guest] {
+        world.assert_alive(client);
+    }
+    assert_eq!(
+        ask(&mut world, &mut writer, &set("secret", "1")),
+        NOT_AUTHORIZED
+    );
+
+    // A watch, a subscription, and the right to connect.
+    assert_eq!(
+        world.hub.set_policy(
+            Some(policy(&RULES.replace("shared/*", "shared/b"))),
+            world.now
+        ),
+        1
+    );
+    assert_eq!(world.disconnected(&reader), ReasonCode::NOT_AUTHORIZED);
+    world.lose(&reader);
+    let (mut reader, connack) = world.join(&resume("reader"));
+    assert!(
+        !connack.session_present,
+        "its subscriptions are gone with it"
+    );
+    world.subscribe(&mut reader, "news/+");
+    assert_eq!(
+        world
+            .hub
+            .set_policy(Some(policy(&RULES.replace("news/+", "news/a"))), world.now),
+        1
+    );
+    assert_eq!(world.disconnected(&reader), ReasonCode::NOT_AUTHORIZED);
+    assert_eq!(
+        world
+            .hub
+            .set_policy(Some(policy(&RULES.replace("guest", "nobody"))), world.now),
+        1
+    );
+    assert_eq!(world.disconnected(&guest), ReasonCode::NOT_AUTHORIZED);
+    let (_, connack) = world.try_join(&resume("guest"));
+    assert_eq!(connack.reason, ReasonCode::NOT_AUTHORIZED);
+
+    // Without a policy, everything is allowed again.
+    assert_eq!(world.hub.set_policy(None, world.now), 0);
+    assert_eq!(ask(&mut world, &mut writer, &set("other", "1")), b"+OK\r\n");
+}
+
+#[test]
+fn a_session_without_a_connection_loses_what_it_may_not_have() {
+    let mut world = world();
+    let (mut reader, _) = world.join(&resume("reader"));
+    world.subscribe(&mut reader, "news/+");
+    world.lose(&reader);
+    assert_eq!(world.hub.statistics().sessions, 1);
+    assert_eq!(
+        world
+            .hub
+            .set_policy(Some(policy(&RULES.replace("news/+", "news/a"))), world.now),
+        0
+    );
+    assert_eq!(world.hub.statistics().sessions, 0);
+}
