@@ -124,6 +124,13 @@ fn encode(command: &Command) -> Bytes {
     out.freeze()
 }
 
+fn get(key: Bytes) -> Command {
+    Command::Get {
+        key,
+        remaining: false,
+    }
+}
+
 fn set(key: Bytes, expires_in_ms: Option<u64>) -> Command {
     Command::Set {
         key,
@@ -164,10 +171,10 @@ fn main() {
             "{keys:>9} keys: load {load:.2?} (longest SET {longest} us), {per_key} resident bytes per key"
         );
         let row = |name: &str, nanoseconds: f64| println!("    {name:<22} {nanoseconds:>7.0} ns");
-        row("GET", bench.measure(|key| Command::Get { key }));
+        row("GET", bench.measure(get));
         row("GET of an absent key", {
             let absent = |key: Bytes| [&key[..], b"?"].concat().into();
-            bench.measure(|key| Command::Get { key: absent(key) })
+            bench.measure(|key| get(absent(key)))
         });
         row("SET", bench.measure(|key| set(key, None)));
         row("SET PX", {
@@ -182,7 +189,10 @@ fn main() {
             bench.measure(|key| {
                 turn = !turn;
                 if turn {
-                    Command::Del { key }
+                    Command::Del {
+                        key,
+                        if_version: None,
+                    }
                 } else {
                     set(key, None)
                 }

@@ -9,8 +9,8 @@
 //! use statestore_protocol::{Command, CommandRef, Reply};
 //!
 //! let mut request = BytesMut::new();
-//! CommandRef::Get { key: b"greeting" }.encode(&mut request);
-//! assert_eq!(Command::decode(&request.freeze())?, Command::Get { key: "greeting".into() });
+//! CommandRef::Get { key: b"greeting", remaining: false }.encode(&mut request);
+//! assert_eq!(Command::decode(&request.freeze())?, Command::Get { key: "greeting".into(), remaining: false });
 //!
 //! let reply = Reply::decode(&Bytes::from_static(b"$5\r\nhello\r\n"));
 //! assert_eq!(reply, Ok(Reply::Value("hello".into())));
@@ -36,6 +36,7 @@
 //! bytes that an encoder writes do not change but for a fault.
 #![forbid(unsafe_code)]
 
+pub mod capabilities;
 pub mod command;
 mod decimal;
 pub mod glob;
@@ -47,13 +48,16 @@ pub mod reply;
 pub mod resp;
 pub mod service_error;
 pub mod topic;
+mod version;
 pub mod websocket;
 
-pub use command::{Command, CommandRef, Condition, SetOptions};
+pub use capabilities::Capabilities;
+pub use command::{Command, CommandRef, Condition, SetOptions, TransactionOperation};
 pub use hlc::{Clock, ClockSkew, Hlc, HlcError};
 pub use notification::{Event, Notification, NotificationError};
-pub use reply::{Reply, ReplyError};
+pub use reply::{Rejection, Reply, ReplyError};
 pub use service_error::ServiceError;
+pub use version::Version;
 
 /// The program in the README, so that it is run with the examples of this documentation.
 #[cfg(doctest)]

@@ -1,13 +1,12 @@
 //! Responses: every form that deployed stores send, one form that we send ("Response format").
 use super::{
-    ServiceError,
-    resp::{self, Decoder, RespError},
+    Capabilities, ServiceError, Version,
+    resp::{self, Decoder, NIL, RespError},
     service_error,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 
 const OK: &[u8] = b"+OK\r\n";
-const NIL: &[u8] = b"$-1\r\n";
 const NOT_APPLIED: &[u8] = b":-1\r\n";
 /// How the vendor's document writes [`NOT_APPLIED`].
 const NOT_APPLIED_DOCUMENTED: &[u8] = b"-1\r\n";
@@ -33,7 +32,35 @@ pub enum Reply {
         /// Asks for the next page; opaque. `None` on the last one.
         token: Option<Bytes>,
     },
+    /// `*2` of a value and a number: what a GET with PTTL found.
+    ValueAndTime {
+        /// The value.
+        value: Bytes,
+        /// In how many milliseconds it expires; `None` (`:-1`) if it does not.
+        expires_in_ms: Option<u64>,
+    },
+    /// `*2n` of names and numbers: what the store has besides the protocol.
+    Capabilities(Capabilities),
+    /// `*n` of versions: a TXN was carried out. For each operation the version of its change; `None` (`$-1`) for a DEL
+    /// of an absent key.
+    Transacted(Vec<Option<Version>>),
+    /// `*3` that begins with `:-1`: an operation of a TXN could not be carried out, and so none was.
+    Rejected {
+        /// Which operation, counted from 0.
+        operation: u64,
+        /// Why.
+        reason: Rejection,
+    },
     /// `-ERR`: the store refused.
+    Error(ServiceError),
+}
+
+/// Why an operation of a transaction could not be carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rejection {
+    /// Its condition was not met: the key has this version, or is absent.
+    Condition(Option<Version>),
+    /// The store refused it.
     Error(ServiceError),
 }
 
@@ -84,7 +111,7 @@ impl Reply {
                 decoder.finish()?;
                 Ok(Self::Count(count))
             }
-            Some(b'*') => Self::decode_page(Decoder::new(payload)),
+            Some(b'*') => Self::decode_array(payload),
             Some(b'-') if payload == NOT_APPLIED_DOCUMENTED => Ok(Self::NotApplied),
             Some(b'-') if payload.starts_with(service_error::PREFIX) => {
                 let text = payload.slice(service_error::PREFIX.len()..);
@@ -96,8 +123,18 @@ impl Reply {
         }
     }
 
-    fn decode_page(mut decoder: Decoder<'_>) -> Result<Self, ReplyError> {
-        let has_token = match decoder.array()? {
+    fn decode_array(payload: &Bytes) -> Result<Self, ReplyError> {
+        let mut decoder = Decoder::new(payload);
+        let count = decoder.array()?;
+        match decoder.marker() {
+            Some(b'*') => Self::decode_page(count, decoder),
+            Some(b':') => Self::decode_rejection(count, payload, decoder),
+            _ => Self::decode_bulks(count, decoder),
+        }
+    }
+
+    fn decode_page(count: usize, mut decoder: Decoder<'_>) -> Result<Self, ReplyError> {
+        let has_token = match count {
             1 => false,
             2 => true,
             _ => return Err(ReplyError::new("a page has one or two elements")),
@@ -110,6 +147,84 @@ impl Reply {
         let token = has_token.then(|| decoder.bulk_bytes()).transpose()?;
         decoder.finish()?;
         Ok(Self::Page { keys, token })
+    }
+
+    fn decode_rejection(
+        count: usize,
+        payload: &Bytes,
+        mut decoder: Decoder<'_>,
+    ) -> Result<Self, ReplyError> {
+        if count != 3 || !decoder.skip(NOT_APPLIED) {
+            return Err(ReplyError::new(
+                "an array that begins with a number is `:-1`, an operation and a reason",
+            ));
+        }
+        let operation = decoder.integer()?;
+        let reason = if decoder.marker() == Some(b'-') {
+            let text = payload.slice_ref(decoder.rest());
+            if !text.starts_with(service_error::PREFIX) {
+                return Err(ReplyError::new("neither `-ERR` nor a version"));
+            }
+            let text = text.slice(service_error::PREFIX.len()..);
+            Rejection::Error(ServiceError::from_text(&text))
+        } else {
+            let version = decode_version(&mut decoder)?;
+            decoder.finish()?;
+            Rejection::Condition(version)
+        };
+        Ok(Self::Rejected { operation, reason })
+    }
+
+    /// Versions, a value and its time, or capabilities: the second element says which.
+    fn decode_bulks(count: usize, decoder: Decoder<'_>) -> Result<Self, ReplyError> {
+        if count == 0 {
+            return Err(ReplyError::new("a page has one or two elements"));
+        }
+        let mut ahead = decoder.clone();
+        if count == 1 || ahead.bulk_or_nil()?.is_none() || ahead.marker() != Some(b':') {
+            return Self::decode_versions(count, decoder);
+        }
+        if count == 2 {
+            Self::decode_value_and_time(decoder)
+        } else {
+            Self::decode_capabilities(count, decoder)
+        }
+    }
+
+    fn decode_versions(count: usize, mut decoder: Decoder<'_>) -> Result<Self, ReplyError> {
+        let mut versions = Vec::with_capacity(count);
+        for _ in 0..count {
+            versions.push(decode_version(&mut decoder)?);
+        }
+        decoder.finish()?;
+        Ok(Self::Transacted(versions))
+    }
+
+    fn decode_value_and_time(mut decoder: Decoder<'_>) -> Result<Self, ReplyError> {
+        let value = decoder.bulk_bytes()?;
+        let expires_in_ms = if decoder.skip(NOT_APPLIED) {
+            None
+        } else {
+            Some(decoder.integer()?)
+        };
+        decoder.finish()?;
+        Ok(Self::ValueAndTime {
+            value,
+            expires_in_ms,
+        })
+    }
+
+    fn decode_capabilities(count: usize, mut decoder: Decoder<'_>) -> Result<Self, ReplyError> {
+        if !count.is_multiple_of(2) {
+            return Err(ReplyError::new("a capability is a name and a number"));
+        }
+        let mut capabilities = Capabilities::default();
+        for _ in 0..count / 2 {
+            let name = decoder.bulk()?;
+            capabilities.take(name, decoder.integer()?);
+        }
+        decoder.finish()?;
+        Ok(Self::Capabilities(capabilities))
     }
 
     /// Appends the form that a server sends. Room for all of it is reserved first, once.
@@ -126,6 +241,40 @@ impl Reply {
                 resp::put_array(keys.len(), out);
                 for part in keys.iter().chain(token) {
                     resp::put_bulk(part, out);
+                }
+            }
+            Self::ValueAndTime {
+                value,
+                expires_in_ms,
+            } => {
+                resp::put_array(2, out);
+                resp::put_bulk(value, out);
+                match expires_in_ms {
+                    Some(ms) => resp::put_integer(*ms, out),
+                    None => out.put_slice(NOT_APPLIED),
+                }
+            }
+            Self::Capabilities(capabilities) => {
+                let pairs = capabilities.pairs();
+                resp::put_array(2 * pairs.len(), out);
+                for (name, number) in pairs {
+                    resp::put_bulk(name, out);
+                    resp::put_integer(number, out);
+                }
+            }
+            Self::Transacted(versions) => {
+                resp::put_array(versions.len(), out);
+                for version in versions {
+                    encode_version(*version, out);
+                }
+            }
+            Self::Rejected { operation, reason } => {
+                resp::put_array(3, out);
+                out.put_slice(NOT_APPLIED);
+                resp::put_integer(*operation, out);
+                match reason {
+                    Rejection::Condition(version) => encode_version(*version, out),
+                    Rejection::Error(error) => error.encode(out),
                 }
             }
             Self::Error(error) => error.encode(out),
@@ -146,6 +295,30 @@ impl Reply {
                     + resp::array_len(keys.len())
                     + parts.map(|part| resp::bulk_len(part.len())).sum::<usize>()
             }
+            Self::ValueAndTime {
+                value,
+                expires_in_ms,
+            } => {
+                let number = expires_in_ms.map_or(NOT_APPLIED.len(), resp::integer_len);
+                resp::array_len(2) + value_len(value.len()) + number
+            }
+            Self::Capabilities(capabilities) => {
+                let pairs = capabilities.pairs();
+                let lens = pairs
+                    .map(|(name, number)| resp::bulk_len(name.len()) + resp::integer_len(number));
+                resp::array_len(2 * pairs.len()) + lens.iter().sum::<usize>()
+            }
+            Self::Transacted(versions) => {
+                let lens = versions.iter().map(|version| version_len(*version));
+                resp::array_len(versions.len()) + lens.sum::<usize>()
+            }
+            Self::Rejected { operation, reason } => {
+                let reason = match reason {
+                    Rejection::Condition(version) => version_len(*version),
+                    Rejection::Error(error) => error.encoded_len(),
+                };
+                resp::array_len(3) + NOT_APPLIED.len() + resp::integer_len(*operation) + reason
+            }
             Self::Error(error) => error.encoded_len(),
         }
     }
@@ -160,4 +333,26 @@ pub fn encode_value(value: &[u8], out: &mut BytesMut) {
 /// How many bytes [`encode_value`] appends for a value of `len` bytes.
 pub fn value_len(len: usize) -> usize {
     resp::bulk_len(len)
+}
+
+/// A version, or `$-1` for none.
+fn decode_version(decoder: &mut Decoder<'_>) -> Result<Option<Version>, ReplyError> {
+    let version = decoder.bulk_or_nil()?.map(|text| {
+        Version::parse(text).ok_or(ReplyError::new("a bulk string that is not a version"))
+    });
+    version.transpose()
+}
+
+fn encode_version(version: Option<Version>, out: &mut BytesMut) {
+    match version {
+        Some(version) => {
+            let (text, len) = version.text();
+            resp::put_bulk(&text[..len], out);
+        }
+        None => out.put_slice(NIL),
+    }
+}
+
+fn version_len(version: Option<Version>) -> usize {
+    version.map_or(NIL.len(), |version| resp::bulk_len(version.text_len()))
 }

@@ -4,13 +4,16 @@
 //! (`+OK\r\n`) and numbers (`:1\r\n`). The [`Decoder`] hands out slices of the payload it reads, so nothing is copied;
 //! a length is compared with the bytes that are really there before anything is made from it.
 //!
-//! Lengths are decimal numbers without sign. Leading zeros are accepted, as RESP3's grammar does. `$-1`, the one
-//! negative length of the protocol, is a reply of its own and is recognised by [`Reply`](super::Reply).
+//! Lengths are decimal numbers without sign. Leading zeros are accepted, as RESP3's grammar does. `$-1` is the one negative
+//! length of the protocol: a bulk string that is not there.
 use super::decimal::{self, Decimal};
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// What ends each line and each bulk string.
 pub const CRLF: &[u8] = b"\r\n";
+
+/// A bulk string that is not there.
+pub(super) const NIL: &[u8] = b"$-1\r\n";
 
 /// The shortest element of an array is an empty array, `*0\r\n`.
 const MIN_ELEMENT_LEN: usize = 4;
@@ -92,6 +95,32 @@ impl<'a> Decoder<'a> {
         let value = self.bulk_body()?;
         self.crlf()?;
         Ok(value)
+    }
+
+    /// Reads a bulk string or `$-1`, which is none.
+    pub fn bulk_or_nil(&mut self) -> Result<Option<&'a [u8]>, RespError> {
+        if self.skip(NIL) {
+            Ok(None)
+        } else {
+            self.bulk().map(Some)
+        }
+    }
+
+    /// The first byte of what is left.
+    pub(super) fn marker(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
+    /// What is left.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Whether these bytes come next; then they are read.
+    pub(super) fn skip(&mut self, bytes: &[u8]) -> bool {
+        let rest = self.rest.strip_prefix(bytes);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
     }
 
     /// Reads a bulk string as a slice that shares the payload's memory.

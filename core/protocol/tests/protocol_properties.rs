@@ -2,7 +2,9 @@
 use bytes::{Bytes, BytesMut};
 use proptest::{collection::vec, option, prelude::*};
 use statestore_protocol::{
-    Clock, Command, Condition, Event, Hlc, HlcError, Notification, Reply, ServiceError, SetOptions,
+    Capabilities, Clock, Command, Condition, Event, Hlc, HlcError, Notification, Rejection, Reply,
+    ServiceError, SetOptions, TransactionOperation, Version,
+    command::MAX_OPERATIONS,
     hlc::{MAX_SKEW_MS, next_version},
     property::{RequestPairs, RequestProperties, ResponseProperties, client_pairs, response_pairs},
     topic,
@@ -26,6 +28,7 @@ fn set_options() -> impl Strategy<Value = SetOptions> {
         Just(Condition::Always),
         Just(Condition::IfAbsent),
         Just(Condition::IfAbsentOrEqual),
+        version().prop_map(Condition::IfVersion),
     ];
     let expires_in_ms =
         option::of((1..=u64::MAX).prop_map(|ms| NonZeroU64::MIN.saturating_add(ms - 1)));
@@ -35,6 +38,31 @@ fn set_options() -> impl Strategy<Value = SetOptions> {
     })
 }
 
+fn version() -> impl Strategy<Value = Version> {
+    let number = || prop_oneof![0..4_u64, any::<u64>()];
+    (number(), number()).prop_map(|(wall, counter)| Version::new(wall, counter))
+}
+
+fn operation() -> impl Strategy<Value = TransactionOperation> {
+    prop_oneof![
+        (any_bytes(), any_bytes(), set_options(), option::of(hlc())).prop_map(
+            |(key, value, options, token)| TransactionOperation::Set {
+                key,
+                value,
+                options,
+                token,
+            }
+        ),
+        (any_bytes(), option::of(version()), option::of(hlc())).prop_map(
+            |(key, if_version, token)| TransactionOperation::Del {
+                key,
+                if_version,
+                token,
+            }
+        ),
+    ]
+}
+
 fn command() -> impl Strategy<Value = Command> {
     prop_oneof![
         (key(), any_bytes(), set_options()).prop_map(|(key, value, options)| Command::Set {
@@ -42,13 +70,22 @@ fn command() -> impl Strategy<Value = Command> {
             value,
             options
         }),
-        key().prop_map(|key| Command::Get { key }),
-        key().prop_map(|key| Command::Del { key }),
-        (key(), any_bytes()).prop_map(|(key, value)| Command::Vdel { key, value }),
+        (key(), any::<bool>()).prop_map(|(key, remaining)| Command::Get { key, remaining }),
+        (key(), option::of(version()))
+            .prop_map(|(key, if_version)| Command::Del { key, if_version }),
+        (key(), any_bytes(), option::of(version())).prop_map(|(key, value, if_version)| {
+            Command::Vdel {
+                key,
+                value,
+                if_version,
+            }
+        }),
         key().prop_map(|key| Command::Watch { key }),
         key().prop_map(|key| Command::Unwatch { key }),
         (any_bytes(), option::of(any_bytes()))
             .prop_map(|(pattern, token)| Command::Scan { pattern, token }),
+        Just(Command::Capabilities),
+        vec(operation(), 1..6).prop_map(|operations| Command::Transact { operations }),
     ]
 }
 
@@ -66,6 +103,13 @@ fn service_error() -> impl Strategy<Value = ServiceError> {
     })
 }
 
+fn rejection() -> impl Strategy<Value = Rejection> {
+    prop_oneof![
+        option::of(version()).prop_map(Rejection::Condition),
+        service_error().prop_map(Rejection::Error),
+    ]
+}
+
 fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         Just(Reply::Ok),
@@ -75,6 +119,24 @@ fn reply() -> impl Strategy<Value = Reply> {
         any::<u64>().prop_map(Reply::Count),
         (vec(key(), 0..8), option::of(any_bytes()))
             .prop_map(|(keys, token)| Reply::Page { keys, token }),
+        (any_bytes(), option::of(any::<u64>())).prop_map(|(value, expires_in_ms)| {
+            Reply::ValueAndTime {
+                value,
+                expires_in_ms,
+            }
+        }),
+        (any::<bool>(), any::<bool>(), option::of(1..=u64::MAX)).prop_map(
+            |(conditions, remaining_time, transactions)| {
+                let mut capabilities = Capabilities::default();
+                capabilities.conditions = conditions;
+                capabilities.remaining_time = remaining_time;
+                capabilities.transactions = transactions;
+                Reply::Capabilities(capabilities)
+            }
+        ),
+        vec(option::of(version()), 1..6).prop_map(Reply::Transacted),
+        (any::<u64>(), rejection())
+            .prop_map(|(operation, reason)| Reply::Rejected { operation, reason }),
         service_error().prop_map(Reply::Error),
     ]
 }
@@ -221,6 +283,16 @@ proptest! {
     }
 
     #[test]
+    fn versions_are_the_timestamps_of_stores(version in version(), other in hlc()) {
+        let hlc = Hlc::from(version);
+        prop_assert_eq!(version.to_string(), hlc.to_string());
+        prop_assert_eq!(Version::parse(version.to_string().as_bytes()), Some(version));
+        let is_of_a_store = other.node_id() == "StateStore";
+        let read = Version::parse(other.to_string().as_bytes());
+        prop_assert_eq!(read, is_of_a_store.then(|| Version::from(&other)));
+    }
+
+    #[test]
     fn any_text_is_a_timestamp_or_not(text in prop_oneof![
         vec(any::<u8>(), 0..40),
         "[0-9:+ -]{0,30}[:a-z]{0,5}".prop_map(String::into_bytes),
@@ -341,6 +413,29 @@ fn decoded_parts_share_the_memory_of_the_payload() {
         panic!("a value");
     };
     assert!(payload.as_ptr_range().contains(&value.as_ptr()));
+}
+
+#[test]
+fn a_transaction_has_ten_thousand_operations_at_most() {
+    let transaction = |count| {
+        let operation = TransactionOperation::Del {
+            key: "k".into(),
+            if_version: None,
+            token: None,
+        };
+        let operations = vec![operation; count];
+        let payload = encoded(|out| Command::Transact { operations }.encode(out));
+        Command::decode(&payload.freeze())
+    };
+    let Ok(Command::Transact { operations }) = transaction(MAX_OPERATIONS) else {
+        panic!("a TXN");
+    };
+    assert_eq!(operations.len(), 10_000);
+    let error = transaction(MAX_OPERATIONS + 1).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "a transaction has at most 10000 operations"
+    );
 }
 
 #[test]

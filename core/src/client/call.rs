@@ -209,12 +209,14 @@ pub(super) fn action(command: CommandRef<'_>) -> String {
 fn subject(command: CommandRef<'_>) -> &[u8] {
     match command {
         CommandRef::Set { key, .. }
-        | CommandRef::Get { key }
-        | CommandRef::Del { key }
+        | CommandRef::Get { key, .. }
+        | CommandRef::Del { key, .. }
         | CommandRef::Vdel { key, .. }
         | CommandRef::Watch { key }
         | CommandRef::Unwatch { key } => key,
         CommandRef::Scan { pattern, .. } => pattern,
+        CommandRef::Capabilities => &[],
+        CommandRef::Transact { operations } => operations.first().map_or(&[], |first| first.key()),
     }
 }
 

@@ -97,7 +97,10 @@ impl Client {
         options: &DelOptions,
         token: Option<&'a str>,
     ) -> Result<Call<'a>, Error> {
-        let command = CommandRef::Del { key };
+        let command = CommandRef::Del {
+            key,
+            if_version: None,
+        };
         if key.is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }

@@ -75,7 +75,10 @@ impl Client {
         key: &'a [u8],
         options: &GetOptions,
     ) -> Result<Call<'a>, Error> {
-        let command = CommandRef::Get { key };
+        let command = CommandRef::Get {
+            key,
+            remaining: false,
+        };
         if key.is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }

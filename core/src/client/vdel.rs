@@ -41,7 +41,11 @@ impl Client {
         options: &DelOptions,
     ) -> Result<VdelOutcome, Error> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        let command = CommandRef::Vdel { key, value };
+        let command = CommandRef::Vdel {
+            key,
+            value,
+            if_version: None,
+        };
         if key.is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }

@@ -55,8 +55,12 @@ impl<'a> Outgoing<'a> {
             CommandRef::Get { .. }
             | CommandRef::Scan { .. }
             | CommandRef::Watch { .. }
-            | CommandRef::Unwatch { .. } => true,
-            CommandRef::Set { .. } | CommandRef::Del { .. } | CommandRef::Vdel { .. } => false,
+            | CommandRef::Unwatch { .. }
+            | CommandRef::Capabilities => true,
+            CommandRef::Set { .. }
+            | CommandRef::Del { .. }
+            | CommandRef::Vdel { .. }
+            | CommandRef::Transact { .. } => false,
         }
     }
 }

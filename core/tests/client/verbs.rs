@@ -159,7 +159,13 @@ async fn results() {
             version: Some(version(5))
         }
     );
-    assert_eq!(request.command, Command::Del { key: "k".into() });
+    assert_eq!(
+        request.command,
+        Command::Del {
+            key: "k".into(),
+            if_version: None
+        }
+    );
     let (result, _) = call(&client, peer, client.del("k"), &Reply::Count(0), None).await;
     assert_eq!(result.unwrap(), DelOutcome::Absent);
 
@@ -181,7 +187,8 @@ async fn results() {
         request.command,
         Command::Vdel {
             key: "k".into(),
-            value: "v".into()
+            value: "v".into(),
+            if_version: None
         }
     );
     let (result, _) = call(&client, peer, client.vdel("k", "v"), &Reply::Count(0), None).await;

@@ -117,8 +117,8 @@ impl Request {
     pub fn key(&self) -> &[u8] {
         match &self.command {
             Command::Set { key, .. }
-            | Command::Get { key }
-            | Command::Del { key }
+            | Command::Get { key, .. }
+            | Command::Del { key, .. }
             | Command::Vdel { key, .. }
             | Command::Watch { key }
             | Command::Unwatch { key } => key,

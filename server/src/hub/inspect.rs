@@ -194,7 +194,11 @@ impl Hub {
     /// Deletes a key as a client would, with a fencing token or without.
     pub(crate) fn delete(&mut self, key: Bytes, fence: Option<Hlc>, now: Now) -> Deletion {
         let mut payload = BytesMut::new();
-        Command::Del { key }.encode(&mut payload);
+        Command::Del {
+            key,
+            if_version: None,
+        }
+        .encode(&mut payload);
         let envelope = Envelope {
             request: Request {
                 client: &OPERATOR.into(),

@@ -7,7 +7,9 @@
 use bytes::Bytes;
 use statestore_protocol::hlc::{self, MAX_SKEW_MS};
 use statestore_protocol::property::RequestProperties;
-use statestore_protocol::{Command, Condition, Hlc, Reply, ServiceError, SetOptions};
+use statestore_protocol::{
+    Command, Condition, Hlc, Reply, ServiceError, SetOptions, Version as Wanted,
+};
 use std::num::NonZeroU64;
 
 /// Wall clock and counter of a version; its node id is always `StateStore`.
@@ -81,6 +83,8 @@ pub enum Operation<'a> {
     },
     /// Delete it.
     Del {
+        /// Only if it has this version.
+        if_version: Option<Wanted>,
         /// `__ft`.
         token: Option<&'a Hlc>,
     },
@@ -88,6 +92,8 @@ pub enum Operation<'a> {
     Vdel {
         /// The value.
         value: &'a Bytes,
+        /// Only if it has this version.
+        if_version: Option<Wanted>,
         /// `__ft`.
         token: Option<&'a Hlc>,
     },
@@ -168,9 +174,26 @@ pub fn check<'a>(
             };
             Step::Entry(key, operation)
         }
-        Command::Get { key } => Step::Entry(key, Operation::Get),
-        Command::Del { key } => Step::Entry(key, Operation::Del { token }),
-        Command::Vdel { key, value } => Step::Entry(key, Operation::Vdel { value, token }),
+        Command::Get {
+            key,
+            remaining: false,
+        } => Step::Entry(key, Operation::Get),
+        Command::Del { key, if_version } => {
+            let if_version = *if_version;
+            Step::Entry(key, Operation::Del { if_version, token })
+        }
+        Command::Vdel {
+            key,
+            value,
+            if_version,
+        } => {
+            let operation = Operation::Vdel {
+                value,
+                if_version: *if_version,
+                token,
+            };
+            Step::Entry(key, operation)
+        }
         Command::Watch { key } => Step::Watch(key),
         Command::Unwatch { key } => Step::Unwatch(key),
         Command::Scan { pattern, token } => Step::Scan {
@@ -209,8 +232,12 @@ impl<'a> Operation<'a> {
                 }
                 set(entry, value, options, timestamp, token, context)
             }
-            Operation::Del { token } => delete(entry, None, token, context),
-            Operation::Vdel { value, token } => delete(entry, Some(value), token, context),
+            Operation::Del { if_version, token } => delete(entry, None, if_version, token, context),
+            Operation::Vdel {
+                value,
+                if_version,
+                token,
+            } => delete(entry, Some(value), if_version, token, context),
         }
     }
 }
@@ -238,6 +265,7 @@ fn set<'a>(
             let applies = match options.condition {
                 Condition::Always => true,
                 Condition::IfAbsentOrEqual => entry.value == &value[..],
+                Condition::IfVersion(wanted) => is(entry.version, wanted),
                 // NX, and whatever is not known here: an entry that exists is not overwritten
                 _ => false,
             };
@@ -245,6 +273,9 @@ fn set<'a>(
                 return Outcome::unchanged(Reply::NotApplied, Some(entry.version));
             }
             entry.version
+        }
+        None if matches!(options.condition, Condition::IfVersion(_)) => {
+            return Outcome::unchanged(Reply::NotApplied, None);
         }
         None => context.floor,
     };
@@ -267,17 +298,25 @@ fn set<'a>(
 fn delete(
     entry: Option<&Entry<'_>>,
     value: Option<&Bytes>,
+    if_version: Option<Wanted>,
     token: Option<&Hlc>,
     context: &Context,
 ) -> Outcome<'static> {
     let Some(entry) = entry else {
-        return Outcome::unchanged(Reply::Count(0), None);
+        let reply = match if_version {
+            Some(_) => Reply::NotApplied,
+            None => Reply::Count(0),
+        };
+        return Outcome::unchanged(reply, None);
     };
     if let Err(error) = check_fence(Some(entry), token) {
         return Outcome::refused(error);
     }
-    if value.is_some_and(|value| entry.value != &value[..]) {
-        return Outcome::unchanged(Reply::NotApplied, None);
+    if if_version.is_some_and(|wanted| !is(entry.version, wanted))
+        || value.is_some_and(|value| entry.value != &value[..])
+    {
+        let version = if_version.map(|_| entry.version);
+        return Outcome::unchanged(Reply::NotApplied, version);
     }
     let version = deletion_version(entry.version, context.wall_ms);
     Outcome {
@@ -285,6 +324,11 @@ fn delete(
         version: Some(version),
         change: Change::Remove { version },
     }
+}
+
+/// Whether a version is the one that a condition names.
+fn is(version: Version, wanted: Wanted) -> bool {
+    version == (wanted.wall_ms(), wanted.counter())
 }
 
 fn check_fence(entry: Option<&Entry<'_>>, token: Option<&Hlc>) -> Result<(), ServiceError> {

@@ -148,8 +148,8 @@ impl Service {
         let (what, bytes) = match &command {
             Command::Scan { pattern, .. } => ("pattern", pattern),
             Command::Set { key, .. }
-            | Command::Get { key }
-            | Command::Del { key }
+            | Command::Get { key, .. }
+            | Command::Del { key, .. }
             | Command::Vdel { key, .. }
             | Command::Watch { key }
             | Command::Unwatch { key } => ("key", key),

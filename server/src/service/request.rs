@@ -115,8 +115,8 @@ impl Shown {
             (
                 _,
                 Command::Set { key, .. }
-                | Command::Get { key }
-                | Command::Del { key }
+                | Command::Get { key, .. }
+                | Command::Del { key, .. }
                 | Command::Vdel { key, .. }
                 | Command::Watch { key }
                 | Command::Unwatch { key },

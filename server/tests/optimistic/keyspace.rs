@@ -8,7 +8,7 @@
 use crate::shared::{Change, Map, Put, Seen, Shared};
 use bytes::Bytes;
 use statestore_protocol::glob::Glob;
-use statestore_protocol::{Hlc, Reply, ServiceError, SetOptions};
+use statestore_protocol::{Hlc, Reply, ServiceError, SetOptions, Version as Wanted};
 use statestored::keyspace::rules::{self, Context, Operation, Token, Version};
 use statestored::keyspace::{Asked, Changed, End, Keyspace, Size, Ticket, Told, What};
 use statestored::service::Now;
@@ -71,8 +71,8 @@ struct Waiting {
 enum Owned {
     Get,
     Set(Bytes, SetOptions, Hlc, Option<Hlc>),
-    Del(Option<Hlc>),
-    Vdel(Bytes, Option<Hlc>),
+    Del(Option<Wanted>, Option<Hlc>),
+    Vdel(Bytes, Option<Wanted>, Option<Hlc>),
 }
 
 impl Owned {
@@ -85,8 +85,12 @@ impl Owned {
                 timestamp,
                 token,
             } => Self::Set(value.clone(), options, timestamp.clone(), token.cloned()),
-            Operation::Del { token } => Self::Del(token.cloned()),
-            Operation::Vdel { value, token } => Self::Vdel(value.clone(), token.cloned()),
+            Operation::Del { if_version, token } => Self::Del(if_version, token.cloned()),
+            Operation::Vdel {
+                value,
+                if_version,
+                token,
+            } => Self::Vdel(value.clone(), if_version, token.cloned()),
         }
     }
 
@@ -99,11 +103,13 @@ impl Owned {
                 timestamp,
                 token: token.as_ref(),
             },
-            Self::Del(token) => Operation::Del {
+            Self::Del(if_version, token) => Operation::Del {
+                if_version: *if_version,
                 token: token.as_ref(),
             },
-            Self::Vdel(value, token) => Operation::Vdel {
+            Self::Vdel(value, if_version, token) => Operation::Vdel {
                 value,
+                if_version: *if_version,
                 token: token.as_ref(),
             },
         }

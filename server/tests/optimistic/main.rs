@@ -8,6 +8,8 @@ mod nodes;
 mod shared;
 mod store;
 
+#[path = "../engine/conditions.rs"]
+mod conditions;
 #[path = "../engine/expiry.rs"]
 mod expiry;
 #[path = "../engine/model.rs"]

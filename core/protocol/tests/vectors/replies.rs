@@ -1,12 +1,24 @@
 use super::{Raw, load};
 use bytes::BytesMut;
 use serde::Deserialize;
-use statestore_protocol::{Reply, reply};
+use statestore_protocol::{Capabilities, Hlc, Rejection, Reply, Version, reply};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     payloads: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Extensions {
+    replies: Vec<Case>,
+}
+
+/// The payloads of the protocol, and of what there is besides.
+fn payloads() -> impl Iterator<Item = Case> {
+    let protocol = load::<File>("replies.json").payloads;
+    let extensions = load::<Extensions>("extensions.json").replies;
+    protocol.into_iter().chain(extensions)
 }
 
 #[derive(Deserialize)]
@@ -33,10 +45,42 @@ enum Wanted {
     Ok,
     NotApplied,
     Nil,
-    Value { value: Raw },
-    Count { count: Raw },
-    Page { keys: Vec<Raw>, token: Option<Raw> },
-    Error { error: String, text: Raw },
+    Value {
+        value: Raw,
+    },
+    Count {
+        count: Raw,
+    },
+    Page {
+        keys: Vec<Raw>,
+        token: Option<Raw>,
+    },
+    ValueAndTime {
+        value: Raw,
+        expires_in: Option<Raw>,
+    },
+    Capabilities {
+        conditions: bool,
+        remaining_time: bool,
+        transactions: Option<Raw>,
+    },
+    Transacted {
+        versions: Vec<Option<Raw>>,
+    },
+    Rejected {
+        operation: Raw,
+        version: Option<Raw>,
+        error: Option<String>,
+        text: Option<Raw>,
+    },
+    Error {
+        error: String,
+        text: Raw,
+    },
+}
+
+fn version(text: &Raw) -> Version {
+    Version::from(text.hlc())
 }
 
 impl Wanted {
@@ -51,6 +95,39 @@ impl Wanted {
                 keys: keys.into_iter().map(|key| key.0).collect(),
                 token: token.map(|token| token.0),
             },
+            Self::ValueAndTime { value, expires_in } => Reply::ValueAndTime {
+                value: value.0,
+                expires_in_ms: expires_in.map(|ms| ms.number()),
+            },
+            Self::Capabilities {
+                conditions,
+                remaining_time,
+                transactions,
+            } => {
+                let mut capabilities = Capabilities::default();
+                capabilities.conditions = conditions;
+                capabilities.remaining_time = remaining_time;
+                capabilities.transactions = transactions.map(|most| most.number());
+                Reply::Capabilities(capabilities)
+            }
+            Self::Transacted { versions } => {
+                let versions = versions.iter().map(|text| text.as_ref().map(version));
+                Reply::Transacted(versions.collect())
+            }
+            Self::Rejected {
+                operation,
+                version: stored,
+                error,
+                text,
+            } => Reply::Rejected {
+                operation: operation.number(),
+                reason: match (error, text) {
+                    (Some(error), Some(text)) => {
+                        Rejection::Error(super::errors::named(&error, &text))
+                    }
+                    _ => Rejection::Condition(stored.as_ref().map(version)),
+                },
+            },
             Self::Error { error, text } => Reply::Error(super::errors::named(&error, &text)),
         }
     }
@@ -58,7 +135,7 @@ impl Wanted {
 
 #[test]
 fn payloads_decode_to_replies_or_to_a_reason() {
-    for case in load::<File>("replies.json").payloads {
+    for case in payloads() {
         let decoded = Reply::decode(&case.payload.0);
         match case.decode {
             Decoded::Malformed { malformed } => {
@@ -71,7 +148,7 @@ fn payloads_decode_to_replies_or_to_a_reason() {
 
 #[test]
 fn replies_encode_to_payloads() {
-    for case in load::<File>("replies.json").payloads {
+    for case in payloads() {
         let Decoded::Reply(wanted) = case.decode else {
             continue;
         };
@@ -88,4 +165,32 @@ fn replies_encode_to_payloads() {
             assert_eq!(out.len(), reply::value_len(value.len()), "{}", case.name);
         }
     }
+}
+
+#[test]
+fn a_single_capability_is_understood_as_well() {
+    let one = |payload: &'static str| Reply::decode(&payload.into()).unwrap().capabilities();
+    let conditions = one("*2\r\n$3\r\nIFV\r\n:1\r\n").unwrap();
+    assert!(conditions.conditions && !conditions.remaining_time);
+    let none = one("*2\r\n$3\r\nNEW\r\n:1\r\n");
+    assert_eq!(none, Some(Capabilities::default()));
+    for other in [
+        "+OK\r\n",
+        "$3\r\nIFV\r\n",
+        "*2\r\n$3\r\nIFV\r\n:-1\r\n",
+        "*1\r\n$-1\r\n",
+    ] {
+        assert_eq!(one(other), None, "{other:?}");
+    }
+    let mut all = BytesMut::new();
+    Reply::Capabilities(Capabilities::ALL).encode(&mut all);
+    let all = Reply::decode(&all.freeze()).unwrap();
+    assert_eq!(all.capabilities(), Some(Capabilities::ALL));
+}
+
+#[test]
+fn versions_are_those_of_a_store() {
+    let hlc = Hlc::new(7, 1, "client").unwrap();
+    assert_eq!(Hlc::from(Version::from(&hlc)), Hlc::store_version((7, 1)));
+    assert!(Version::new(7, 1) < Version::new(7, 2) && Version::new(7, 2) < Version::new(8, 0));
 }

@@ -2,7 +2,7 @@ use super::{Pairs, Raw, hlc_error_name, load};
 use bytes::BytesMut;
 use serde::Deserialize;
 use statestore_protocol::{
-    Command, Condition, Hlc, HlcError, SetOptions,
+    Command, Condition, Hlc, HlcError, SetOptions, TransactionOperation, Version,
     property::{RequestPairs, RequestProperties, client_pairs},
 };
 use std::num::NonZeroU64;
@@ -13,6 +13,18 @@ struct File {
     payloads: Vec<Case>,
     properties_read_by_a_server: Vec<Read>,
     properties_sent_by_a_client: Vec<Sent>,
+}
+
+#[derive(Deserialize)]
+struct Extensions {
+    requests: Vec<Case>,
+}
+
+/// The payloads of the protocol, and of what there is besides.
+fn payloads() -> impl Iterator<Item = Case> {
+    let protocol = load::<File>("requests.json").payloads;
+    let extensions = load::<Extensions>("extensions.json").requests;
+    protocol.into_iter().chain(extensions)
 }
 
 #[derive(Deserialize)]
@@ -41,18 +53,69 @@ enum Wanted {
         key: Raw,
         value: Raw,
         condition: Option<String>,
+        version: Option<Raw>,
         px: Option<Raw>,
     },
     #[serde(rename = "GET")]
-    Get { key: Raw },
+    Get {
+        key: Raw,
+        #[serde(default)]
+        remaining: bool,
+    },
     #[serde(rename = "DEL")]
-    Del { key: Raw },
+    Del { key: Raw, version: Option<Raw> },
     #[serde(rename = "VDEL")]
-    Vdel { key: Raw, value: Raw },
+    Vdel {
+        key: Raw,
+        value: Raw,
+        version: Option<Raw>,
+    },
     #[serde(rename = "KEYNOTIFY")]
     KeyNotify { key: Raw, stop: bool },
     #[serde(rename = "SCAN")]
     Scan { pattern: Raw, token: Option<Raw> },
+    #[serde(rename = "CAPS")]
+    Capabilities {},
+    #[serde(rename = "TXN")]
+    Transact { operations: Vec<WantedOperation> },
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "operation", deny_unknown_fields)]
+enum WantedOperation {
+    #[serde(rename = "SET")]
+    Set {
+        key: Raw,
+        value: Raw,
+        condition: Option<String>,
+        version: Option<Raw>,
+        px: Option<Raw>,
+        token: Option<Raw>,
+    },
+    #[serde(rename = "DEL")]
+    Del {
+        key: Raw,
+        version: Option<Raw>,
+        token: Option<Raw>,
+    },
+}
+
+fn version(text: Option<&Raw>) -> Option<Version> {
+    text.map(|text| Version::from(text.hlc()))
+}
+
+fn options(condition: Option<&str>, version: Option<&Raw>, px: Option<&Raw>) -> SetOptions {
+    let condition = match (condition, self::version(version)) {
+        (None, None) => Condition::Always,
+        (Some("NX"), None) => Condition::IfAbsent,
+        (Some("NEX"), None) => Condition::IfAbsentOrEqual,
+        (Some("IFV"), Some(version)) => Condition::IfVersion(version),
+        other => panic!("condition {other:?}"),
+    };
+    SetOptions {
+        condition,
+        expires_in_ms: px.map(|px| NonZeroU64::new(px.number()).expect("at least 1")),
+    }
 }
 
 impl Wanted {
@@ -62,31 +125,71 @@ impl Wanted {
                 key,
                 value,
                 condition,
+                version,
                 px,
             } => Command::Set {
                 key: key.0,
                 value: value.0,
-                options: SetOptions {
-                    condition: match condition.as_deref() {
-                        None => Condition::Always,
-                        Some("NX") => Condition::IfAbsent,
-                        Some("NEX") => Condition::IfAbsentOrEqual,
-                        Some(other) => panic!("condition {other:?}"),
-                    },
-                    expires_in_ms: px.map(|px| NonZeroU64::new(px.number()).expect("at least 1")),
-                },
+                options: options(condition.as_deref(), version.as_ref(), px.as_ref()),
             },
-            Self::Get { key } => Command::Get { key: key.0 },
-            Self::Del { key } => Command::Del { key: key.0 },
-            Self::Vdel { key, value } => Command::Vdel {
+            Self::Get { key, remaining } => Command::Get {
+                key: key.0,
+                remaining,
+            },
+            Self::Del { key, version } => Command::Del {
+                key: key.0,
+                if_version: self::version(version.as_ref()),
+            },
+            Self::Vdel {
+                key,
+                value,
+                version,
+            } => Command::Vdel {
                 key: key.0,
                 value: value.0,
+                if_version: self::version(version.as_ref()),
             },
             Self::KeyNotify { key, stop: false } => Command::Watch { key: key.0 },
             Self::KeyNotify { key, stop: true } => Command::Unwatch { key: key.0 },
             Self::Scan { pattern, token } => Command::Scan {
                 pattern: pattern.0,
                 token: token.map(|token| token.0),
+            },
+            Self::Capabilities {} => Command::Capabilities,
+            Self::Transact { operations } => Command::Transact {
+                operations: operations
+                    .into_iter()
+                    .map(WantedOperation::operation)
+                    .collect(),
+            },
+        }
+    }
+}
+
+impl WantedOperation {
+    fn operation(self) -> TransactionOperation {
+        match self {
+            Self::Set {
+                key,
+                value,
+                condition,
+                version,
+                px,
+                token,
+            } => TransactionOperation::Set {
+                key: key.0,
+                value: value.0,
+                options: options(condition.as_deref(), version.as_ref(), px.as_ref()),
+                token: token.map(|token| token.hlc()),
+            },
+            Self::Del {
+                key,
+                version,
+                token,
+            } => TransactionOperation::Del {
+                key: key.0,
+                if_version: self::version(version.as_ref()),
+                token: token.map(|token| token.hlc()),
             },
         }
     }
@@ -128,7 +231,7 @@ struct Sent {
 
 #[test]
 fn payloads_decode_to_commands_or_to_the_answer_of_the_store() {
-    for case in load::<File>("requests.json").payloads {
+    for case in payloads() {
         let decoded = Command::decode(&case.payload.0);
         match case.decode {
             Decoded::Error { error } => {
@@ -141,7 +244,7 @@ fn payloads_decode_to_commands_or_to_the_answer_of_the_store() {
 
 #[test]
 fn commands_encode_to_payloads() {
-    for case in load::<File>("requests.json").payloads {
+    for case in payloads() {
         let Decoded::Command(wanted) = case.decode else {
             continue;
         };

@@ -48,7 +48,10 @@ impl Shared {
     async fn ask(&self, key: &Bytes, step: Step) -> Result<Option<(Bytes, Hlc)>, Error> {
         let command = match step {
             Step::Begin { .. } => CommandRef::Watch { key },
-            Step::Read { .. } => CommandRef::Get { key },
+            Step::Read { .. } => CommandRef::Get {
+                key,
+                remaining: false,
+            },
             Step::Stop => CommandRef::Unwatch { key },
         };
         let timeout = match step {

@@ -68,7 +68,10 @@ fn end(ledger: &mut Ledger, id: RequestId) -> Option<Completion> {
 #[allow(clippy::unnecessary_box_returns, reason = "so it is handed over")]
 fn packed() -> Box<Packed> {
     Box::new(Packed::new(
-        &Outgoing::new(CommandRef::Get { key: b"k" }),
+        &Outgoing::new(CommandRef::Get {
+            key: b"k",
+            remaining: false,
+        }),
         "1:0:n",
     ))
 }

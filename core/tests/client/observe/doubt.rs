@@ -49,7 +49,13 @@ async fn a_forged_version_silences_no_observer() {
             .await;
     }
     let get = peer.answer(&value("true"), Some(&version(50))).await;
-    assert_eq!(get.command, Command::Get { key: "k".into() });
+    assert_eq!(
+        get.command,
+        Command::Get {
+            key: "k".into(),
+            remaining: false
+        }
+    );
     assert_eq!(next(&mut observer).await, Observation::Resync);
     assert_eq!(next(&mut observer).await, set("true", 50));
     // From here on the true versions count. One that is old is asked for again, but not at once.
@@ -75,7 +81,13 @@ async fn a_version_too_far_ahead_is_not_believed() {
     peer.notify(b"other", &Event::Deleted, &end_of_time).await;
     peer.notify(b"other", &Event::Deleted, &ahead(55_000)).await;
     let get = peer.answer(&value("true"), Some(&version(1))).await;
-    assert_eq!(get.command, Command::Get { key: "k".into() });
+    assert_eq!(
+        get.command,
+        Command::Get {
+            key: "k".into(),
+            remaining: false
+        }
+    );
     assert!(get.user("__ts").unwrap() < ahead(30_000).to_string().as_str());
     assert_eq!(next(&mut observer).await, Observation::Resync);
     assert_eq!(next(&mut observer).await, set("true", 1));
@@ -118,7 +130,13 @@ async fn a_store_that_is_set_back_while_a_gap_is_read_is_followed() {
     assert_eq!(next(&mut observer).await, Observation::Resync);
     assert_eq!(next(&mut observer).await, set("back", 1));
     let get = peer.answer(&value("new"), Some(&version(2))).await;
-    assert_eq!(get.command, Command::Get { key: "k".into() });
+    assert_eq!(
+        get.command,
+        Command::Get {
+            key: "k".into(),
+            remaining: false
+        }
+    );
     assert_eq!(next(&mut observer).await, Observation::Resync);
     assert_eq!(next(&mut observer).await, set("new", 2));
 }

@@ -18,7 +18,10 @@ async fn after_a_reconnect_the_watch_is_renewed_and_the_key_is_read() {
     assert_eq!(next(&mut observer).await, set("a", 1));
 
     let watch = Command::Watch { key: "k".into() };
-    let get = Command::Get { key: "k".into() };
+    let get = Command::Get {
+        key: "k".into(),
+        remaining: false,
+    };
     // It changed meanwhile.
     let mut peer = reconnect(&broker, peer).await;
     assert_eq!(peer.answer(&Reply::Ok, None).await.command, watch);
@@ -183,7 +186,13 @@ async fn what_was_read_over_a_former_connection_is_not_told() {
     let mut peer = reconnect(&broker, peer).await;
     peer.answer(&Reply::Ok, None).await;
     let read = peer.request().await;
-    assert_eq!(read.command, Command::Get { key: "k".into() });
+    assert_eq!(
+        read.command,
+        Command::Get {
+            key: "k".into(),
+            remaining: false
+        }
+    );
     assert_eq!(next(&mut observer).await, Observation::Resync);
     drop(peer);
     // After a CONNECT without an answer, the client asks for its session before it is ready.

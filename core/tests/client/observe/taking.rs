@@ -52,7 +52,13 @@ async fn a_change_of_the_holder_is_not_lost_with_a_future_that_is_dropped() {
         holder = holders.next() => panic!("it was not read yet: {holder:?}"),
         get = peer.request() => get,
     };
-    assert_eq!(get.command, Command::Get { key: "k".into() });
+    assert_eq!(
+        get.command,
+        Command::Get {
+            key: "k".into(),
+            remaining: false
+        }
+    );
     let answer = async {
         peer.acknowledge(&get, ReasonCode::SUCCESS).await;
         peer.respond(&get, &value("one"), Some(&now)).await;

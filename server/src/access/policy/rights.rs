@@ -52,8 +52,8 @@ impl Rights {
     /// Whether it may ask for this. A SCAN is for whoever may read something; what it shows is another matter.
     pub fn allow(&self, command: &Command) -> bool {
         match command {
-            Command::Get { key } | Command::Watch { key } => self.may_read(key),
-            Command::Set { key, .. } | Command::Del { key } | Command::Vdel { key, .. } => {
+            Command::Get { key, .. } | Command::Watch { key } => self.may_read(key),
+            Command::Set { key, .. } | Command::Del { key, .. } | Command::Vdel { key, .. } => {
                 self.may_write(key)
             }
             // It only ends what it had.

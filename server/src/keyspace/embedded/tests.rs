@@ -71,7 +71,10 @@ fn entries_that_share_hash_and_deadline_expire_each() {
     }
     set(&mut keyspace, "b", 20);
     set(&mut keyspace, "c", 0);
-    let delete = Operation::Del { token: None };
+    let delete = Operation::Del {
+        if_version: None,
+        token: None,
+    };
     assert_eq!(operate(&mut keyspace, "d", &delete), Reply::Count(1));
     let expired = |keyspace: &mut Embedded, mono_ms| {
         let mut removed = Removed::default();

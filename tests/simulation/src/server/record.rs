@@ -35,7 +35,7 @@ impl World {
                 operation = operation_of(&value);
                 far.note_key(publish, key, changes);
             }
-            Ok(Command::Get { key } | Command::Del { key } | Command::Vdel { key, .. }) => {
+            Ok(Command::Get { key, .. } | Command::Del { key, .. } | Command::Vdel { key, .. }) => {
                 far.note_key(publish, key, changes);
             }
             _ => {}

@@ -1,0 +1,83 @@
+//! Which extensions of the protocol a store has.
+use super::{Reply, command::MAX_OPERATIONS};
+
+/// Conditions on a version.
+const CONDITIONS: &[u8] = b"IFV";
+/// The time that a key has left.
+const REMAINING_TIME: &[u8] = b"PTTL";
+/// Transactions; its number is that of the operations that one may have.
+const TRANSACTIONS: &[u8] = b"TXN";
+
+/// What a store answers to `CAPS`. A store that does not know the verb has none of them.
+///
+/// On the wire each one is a name and a number, and the number is 0 for what is not there. Names that are not known
+/// are passed over, and the last of a repeated name counts.
+///
+/// ```
+/// use bytes::Bytes;
+/// use statestore_protocol::Reply;
+///
+/// let payload = Bytes::from_static(b"*4\r\n$3\r\nIFV\r\n:1\r\n$5\r\nOTHER\r\n:7\r\n");
+/// let capabilities = Reply::decode(&payload)?.capabilities().unwrap_or_default();
+/// assert!(capabilities.conditions && !capabilities.remaining_time);
+/// assert_eq!(capabilities.transactions, None);
+/// # Ok::<(), statestore_protocol::ReplyError>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// `IFV`: SET, DEL and VDEL take a condition on the version.
+    pub conditions: bool,
+    /// `PTTL`: GET tells how much time a key has left.
+    pub remaining_time: bool,
+    /// `TXN`: how many operations a transaction may have; `None` if there are no transactions.
+    pub transactions: Option<u64>,
+}
+
+impl Capabilities {
+    /// All that this crate knows.
+    pub const ALL: Self = Self {
+        conditions: true,
+        remaining_time: true,
+        transactions: Some(MAX_OPERATIONS as u64),
+    };
+
+    /// Takes over what a name and its number say.
+    pub(super) fn take(&mut self, name: &[u8], number: u64) {
+        match name {
+            CONDITIONS => self.conditions = number > 0,
+            REMAINING_TIME => self.remaining_time = number > 0,
+            TRANSACTIONS => self.transactions = (number > 0).then_some(number),
+            _ => {}
+        }
+    }
+
+    /// Names and numbers, in the order in which they are sent.
+    pub(super) fn pairs(self) -> [(&'static [u8], u64); 3] {
+        [
+            (CONDITIONS, self.conditions.into()),
+            (REMAINING_TIME, self.remaining_time.into()),
+            (TRANSACTIONS, self.transactions.unwrap_or(0)),
+        ]
+    }
+}
+
+impl Reply {
+    /// What a reply to `CAPS` says; `None` if it is not one.
+    ///
+    /// A single name and its number look like a value and the time that it has left, and are understood here as well.
+    pub fn capabilities(&self) -> Option<Capabilities> {
+        match self {
+            Self::Capabilities(capabilities) => Some(*capabilities),
+            Self::ValueAndTime {
+                value,
+                expires_in_ms: Some(number),
+            } => {
+                let mut capabilities = Capabilities::default();
+                capabilities.take(value, *number);
+                Some(capabilities)
+            }
+            _ => None,
+        }
+    }
+}

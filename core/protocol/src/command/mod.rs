@@ -1,0 +1,256 @@
+//! Requests: the commands as RESP3 arrays of bulk strings ("Supported commands", "KEYNOTIFY request messages").
+//!
+//! The six verbs of the document, and what `statestored` understands besides: conditions on a version (`IFV`), the time
+//! that a key has left (`GET key PTTL`), transactions (`TXN`), and [what there is of this](Command::Capabilities) (`CAPS`).
+//! A store that does not know them refuses them.
+mod borrowed;
+mod options;
+mod transaction;
+
+pub use borrowed::CommandRef;
+pub use options::{Condition, SetOptions};
+pub use transaction::{MAX_OPERATIONS, TransactionOperation};
+
+use super::{ServiceError, Version, resp::Decoder};
+use bytes::{Bytes, BytesMut};
+
+/// The longest command but for transactions: `SET key value IFV version PX ms`.
+const MAX_ARGUMENTS: usize = 7;
+
+/// A command to the state store, owned; its parts share the memory of the payload that it was decoded from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Command {
+    /// `SET key value [NX | NEX | IFV version] [PX ms]`
+    Set {
+        /// The key, not empty.
+        key: Bytes,
+        /// The value.
+        value: Bytes,
+        /// Condition and expiry.
+        options: SetOptions,
+    },
+    /// `GET key [PTTL]`
+    Get {
+        /// The key, not empty.
+        key: Bytes,
+        /// `PTTL`: whether the answer says how much time the key has left.
+        remaining: bool,
+    },
+    /// `DEL key [IFV version]`
+    Del {
+        /// The key, not empty.
+        key: Bytes,
+        /// `IFV`: only if the key is there and has this version.
+        if_version: Option<Version>,
+    },
+    /// `VDEL key value [IFV version]`
+    Vdel {
+        /// The key, not empty.
+        key: Bytes,
+        /// The value.
+        value: Bytes,
+        /// `IFV`: only if the key is there and has this version.
+        if_version: Option<Version>,
+    },
+    /// `KEYNOTIFY key`
+    Watch {
+        /// The key, not empty.
+        key: Bytes,
+    },
+    /// `KEYNOTIFY key STOP`
+    Unwatch {
+        /// The key, not empty.
+        key: Bytes,
+    },
+    /// `SCAN pattern [token]`
+    Scan {
+        /// Glob over keys. The empty pattern is legal and matches no key.
+        pattern: Bytes,
+        /// Where the page before this one ended.
+        token: Option<Bytes>,
+    },
+    /// `CAPS`: which extensions the store has.
+    Capabilities,
+    /// `TXN n operation…`: several SETs and DELs, all of them or none, each behind the number of its arguments.
+    Transact {
+        /// The operations, in the order in which they are carried out; one at least.
+        operations: Vec<TransactionOperation>,
+    },
+}
+
+impl Command {
+    /// Reads a request payload; the error is the one that the store answers. Keys and values are slices of `payload`.
+    ///
+    /// The checks, in this order; the first that fails is the answer:
+    ///
+    /// 1. the payload is one array of bulk strings, not empty, with nothing behind it: else `syntax error`;
+    /// 2. the verb is known, in upper case: else `unknown command`;
+    /// 3. the verb has the number of arguments that it needs: else `wrong number of arguments`
+    ///    (whatever follows the value of a SET, and the verb of a TXN, counts as options);
+    /// 4. the key has a length (SCAN has no key, and a TXN refuses single operations): else `the key length is zero`;
+    /// 5. the options of SET and KEYNOTIFY are known, in upper case, complete, each at most once, NX, NEX and IFV not
+    ///    together, PX at least 1, and the argument of IFV a version of a store: else `syntax error`;
+    /// 6. the operations of a TXN are complete, each a SET or a DEL with options of this kind: else `syntax error`; and
+    ///    not more than [`MAX_OPERATIONS`].
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use statestore_protocol::{Command, ServiceError};
+    ///
+    /// let payload = Bytes::from_static(b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n");
+    /// let get = Command::Get { key: Bytes::from_static(b"key"), remaining: false };
+    /// assert_eq!(Command::decode(&payload), Ok(get));
+    ///
+    /// let payload = Bytes::from_static(b"*2\r\n$3\r\nget\r\n$3\r\nkey\r\n");
+    /// assert_eq!(Command::decode(&payload), Err(ServiceError::UnknownCommand));
+    /// ```
+    pub fn decode(payload: &Bytes) -> Result<Self, ServiceError> {
+        let mut buffer = [&[][..]; MAX_ARGUMENTS];
+        let count = arguments(payload, &mut buffer)?;
+        let (verb, arguments) = (buffer[0], &buffer[1..count.min(MAX_ARGUMENTS)]);
+        let slice = |part: &[u8]| payload.slice_ref(part);
+        let key = |part: &[u8]| match part {
+            [] => Err(ServiceError::EmptyKey),
+            part => Ok(slice(part)),
+        };
+        Ok(match (verb, arguments) {
+            (b"GET", &[name]) => Self::Get {
+                key: key(name)?,
+                remaining: false,
+            },
+            (b"SET", &[name, value, ref options @ ..]) => {
+                let key = key(name)?;
+                if count > MAX_ARGUMENTS {
+                    return Err(ServiceError::Syntax);
+                }
+                Self::Set {
+                    key,
+                    value: slice(value),
+                    options: SetOptions::decode(options)?,
+                }
+            }
+            (b"DEL", &[name]) => Self::Del {
+                key: key(name)?,
+                if_version: None,
+            },
+            (b"VDEL", &[name, value]) => Self::Vdel {
+                key: key(name)?,
+                value: slice(value),
+                if_version: None,
+            },
+            (b"KEYNOTIFY", &[name]) => Self::Watch { key: key(name)? },
+            (b"KEYNOTIFY", &[name, option]) => {
+                let key = key(name)?;
+                if option != b"STOP" {
+                    return Err(ServiceError::Syntax);
+                }
+                Self::Unwatch { key }
+            }
+            (b"SCAN", &[pattern]) => Self::Scan {
+                pattern: slice(pattern),
+                token: None,
+            },
+            (b"SCAN", &[pattern, token]) => Self::Scan {
+                pattern: slice(pattern),
+                token: Some(slice(token)),
+            },
+            (b"GET", &[name, b"PTTL"]) => Self::Get {
+                key: key(name)?,
+                remaining: true,
+            },
+            (b"DEL", &[name, b"IFV", ref version]) => Self::Del {
+                key: key(name)?,
+                if_version: Some(options::version(Some(version))?),
+            },
+            (b"VDEL", &[name, value, b"IFV", ref version]) => Self::Vdel {
+                key: key(name)?,
+                value: slice(value),
+                if_version: Some(options::version(Some(version))?),
+            },
+            (b"CAPS", []) => Self::Capabilities,
+            (b"TXN", [_, ..]) => Self::Transact {
+                operations: transaction::decode(payload)?,
+            },
+            (b"GET" | b"SET" | b"DEL" | b"VDEL" | b"KEYNOTIFY" | b"SCAN" | b"CAPS" | b"TXN", _) => {
+                return Err(ServiceError::WrongArguments);
+            }
+            _ => return Err(ServiceError::UnknownCommand),
+        })
+    }
+
+    /// The same command, borrowed.
+    pub fn borrowed(&self) -> CommandRef<'_> {
+        match self {
+            Self::Set {
+                key,
+                value,
+                options,
+            } => CommandRef::Set {
+                key,
+                value,
+                options: *options,
+            },
+            Self::Get { key, remaining } => CommandRef::Get {
+                key,
+                remaining: *remaining,
+            },
+            Self::Del { key, if_version } => CommandRef::Del {
+                key,
+                if_version: *if_version,
+            },
+            Self::Vdel {
+                key,
+                value,
+                if_version,
+            } => CommandRef::Vdel {
+                key,
+                value,
+                if_version: *if_version,
+            },
+            Self::Watch { key } => CommandRef::Watch { key },
+            Self::Unwatch { key } => CommandRef::Unwatch { key },
+            Self::Scan { pattern, token } => CommandRef::Scan {
+                pattern,
+                token: token.as_deref(),
+            },
+            Self::Capabilities => CommandRef::Capabilities,
+            Self::Transact { operations } => CommandRef::Transact { operations },
+        }
+    }
+
+    /// Appends the request payload.
+    pub fn encode(&self, out: &mut BytesMut) {
+        self.borrowed().encode(out);
+    }
+
+    /// How many bytes [`encode`](Self::encode) appends.
+    pub fn encoded_len(&self) -> usize {
+        self.borrowed().encoded_len()
+    }
+
+    /// The verb, as on the wire.
+    pub fn verb(&self) -> &'static str {
+        self.borrowed().verb()
+    }
+}
+
+/// Checks the framing of the whole payload, keeps the first arguments, and returns how many there are in all.
+fn arguments<'a>(
+    payload: &'a Bytes,
+    kept: &mut [&'a [u8]; MAX_ARGUMENTS],
+) -> Result<usize, ServiceError> {
+    let mut decoder = Decoder::new(payload);
+    let count = decoder.array().map_err(|_| ServiceError::Syntax)?;
+    for index in 0..count {
+        let argument = decoder.bulk().map_err(|_| ServiceError::Syntax)?;
+        if let Some(place) = kept.get_mut(index) {
+            *place = argument;
+        }
+    }
+    decoder.finish().map_err(|_| ServiceError::Syntax)?;
+    if count == 0 {
+        return Err(ServiceError::Syntax);
+    }
+    Ok(count)
+}

@@ -1,0 +1,92 @@
+//! The options of a SET.
+use crate::{ServiceError, Version, decimal};
+use std::num::NonZeroU64;
+use std::slice;
+
+/// When a SET applies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Condition {
+    /// Always.
+    #[default]
+    Always,
+    /// `NX`: only if the key is absent.
+    IfAbsent,
+    /// `NEX`: only if the key is absent or already holds the value being set.
+    IfAbsentOrEqual,
+    /// `IFV`: only if the key is there and has this version. An extension of `statestored`.
+    IfVersion(Version),
+}
+
+/// The options of a SET as they stand in its payload.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct SetOptions {
+    /// When it applies.
+    pub condition: Condition,
+    /// `PX`: milliseconds until the key expires; without it the key does not expire.
+    pub expires_in_ms: Option<NonZeroU64>,
+}
+
+impl SetOptions {
+    /// Reads the arguments behind the value: any order, each option at most once, one condition at most.
+    pub(super) fn decode(arguments: &[&[u8]]) -> Result<Self, ServiceError> {
+        let mut options = Self::default();
+        let mut rest = arguments.iter();
+        while let Some(&word) = rest.next() {
+            options.take(word, &mut rest)?;
+        }
+        Ok(options)
+    }
+
+    /// Reads one option, its argument included.
+    pub(super) fn take(
+        &mut self,
+        word: &[u8],
+        rest: &mut slice::Iter<'_, &[u8]>,
+    ) -> Result<(), ServiceError> {
+        match word {
+            b"NX" if self.condition == Condition::Always => self.condition = Condition::IfAbsent,
+            b"NEX" if self.condition == Condition::Always => {
+                self.condition = Condition::IfAbsentOrEqual;
+            }
+            b"IFV" if self.condition == Condition::Always => {
+                self.condition = Condition::IfVersion(version(rest.next())?);
+            }
+            b"PX" if self.expires_in_ms.is_none() => {
+                let ms = rest.next().and_then(|digits| decimal::parse(digits));
+                let ms = ms.and_then(NonZeroU64::new).ok_or(ServiceError::Syntax)?;
+                self.expires_in_ms = Some(ms);
+            }
+            _ => return Err(ServiceError::Syntax),
+        }
+        Ok(())
+    }
+
+    /// Visits the arguments behind the value, in the order in which they are sent.
+    pub(super) fn each_argument(self, visit: &mut impl FnMut(&[u8])) {
+        match self.condition {
+            Condition::Always => {}
+            Condition::IfAbsent => visit(b"NX"),
+            Condition::IfAbsentOrEqual => visit(b"NEX"),
+            Condition::IfVersion(version) => each_argument_of_version(version, visit),
+        }
+        if let Some(ms) = self.expires_in_ms {
+            visit(b"PX");
+            visit(decimal::Decimal::new(ms.get()).as_bytes());
+        }
+    }
+}
+
+/// The argument of `IFV`.
+pub(super) fn version(argument: Option<&&[u8]>) -> Result<Version, ServiceError> {
+    argument
+        .and_then(|text| Version::parse(text))
+        .ok_or(ServiceError::Syntax)
+}
+
+/// Visits `IFV` and its argument.
+pub(super) fn each_argument_of_version(version: Version, visit: &mut impl FnMut(&[u8])) {
+    visit(b"IFV");
+    let (text, len) = version.text();
+    visit(&text[..len]);
+}

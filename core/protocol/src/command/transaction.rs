@@ -1,0 +1,170 @@
+//! The operations of a TXN.
+use super::options::{self, SetOptions};
+use crate::decimal::{self, Decimal};
+use crate::resp::Decoder;
+use crate::{Hlc, ServiceError, Version};
+use bytes::Bytes;
+
+/// How many operations a transaction has at most.
+pub const MAX_OPERATIONS: usize = 10_000;
+
+/// The longest operation: `SET key value IFV version PX ms FT token`.
+const MAX_ARGUMENTS: usize = 9;
+
+/// The error text for a transaction of more operations than [`MAX_OPERATIONS`].
+const TOO_MANY: &str = "a transaction has at most 10000 operations";
+
+/// One operation of a transaction: a SET or a DEL as it stands alone, with a fencing token of its own.
+///
+/// When decoding, an empty key is let through: the store refuses the operation and says which one it was.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum TransactionOperation {
+    /// `SET key value [NX | NEX | IFV version] [PX ms] [FT token]`
+    Set {
+        /// The key.
+        key: Bytes,
+        /// The value.
+        value: Bytes,
+        /// Condition and expiry.
+        options: SetOptions,
+        /// `FT`: the fencing token.
+        token: Option<Hlc>,
+    },
+    /// `DEL key [IFV version] [FT token]`
+    Del {
+        /// The key.
+        key: Bytes,
+        /// `IFV`: only if the key is there and has this version.
+        if_version: Option<Version>,
+        /// `FT`: the fencing token.
+        token: Option<Hlc>,
+    },
+}
+
+impl TransactionOperation {
+    /// Whose entry it is about.
+    pub fn key(&self) -> &Bytes {
+        match self {
+            Self::Set { key, .. } | Self::Del { key, .. } => key,
+        }
+    }
+
+    /// The fencing token that it has.
+    pub fn token(&self) -> Option<&Hlc> {
+        match self {
+            Self::Set { token, .. } | Self::Del { token, .. } => token.as_ref(),
+        }
+    }
+
+    fn decode(arguments: &[&[u8]], payload: &Bytes) -> Result<Self, ServiceError> {
+        let mut token = None;
+        match *arguments {
+            [b"SET", key, value, ref rest @ ..] => {
+                let mut options = SetOptions::default();
+                let mut rest = rest.iter();
+                while let Some(&word) = rest.next() {
+                    match word {
+                        b"FT" if token.is_none() => token = Some(fencing_token(rest.next())?),
+                        word => options.take(word, &mut rest)?,
+                    }
+                }
+                Ok(Self::Set {
+                    key: payload.slice_ref(key),
+                    value: payload.slice_ref(value),
+                    options,
+                    token,
+                })
+            }
+            [b"DEL", key, ref rest @ ..] => {
+                let mut if_version = None;
+                let mut rest = rest.iter();
+                while let Some(&word) = rest.next() {
+                    match word {
+                        b"FT" if token.is_none() => token = Some(fencing_token(rest.next())?),
+                        b"IFV" if if_version.is_none() => {
+                            if_version = Some(options::version(rest.next())?);
+                        }
+                        _ => return Err(ServiceError::Syntax),
+                    }
+                }
+                Ok(Self::Del {
+                    key: payload.slice_ref(key),
+                    if_version,
+                    token,
+                })
+            }
+            _ => Err(ServiceError::Syntax),
+        }
+    }
+
+    /// Visits how many arguments there are, and then these, in the order in which they are sent.
+    pub(super) fn each_argument(&self, visit: &mut impl FnMut(&[u8])) {
+        let mut count = 0;
+        self.each_own_argument(&mut |_| count += 1);
+        visit(Decimal::new(count).as_bytes());
+        self.each_own_argument(visit);
+    }
+
+    fn each_own_argument(&self, visit: &mut impl FnMut(&[u8])) {
+        match self {
+            Self::Set {
+                key,
+                value,
+                options,
+                ..
+            } => {
+                visit(b"SET");
+                visit(key);
+                visit(value);
+                options.each_argument(visit);
+            }
+            Self::Del {
+                key, if_version, ..
+            } => {
+                visit(b"DEL");
+                visit(key);
+                if let Some(version) = *if_version {
+                    options::each_argument_of_version(version, visit);
+                }
+            }
+        }
+        if let Some(token) = self.token() {
+            visit(b"FT");
+            let mut text = Vec::with_capacity(token.text_len());
+            token.write_text(&mut text);
+            visit(&text);
+        }
+    }
+}
+
+fn fencing_token(argument: Option<&&[u8]>) -> Result<Hlc, ServiceError> {
+    argument
+        .and_then(|text| Hlc::parse(text).ok())
+        .ok_or(ServiceError::Syntax)
+}
+
+/// Reads the operations of a TXN whose framing is known to be good.
+pub(super) fn decode(payload: &Bytes) -> Result<Vec<TransactionOperation>, ServiceError> {
+    let syntax = |_| ServiceError::Syntax;
+    let mut decoder = Decoder::new(payload);
+    // The verb is one of them.
+    let mut left = decoder.array().map_err(syntax)?.saturating_sub(1);
+    decoder.bulk().map_err(syntax)?;
+    let mut operations = Vec::new();
+    while left > 0 {
+        if operations.len() == MAX_OPERATIONS {
+            return Err(ServiceError::Other(Bytes::from_static(TOO_MANY.as_bytes())));
+        }
+        let count = decimal::parse(decoder.bulk().map_err(syntax)?);
+        let count = count.and_then(|count| usize::try_from(count).ok());
+        let count = count.filter(|&count| count < left && count <= MAX_ARGUMENTS);
+        let count = count.ok_or(ServiceError::Syntax)?;
+        let mut arguments = [&[][..]; MAX_ARGUMENTS];
+        for argument in &mut arguments[..count] {
+            *argument = decoder.bulk().map_err(syntax)?;
+        }
+        operations.push(TransactionOperation::decode(&arguments[..count], payload)?);
+        left -= 1 + count;
+    }
+    Ok(operations)
+}

@@ -1,0 +1,99 @@
+//! The version of an entry, as a condition names it and a transaction tells it.
+use super::decimal::MAX_DIGITS;
+use super::hlc::{Hlc, STORE_NODE_ID};
+use std::fmt;
+
+/// Most bytes of a version's text.
+const MAX_TEXT: usize = MAX_DIGITS + 1 + MAX_DIGITS + 1 + STORE_NODE_ID.len();
+
+/// A version that a state store gave: the wall clock and the counter of an [`Hlc`] whose node id is
+/// [`STORE_NODE_ID`].
+///
+/// ```
+/// use statestore_protocol::{Hlc, Version};
+///
+/// let hlc: Hlc = "1696374425000:1:StateStore".parse()?;
+/// let version = Version::from(&hlc);
+/// assert_eq!(version, Version::new(1_696_374_425_000, 1));
+/// assert_eq!(version.to_string(), "001696374425000:00001:StateStore");
+/// assert_eq!(Hlc::from(version), hlc);
+/// # Ok::<(), statestore_protocol::HlcError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    wall_ms: u64,
+    counter: u64,
+}
+
+impl Version {
+    /// A version of its parts: milliseconds since the Unix epoch, and the logical counter.
+    pub const fn new(wall_ms: u64, counter: u64) -> Self {
+        Self { wall_ms, counter }
+    }
+
+    /// Reads the text form, zero-padded or not; `None` if it is not one, or has another node id than a store's.
+    ///
+    /// ```
+    /// use statestore_protocol::Version;
+    ///
+    /// assert_eq!(Version::parse(b"7:1:StateStore"), Some(Version::new(7, 1)));
+    /// assert_eq!(Version::parse(b"7:1:client"), None);
+    /// ```
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        // First, so that no other node id is ever copied.
+        if !text.ends_with(STORE_NODE_ID.as_bytes()) {
+            return None;
+        }
+        let hlc = Hlc::parse(text).ok()?;
+        (hlc.node_id() == STORE_NODE_ID).then(|| Self::from(&hlc))
+    }
+
+    /// Milliseconds since the Unix epoch.
+    pub const fn wall_ms(self) -> u64 {
+        self.wall_ms
+    }
+
+    /// The logical counter.
+    pub const fn counter(self) -> u64 {
+        self.counter
+    }
+
+    /// The text form on the stack, and its length.
+    pub(super) fn text(self) -> ([u8; MAX_TEXT], usize) {
+        let mut text = [0; MAX_TEXT];
+        let mut rest = &mut text[..];
+        Hlc::from(self).write_text(&mut rest);
+        let len = MAX_TEXT - rest.len();
+        (text, len)
+    }
+
+    /// How many bytes the text form has.
+    pub(super) fn text_len(self) -> usize {
+        Hlc::from(self).text_len()
+    }
+}
+
+/// The node id plays no part: whoever gave the timestamp is taken for a store.
+impl From<&Hlc> for Version {
+    fn from(hlc: &Hlc) -> Self {
+        Self::new(hlc.wall_ms(), hlc.counter())
+    }
+}
+
+impl From<Hlc> for Version {
+    fn from(hlc: Hlc) -> Self {
+        Self::from(&hlc)
+    }
+}
+
+impl From<Version> for Hlc {
+    fn from(version: Version) -> Self {
+        Self::store_version((version.wall_ms, version.counter))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Hlc::from(*self).fmt(f)
+    }
+}

@@ -1,0 +1,86 @@
+//! Conditions on the version of a key.
+use crate::simulation::{Simulation, WALL, hlc};
+
+/// An IFV with the wall clock of the start and this counter.
+fn ifv(counter: u64) -> String {
+    format!("IFV {WALL}:{counter}:StateStore")
+}
+
+#[test]
+fn a_set_applies_to_the_version_that_it_names() {
+    let mut sim = Simulation::new();
+    sim.run("SET k a");
+    assert_eq!(
+        sim.run(&format!("SET k b {}", ifv(1))),
+        format!("+OK @{WALL}+2")
+    );
+    // Whoever comes second is told the version that there is now.
+    let second = sim.run(&format!("SET k c {}", ifv(1)));
+    assert_eq!(second, format!(":-1 @{WALL}+2"));
+    assert_eq!(sim.run("GET k"), format!("$1\r\nb @{WALL}+2"));
+    // Its expiry is that of any SET.
+    let third = sim.run(&format!("SET k d PX 5 {}", ifv(2)));
+    assert_eq!(third, format!("+OK @{WALL}+3"));
+    sim.pass(5);
+    assert_eq!(sim.run("GET k"), "$-1");
+}
+
+#[test]
+fn an_absent_key_has_no_version() {
+    let mut sim = Simulation::new();
+    for command in ["SET k a", "DEL k", "VDEL k a"] {
+        assert_eq!(sim.run(&format!("{command} {}", ifv(0))), ":-1");
+    }
+    assert_eq!(sim.service.size().keys, 0);
+    // A key that was made anew does not have an old version again.
+    sim.run("SET k a");
+    sim.run("DEL k");
+    sim.run("SET k a");
+    let old = sim.run(&format!("SET k b {}", ifv(1)));
+    assert_eq!(old, format!(":-1 @{WALL}+3"));
+    sim.pass(1);
+    sim.run("SET short a PX 10");
+    sim.pass(10);
+    let expired = format!("SET short b IFV {}:0:StateStore", WALL + 1);
+    assert_eq!(sim.run(&expired), ":-1");
+}
+
+#[test]
+fn a_del_and_a_vdel_apply_to_the_version_that_they_name() {
+    let mut sim = Simulation::new();
+    sim.run("SET k a");
+    assert_eq!(
+        sim.run(&format!("DEL k {}", ifv(7))),
+        format!(":-1 @{WALL}+1")
+    );
+    assert_eq!(
+        sim.run(&format!("DEL k {}", ifv(1))),
+        format!(":1 @{WALL}+2")
+    );
+    sim.run("SET k a");
+    // Whichever of its two conditions is not met, a VDEL tells the version.
+    for (value, counter) in [("a", 7), ("b", 3), ("b", 7)] {
+        let vdel = sim.run(&format!("VDEL k {value} {}", ifv(counter)));
+        assert_eq!(vdel, format!(":-1 @{WALL}+3"));
+    }
+    assert_eq!(
+        sim.run(&format!("VDEL k a {}", ifv(3))),
+        format!(":1 @{WALL}+4")
+    );
+}
+
+#[test]
+fn the_fence_comes_before_the_condition() {
+    let mut sim = Simulation::new();
+    sim.draft().token(hlc(WALL, 5, "lock")).run("SET k a");
+    let refused = "-ERR a fencing token is required for this request";
+    for command in ["SET k b", "DEL k", "VDEL k a"] {
+        assert_eq!(sim.run(&format!("{command} {}", ifv(7))), refused);
+        let fenced = sim
+            .draft()
+            .token(hlc(WALL, 5, "lock"))
+            .run(&format!("{command} {}", ifv(7)));
+        assert_eq!(fenced, format!(":-1 @{WALL}+1"));
+    }
+    assert_eq!(sim.run("GET k"), format!("$1\r\na @{WALL}+1"));
+}
