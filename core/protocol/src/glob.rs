@@ -126,11 +126,11 @@ impl Glob {
     /// The same as [`matches`](Self::matches), and adds to `steps` what it took: roughly nanoseconds.
     pub fn matches_counted(&self, key: &[u8], steps: &mut usize) -> bool {
         *steps += 1;
-        if key.len() < self.min_len || !key.starts_with(&self.prefix) {
+        // What all matches begin with.
+        let compared = self.prefix.len();
+        if key.len() < self.min_len || (compared > 0 && !key.starts_with(&self.prefix)) {
             return false;
         }
-        // What all matches begin with is compared already.
-        let compared = self.prefix.len();
         *steps += self.head.len() - compared;
         let (head, rest) = key.split_at(self.head.len());
         if !all_match(&self.head[compared..], &head[compared..]) {
@@ -154,17 +154,30 @@ impl Glob {
         true
     }
 
+    /// The pattern of what follows the first bytes of a match, which are so many of its [literal prefix](Self::literal_prefix), and
+    /// no more than that: for whoever has compared them already.
+    #[must_use]
+    pub fn behind_prefix(mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.prefix.len());
+        self.prefix.drain(..bytes);
+        self.head.drain(..bytes);
+        self.min_len -= bytes;
+        self
+    }
+
     /// The bytes that every match begins with. A store may look only at keys with this prefix.
     pub fn literal_prefix(&self) -> &[u8] {
         &self.prefix
     }
 }
 
+/// Whether each byte is what its token says; there are as many of both.
+#[inline]
 fn all_match(tokens: &[Token], bytes: &[u8]) -> bool {
+    let mut bytes = bytes.iter();
     tokens
         .iter()
-        .zip(bytes)
-        .all(|(token, &byte)| token.matches(byte))
+        .all(|token| bytes.next().is_some_and(|&byte| token.matches(byte)))
 }
 
 /// What stands between two `*`: to be found anywhere.

@@ -86,6 +86,7 @@ pub(super) struct KeyRules {
 struct Beginning {
     /// One of them is the beginning and a `*`.
     all: bool,
+    /// What may follow it.
     globs: Vec<Glob>,
     /// By the next byte, which is in ascending order.
     longer: Vec<Longer>,
@@ -150,7 +151,7 @@ impl Beginning {
         let mut beginning = self;
         let mut rest = key;
         loop {
-            if beginning.all || beginning.globs.iter().any(|glob| glob.matches(key)) {
+            if beginning.all || beginning.globs.iter().any(|glob| glob.matches(rest)) {
                 return true;
             }
             let Some(&first) = rest.first() else {
@@ -185,12 +186,13 @@ impl KeyRules {
             self.exact.insert(text.into());
             return;
         }
-        let beginning = self.globs.of(&prefix[..prefix.len().min(MAX_DEPTH)]);
+        let depth = prefix.len().min(MAX_DEPTH);
+        let beginning = self.globs.of(&prefix[..depth]);
         if prefix.len() <= MAX_DEPTH && text == [prefix, b"*"].concat() {
             beginning.all = true;
             beginning.globs.clear();
         } else if !beginning.all {
-            beginning.globs.push(glob);
+            beginning.globs.push(glob.behind_prefix(depth));
         }
     }
 

@@ -10,11 +10,15 @@ pub struct Rights {
     shared: Arc<Allowed>,
     /// By rules in which its own name stands.
     own: Option<Box<Allowed>>,
+    /// Asked for each request.
+    may_use_store: bool,
 }
 
 impl Rights {
     pub(super) fn new(shared: Arc<Allowed>, own: Allowed) -> Self {
+        let has_keys = |allowed: &Allowed| !allowed.read.is_empty() || !allowed.write.is_empty();
         Self {
+            may_use_store: has_keys(&shared) || has_keys(&own),
             shared,
             own: (!own.is_empty()).then(|| own.into()),
         }
@@ -36,7 +40,7 @@ impl Rights {
 
     /// Whether it may ask the store for anything at all.
     pub fn may_use_store(&self) -> bool {
-        self.any(|allowed| !allowed.read.is_empty() || !allowed.write.is_empty())
+        self.may_use_store
     }
 
     /// Whether it may see a key, its value and its changes.
