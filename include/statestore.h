@@ -171,6 +171,8 @@ typedef enum sst_status {
     SST_INVALID_RESPONSE = 30,
     // The response says that the remote procedure call itself failed.
     SST_RPC = 31,
+    // The store cannot do that: not every store has conditions on versions, remaining times and transactions.
+    SST_UNSUPPORTED = 32,
     // Somebody else holds the lock, and the time to wait for it is over.
     SST_LOCK_HELD = 40,
     // The lock is lost or was given back, so nothing is done in its name any more.

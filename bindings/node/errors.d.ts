@@ -109,6 +109,10 @@ export class InvalidResponseError extends StateStoreError {
 export class RpcError extends StateStoreError {
   readonly code: "Rpc";
 }
+/** The store cannot do that: not every store has conditions on versions, remaining times and transactions. */
+export class UnsupportedError extends StateStoreError {
+  readonly code: "Unsupported";
+}
 /** Somebody else holds the lock, and the time to wait for it is over. */
 export class LockHeldError extends StateStoreError {
   readonly code: "LockHeld";
@@ -197,6 +201,7 @@ export type ErrorCode =
   | "Superseded"
   | "InvalidResponse"
   | "Rpc"
+  | "Unsupported"
   | "LockHeld"
   | "LockLost"
   | "NotALock"

@@ -27,6 +27,7 @@ export const {
   SupersededError,
   InvalidResponseError,
   RpcError,
+  UnsupportedError,
   LockHeldError,
   LockLostError,
   NotALockError,

@@ -118,6 +118,7 @@ pub(crate) fn exit(kind: ErrorKind) -> Exit {
         }
         ErrorKind::Rejected
         | ErrorKind::Rpc
+        | ErrorKind::Unsupported
         | ErrorKind::NotALock
         | ErrorKind::TimestampSkew
         | ErrorKind::FencingTokenRequired

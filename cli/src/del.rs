@@ -48,6 +48,8 @@ impl Del {
                 }
                 Ok(key::absent(&key))
             }
+            // Only under a condition on the version.
+            DelOutcome::Mismatch { .. } => Ok(Exit::Negative),
         }
     }
 }

@@ -71,25 +71,27 @@ impl Set {
         let outcome = outcome.map_err(|error| failure(&error))?;
         connection.close().await;
 
-        let (exit, result, version) = match &outcome {
-            SetOutcome::Applied { version } => (Exit::Done, "applied", version),
-            SetOutcome::NotApplied { version } => (Exit::Negative, "not_applied", version),
+        let (exit, result) = match &outcome {
+            SetOutcome::Applied { .. } => (Exit::Done, "applied"),
+            SetOutcome::NotApplied { .. } => (Exit::Negative, "not_applied"),
         };
+        let version = outcome.version().map(ToString::to_string);
         let mut stdout = Output::stdout();
         if global.json {
             stdout
                 .print(
                     &Record::of_key(&key)
                         .result(result)
-                        .version(Some(version))
+                        .version(version.as_ref())
                         .line(),
                 )
                 .await?;
-        } else if exit == Exit::Done {
+        } else if let (Exit::Done, Some(version)) = (exit, &version) {
             stdout.print(format!("{version}\n").as_bytes()).await?;
         }
         if exit != Exit::Done {
             let key = crate::escape::escape(&key);
+            let version = version.unwrap_or_default();
             message::complain(&format!(
                 "not set: '{key}' already has a value, of version {version}"
             ));

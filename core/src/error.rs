@@ -70,6 +70,8 @@ kinds! {
     InvalidResponse = 30,
     /// The response says that the remote procedure call itself failed.
     Rpc = 31,
+    /// The store cannot do that: not every store has conditions on versions, remaining times and transactions.
+    Unsupported = 32,
     /// Somebody else holds the lock, and the time to wait for it is over.
     LockHeld = 40,
     /// The lock is lost or was given back, so nothing is done in its name any more.
@@ -199,6 +201,8 @@ struct Inner {
     service_error: Option<ServiceError>,
     /// `__stat` of a failed remote procedure call.
     rpc_status: Option<u16>,
+    /// Which operation of a transaction was refused, from 0.
+    operation: Option<usize>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -220,6 +224,7 @@ impl Error {
             mqtt_reason: None,
             service_error: None,
             rpc_status: None,
+            operation: None,
             source: None,
         }))
     }
@@ -236,6 +241,11 @@ impl Error {
 
     pub(crate) fn with_rpc_status(mut self, status: Option<u16>) -> Self {
         Arc::make_mut(&mut self.0).rpc_status = status;
+        self
+    }
+
+    pub(crate) fn with_operation(mut self, operation: usize) -> Self {
+        Arc::make_mut(&mut self.0).operation = Some(operation);
         self
     }
 
@@ -299,6 +309,11 @@ impl Error {
     /// The reason code of the MQTT packet that brought the failure, if one did.
     pub fn mqtt_reason(&self) -> Option<ReasonCode> {
         self.0.mqtt_reason
+    }
+
+    /// Which operation of a [`Transaction`](crate::Transaction) the store refused, from 0, if that is why nothing was done.
+    pub fn operation(&self) -> Option<usize> {
+        self.0.operation
     }
 
     /// What the store answered, if it refused.

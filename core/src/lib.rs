@@ -17,8 +17,8 @@
 //! happen ([`Outcome::NotDone`]) or may have happened ([`Outcome::Unknown`]). An absent key and a condition that is not met
 //! are results.
 //!
-//! The names that this crate takes from the bytes of the protocol ([`Hlc`], [`Condition`], [`ServiceError`],
-//! [`ReasonCode`]) are those of [`statestore_protocol`], where whoever writes a server or a tool finds the rest.
+//! The names that this crate takes from the bytes of the protocol ([`Hlc`], [`Version`], [`Condition`], [`Capabilities`],
+//! [`ServiceError`], [`ReasonCode`]) are those of [`statestore_protocol`], where whoever writes a server or a tool finds the rest.
 //!
 //! # Tracing
 //! What happens to the connection is told to [`tracing`](https://docs.rs/tracing) as events, of level WARN where somebody should look.
@@ -61,7 +61,7 @@ mod transport;
 pub use client::{
     Abandoned, Client, ConnectionState, Counters, DelOptions, DelOutcome, Entry, GetOptions,
     Observation, ObserveOptions, Observer, Overflow, Retry, Scan, ScanOptions, ScanStream,
-    SetOptions, SetOutcome, VdelOutcome,
+    SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome, VdelOutcome,
 };
 pub use error::{Error, ErrorKind, Outcome};
 pub use lock::{
@@ -73,7 +73,9 @@ pub use lost_reason::LostReason;
 #[cfg(feature = "tls")]
 pub use rustls;
 pub use settings::Settings;
-pub use statestore_protocol::{Condition, Hlc, HlcError, ServiceError, mqtt::ReasonCode};
+pub use statestore_protocol::{
+    Capabilities, Condition, Hlc, HlcError, ServiceError, Version, mqtt::ReasonCode,
+};
 
 /// The programs in Rust of these pages, so that they are compiled with the examples of this documentation.
 #[cfg(doctest)]

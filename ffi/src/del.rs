@@ -41,6 +41,7 @@ impl Outcome for DelOutcome {
         match self {
             Self::Deleted { .. } => sst_del_result::SST_DEL_DELETED,
             Self::Absent => sst_del_result::SST_DEL_ABSENT,
+            Self::Mismatch { .. } => sst_del_result::SST_DEL_MISMATCH,
         }
     }
 }

@@ -67,7 +67,7 @@ impl Outcome for SetOutcome {
     }
 
     fn version(&self) -> Option<&Hlc> {
-        Some(self.version())
+        self.version()
     }
 }
 

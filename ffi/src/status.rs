@@ -57,6 +57,8 @@ pub enum sst_status {
     SST_INVALID_RESPONSE = 30,
     /// The response says that the remote procedure call itself failed.
     SST_RPC = 31,
+    /// The store cannot do that: not every store has conditions on versions, remaining times and transactions.
+    SST_UNSUPPORTED = 32,
     /// Somebody else holds the lock, and the time to wait for it is over.
     SST_LOCK_HELD = 40,
     /// The lock is lost or was given back, so nothing is done in its name any more.
@@ -136,6 +138,7 @@ table! {
     SST_SUPERSEDED Superseded c"Superseded"
     SST_INVALID_RESPONSE InvalidResponse c"InvalidResponse"
     SST_RPC Rpc c"Rpc"
+    SST_UNSUPPORTED Unsupported c"Unsupported"
     SST_LOCK_HELD LockHeld c"LockHeld"
     SST_LOCK_LOST LockLost c"LockLost"
     SST_NOT_A_LOCK NotALock c"NotALock"

@@ -62,7 +62,7 @@ kinds! {
         InvalidArgument InvalidSettings
         Unreachable ConnectionRefused NotAuthenticated SessionLost Closed Untrusted
         TimedOut QueueFull TooLarge Rejected NoStore Superseded
-        InvalidResponse Rpc
+        InvalidResponse Rpc Unsupported
         LockHeld LockLost NotALock
         TimestampSkew FencingTokenRequired FencingTokenSkew FencingTokenLower QuotaExceeded Syntax NotAuthorized
         UnknownCommand WrongArguments MissingTimestamp MalformedTimestamp EmptyKey OtherRefusal

@@ -97,6 +97,7 @@ export const CancelledError = kind("Cancelled", false);
 export const SupersededError = kind("Superseded", false);
 export const InvalidResponseError = kind("InvalidResponse", false);
 export const RpcError = kind("Rpc", true);
+export const UnsupportedError = kind("Unsupported", false);
 export const LockHeldError = kind("LockHeld", true);
 export const LockLostError = kind("LockLost", false);
 export const NotALockError = kind("NotALock", false);
@@ -137,6 +138,7 @@ export const classes: readonly ErrorClass[] = [
   SupersededError,
   InvalidResponseError,
   RpcError,
+  UnsupportedError,
   LockHeldError,
   LockLostError,
   NotALockError,

@@ -25,6 +25,7 @@ export {
   SupersededError,
   InvalidResponseError,
   RpcError,
+  UnsupportedError,
   LockHeldError,
   LockLostError,
   NotALockError,

@@ -88,9 +88,9 @@ impl Reply {
             }
             Self::Entry(None) | Self::Page(None) => slots.put(Null, Null),
             Self::Entries(entries) => slots.put(list(env, entries)?, ()),
-            Self::Set(outcome) => slots.put(outcome.is_applied(), outcome.version().to_string()),
+            Self::Set(outcome) => slots.put(outcome.is_applied(), text(outcome.version())),
             Self::Sets(outcomes) => {
-                let places = |set: SetOutcome| (set.is_applied(), set.version().to_string());
+                let places = |set: SetOutcome| (set.is_applied(), text(set.version()));
                 slots.put(each(env, outcomes, places)?, ())
             }
             Self::Del(outcome) => {
@@ -274,6 +274,7 @@ fn deleted(outcome: &DelOutcome) -> (&'static str, Option<String>) {
     match outcome {
         DelOutcome::Deleted { version } => ("deleted", text(version.as_ref())),
         DelOutcome::Absent => ("absent", None),
+        DelOutcome::Mismatch { version } => ("mismatch", text(version.as_ref())),
     }
 }
 

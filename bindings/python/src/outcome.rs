@@ -43,7 +43,7 @@ pub(crate) fn optional_entry(py: Python<'_>, codec: &Codec, found: Option<&Entry
 }
 
 pub(crate) fn set(py: Python<'_>, outcome: &SetOutcome) -> Result {
-    let arguments = (outcome.is_applied(), version(outcome.version()));
+    let arguments = (outcome.is_applied(), optional_version(outcome.version()));
     Ok(result!(py, "SetOutcome")?.call1(arguments)?.unbind())
 }
 
@@ -56,10 +56,15 @@ fn absent(py: Python<'_>) -> Result {
     Ok(result!(py, "ABSENT")?.clone().unbind())
 }
 
+fn mismatch(py: Python<'_>) -> Result {
+    Ok(result!(py, "MISMATCH")?.clone().unbind())
+}
+
 pub(crate) fn del(py: Python<'_>, outcome: &DelOutcome) -> Result {
     match outcome {
         DelOutcome::Deleted { version } => deleted(py, version.as_ref()),
         DelOutcome::Absent => absent(py),
+        DelOutcome::Mismatch { .. } => mismatch(py),
     }
 }
 
@@ -91,7 +96,7 @@ pub(crate) fn vdel(py: Python<'_>, outcome: &VdelOutcome) -> Result {
     match outcome {
         VdelOutcome::Deleted { version } => deleted(py, version.as_ref()),
         VdelOutcome::Absent => absent(py),
-        VdelOutcome::Mismatch => Ok(result!(py, "MISMATCH")?.clone().unbind()),
+        VdelOutcome::Mismatch => mismatch(py),
     }
 }
 

@@ -2,11 +2,12 @@
 use super::abandoned;
 use super::shared::Shared;
 use super::trace::Trace;
+use super::transact::refused;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::request::{Completion, Failure, Outgoing, Packed, RequestId};
 use statestore_protocol::mqtt::Publish;
 use statestore_protocol::property::{ResponseProperties, RpcError};
-use statestore_protocol::{CommandRef, Hlc, Reply};
+use statestore_protocol::{CommandRef, Condition, Hlc, Rejection, Reply};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -128,6 +129,15 @@ impl<'a> Call<'a> {
         }
         match Reply::decode(&publish.payload()) {
             Ok(Reply::Error(error)) => Err(Error::refused(self.action(), error)),
+            Ok(Reply::Rejected {
+                operation,
+                reason: Rejection::Error(error),
+            }) => match self.request.command {
+                CommandRef::Transact { operations } if operation < operations.len() as u64 => {
+                    Err(refused(operations, operation, error))
+                }
+                _ => Err(self.invalid("the response is one to TXN")),
+            },
             Ok(reply) => Ok(Response {
                 reply,
                 version: properties.version,
@@ -150,6 +160,28 @@ impl<'a> Call<'a> {
     /// The response is not one to this request.
     pub(crate) fn invalid(&self, reason: impl Into<String>) -> Error {
         invalid(self.request.command, reason)
+    }
+
+    /// Whether it is under the condition of a version.
+    pub(super) fn is_if_version(&self) -> bool {
+        match self.request.command {
+            CommandRef::Set { options, .. } => matches!(options.condition, Condition::IfVersion(_)),
+            CommandRef::Del { if_version, .. } | CommandRef::Vdel { if_version, .. } => {
+                if_version.is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it is a GET that asks how much time the key has left.
+    pub(super) fn asks_for_remaining_time(&self) -> bool {
+        matches!(
+            self.request.command,
+            CommandRef::Get {
+                remaining: true,
+                ..
+            }
+        )
     }
 
     fn action(&self) -> String {
@@ -199,6 +231,13 @@ pub(crate) fn check_value(
 /// The command as people read it, a long key shortened.
 pub(super) fn action(command: CommandRef<'_>) -> String {
     const SHOWN: usize = 64;
+    match command {
+        CommandRef::Capabilities => return "asking what the store can do".to_owned(),
+        CommandRef::Transact { operations } => {
+            return format!("a transaction of {} operations", operations.len());
+        }
+        _ => {}
+    }
     let subject = subject(command);
     let dots = if subject.len() > SHOWN { "…" } else { "" };
     let subject = subject.get(..SHOWN).unwrap_or(subject).escape_ascii();
@@ -215,8 +254,7 @@ fn subject(command: CommandRef<'_>) -> &[u8] {
         | CommandRef::Watch { key }
         | CommandRef::Unwatch { key } => key,
         CommandRef::Scan { pattern, .. } => pattern,
-        CommandRef::Capabilities => &[],
-        CommandRef::Transact { operations } => operations.first().map_or(&[], |first| first.key()),
+        CommandRef::Capabilities | CommandRef::Transact { .. } => &[],
     }
 }
 

@@ -1,9 +1,10 @@
 //! DEL.
 use super::call::{Call, Response, invalid_argument};
-use super::{Client, Retry};
+use super::capabilities::permits_conditions;
+use super::{Client, Deadline, Retry};
 use crate::error::Error;
 use crate::request::Outgoing;
-use statestore_protocol::{CommandRef, Hlc, Reply};
+use statestore_protocol::{CommandRef, Hlc, Reply, Version};
 use std::time::Duration;
 
 /// Options of [`Client::del_with`], [`Client::del_many_with`] and [`Client::vdel_with`].
@@ -12,6 +13,11 @@ use std::time::Duration;
 pub struct DelOptions {
     /// Needed for a key that is protected by a fencing token: that token or a higher one.
     pub fencing_token: Option<Hlc>,
+    /// Only if the key is there and has this version. Not every store can do that
+    /// ([`Capabilities::conditions`](crate::Capabilities::conditions)); on others it is
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported), because a deletion takes the fence along that would have to guard
+    /// it.
+    pub if_version: Option<Version>,
     /// How long the request may take; [`Settings::request_timeout`](crate::Settings::request_timeout) unless given.
     pub timeout: Option<Duration>,
     /// Whether it is sent again if the session is lost before its response comes.
@@ -31,6 +37,13 @@ impl DelOptions {
     #[must_use]
     pub fn fencing_token(mut self, fencing_token: impl Into<Option<Hlc>>) -> Self {
         self.fencing_token = fencing_token.into();
+        self
+    }
+
+    /// Sets [`if_version`](Self#structfield.if_version).
+    #[must_use]
+    pub fn if_version(mut self, if_version: impl Into<Option<Version>>) -> Self {
+        self.if_version = if_version.into();
         self
     }
 
@@ -66,6 +79,11 @@ pub enum DelOutcome {
     },
     /// The key was not there.
     Absent,
+    /// The key does not have the version that [`DelOptions::if_version`] asks for, and nothing changed.
+    Mismatch {
+        /// The version that it has; `None` if it is absent.
+        version: Option<Hlc>,
+    },
 }
 
 impl Client {
@@ -84,10 +102,31 @@ impl Client {
         key: impl AsRef<[u8]>,
         options: &DelOptions,
     ) -> Result<DelOutcome, Error> {
+        if options.if_version.is_some() {
+            return Box::pin(self.del_if_version(key.as_ref(), options)).await;
+        }
+        self.send_del(key.as_ref(), options).await
+    }
+
+    async fn send_del(&self, key: &[u8], options: &DelOptions) -> Result<DelOutcome, Error> {
         let token = options.fencing_token.as_ref().map(Hlc::to_string);
-        let mut del = self.start_del(key.as_ref(), options, token.as_deref())?;
+        let mut del = self.start_del(key, options, token.as_deref())?;
         let response = (&mut del).await?;
         outcome(&del, response)
+    }
+
+    async fn del_if_version(&self, key: &[u8], options: &DelOptions) -> Result<DelOutcome, Error> {
+        // What cannot be sent is refused before anything is.
+        drop(self.start_del(key, options, None)?);
+        let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
+        let del = |timeout| {
+            let options = options.clone().timeout(timeout);
+            async move { self.send_del(key, &options).await }
+        };
+        let if_version = options.if_version;
+        let permits = permits_conditions(CommandRef::Del { key, if_version });
+        self.if_capable(&deadline, !options.at_once, permits, del)
+            .await
     }
 
     /// `token` is the text of the fencing token in the options.
@@ -97,10 +136,8 @@ impl Client {
         options: &DelOptions,
         token: Option<&'a str>,
     ) -> Result<Call<'a>, Error> {
-        let command = CommandRef::Del {
-            key,
-            if_version: None,
-        };
+        let if_version = options.if_version;
+        let command = CommandRef::Del { key, if_version };
         if key.is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }
@@ -119,6 +156,9 @@ pub(super) fn outcome(del: &Call<'_>, response: Response) -> Result<DelOutcome, 
     match response.reply {
         Reply::Count(0) => Ok(DelOutcome::Absent),
         Reply::Count(1) => Ok(DelOutcome::Deleted {
+            version: response.version,
+        }),
+        Reply::NotApplied if del.is_if_version() => Ok(DelOutcome::Mismatch {
             version: response.version,
         }),
         _ => Err(del.invalid("the response is not one to DEL")),

@@ -1,8 +1,9 @@
 //! Many DELs at a time.
-use super::many::{Begun, together};
+use super::call::invalid_argument;
+use super::many::{Begun, ONE_VERSION, together};
 use super::{Client, DelOptions, DelOutcome, del};
 use crate::error::Error;
-use statestore_protocol::Hlc;
+use statestore_protocol::{CommandRef, Hlc};
 use std::convert::Infallible;
 
 impl Client {
@@ -20,7 +21,8 @@ impl Client {
         self.del_many_with(keys, &DelOptions::default()).await
     }
 
-    /// Like [`del_many`](Self::del_many); the options are those of each DEL, its time-out counts from when it is sent.
+    /// Like [`del_many`](Self::del_many); the options are those of each DEL, its time-out counts from when it is sent. They have no
+    /// version, which only one of the keys could have.
     #[must_use = "each outcome may be an error"]
     pub async fn del_many_with<K: AsRef<[u8]>>(
         &self,
@@ -29,7 +31,15 @@ impl Client {
     ) -> Vec<Result<DelOutcome, Error>> {
         let token = options.fencing_token.as_ref().map(Hlc::to_string);
         let dels = keys.iter().map(|key| {
-            let del = self.start_del(key.as_ref(), options, token.as_deref());
+            let key = key.as_ref();
+            let del = match options.if_version {
+                Some(_) => {
+                    let if_version = None;
+                    let command = CommandRef::Del { key, if_version };
+                    Err(invalid_argument(command, ONE_VERSION))
+                }
+                None => self.start_del(key, options, token.as_deref()),
+            };
             Ok::<_, Infallible>(Begun::from(del))
         });
         let Ok(outcomes) = together(self.shared(), dels, |del, response| {

@@ -237,6 +237,7 @@ async fn connect_and_run(
                 held = Some(Instant::now());
                 addresses.has_session(shared.core().exchange.session().number());
                 tracing::debug!(address = %addresses.current(), "connected");
+                shared.known.connected();
                 // Whoever learns that the connection is there also sees it.
                 shared.state.send_replace(ConnectionState::Connected);
                 if let Some(first) = first.take() {

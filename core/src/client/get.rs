@@ -1,20 +1,37 @@
 //! GET.
 use super::call::{Call, invalid_argument};
-use super::{Client, detached};
+use super::capabilities::unsupported;
+use super::{Client, Deadline, detached};
 use crate::error::Error;
 use crate::request::Outgoing;
 use bytes::Bytes;
-use statestore_protocol::{CommandRef, Hlc, Reply};
+use statestore_protocol::{Capabilities, CommandRef, Hlc, Reply};
 use std::time::Duration;
 
 /// A stored value with its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Entry {
     /// The value.
     pub value: Bytes,
     /// The version that the SET which stored it returned.
     pub version: Hlc,
+    /// After what time it expires, to the millisecond, counted from when the store answered; `None` if it does not, or if
+    /// [`GetOptions::remaining`] did not ask.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub expires_in: Option<Duration>,
+}
+
+impl Entry {
+    /// An entry of which is not known whether it expires.
+    pub fn new(value: impl Into<Bytes>, version: Hlc) -> Self {
+        Self {
+            value: value.into(),
+            version,
+            expires_in: None,
+        }
+    }
 }
 
 /// Options of [`Client::get_with`] and [`Client::get_many_with`].
@@ -26,6 +43,9 @@ pub struct GetOptions {
     /// Whether it fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once: because there
     /// is no connection, requests wait before it, or the send window or the buffer has no room.
     pub at_once: bool,
+    /// Whether the store is to say after what time the key [expires](Entry::expires_in). Not every store can do that
+    /// ([`Capabilities::remaining_time`]); on others it is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
+    pub remaining: bool,
 }
 
 impl GetOptions {
@@ -47,6 +67,13 @@ impl GetOptions {
         self.at_once = at_once;
         self
     }
+
+    /// Sets [`remaining`](Self#structfield.remaining).
+    #[must_use]
+    pub fn remaining(mut self, remaining: bool) -> Self {
+        self.remaining = remaining;
+        self
+    }
 }
 
 impl Client {
@@ -65,9 +92,33 @@ impl Client {
         key: impl AsRef<[u8]>,
         options: &GetOptions,
     ) -> Result<Option<Entry>, Error> {
-        let mut get = self.start_get(key.as_ref(), options)?;
+        if options.remaining {
+            return Box::pin(self.get_remaining(key.as_ref(), options)).await;
+        }
+        self.send_get(key.as_ref(), options).await
+    }
+
+    async fn send_get(&self, key: &[u8], options: &GetOptions) -> Result<Option<Entry>, Error> {
+        let mut get = self.start_get(key, options)?;
         let response = (&mut get).await?;
         entry(&get, response)
+    }
+
+    async fn get_remaining(
+        &self,
+        key: &[u8],
+        options: &GetOptions,
+    ) -> Result<Option<Entry>, Error> {
+        // What cannot be sent is refused before anything is.
+        drop(self.start_get(key, options)?);
+        let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
+        let get = |timeout| {
+            let options = options.clone().timeout(timeout);
+            async move { self.send_get(key, &options).await }
+        };
+        let permits = permits_remaining_time(key);
+        self.if_capable(&deadline, !options.at_once, permits, get)
+            .await
     }
 
     pub(super) fn start_get<'a>(
@@ -75,10 +126,8 @@ impl Client {
         key: &'a [u8],
         options: &GetOptions,
     ) -> Result<Call<'a>, Error> {
-        let command = CommandRef::Get {
-            key,
-            remaining: false,
-        };
+        let remaining = options.remaining;
+        let command = CommandRef::Get { key, remaining };
         if key.is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }
@@ -87,6 +136,18 @@ impl Client {
             ..Outgoing::new(command)
         };
         Ok(Call::new(self.shared(), request, options.timeout))
+    }
+}
+
+/// Whether the store tells how much time a key has left.
+pub(super) fn permits_remaining_time(key: &[u8]) -> impl Fn(&Capabilities) -> Result<(), Error> {
+    move |store| {
+        if store.remaining_time {
+            return Ok(());
+        }
+        let remaining = true;
+        let reason = "the store does not tell when keys expire";
+        Err(unsupported(CommandRef::Get { key, remaining }, reason))
     }
 }
 
@@ -100,8 +161,22 @@ pub(super) fn entry(
         (Reply::Value(value), Some(version)) => Ok(Some(Entry {
             value: detached(value),
             version,
+            expires_in: None,
         })),
-        (Reply::Value(_), None) => Err(get.invalid("the response has a value and no version")),
+        (
+            Reply::ValueAndTime {
+                value,
+                expires_in_ms,
+            },
+            Some(version),
+        ) if get.asks_for_remaining_time() => Ok(Some(Entry {
+            value: detached(value),
+            version,
+            expires_in: expires_in_ms.map(Duration::from_millis),
+        })),
+        (Reply::Value(_) | Reply::ValueAndTime { .. }, None) => {
+            Err(get.invalid("the response has a value and no version"))
+        }
         _ => Err(get.invalid("the response is not one to GET")),
     }
 }

@@ -1,6 +1,6 @@
 //! Many GETs at a time.
 use super::many::{Begun, together};
-use super::{Client, Entry, GetOptions, get};
+use super::{Client, Deadline, Entry, GetOptions, get};
 use crate::error::Error;
 
 impl Client {
@@ -17,6 +17,32 @@ impl Client {
 
     /// Like [`get_many`](Self::get_many); the time-out is for each GET, from when it is sent.
     pub async fn get_many_with<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        options: &GetOptions,
+    ) -> Result<Vec<Option<Entry>>, Error> {
+        if options.remaining {
+            return Box::pin(self.get_many_remaining(keys, options)).await;
+        }
+        self.send_gets(keys, options).await
+    }
+
+    async fn get_many_remaining<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        options: &GetOptions,
+    ) -> Result<Vec<Option<Entry>>, Error> {
+        let Some(first) = keys.first() else {
+            return Ok(Vec::new());
+        };
+        let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
+        let gets = |_| self.send_gets(keys, options);
+        let permits = get::permits_remaining_time(first.as_ref());
+        self.if_capable(&deadline, !options.at_once, permits, gets)
+            .await
+    }
+
+    async fn send_gets<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
         options: &GetOptions,

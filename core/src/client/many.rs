@@ -10,6 +10,10 @@ use std::task::{Context, Poll};
 /// How many requests of one call may be under way.
 const AT_A_TIME: usize = 256;
 
+/// Why many writes cannot be under the condition of a version.
+pub(super) const ONE_VERSION: &str =
+    "a version is that of one key; write it alone or in a transaction";
+
 /// A request that was begun, or what is known of it without sending it.
 pub(super) enum Begun<'a, T> {
     Running(Call<'a>),

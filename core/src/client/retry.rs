@@ -5,11 +5,12 @@
 ///
 /// | request | executed twice | sent again |
 /// |---|---|---|
-/// | GET, SCAN, KEYNOTIFY | as once | always |
+/// | GET, SCAN, KEYNOTIFY, CAPS | as once | always |
 /// | SET | overwrites what others stored in between | [`Retry::Always`] |
 /// | SET with a condition | its own first execution can make the condition fail, so that it seems not applied | [`Retry::Always`] |
 /// | SET with NEX, as for leases | takes a lease again that ended in between | [`Retry::Always`] |
 /// | DEL, VDEL | deletes what others stored in between, or finds nothing left to delete | [`Retry::Always`] |
+/// | TXN | as its operations | [`Retry::Always`] |
 ///
 /// A fencing token does not change that: the key, and its protection with it, can be gone by the second time.
 ///

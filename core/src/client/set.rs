@@ -1,9 +1,11 @@
 //! SET.
 use super::call::{Call, Response, check_value, invalid_argument};
-use super::{Client, Retry};
-use crate::error::Error;
+use super::capabilities::permits_conditions;
+use super::{Client, Deadline, Retry};
+use crate::error::{Error, ErrorKind};
+use crate::lock;
 use crate::request::Outgoing;
-use statestore_protocol::{CommandRef, Condition, Hlc, Reply};
+use statestore_protocol::{CommandRef, Condition, Hlc, Reply, Version};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -117,8 +119,8 @@ pub enum SetOutcome {
     },
     /// The condition was not met, and nothing changed.
     NotApplied {
-        /// The version of the value that stayed.
-        version: Hlc,
+        /// The version of the value that stayed; `None` if the key is absent, as it can be under [`Condition::IfVersion`].
+        version: Option<Hlc>,
     },
 }
 
@@ -127,10 +129,12 @@ impl SetOutcome {
     pub fn is_applied(&self) -> bool {
         matches!(self, Self::Applied { .. })
     }
-    /// The version of the value that is stored now, be it the new or the old one.
-    pub fn version(&self) -> &Hlc {
+
+    /// The version of the value that is stored now, be it the new or the old one; `None` if the key is absent.
+    pub fn version(&self) -> Option<&Hlc> {
         match self {
-            Self::Applied { version } | Self::NotApplied { version } => version,
+            Self::Applied { version } => Some(version),
+            Self::NotApplied { version } => version.as_ref(),
         }
     }
 }
@@ -156,10 +160,55 @@ impl Client {
         value: impl AsRef<[u8]>,
         options: &SetOptions,
     ) -> Result<SetOutcome, Error> {
+        if let Condition::IfVersion(version) = options.condition {
+            let set = self.set_if_version(key.as_ref(), value.as_ref(), version, options);
+            return Box::pin(set).await;
+        }
+        self.send_set(key.as_ref(), value.as_ref(), options).await
+    }
+
+    pub(crate) async fn send_set(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: &SetOptions,
+    ) -> Result<SetOutcome, Error> {
         let token = options.fencing_token.as_ref().map(Hlc::to_string);
-        let mut set = self.start_set(key.as_ref(), value.as_ref(), options, token.as_deref())?;
+        let mut set = self.start_set(key, value, options, token.as_deref())?;
         let response = (&mut set).await?;
         outcome(&set, response)
+    }
+
+    /// On a store without such a condition, by what [`update`](Self::update) does.
+    async fn set_if_version(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        version: Version,
+        options: &SetOptions,
+    ) -> Result<SetOutcome, Error> {
+        // What cannot be sent is refused before anything is.
+        drop(self.start_set(key, value, options, None)?);
+        let command = CommandRef::Set {
+            key,
+            value,
+            options: statestore_protocol::SetOptions::default(),
+        };
+        let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
+        let set = |timeout| {
+            let options = options.clone().timeout(timeout);
+            async move { self.send_set(key, value, &options).await }
+        };
+        let permits = permits_conditions(command);
+        let result = self
+            .if_capable(&deadline, !options.at_once, permits, set)
+            .await;
+        match result {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                lock::set_if_version(self, key, value, version, options, &deadline).await
+            }
+            result => result,
+        }
     }
 
     /// `token` is the text of the fencing token in the options.
@@ -182,16 +231,8 @@ impl Client {
             return Err(invalid_argument(command(None), "the key is empty"));
         }
         check_value(self.shared(), command(None), value)?;
-        let expires_in_ms = match options.expires_in {
-            None => None,
-            Some(after) => {
-                let ms = u64::try_from(after.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-                let ms = NonZeroU64::new(ms).ok_or_else(|| {
-                    invalid_argument(command(None), "a key cannot expire after no time")
-                })?;
-                Some(ms)
-            }
-        };
+        let expires_in_ms =
+            expires_in_ms(options).map_err(|reason| invalid_argument(command(None), reason))?;
         let request = Outgoing {
             fencing_token: token,
             persist: options.persist,
@@ -204,12 +245,25 @@ impl Client {
     }
 }
 
+/// After how many milliseconds a key expires, or why it cannot.
+pub(super) fn expires_in_ms(options: &SetOptions) -> Result<Option<NonZeroU64>, &'static str> {
+    let Some(after) = options.expires_in else {
+        return Ok(None);
+    };
+    let ms = u64::try_from(after.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    let ms = NonZeroU64::new(ms).ok_or("a key cannot expire after no time")?;
+    Ok(Some(ms))
+}
+
 /// What a SET did.
 pub(super) fn outcome(set: &Call<'_>, response: Response) -> Result<SetOutcome, Error> {
+    let may_be_absent = set.is_if_version();
     match (response.reply, response.version) {
         (Reply::Ok, Some(version)) => Ok(SetOutcome::Applied { version }),
-        (Reply::NotApplied, Some(version)) => Ok(SetOutcome::NotApplied { version }),
-        (Reply::Ok | Reply::NotApplied, None) => Err(set.invalid("the response has no version")),
+        (Reply::NotApplied, version) if version.is_some() || may_be_absent => {
+            Ok(SetOutcome::NotApplied { version })
+        }
+        (Reply::Ok | Reply::NotApplied, _) => Err(set.invalid("the response has no version")),
         _ => Err(set.invalid("the response is not one to SET")),
     }
 }

@@ -1,8 +1,9 @@
 //! Many SETs at a time.
-use super::many::{Begun, together};
+use super::call::invalid_argument;
+use super::many::{Begun, ONE_VERSION, together};
 use super::{Client, SetOptions, SetOutcome, set};
 use crate::error::Error;
-use statestore_protocol::Hlc;
+use statestore_protocol::{CommandRef, Condition, Hlc};
 use std::convert::Infallible;
 
 impl Client {
@@ -31,7 +32,8 @@ impl Client {
         self.set_many_with(values, &SetOptions::default()).await
     }
 
-    /// Like [`set_many`](Self::set_many); the options are those of each SET, its time-out counts from when it is sent.
+    /// Like [`set_many`](Self::set_many); the options are those of each SET, its time-out counts from when it is sent. They have no
+    /// condition on a version, which only one of the keys could meet.
     #[must_use = "each outcome may be an error"]
     pub async fn set_many_with<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
@@ -41,7 +43,18 @@ impl Client {
         let token = options.fencing_token.as_ref().map(Hlc::to_string);
         let sets = values.iter().map(|(key, value)| {
             let (key, value) = (key.as_ref(), value.as_ref());
-            let set = self.start_set(key, value, options, token.as_deref());
+            let set = match options.condition {
+                Condition::IfVersion(_) => {
+                    let options = statestore_protocol::SetOptions::default();
+                    let command = CommandRef::Set {
+                        key,
+                        value,
+                        options,
+                    };
+                    Err(invalid_argument(command, ONE_VERSION))
+                }
+                _ => self.start_set(key, value, options, token.as_deref()),
+            };
             Ok::<_, Infallible>(Begun::from(set))
         });
         let Ok(outcomes) = together(self.shared(), sets, |set, response| {

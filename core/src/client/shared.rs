@@ -1,4 +1,5 @@
 //! What a client's handles, its requests and its tasks share.
+use super::capabilities::Known;
 use super::watches::Watches;
 use super::{ConnectionState, Counters};
 use crate::LostReason;
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) turns: Turns,
     pub(crate) leases: Roster,
     pub(super) watches: Watches,
+    /// What is known of the store.
+    pub(super) known: Known,
     pub(super) state: watch::Sender<ConnectionState>,
     /// Why the client ends, from the moment at which it begins to.
     lost_reason: OnceLock<LostReason>,
@@ -112,6 +115,7 @@ impl Shared {
             turns: Turns::default(),
             leases: Roster::default(),
             watches: Watches::default(),
+            known: Known::default(),
             state: watch::Sender::new(ConnectionState::Connecting),
             lost_reason: OnceLock::new(),
         }

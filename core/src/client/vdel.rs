@@ -1,6 +1,7 @@
 //! VDEL.
 use super::call::{Call, check_value, invalid_argument};
-use super::{Client, DelOptions};
+use super::capabilities::permits_conditions;
+use super::{Client, Deadline, DelOptions};
 use crate::error::Error;
 use crate::request::Outgoing;
 use statestore_protocol::{CommandRef, Hlc, Reply};
@@ -15,7 +16,8 @@ pub enum VdelOutcome {
     },
     /// The key was not there.
     Absent,
-    /// The key holds another value, and nothing changed.
+    /// The key holds another value, or does not have the version that [`DelOptions::if_version`] asks for, and nothing
+    /// changed.
     Mismatch,
 }
 
@@ -41,15 +43,54 @@ impl Client {
         options: &DelOptions,
     ) -> Result<VdelOutcome, Error> {
         let (key, value) = (key.as_ref(), value.as_ref());
+        if options.if_version.is_some() {
+            return Box::pin(self.vdel_if_version(key, value, options)).await;
+        }
+        self.send_vdel(key, value, options).await
+    }
+
+    async fn vdel_if_version(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: &DelOptions,
+    ) -> Result<VdelOutcome, Error> {
+        let if_version = options.if_version;
         let command = CommandRef::Vdel {
             key,
             value,
-            if_version: None,
+            if_version,
         };
+        self.check_vdel(command, key, value)?;
+        let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
+        let vdel = |timeout| {
+            let options = options.clone().timeout(timeout);
+            async move { self.send_vdel(key, value, &options).await }
+        };
+        let permits = permits_conditions(command);
+        self.if_capable(&deadline, !options.at_once, permits, vdel)
+            .await
+    }
+
+    fn check_vdel(&self, command: CommandRef<'_>, key: &[u8], value: &[u8]) -> Result<(), Error> {
         if key.is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }
-        check_value(self.shared(), command, value)?;
+        check_value(self.shared(), command, value)
+    }
+
+    async fn send_vdel(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: &DelOptions,
+    ) -> Result<VdelOutcome, Error> {
+        let command = CommandRef::Vdel {
+            key,
+            value,
+            if_version: options.if_version,
+        };
+        self.check_vdel(command, key, value)?;
         let token = options.fencing_token.as_ref().map(Hlc::to_string);
         let request = Outgoing {
             fencing_token: token.as_deref(),

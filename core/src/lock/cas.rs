@@ -89,7 +89,7 @@ impl CompareAndSet {
     /// not used for another attempt.
     pub fn new(old: Option<Entry>, new: Bytes, timestamp: &Hlc) -> Self {
         let (stage, token) = match old {
-            Some(Entry { value, version }) => {
+            Some(Entry { value, version, .. }) => {
                 let token = above(&version, timestamp);
                 (Stage::Raise { old: value }, token)
             }

@@ -122,7 +122,7 @@ pub(super) fn understand(
     options: &LeaseOptions,
     entry: Entry,
 ) -> Result<Holding, Error> {
-    let Entry { value, version } = entry;
+    let Entry { value, version, .. } = entry;
     if !holder::is_possible(&value) {
         let bytes = value.len();
         return Err(not_a_lock(

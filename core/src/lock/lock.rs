@@ -178,7 +178,7 @@ impl Contender<'_> {
             match observation {
                 // Renewed, or somebody else was faster.
                 Some(Observation::Set { value, version }) => {
-                    let entry = Entry { value, version };
+                    let entry = Entry::new(value, version);
                     let lease = &self.options.lease;
                     self.saw(lease::understand(self.client, self.name, lease, entry)?);
                     ask_at = None;

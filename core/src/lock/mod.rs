@@ -34,6 +34,7 @@ mod election;
 mod guard;
 mod guarded;
 mod holder;
+mod if_version;
 mod keeper;
 mod lease;
 #[allow(clippy::module_inception, reason = "the file holds what its name says")]
@@ -49,6 +50,7 @@ pub use cas::{Answer, CompareAndSet, Progress, Step};
 pub use election::{Election, Leader, Leadership};
 pub use guard::{Guard, Release};
 pub use holder::Holder;
+pub(crate) use if_version::set_if_version;
 pub use lease::{Acquisition, Holding, Lease};
 pub use observer::{Followed, HolderObserver, LeaderObserver};
 pub use options::{LeaseOptions, LockOptions, Renewal};

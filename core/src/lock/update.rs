@@ -245,7 +245,7 @@ impl Update<'_> {
     }
 }
 
-fn answer(result: &Result<SetOutcome, Error>) -> Answer {
+pub(super) fn answer(result: &Result<SetOutcome, Error>) -> Answer {
     match result {
         Ok(SetOutcome::Applied { version }) => Answer::Applied(version.clone()),
         Ok(SetOutcome::NotApplied { .. }) => Answer::NotApplied,

@@ -194,7 +194,7 @@ async fn requests_leave_in_the_order_in_which_they_began_whoever_looks_after_the
     let request = peer.answer(&Reply::Ok, Some(&version(3))).await;
     assert_eq!(request.key(), b"third");
     ended(third).await.unwrap();
-    assert_eq!(within(second).await.unwrap().version(), &version(2));
+    assert_eq!(within(second).await.unwrap().version(), Some(&version(2)));
 }
 
 /// What is known after a call was dropped.

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod brokers;
+mod capabilities;
 mod closing;
 mod coalescing;
+mod conditions;
 mod connecting;
 mod deadlines;
 mod hostile;
@@ -19,6 +21,7 @@ mod streams;
 #[path = "../support/mod.rs"]
 mod support;
 mod time;
+mod transactions;
 mod verbs;
 
 use statestore::{Client, Error, SetOutcome};

@@ -72,7 +72,7 @@ async fn each_of_many_sets_has_an_outcome_of_its_own() {
     };
     assert_eq!(outcomes[4].as_ref().unwrap(), &applied);
     let kept = SetOutcome::NotApplied {
-        version: version(1),
+        version: Some(version(1)),
     };
     assert_eq!(outcomes[0].as_ref().unwrap(), &kept);
     let failures = [
@@ -137,7 +137,7 @@ async fn many_do_not_fill_the_queue_by_themselves() {
     let (outcomes, ()) = within(async { tokio::join!(client.set_many(&values), answer) }).await;
     assert_eq!(outcomes.len(), 9);
     for (at, outcome) in (0..).zip(outcomes) {
-        assert_eq!(outcome.unwrap().version(), &version(at));
+        assert_eq!(outcome.unwrap().version(), Some(&version(at)));
     }
 }
 

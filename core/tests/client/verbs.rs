@@ -127,13 +127,7 @@ async fn results() {
     let peer = &mut peer;
 
     let (result, _) = call(&client, peer, client.get("k"), &value("v"), Some(3)).await;
-    assert_eq!(
-        result.unwrap(),
-        Some(Entry {
-            value: "v".into(),
-            version: version(3)
-        })
-    );
+    assert_eq!(result.unwrap(), Some(Entry::new("v", version(3))));
     let (result, _) = call(&client, peer, client.get("k"), &Reply::Nil, None).await;
     assert_eq!(result.unwrap(), None);
 
@@ -148,7 +142,7 @@ async fn results() {
     assert_eq!(
         result.unwrap(),
         SetOutcome::NotApplied {
-            version: version(4)
+            version: Some(version(4))
         }
     );
 

@@ -17,7 +17,7 @@ pub(crate) fn entry(entry: Option<&Entry>) -> Value {
 }
 
 pub(crate) fn set(outcome: &SetOutcome) -> Value {
-    json!({"applied": outcome.is_applied(), "version": version(Some(outcome.version()))})
+    json!({"applied": outcome.is_applied(), "version": version(outcome.version())})
 }
 
 pub(crate) fn del(outcome: &DelOutcome) -> Value {
@@ -26,6 +26,9 @@ pub(crate) fn del(outcome: &DelOutcome) -> Value {
             json!({"is": "deleted", "version": version(at.as_ref())})
         }
         DelOutcome::Absent => json!({"is": "absent"}),
+        DelOutcome::Mismatch { version: at } => {
+            json!({"is": "mismatch", "version": version(at.as_ref())})
+        }
     }
 }
 

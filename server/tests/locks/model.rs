@@ -171,7 +171,7 @@ impl Run<'_> {
                 let Reply::Value(value) = response.reply else {
                     panic!("a version without a value");
                 };
-                Entry { value, version }
+                Entry::new(value, version)
             });
             let writer = &mut self.writers[number];
             let mut new = Vec::new();

@@ -39,7 +39,7 @@ async fn an_unanswered_pingreq_reveals_it_and_requests_in_flight_survive() {
     );
     // The old connection never brought it to the server; the new one did.
     let stored = direct.get("k").await.unwrap().unwrap();
-    assert_eq!(&stored.version, set.unwrap().version());
+    assert_eq!(Some(&stored.version), set.unwrap().version());
     assert_eq!(client.counters().reconnects, 1);
     assert_eq!(client.counters().sessions_lost, 0);
     assert_eq!(client.counters().resent, 1);

@@ -21,13 +21,13 @@ async fn verbs_and_notifications_pass() {
     let entry = reader.get("k").await.unwrap().unwrap();
     assert_eq!(
         (&entry.value[..], &entry.version),
-        (&b"v"[..], set.version())
+        (&b"v"[..], set.version().unwrap())
     );
     assert_eq!(
         within(observer.next()).await,
         Some(Observation::Set {
             value: "v".into(),
-            version: set.version().clone()
+            version: set.version().unwrap().clone()
         })
     );
     assert_eq!(reader.get("other").await.unwrap(), None);

@@ -97,7 +97,7 @@ async fn changes_during_a_disconnect_arrive_as_the_newest_state_after_a_resync()
         let set = writer.set(key, "later").await.unwrap();
         let expected = Observation::Set {
             value: "later".into(),
-            version: set.version().clone(),
+            version: set.version().unwrap().clone(),
         };
         loop {
             let observation = next(observer).await;
@@ -300,7 +300,7 @@ async fn forged_and_malformed_notifications_through_mosquitto_do_no_harm() {
 
     let good = topic::notification("victim", b"k");
     let prefix = good.strip_suffix("6B").unwrap();
-    let version = set.version().to_string();
+    let version = set.version().unwrap().to_string();
     let malformed = [
         (format!("{prefix}6"), Some(&*version), DELETE),
         (format!("{prefix}ZZ"), Some(&version), DELETE),
@@ -347,7 +347,7 @@ async fn forged_and_malformed_notifications_through_mosquitto_do_no_harm() {
         next(&mut observer).await,
         Observation::Set {
             value: "still there".into(),
-            version: set.version().clone()
+            version: set.version().unwrap().clone()
         }
     );
     assert_eq!(client.counters().reconnects, 0);

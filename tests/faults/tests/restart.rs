@@ -151,9 +151,9 @@ async fn a_store_on_disk_keeps_what_it_acknowledged() {
         match &attempt.result {
             Ok(outcome) => {
                 let entry = entry.expect("a SET succeeded");
-                assert!(entry.version >= *outcome.version(), "{attempt:?}");
+                assert!(entry.version >= *outcome.version().unwrap(), "{attempt:?}");
                 assert_eq!(
-                    entry.version == *outcome.version(),
+                    entry.version == *outcome.version().unwrap(),
                     entry.value == value.as_bytes()
                 );
             }

@@ -50,10 +50,10 @@ async fn each_reads_what_the_other_wrote() {
     assert_eq!(entry.version, hlc(Some(version)));
 
     let set = ours.set(&every_byte, "ours").await.expect("SET");
-    assert!(set.is_applied() && *set.version() > entry.version);
+    assert!(set.is_applied() && *set.version().unwrap() > entry.version);
     let got = vendor.get(&every_byte).await;
     assert_eq!(got.response, Some(b"ours".to_vec()));
-    assert_eq!(hlc(got.version), *set.version());
+    assert_eq!(hlc(got.version), *set.version().unwrap());
 
     assert_eq!(
         vendor.del(&every_byte, None).await.expect("DEL").response,
@@ -81,7 +81,9 @@ async fn conditions_hold_between_them() {
     let nx = ours
         .set_with("key", "other", &only(Condition::IfAbsent))
         .await;
-    let kept = SetOutcome::NotApplied { version };
+    let kept = SetOutcome::NotApplied {
+        version: Some(version),
+    };
     assert_eq!(nx.expect("SET NX"), kept);
     let nex = ours
         .set_with("key", "other", &only(Condition::IfAbsentOrEqual))
@@ -192,7 +194,7 @@ async fn the_vendor_observes_our_changes() {
     let set = ours.set("key", "value").await.expect("SET");
     let change = next(&mut changes).await;
     assert_eq!(change.operation, Operation::Set(b"value".to_vec()));
-    assert_eq!(hlc(Some(change.version)), *set.version());
+    assert_eq!(hlc(Some(change.version)), *set.version().unwrap());
     let deleted = ours.del("key").await.expect("DEL");
     let change = next(&mut changes).await;
     assert_eq!(change.operation, Operation::Del);
@@ -261,7 +263,7 @@ async fn a_lease_of_one_keeps_the_other_out() {
     let lock = vendor.lock(b"lock");
     let token = within("the lock", lock.lock(Duration::from_mins(1), GUARD, None)).await;
     let token = token.expect("our lease has ended");
-    assert!(hlc(Some(token)) > *held.version());
+    assert!(hlc(Some(token)) > *held.version().unwrap());
 
     let refused = ours
         .set_with("lock", "ours", &acquire)

@@ -366,7 +366,7 @@ async fn carry_out(client: &Client, action: &Action, timeout_ms: u64) -> Answer 
             let outcome = client.set_with(key, value, &options).await;
             outcome.map(|outcome| Answer::Set {
                 applied: matches!(outcome, SetOutcome::Applied { .. }),
-                version: version(outcome.version()),
+                version: version(outcome.version().expect("no condition is on a version")),
             })
         }
         Action::Get { key } => {
@@ -387,6 +387,7 @@ async fn carry_out(client: &Client, action: &Action, timeout_ms: u64) -> Answer 
                         Answer::Deleted(it.as_ref().map(version))
                     }
                     DelOutcome::Absent => Answer::Absent,
+                    DelOutcome::Mismatch { .. } => Answer::Mismatch,
                 })
         }
         Action::Vdel { key, value, token } => {

@@ -88,6 +88,7 @@ __all__ = [
     "Unchanged",
     "UnknownCommandError",
     "UnreachableError",
+    "UnsupportedError",
     "UntrustedError",
     "WrongArgumentsError",
     "WrongThreadError",

@@ -46,6 +46,7 @@ __all__ = [
     "TooLargeError",
     "UnknownCommandError",
     "UnreachableError",
+    "UnsupportedError",
     "UntrustedError",
     "WrongArgumentsError",
     "WrongThreadError",
@@ -238,6 +239,13 @@ class RpcError(StateStoreError):
 
     kind = "Rpc"
     code = 31
+
+
+class UnsupportedError(StateStoreError):
+    """The store cannot do that: not every store has conditions on versions, remaining times and transactions."""
+
+    kind = "Unsupported"
+    code = 32
 
 
 class LockHeldError(StateStoreError):

@@ -1,0 +1,216 @@
+//! TXN.
+use super::call::{Call, action, check_value, invalid_argument};
+use super::capabilities::unsupported;
+use super::{Client, Deadline, Retry, Transaction};
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::request::Outgoing;
+use statestore_protocol::{
+    Capabilities, CommandRef, Hlc, Rejection, Reply, ServiceError, TransactionOperation,
+};
+use std::time::Duration;
+
+/// Options of [`Client::transact_with`].
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct TransactOptions {
+    /// How long the request may take; [`Settings::request_timeout`](crate::Settings::request_timeout) unless given.
+    pub timeout: Option<Duration>,
+    /// Asks the store to keep the keys on disk.
+    pub persist: bool,
+    /// Whether it is sent again if the session is lost before its response comes.
+    pub retry: Retry,
+}
+
+impl TransactOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`timeout`](Self#structfield.timeout).
+    #[must_use]
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
+
+    /// Sets [`persist`](Self#structfield.persist).
+    #[must_use]
+    pub fn persist(mut self, persist: bool) -> Self {
+        self.persist = persist;
+        self
+    }
+
+    /// Sets [`retry`](Self#structfield.retry).
+    #[must_use]
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+}
+
+/// What a transaction did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TransactionOutcome {
+    /// All operations were carried out.
+    ///
+    /// The versions are those of their changes, in their order; `None` for a DEL of an absent key.
+    Applied(Vec<Option<Hlc>>),
+    /// The condition of an operation was not met, and nothing changed.
+    NotApplied {
+        /// The operation, from 0.
+        operation: usize,
+        /// The version that its key has; `None` if it is absent.
+        version: Option<Hlc>,
+    },
+}
+
+impl TransactionOutcome {
+    /// Whether the operations were carried out.
+    pub fn is_applied(&self) -> bool {
+        matches!(self, Self::Applied(_))
+    }
+}
+
+impl Client {
+    /// Carries out all operations, or none. Others see all of them or none.
+    ///
+    /// Dropping the future takes the request back if it has not left; otherwise it may still be carried out.
+    ///
+    /// ```no_run
+    /// # async fn example(client: &statestore::Client) -> Result<(), statestore::Error> {
+    /// use statestore::{Condition, DelOptions, SetOptions, Transaction};
+    ///
+    /// let Some(entry) = client.get("stock/bolts").await? else { return Ok(()) };
+    /// let unchanged = SetOptions::new().condition(Condition::IfVersion((&entry.version).into()));
+    /// let transaction = Transaction::new()
+    ///     .set("stock/bolts", "41", &unchanged)
+    ///     .del("wish/bolts", &DelOptions::default());
+    /// if !client.transact(&transaction).await?.is_applied() {
+    ///     println!("somebody else has changed the stock");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the store has no transactions
+    /// ([`Capabilities::transactions`]);
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for one without operations, with more than the store takes,
+    /// or with an operation that cannot be; and those of [`set`](Self::set) and [`del`](Self::del). If it is one operation that
+    /// cannot be, or that the store refused, [`Error::operation`] says which.
+    pub async fn transact(&self, transaction: &Transaction) -> Result<TransactionOutcome, Error> {
+        self.transact_with(transaction, &TransactOptions::default())
+            .await
+    }
+
+    /// Like [`transact`](Self::transact), with options.
+    pub async fn transact_with(
+        &self,
+        transaction: &Transaction,
+        options: &TransactOptions,
+    ) -> Result<TransactionOutcome, Error> {
+        let operations = &transaction.operations;
+        let command = CommandRef::Transact { operations };
+        if let Some((operation, reason)) = transaction.mistake {
+            let action = action_of(operations, operation);
+            let error = Error::new(ErrorKind::InvalidArgument, Outcome::NotDone, action, reason);
+            return Err(error.with_operation(operation));
+        }
+        if operations.is_empty() {
+            return Err(invalid_argument(command, "it has no operation"));
+        }
+        for (index, operation) in operations.iter().enumerate() {
+            if let TransactionOperation::Set { value, .. } = operation {
+                check_value(self.shared(), borrowed(operation), value)
+                    .map_err(|error| error.with_operation(index))?;
+            }
+        }
+        let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
+        let transact = |timeout| self.send_transaction(operations, timeout, options);
+        let permits = |store: &Capabilities| match store.transactions {
+            None => Err(unsupported(command, "the store has no transactions")),
+            Some(most) if operations.len() as u64 > most => {
+                let reason = format!("the store takes {most} operations at most");
+                Err(invalid_argument(command, reason))
+            }
+            Some(_) => Ok(()),
+        };
+        self.if_capable(&deadline, true, permits, transact).await
+    }
+
+    async fn send_transaction(
+        &self,
+        operations: &[TransactionOperation],
+        timeout: Duration,
+        options: &TransactOptions,
+    ) -> Result<TransactionOutcome, Error> {
+        let request = Outgoing {
+            persist: options.persist,
+            retry: options.retry,
+            ..Outgoing::new(CommandRef::Transact { operations })
+        };
+        let mut transact = Call::new(self.shared(), request, Some(timeout));
+        match (&mut transact).await?.reply {
+            Reply::Transacted(versions) if versions.len() == operations.len() => {
+                let versions: Vec<_> = versions
+                    .into_iter()
+                    .map(|version| version.map(Hlc::from))
+                    .collect();
+                if let Some(newest) = versions.iter().flatten().max() {
+                    self.shared().merge(newest);
+                }
+                Ok(TransactionOutcome::Applied(versions))
+            }
+            Reply::Rejected {
+                operation,
+                reason: Rejection::Condition(version),
+            } if operation < operations.len() as u64 => Ok(TransactionOutcome::NotApplied {
+                operation: usize::try_from(operation).unwrap_or(usize::MAX),
+                version: version.map(Hlc::from),
+            }),
+            _ => Err(transact.invalid("the response is not one to TXN")),
+        }
+    }
+}
+
+/// The store refused an operation, so that nothing was done.
+pub(super) fn refused(
+    operations: &[TransactionOperation],
+    operation: u64,
+    error: ServiceError,
+) -> Error {
+    let operation = usize::try_from(operation).unwrap_or(usize::MAX);
+    Error::refused(action_of(operations, operation), error).with_operation(operation)
+}
+
+/// An operation of a transaction as people read it.
+fn action_of(operations: &[TransactionOperation], operation: usize) -> String {
+    let what = operations.get(operation).map(borrowed).map(action);
+    format!(
+        "operation {operation} of a transaction, {}",
+        what.unwrap_or_default()
+    )
+}
+
+/// The operation as it would stand alone.
+fn borrowed(operation: &TransactionOperation) -> CommandRef<'_> {
+    match operation {
+        TransactionOperation::Set {
+            key,
+            value,
+            options,
+            ..
+        } => CommandRef::Set {
+            key,
+            value,
+            options: *options,
+        },
+        TransactionOperation::Del {
+            key, if_version, ..
+        } => CommandRef::Del {
+            key,
+            if_version: *if_version,
+        },
+    }
+}

@@ -1,0 +1,158 @@
+//! SET under the condition of a version, on stores that have no such condition.
+use super::cas::{CompareAndSet, Progress};
+use super::invalid;
+use super::options::certain;
+use super::update::answer;
+use crate::client::Deadline;
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::{Client, Entry, GetOptions, Hlc, SetOptions, SetOutcome};
+use bytes::Bytes;
+use statestore_protocol::Version;
+use tokio::time::Instant;
+
+const SETTING: &str = "SET";
+
+/// Replaces what the key held when it had this version, by the steps of [`CompareAndSet`].
+pub(crate) async fn set_if_version(
+    client: &Client,
+    key: &[u8],
+    value: &[u8],
+    version: Version,
+    options: &SetOptions,
+    deadline: &Deadline,
+) -> Result<SetOutcome, Error> {
+    if options.fencing_token.is_some() {
+        let reason =
+            "the store has no conditions on versions; without them it takes a token of its own";
+        return Err(error(ErrorKind::Unsupported, key, reason));
+    }
+    if options
+        .expires_in
+        .is_some_and(|after| certain(after).is_zero())
+    {
+        let reason = "a key that expires so soon may be gone before it is written";
+        return Err(invalid(SETTING, key, reason));
+    }
+    let set = Set {
+        client,
+        key,
+        value,
+        version,
+        options,
+        deadline,
+    };
+    set.run().await
+}
+
+fn error(kind: ErrorKind, key: &[u8], reason: impl Into<String>) -> Error {
+    Error::new(kind, Outcome::NotDone, super::action(SETTING, key), reason)
+}
+
+struct Set<'a> {
+    client: &'a Client,
+    key: &'a [u8],
+    value: &'a [u8],
+    version: Version,
+    options: &'a SetOptions,
+    deadline: &'a Deadline,
+}
+
+/// What the key holds.
+enum Found {
+    /// What it held when it had the version.
+    Same(Entry),
+    /// Something of another version, or nothing.
+    Other(Option<Hlc>),
+}
+
+/// What came of one attempt.
+enum Attempt {
+    Ended(SetOutcome),
+    /// The key is protected by a higher token, which this error says.
+    Outranked(Error),
+}
+
+impl Set<'_> {
+    async fn run(&self) -> Result<SetOutcome, Error> {
+        if let Attempt::Ended(outcome) = self.attempt(CompareAndSet::new).await? {
+            return Ok(outcome);
+        }
+        // Somebody gave the token by hand, or is replacing the same version, which that makes another one.
+        match self.attempt(CompareAndSet::outranking).await? {
+            Attempt::Ended(outcome) => Ok(outcome),
+            Attempt::Outranked(error) => match self.read().await? {
+                Found::Same(_) => Err(error),
+                Found::Other(version) => Ok(SetOutcome::NotApplied { version }),
+            },
+        }
+    }
+
+    async fn attempt(
+        &self,
+        begin: impl Fn(Option<Entry>, Bytes, &Hlc) -> CompareAndSet,
+    ) -> Result<Attempt, Error> {
+        let old = match self.read().await? {
+            Found::Same(old) => old,
+            Found::Other(version) => {
+                return Ok(Attempt::Ended(SetOutcome::NotApplied { version }));
+            }
+        };
+        let new = Bytes::copy_from_slice(self.value);
+        let timestamp = self.client.shared().unique_timestamp();
+        self.replace(begin(Some(old), new, &timestamp)).await
+    }
+
+    async fn read(&self) -> Result<Found, Error> {
+        let options = GetOptions::new()
+            .timeout(self.deadline.left())
+            .at_once(self.options.at_once);
+        let found = self.client.get_with(self.key, &options).await;
+        Ok(match found.map_err(not_done)? {
+            Some(entry) if Version::from(&entry.version) == self.version => Found::Same(entry),
+            found => Found::Other(found.map(|entry| entry.version)),
+        })
+    }
+
+    async fn replace(&self, mut steps: CompareAndSet) -> Result<Attempt, Error> {
+        let mut fence_ends = None;
+        while let Some(step) = steps.request() {
+            let sent = Instant::now();
+            let left = self.deadline.left();
+            let fenced =
+                fence_ends.map_or(left, |end: Instant| end.saturating_duration_since(sent));
+            if fenced.is_zero() {
+                let reason = "the key may have expired before it could be written";
+                return Err(error(ErrorKind::TimedOut, self.key, reason));
+            }
+            let options = SetOptions {
+                condition: step.condition,
+                expires_in: self.options.expires_in,
+                fencing_token: Some(step.token),
+                persist: self.options.persist,
+                timeout: Some(left.min(fenced)),
+                at_once: self.options.at_once,
+                ..SetOptions::default()
+            };
+            let result = self.client.send_set(self.key, &step.value, &options).await;
+            match (steps.answered(answer(&result)), result) {
+                (Progress::Continue, _) => {
+                    fence_ends = self.options.expires_in.map(|after| sent + certain(after));
+                }
+                (Progress::Outranked, Err(error)) => return Ok(Attempt::Outranked(error)),
+                (_, Ok(outcome)) => return Ok(Attempt::Ended(outcome)),
+                (_, Err(error)) if step.is_write => return Err(error),
+                (_, Err(error)) => return Err(not_done(error)),
+            }
+        }
+        Err(error(
+            ErrorKind::InvalidResponse,
+            self.key,
+            "there was no answer to its last step",
+        ))
+    }
+}
+
+/// The new value certainly was not stored.
+fn not_done(error: Error) -> Error {
+    error.with_outcome(Outcome::NotDone)
+}

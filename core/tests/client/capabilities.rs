@@ -1,0 +1,209 @@
+//! What the client asks a store before it sends what not every store knows.
+use crate::support::{Broker, Peer, version, within};
+use crate::{again, connack};
+use statestore::{
+    Capabilities, Client, ConnectionState, Entry, Error, ErrorKind, GetOptions, Outcome,
+};
+use statestore_protocol::mqtt::ReasonCode;
+use statestore_protocol::{Command, Reply, ServiceError};
+use std::time::Duration;
+
+/// Answers the question for what the store can do.
+pub(crate) async fn tell(peer: &mut Peer, capabilities: Capabilities) {
+    let request = peer.answer(&Reply::Capabilities(capabilities), None).await;
+    assert_eq!(request.command, Command::Capabilities);
+}
+
+/// The same for a store that does not know the question.
+pub(crate) async fn tell_nothing(peer: &mut Peer) {
+    let unknown = Reply::Error(ServiceError::UnknownCommand);
+    let request = peer.answer(&unknown, None).await;
+    assert_eq!(request.command, Command::Capabilities);
+}
+
+/// A call that the store answers as `play` does.
+pub(crate) async fn play<T>(
+    call: impl Future<Output = T>,
+    peer: &mut Peer,
+    play: impl AsyncFnOnce(&mut Peer),
+) -> T {
+    within(async { tokio::join!(call, play(peer)) }).await.0
+}
+
+#[tokio::test]
+async fn a_store_is_asked_once_for_each_connection() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let asked = play(client.capabilities(), &mut peer, async |peer| {
+        tell(peer, Capabilities::ALL).await;
+    });
+    assert_eq!(asked.await.unwrap(), Capabilities::ALL);
+    assert_eq!(client.capabilities().await.unwrap(), Capabilities::ALL);
+    assert_eq!(client.counters().sent, 1);
+
+    // The next broker may have another store behind it.
+    let mut state = client.state();
+    drop(peer);
+    let (mut peer, _) = again(&broker, connack(|_| {})).await;
+    within(state.wait_for(|state| !state.is_connected()))
+        .await
+        .unwrap();
+    within(state.wait_for(ConnectionState::is_connected))
+        .await
+        .unwrap();
+    let asked = play(client.capabilities(), &mut peer, tell_nothing_to);
+    assert_eq!(asked.await.unwrap(), Capabilities::default());
+    assert_eq!(
+        client.capabilities().await.unwrap(),
+        Capabilities::default()
+    );
+    assert_eq!(client.counters().sent, 2);
+}
+
+async fn tell_nothing_to(peer: &mut Peer) {
+    tell_nothing(peer).await;
+}
+
+#[tokio::test]
+async fn calls_at_the_same_time_ask_once() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let calls = async { tokio::join!(client.capabilities(), client.capabilities()) };
+    let both = play(calls, &mut peer, async |peer| {
+        tell(peer, Capabilities::ALL).await;
+    })
+    .await;
+    assert_eq!(both.0.unwrap(), both.1.unwrap());
+    assert_eq!(client.counters().sent, 1);
+
+    // Whoever asks and gives up leaves the question to others.
+    drop(peer);
+    let (mut peer, _) = again(&broker, connack(|_| {})).await;
+    within(client.state().wait_for(ConnectionState::is_connected))
+        .await
+        .unwrap();
+    let given_up = tokio::spawn({
+        let client = client.clone();
+        async move { client.capabilities().await }
+    });
+    peer.request().await;
+    given_up.abort();
+    let asked = play(client.capabilities(), &mut peer, async |peer| {
+        tell(peer, Capabilities::ALL).await;
+    });
+    asked.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_not_told_is_asked_again() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let ask = play(client.capabilities(), &mut peer, async |peer| {
+        peer.answer(&Reply::Ok, None).await;
+    });
+    assert_eq!(ask.await.unwrap_err().kind(), ErrorKind::InvalidResponse);
+    let ask = play(client.capabilities(), &mut peer, async |peer| {
+        let busy = peer.request().await;
+        peer.acknowledge(&busy, ReasonCode::QUOTA_EXCEEDED).await;
+    });
+    assert_eq!(ask.await.unwrap_err().kind(), ErrorKind::Rejected);
+    let ask = play(client.capabilities(), &mut peer, async |peer| {
+        tell(peer, Capabilities::ALL).await;
+    });
+    ask.await.unwrap();
+}
+
+#[tokio::test]
+async fn the_time_that_a_key_has_left_is_asked_for_by_name() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let options = GetOptions::new().remaining(true);
+    let get = play(client.get_with("key", &options), &mut peer, async |peer| {
+        tell(peer, Capabilities::ALL).await;
+        let found = Reply::ValueAndTime {
+            value: "v".into(),
+            expires_in_ms: Some(1_500),
+        };
+        let request = peer.answer(&found, Some(&version(3))).await;
+        assert_eq!(
+            request.publish.payload(),
+            &b"*3\r\n$3\r\nGET\r\n$3\r\nkey\r\n$4\r\nPTTL\r\n"[..]
+        );
+    });
+    let entry = get.await.unwrap().unwrap();
+    assert_eq!((&*entry.value, entry.version), (&b"v"[..], version(3)));
+    assert_eq!(entry.expires_in, Some(Duration::from_millis(1_500)));
+
+    let get = play(
+        client.get_many_with(&["a", "b"], &options),
+        &mut peer,
+        async |peer| {
+            let found = Reply::ValueAndTime {
+                value: "v".into(),
+                expires_in_ms: None,
+            };
+            peer.answer(&found, Some(&version(4))).await;
+            peer.answer(&Reply::Nil, None).await;
+        },
+    );
+    assert_eq!(
+        get.await.unwrap(),
+        [Some(Entry::new("v", version(4))), None]
+    );
+
+    // Nobody asked for it here.
+    let get = play(client.get("key"), &mut peer, async |peer| {
+        let found = Reply::ValueAndTime {
+            value: "v".into(),
+            expires_in_ms: None,
+        };
+        peer.answer(&found, Some(&version(4))).await;
+    });
+    assert_eq!(get.await.unwrap_err().kind(), ErrorKind::InvalidResponse);
+}
+
+fn unsupported<T: std::fmt::Debug>(result: Result<T, Error>) {
+    let error = result.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::Unsupported, Outcome::NotDone)
+    );
+    assert!(!error.is_retryable());
+}
+
+#[tokio::test]
+async fn what_a_store_does_not_have_is_an_error_and_sends_nothing_more() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let options = GetOptions::new().remaining(true);
+    let get = play(client.get_with("key", &options), &mut peer, tell_nothing_to);
+    unsupported(get.await);
+    unsupported(client.get_many_with(&["key"], &options).await);
+    let none: [&str; 0] = [];
+    assert_eq!(client.get_many_with(&none, &options).await.unwrap(), []);
+    assert_eq!(client.counters().sent, 1);
+}
+
+#[tokio::test]
+async fn a_call_that_needs_an_answer_first_ends_in_its_own_time() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let options = GetOptions::new()
+        .remaining(true)
+        .timeout(Duration::from_millis(20));
+    let get = |client: Client| {
+        let options = options.clone();
+        tokio::spawn(async move { client.get_with("key", &options).await })
+    };
+    // One asks, the other one waits for the answer as well.
+    let (one, other) = (get(client.clone()), get(client.clone()));
+    peer.request().await;
+    for call in [one, other] {
+        let error = within(call).await.unwrap().unwrap_err();
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::TimedOut, Outcome::NotDone),
+            "{error}"
+        );
+    }
+}
