@@ -8,13 +8,13 @@ use tempfile::TempDir;
 const TOKEN: &str = "a-token-that-nobody-guesses";
 
 /// A store on disk that has an HTTP port, and the token's file.
-struct Watched {
-    store: Store,
+pub(crate) struct Watched {
+    pub(crate) store: Store,
     folder: TempDir,
 }
 
 impl Watched {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("token"), TOKEN).unwrap();
         let mut config = Config::durable(folder.path().join("data"));

@@ -1,4 +1,5 @@
 //! What a person at a terminal sees.
+use crate::admin::Watched;
 use crate::harness::Store;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::{
@@ -88,14 +89,15 @@ fn inside(store: &Store, script: &str) -> (File, Child) {
     (terminal, child)
 }
 
-/// Reads until the terminal has shown this.
-fn await_text(terminal: &mut File, text: &str) {
+/// Reads until the terminal has shown this; all that it has shown until then.
+fn await_text(terminal: &mut File, text: &str) -> String {
     let mut shown = Vec::new();
     let mut byte = [0];
-    while !String::from_utf8_lossy(&shown).contains(text) {
+    while !shown.ends_with(text.as_bytes()) {
         terminal.read_exact(&mut byte).unwrap();
         shown.extend(byte);
     }
+    String::from_utf8(shown).unwrap()
 }
 
 #[test]
@@ -125,4 +127,30 @@ fn ctrl_c_ends_a_command_under_a_lock_and_ctrl_z_does_not_suspend_it() {
     store
         .run(["lease", "holder", "n"])
         .assert_error(1, "not held");
+}
+
+#[test]
+fn top_leaves_the_terminal_as_it_was_however_it_ends() {
+    let watched = Watched::start();
+    watched.store.ok(["set", "key", "value"]);
+    for end in ["q", "\x03"] {
+        let script = format!(
+            "trap : INT; stty -a; \"$0\" top --admin {}; echo ended $?; stty -a; read end",
+            watched.store.admin_url()
+        );
+        let (mut terminal, mut child) = inside(&watched.store, &script);
+        let before = await_text(&mut terminal, "\x1b[?1049h");
+        await_text(&mut terminal, "keys 1 in ");
+        terminal.write_all(end.as_bytes()).unwrap();
+        let after = await_text(&mut terminal, "ended ");
+        assert!(after.contains("\x1b[?25h\x1b[?1049l"), "{after:?}");
+        let after = await_text(&mut terminal, "-extproc");
+        let modes = |text: &str| {
+            let begin = text.find("speed ").unwrap();
+            text[begin..=text.find("-extproc").unwrap()].to_owned()
+        };
+        assert_eq!(modes(&after), modes(&before));
+        terminal.write_all(b"\n").unwrap();
+        child.wait().unwrap();
+    }
 }

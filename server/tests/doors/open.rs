@@ -2,6 +2,7 @@
 use crate::authority::write;
 use crate::daemon::{Daemon, run};
 use crate::world::Files;
+use statestore::{Client, Error, Settings, SetOutcome};
 
 #[test]
 fn a_network_is_served_to_everybody_only_if_that_is_asked_for() {
@@ -62,6 +63,35 @@ fn a_reload_does_not_open_the_door() {
     daemon.signal("-HUP");
     let line = daemon.log_line("cannot reload");
     assert!(line.contains("--allow-anonymous"), "{line}");
+}
+
+/// Also that a mistake leaves what was in force, and that no connection is lost by either.
+#[tokio::test]
+async fn a_hangup_reads_the_limits_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = |keys| format!("listen = 'tcp://127.0.0.1:0'\nmax-keys = {keys}\n");
+    let config = write(folder.path(), "config.toml", &text("1"));
+    let mut daemon = Daemon::start(&["--config", config.to_str().unwrap()], 1);
+    let address = daemon.listening[0].strip_prefix("tcp://").unwrap();
+    let settings = Settings::from_url(&format!("mqtt://{address}")).unwrap();
+    let client = Client::connect(settings).await.unwrap();
+    client.set("first", "").await.unwrap();
+    let is_full = |answer: Result<SetOutcome, Error>| {
+        answer.is_err_and(|error| error.to_string().contains("quota"))
+    };
+    assert!(is_full(client.set("second", "").await));
+
+    std::fs::write(&config, text("2")).unwrap();
+    daemon.signal("-HUP");
+    daemon.log_line("was read again");
+    client.set("second", "").await.unwrap();
+
+    std::fs::write(&config, text("'many'")).unwrap();
+    daemon.signal("-HUP");
+    let line = daemon.log_line("cannot reload");
+    assert!(line.contains("config.toml:2:12"), "{line}");
+    assert!(is_full(client.set("third", "").await));
+    assert_eq!(client.counters().reconnects, 0);
 }
 
 #[test]

@@ -32,6 +32,8 @@ pub(crate) fn statestored(arguments: &[&str]) -> Command {
 pub(crate) struct Daemon {
     child: Child,
     pub(crate) address: SocketAddr,
+    /// Its HTTP port, if it was asked for one.
+    pub(crate) http: Option<String>,
 }
 
 impl Daemon {
@@ -69,14 +71,19 @@ impl Daemon {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap())
-            .read_line(&mut line)
-            .unwrap();
+        let mut stdout = BufReader::new(child.stdout.as_mut().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        let http = command.get_args().any(|it| it == "--http").then(|| {
+            let mut line = String::new();
+            stdout.read_line(&mut line).unwrap();
+            line.trim_end().strip_prefix("http on ").unwrap().to_owned()
+        });
         let Some(address) = line.trim_end().strip_prefix("listening on tcp://") else {
             panic!("{line:?}: {:?}", child.wait_with_output().unwrap());
         };
         Self {
             address: address.parse().unwrap(),
+            http,
             child,
         }
     }

@@ -1,0 +1,57 @@
+//! What a container asks of its server.
+use crate::disk::Disk;
+use crate::peer::{Daemon, PATIENCE};
+use crate::tools::{fail, run};
+use std::net::TcpListener;
+use std::time::Instant;
+use tempfile::tempdir;
+
+#[test]
+fn a_full_disk_is_alive_and_not_ready_until_there_is_room() {
+    let folder = tempdir().unwrap();
+    let disk = Disk::under(folder.path());
+    let data = folder.path().to_str().unwrap();
+    let arguments = ["--data-dir", data, "--http", "http://127.0.0.1:0"];
+    let daemon = Daemon::start_on(&disk, &arguments);
+    let url = daemon.http.clone().unwrap();
+    assert_eq!(run(&["health", &url]), "");
+    assert_eq!(run(&["health", "--ready", &url]), "");
+    assert_eq!(
+        daemon.connect("writer").request(1, &[b"SET", b"k", b"1"]),
+        b"+OK\r\n"
+    );
+    daemon.signal("-KILL");
+    daemon.wait();
+    let (_, text) = fail(&["health", &url]);
+    assert!(text.contains("cannot ask"), "{text}");
+
+    disk.set(&[("capacity", 0)]);
+    let daemon = Daemon::start_on(&disk, &arguments);
+    let url = daemon.http.clone().unwrap();
+    assert_eq!(run(&["health", &url]), "");
+    let (code, text) = fail(&["health", "--ready", &url]);
+    assert!(
+        text.contains("not ready; disk_full: the disk is full"),
+        "{text}"
+    );
+    assert_eq!(code, 1);
+
+    disk.set(&[]);
+    let mut peer = daemon.connect("writer");
+    let until = Instant::now() + PATIENCE;
+    for correlation in 2.. {
+        if peer.request(correlation, &[b"SET", b"k", b"2"]) == b"+OK\r\n" {
+            break;
+        }
+        assert!(Instant::now() < until, "it stays read-only");
+    }
+    assert_eq!(run(&["health", "--ready", &url]), "");
+}
+
+#[test]
+fn whoever_says_nothing_is_not_alive() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let (_, text) = fail(&["health", &url]);
+    assert!(text.contains("cannot ask"), "{text}");
+}
