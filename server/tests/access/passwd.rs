@@ -1,6 +1,8 @@
 //! `statestored passwd`: the file of users, as it comes out.
-use std::fs;
-use std::io::Write;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, tcgetattr};
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -122,4 +124,64 @@ fn two_who_edit_at_once_do_not_undo_each_other() {
         }
     });
     assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 8);
+}
+
+/// A terminal that asks for a password, and all that it has shown when the tool has ended with this.
+fn at_a_terminal(file: &Path, lines: [&str; 2], is_well: bool) -> String {
+    let outside = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&outside).unwrap();
+    unlockpt(&outside).unwrap();
+    let path = ptsname(&outside, Vec::new()).unwrap();
+    let options = File::options().read(true).write(true).clone();
+    let inside = || options.open(path.to_str().unwrap()).unwrap();
+    let mut command = Command::new("setsid");
+    command
+        .args(["--ctty", "--wait", env!("CARGO_BIN_EXE_statestored")])
+        .arg("passwd")
+        .arg(file)
+        .arg("ann")
+        .stdin(inside())
+        .stdout(inside())
+        .stderr(inside());
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut outside = File::from(outside);
+    let mut shown = Vec::new();
+    for (prompt, line) in ["New password: ", "The same again: "].iter().zip(lines) {
+        let mut byte = [0];
+        while !shown.ends_with(prompt.as_bytes()) {
+            outside.read_exact(&mut byte).unwrap();
+            shown.extend(byte);
+        }
+        // What comes before the terminal is told not to show it would be shown.
+        while tcgetattr(&outside)
+            .unwrap()
+            .local_modes
+            .contains(LocalModes::ECHO)
+        {
+            std::thread::yield_now();
+        }
+        outside.write_all(line.as_bytes()).unwrap();
+        outside.write_all(b"\n").unwrap();
+    }
+    // The end of a terminal without an inner end is an error.
+    let _ = outside.read_to_end(&mut shown);
+    assert_eq!(child.wait().unwrap().success(), is_well);
+    String::from_utf8(shown).unwrap()
+}
+
+#[test]
+fn a_person_is_asked_twice_and_the_terminal_does_not_show_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    let shown = at_a_terminal(&file, ["hidden-1", "hidden-2"], false);
+    assert!(!file.exists() && !shown.contains("hidden"), "{shown}");
+    assert!(shown.contains("two passwords"), "{shown}");
+    let shown = at_a_terminal(&file, ["hidden-1", "hidden-1"], true);
+    assert!(!shown.contains("hidden"), "{shown}");
+    assert!(
+        fs::read_to_string(&file)
+            .unwrap()
+            .starts_with("ann:$argon2id$")
+    );
 }

@@ -2,7 +2,7 @@
 use crate::authority::write;
 use crate::daemon::{Daemon, run};
 use crate::world::Files;
-use statestore::{Client, Error, Settings, SetOutcome};
+use statestore::{Client, Error, SetOutcome, Settings};
 
 #[test]
 fn a_network_is_served_to_everybody_only_if_that_is_asked_for() {
