@@ -2,7 +2,9 @@
 use crate::escape::escape;
 use serde_json::Value;
 
-const VERBS: [&str; 7] = ["set", "get", "del", "vdel", "keynotify", "scan", "invalid"];
+const VERBS: [&str; 9] = [
+    "set", "get", "del", "vdel", "keynotify", "scan", "txn", "caps", "invalid",
+];
 
 /// The figures between two readings, a line each.
 pub(super) fn lines(before: &Value, now: &Value) -> Vec<String> {

@@ -165,6 +165,13 @@ fn requests(text: &mut Exposition, requests: &RequestFigures) {
         "SETs that made a key.",
     )
     .sample(&[], requests.insertions);
+    text.family(
+        "statestored_transaction_operations_total",
+        Counter,
+        "Operations of TXNs that were carried out.",
+    );
+    text.sample(&[("verb", Verb::Set.name())], requests.transacted_sets);
+    text.sample(&[("verb", Verb::Del.name())], requests.transacted_dels);
 }
 
 fn counters(text: &mut Exposition, statistics: &Statistics) {
@@ -358,7 +365,12 @@ fn disk(text: &mut Exposition, space: Space) {
 /// The counters of the deployed state store, of all requests, refused ones included.
 fn deployed(text: &mut Exposition, figures: &Figures, names: &Names) {
     let requests = |verb: Verb| figures.requests.counts[verb as usize].iter().sum::<u64>();
-    let insertions = figures.requests.insertions;
+    let RequestFigures {
+        insertions,
+        transacted_sets,
+        transacted_dels,
+        ..
+    } = figures.requests;
     let labels = [
         ("namespace", names.namespace.as_str()),
         ("backend_chain", names.backend_chain.as_str()),
@@ -371,12 +383,12 @@ fn deployed(text: &mut Exposition, figures: &Figures, names: &Names) {
         ),
         (
             "aio_broker_state_store_modifications",
-            requests(Verb::Set).saturating_sub(insertions),
+            (requests(Verb::Set) + transacted_sets).saturating_sub(insertions),
             "All other SETs.",
         ),
         (
             "aio_broker_state_store_deletions",
-            requests(Verb::Del) + requests(Verb::Vdel),
+            requests(Verb::Del) + requests(Verb::Vdel) + transacted_dels,
             "DELs and VDELs.",
         ),
         (

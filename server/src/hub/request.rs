@@ -13,7 +13,7 @@ use statestore_protocol::mqtt::{
     ReasonCode,
 };
 use statestore_protocol::property::{self, EncodedTimestamp, RequestProperties};
-use statestore_protocol::{Hlc, Reply, ServiceError, topic};
+use statestore_protocol::{Hlc, Rejection, Reply, ServiceError, topic};
 
 /// The status of every response of a store; errors of the store are in the payload.
 const STATUS_OK: &str = "200";
@@ -248,13 +248,23 @@ fn refusal(outcome: &Outcome) -> Option<(Cause, &'static str)> {
         Outcome::Refused(Refusal::NoRoom) => {
             Some((Cause::Quota, "too many responses are not acknowledged"))
         }
-        Outcome::Answered(answered) => match &answered.response.reply {
-            Reply::Error(ServiceError::QuotaExceeded) => Some((Cause::Quota, "the store is full")),
-            Reply::Error(ServiceError::NotAuthorized) => {
-                Some((Cause::Authorization, "a key that is not for this client"))
+        Outcome::Answered(answered) => {
+            let (Reply::Error(error)
+            | Reply::Rejected {
+                reason: Rejection::Error(error),
+                ..
+            }) = &answered.response.reply
+            else {
+                return None;
+            };
+            match error {
+                ServiceError::QuotaExceeded => Some((Cause::Quota, "the store is full")),
+                ServiceError::NotAuthorized => {
+                    Some((Cause::Authorization, "a key that is not for this client"))
+                }
+                _ => None,
             }
-            _ => None,
-        },
+        }
         _ => None,
     }
 }

@@ -21,7 +21,7 @@ use crate::clock::Now;
 use crate::storage::Expiry;
 use bytes::Bytes;
 use rules::{Operation, Version};
-use statestore_protocol::{Hlc, Reply};
+use statestore_protocol::{Capabilities, Hlc, Reply, ServiceError};
 use std::fmt::Debug;
 use std::task::{Context, Poll};
 
@@ -160,6 +160,29 @@ pub trait Keyspace: Debug + Send {
         operation: &Operation<'_>,
         told: &mut dyn Told,
     ) -> Option<End>;
+
+    /// Executes all operations of a transaction, in order, or none of them. What one does, those behind it see, and its
+    /// conditions and the quota as well. Ends with [`Reply::Transacted`], or with [`Reply::Rejected`] for the first
+    /// operation that cannot be carried out.
+    ///
+    /// The changes are made at one moment for everybody, and told one after the other, with nothing between them. A keyspace
+    /// that cannot do that refuses the transaction, and does not [announce](Self::capabilities) any.
+    fn transact(
+        &mut self,
+        _asked: &Asked,
+        _operations: &[(&Bytes, Operation<'_>)],
+        _told: &mut dyn Told,
+    ) -> Option<End> {
+        let error = ServiceError::UnknownCommand;
+        Some(End::reply(Reply::Error(error)))
+    }
+
+    /// Which extensions of the protocol it can carry out: all but transactions, which take more than the [`rules`].
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::ALL;
+        capabilities.transactions = None;
+        capabilities
+    }
 
     /// Makes a [page](Reply::Page) of the keys that match a pattern, from the beginning or from where a token says; a syntax
     /// error if that is not a token.

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use statestore_protocol::hlc::{self, MAX_SKEW_MS};
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{
-    Command, Condition, Hlc, Reply, ServiceError, SetOptions, Version as Wanted,
+    Command, Condition, Hlc, Reply, ServiceError, SetOptions, TransactionOperation,
+    Version as Wanted,
 };
 use std::num::NonZeroU64;
 
@@ -45,6 +46,8 @@ pub struct Entry<'a> {
     pub version: Version,
     /// The fencing token that protects it.
     pub token: Option<Token<'a>>,
+    /// Milliseconds until it expires.
+    pub expires_in_ms: Option<u64>,
 }
 
 /// A request whose payload and timestamps are good.
@@ -63,13 +66,25 @@ pub enum Step<'a> {
         /// Where to go on.
         token: Option<&'a Bytes>,
     },
+    /// Carry out all of these, or none.
+    Transact {
+        /// In their order.
+        operations: &'a [TransactionOperation],
+        /// `__ts`.
+        timestamp: &'a Hlc,
+    },
+    /// Say what the store can do.
+    Capabilities,
 }
 
 /// An operation on one entry.
 #[derive(Debug, Clone, Copy)]
 pub enum Operation<'a> {
     /// Read it.
-    Get,
+    Get {
+        /// Whether the answer says how much time it has left.
+        remaining: bool,
+    },
     /// Make or replace it.
     Set {
         /// The value.
@@ -145,8 +160,8 @@ pub enum Change<'a> {
 }
 
 /// Checks all that does not depend on an entry: that `__ts` and `__ft` are well formed on whatever command carries
-/// them, that a SET has a `__ts` at most a minute ahead of `wall_ms`, and that no `__ft` is more than a minute ahead
-/// of both `wall_ms` and `highest`, the highest version that the store ever gave.
+/// them, that a SET or a TXN has a `__ts` at most a minute ahead of `wall_ms`, and that no `__ft` [is too far
+/// ahead](is_ahead). A TXN has no `__ft`: its operations have tokens of their own, which are not checked here.
 pub fn check<'a>(
     command: &'a Command,
     properties: &'a RequestProperties,
@@ -155,29 +170,29 @@ pub fn check<'a>(
 ) -> Result<Step<'a>, ServiceError> {
     let timestamp = well_formed(properties.timestamp.as_ref())?;
     let token = well_formed(properties.fencing_token.as_ref())?;
-    let is_ahead_of = |wall_ms, hlc: &Hlc| hlc.wall_ms().saturating_sub(wall_ms) > MAX_SKEW_MS;
+    let timestamp_of_change = || match timestamp {
+        None => Err(ServiceError::MissingTimestamp),
+        Some(timestamp) if is_ahead_of(wall_ms, timestamp) => Err(ServiceError::TimestampSkew),
+        Some(timestamp) => Ok(timestamp),
+    };
     let step = match command {
         Command::Set {
             key,
             value,
             options,
         } => {
-            let timestamp = timestamp.ok_or(ServiceError::MissingTimestamp)?;
-            if is_ahead_of(wall_ms, timestamp) {
-                return Err(ServiceError::TimestampSkew);
-            }
             let operation = Operation::Set {
                 value,
                 options: *options,
-                timestamp,
+                timestamp: timestamp_of_change()?,
                 token,
             };
             Step::Entry(key, operation)
         }
-        Command::Get {
-            key,
-            remaining: false,
-        } => Step::Entry(key, Operation::Get),
+        Command::Get { key, remaining } => {
+            let remaining = *remaining;
+            Step::Entry(key, Operation::Get { remaining })
+        }
         Command::Del { key, if_version } => {
             let if_version = *if_version;
             Step::Entry(key, Operation::Del { if_version, token })
@@ -200,12 +215,32 @@ pub fn check<'a>(
             pattern,
             token: token.as_ref(),
         },
+        Command::Transact { operations } => {
+            if token.is_some() {
+                return Err(ServiceError::Syntax);
+            }
+            Step::Transact {
+                operations,
+                timestamp: timestamp_of_change()?,
+            }
+        }
+        Command::Capabilities => Step::Capabilities,
         _ => return Err(ServiceError::UnknownCommand),
     };
-    if token.is_some_and(|token| is_ahead_of(wall_ms.max(highest.0), token)) {
+    if token.is_some_and(|token| is_ahead(token, wall_ms, highest)) {
         return Err(ServiceError::FencingTokenSkew);
     }
     Ok(step)
+}
+
+/// Whether a fencing token is more than a minute ahead of both `wall_ms` and `highest`, the highest version that the
+/// store ever gave.
+pub fn is_ahead(token: &Hlc, wall_ms: u64, highest: Version) -> bool {
+    is_ahead_of(wall_ms.max(highest.0), token)
+}
+
+fn is_ahead_of(wall_ms: u64, hlc: &Hlc) -> bool {
+    hlc.wall_ms().saturating_sub(wall_ms) > MAX_SKEW_MS
 }
 
 fn well_formed<E>(property: Option<&Result<Hlc, E>>) -> Result<Option<&Hlc>, ServiceError> {
@@ -217,10 +252,33 @@ fn well_formed<E>(property: Option<&Result<Hlc, E>>) -> Result<Option<&Hlc>, Ser
 }
 
 impl<'a> Operation<'a> {
+    /// An operation of a transaction whose `__ts` is this.
+    pub fn of(operation: &'a TransactionOperation, timestamp: &'a Hlc) -> Self {
+        match operation {
+            TransactionOperation::Set {
+                value,
+                options,
+                token,
+                ..
+            } => Self::Set {
+                value,
+                options: *options,
+                timestamp,
+                token: token.as_ref(),
+            },
+            TransactionOperation::Del {
+                if_version, token, ..
+            } => Self::Del {
+                if_version: *if_version,
+                token: token.as_ref(),
+            },
+        }
+    }
+
     /// What this operation answers, and what it makes of `entry`.
     pub fn apply(&self, entry: Option<&Entry<'_>>, context: &Context) -> Outcome<'a> {
         match *self {
-            Operation::Get => get(entry),
+            Operation::Get { remaining } => get(entry, remaining),
             Operation::Set {
                 value,
                 options,
@@ -242,14 +300,20 @@ impl<'a> Operation<'a> {
     }
 }
 
-fn get(entry: Option<&Entry<'_>>) -> Outcome<'static> {
-    match entry {
-        Some(entry) => Outcome::unchanged(
-            Reply::Value(Bytes::copy_from_slice(entry.value)),
-            Some(entry.version),
-        ),
-        None => Outcome::unchanged(Reply::Nil, None),
-    }
+fn get(entry: Option<&Entry<'_>>, remaining: bool) -> Outcome<'static> {
+    let Some(entry) = entry else {
+        return Outcome::unchanged(Reply::Nil, None);
+    };
+    let value = Bytes::copy_from_slice(entry.value);
+    let reply = if remaining {
+        Reply::ValueAndTime {
+            value,
+            expires_in_ms: entry.expires_in_ms,
+        }
+    } else {
+        Reply::Value(value)
+    };
+    Outcome::unchanged(reply, Some(entry.version))
 }
 
 fn set<'a>(

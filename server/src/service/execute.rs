@@ -6,20 +6,26 @@
 //!
 //! 1. **Payload**: the errors of [`Command::decode`], then a key or pattern that is longer than the limit.
 //! 2. **Rights**: `not authorized` for a GET or KEYNOTIFY of a key that the client may not read, a SET, DEL or VDEL of one that it
-//!    may not write, and a SCAN if it may not read anything. A SCAN shows the keys that it may read.
-//! 3. **Redelivery**: a SET, DEL or VDEL that was answered before is answered again.
+//!    may not write, and a SCAN if it may not read anything. A SCAN shows the keys that it may read. CAPS is for everybody.
+//! 3. **Redelivery**: a SET, DEL, VDEL or TXN that was answered before is answered again.
 //! 4. **Timestamps**: `malformed timestamp` for a `__ts` or `__ft` that is not an HLC, on any command that carries
-//!    one (vendor clients send `__ts` with every command); `missing timestamp` on a SET only.
-//! 5. **Skew**: `__ts` more than a minute ahead of the wall clock on a SET only, since no other command uses it; `__ft`
+//!    one (vendor clients send `__ts` with every command); `syntax error` for an `__ft` on a TXN, whose operations have tokens
+//!    of their own; `missing timestamp` on a SET or a TXN only.
+//! 5. **Skew**: `__ts` more than a minute ahead of the wall clock on a SET or a TXN only, since no other command uses it; `__ft`
 //!    on any command, if it is more than a minute ahead of both the wall clock and the [highest version](crate::keyspace::Keyspace::highest).
 //! 6. **Fence** (SET, DEL, VDEL on a key that has a token): `a fencing token is required`, then `lower version`.
-//! 7. **Condition**: NX, NEX, or the value of VDEL: `:-1`. A deletion of an absent key: `:0`.
+//! 7. **Condition**: NX, NEX, IFV, or the value of VDEL: `:-1`. A deletion of an absent key: `:0`, with IFV `:-1`.
 //! 8. **Quota**: a SET that would make one key, or some bytes, too many. A SET that makes its entry no larger never
 //!    meets it.
 //! 9. **Effect**.
 //!
 //! While the store is [read-only](Service::set_read_only), what passed the checks up to 5 and could change an entry
-//! (SET, DEL, VDEL) is refused with [`READ_ONLY`]. Expiry goes on.
+//! (SET, DEL, VDEL, TXN) is refused with [`READ_ONLY`]. Expiry goes on.
+//!
+//! The operations of a TXN meet the checks in the same order: key length and rights of all operations, then, behind
+//! redelivery and timestamps of the whole, the skew of all tokens, and then, one operation after the other, what is left: 6
+//! to 8. The first operation that fails in the first of these that any fails is the answer, [`Reply::Rejected`]. None has an
+//! effect before all have passed.
 //!
 //! Whatever is not applied changes nothing, the fencing token included.
 //!
@@ -36,6 +42,7 @@ use super::replay::{Known, Place, RequestId};
 use super::request::{
     Answered, Envelope, Outcome, Reception, Refusal, Request, Response, Shown, changes_entries,
 };
+use super::transaction;
 use super::under_way::Waiting;
 use crate::access::Rights;
 use crate::clock::Now;
@@ -49,7 +56,7 @@ use std::sync::Arc;
 /// become fewer even if nobody calls [`Service::advance`].
 const EXPIRED_PER_REQUEST: usize = 4;
 
-/// What it takes to look whether somebody may read a key, roughly in nanoseconds.
+/// What it takes to look whether somebody may read or write a key, roughly in nanoseconds.
 const STEPS_OF_RIGHTS: usize = 100;
 
 /// The error text for a command that could change an entry while the store is read-only.
@@ -83,14 +90,17 @@ impl Service {
         }
         self.advance_by(EXPIRED_PER_REQUEST, now);
         let request = &envelope.request;
-        let command = match self.decode(request.payload) {
+        let command = match Command::decode(request.payload) {
             Ok(command) => command,
             Err(error) => return self.answer(error.into()),
         };
+        if let Some(reply) = self.too_long(&command) {
+            return self.answer(reply.into());
+        }
         *verb = Verb::of(&command);
-        if request.rights.is_some_and(|rights| !rights.allow(&command)) {
+        if let Some(reply) = request.rights.and_then(|it| self.denied(it, &command)) {
             self.statistics.denied += 1;
-            return self.answer(ServiceError::NotAuthorized.into());
+            return self.answer(reply.into());
         }
         let id = (request.may_return && changes_entries(&command))
             .then(|| self.replay.identify(request));
@@ -143,24 +153,46 @@ impl Service {
         end
     }
 
-    fn decode(&self, payload: &Bytes) -> Result<Command, ServiceError> {
-        let command = Command::decode(payload)?;
-        let (what, bytes) = match &command {
-            Command::Scan { pattern, .. } => ("pattern", pattern),
+    /// The refusal of a key or a pattern that is longer than the limit.
+    fn too_long(&self, command: &Command) -> Option<Reply> {
+        let max_bytes = self.config.max_key_bytes;
+        let check = |what: &str, bytes: &Bytes| {
+            (bytes.len() > max_bytes).then(|| {
+                let text = format!("the {what} is longer than {max_bytes} bytes");
+                ServiceError::Other(text.into())
+            })
+        };
+        let error = match command {
+            Command::Scan { pattern, .. } => check("pattern", pattern),
             Command::Set { key, .. }
             | Command::Get { key, .. }
             | Command::Del { key, .. }
             | Command::Vdel { key, .. }
             | Command::Watch { key }
-            | Command::Unwatch { key } => ("key", key),
-            _ => return Err(ServiceError::UnknownCommand),
+            | Command::Unwatch { key } => check("key", key),
+            Command::Transact { operations } => {
+                return transaction::first_rejected(operations, |operation| {
+                    let key = operation.key();
+                    let is_empty = key.is_empty().then_some(ServiceError::EmptyKey);
+                    is_empty.or_else(|| check("key", key))
+                });
+            }
+            _ => None,
         };
-        let max_bytes = self.config.max_key_bytes;
-        if bytes.len() > max_bytes {
-            let text = format!("the {what} is longer than {max_bytes} bytes");
-            return Err(ServiceError::Other(text.into()));
-        }
-        Ok(command)
+        error.map(Reply::Error)
+    }
+
+    /// The refusal of what somebody may not do.
+    fn denied(&mut self, rights: &Rights, command: &Command) -> Option<Reply> {
+        let Command::Transact { operations } = command else {
+            let is_denied = !rights.allow(command);
+            return is_denied.then_some(Reply::Error(ServiceError::NotAuthorized));
+        };
+        self.changes.work += operations.len() * STEPS_OF_RIGHTS;
+        transaction::first_rejected(operations, |operation| {
+            let is_denied = !rights.may_write(operation.key());
+            is_denied.then_some(ServiceError::NotAuthorized)
+        })
     }
 
     /// Does what a command says, or asks the keyspace to do it.
@@ -181,12 +213,30 @@ impl Service {
         match step {
             Err(error) => Some(refused(error)),
             Ok(Step::Entry(_, operation))
-                if self.is_read_only && !matches!(operation, Operation::Get) =>
+                if self.is_read_only && !matches!(operation, Operation::Get { .. }) =>
             {
                 Some(refused(ServiceError::Other(READ_ONLY.into())))
             }
             Ok(Step::Entry(key, operation)) => {
                 self.keyspace.operate(asked, key, &operation, &mut told)
+            }
+            Ok(Step::Transact {
+                operations,
+                timestamp,
+            }) => {
+                let highest = self.keyspace.highest();
+                if let Some(reply) = transaction::ahead(operations, asked.now.wall_ms, highest) {
+                    Some(End::reply(reply))
+                } else if self.is_read_only {
+                    Some(refused(ServiceError::Other(READ_ONLY.into())))
+                } else {
+                    let operations = transaction::operations(operations, timestamp);
+                    self.keyspace.transact(asked, &operations, &mut told)
+                }
+            }
+            Ok(Step::Capabilities) => {
+                let capabilities = self.keyspace.capabilities();
+                Some(End::reply(Reply::Capabilities(capabilities)))
             }
             // First, so that no change is missed that the keyspace tells before it answers.
             Ok(Step::Watch(key)) => {
@@ -217,6 +267,7 @@ impl Service {
     ) -> Reception {
         match end {
             End::Answered { reply, version } => {
+                self.meter.transacted(&command, &reply);
                 let mut response = response(reply, version, command);
                 if let Some(id) = id {
                     response.answer = self.replay.remember(request.client, id, &response);
@@ -283,6 +334,7 @@ impl Service {
     ) -> Outcome {
         match end {
             End::Answered { reply, version } => {
+                self.meter.transacted(&command, &reply);
                 let mut response = response(reply, version, command);
                 response.answer =
                     place.and_then(|place| self.replay.answered(place, ticket, &response));

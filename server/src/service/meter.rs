@@ -1,7 +1,7 @@
 //! What is counted of requests: verbs, results, and how long they took.
 use super::request::{Outcome, Refusal};
 use crate::histogram::{Histogram, TIMES};
-use statestore_protocol::{Command, Reply, ServiceError};
+use statestore_protocol::{Command, Rejection, Reply, ServiceError, TransactionOperation};
 
 /// What is asked, as far as it is counted apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,19 +18,25 @@ pub(crate) enum Verb {
     Keynotify,
     /// SCAN.
     Scan,
+    /// TXN.
+    Txn,
+    /// CAPS.
+    Caps,
     /// A payload that is no command.
     Invalid,
 }
 
 impl Verb {
     /// All of them, in the order of [`RequestFigures::counts`].
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Set,
         Self::Get,
         Self::Del,
         Self::Vdel,
         Self::Keynotify,
         Self::Scan,
+        Self::Txn,
+        Self::Caps,
         Self::Invalid,
     ];
 
@@ -43,6 +49,8 @@ impl Verb {
             Self::Vdel => "vdel",
             Self::Keynotify => "keynotify",
             Self::Scan => "scan",
+            Self::Txn => "txn",
+            Self::Caps => "caps",
             Self::Invalid => "invalid",
         }
     }
@@ -55,6 +63,8 @@ impl Verb {
             Command::Vdel { .. } => Self::Vdel,
             Command::Watch { .. } | Command::Unwatch { .. } => Self::Keynotify,
             Command::Scan { .. } => Self::Scan,
+            Command::Transact { .. } => Self::Txn,
+            Command::Capabilities => Self::Caps,
             _ => Self::Invalid,
         }
     }
@@ -86,9 +96,13 @@ fn result(outcome: &Outcome) -> usize {
         Outcome::Refused(Refusal::NoRoom) => return 4,
         Outcome::Unknown => return 5,
         Outcome::Answered(answered) => match &answered.response.reply {
-            Reply::Error(error) => error,
+            Reply::Error(error)
+            | Reply::Rejected {
+                reason: Rejection::Error(error),
+                ..
+            } => error,
             Reply::Nil | Reply::Count(0) => return 1,
-            Reply::NotApplied => return 2,
+            Reply::NotApplied | Reply::Rejected { .. } => return 2,
             _ => return 0,
         },
     };
@@ -116,8 +130,12 @@ pub(crate) struct RequestFigures {
     pub(crate) counts: [[u64; RESULTS.len()]; Verb::ALL.len()],
     /// Microseconds from the turn in which a request was taken to the release of its answer, by verb.
     pub(crate) latencies: [Histogram; Verb::ALL.len()],
-    /// SETs that made a key.
+    /// SETs that made a key, those of transactions included.
     pub(crate) insertions: u64,
+    /// SETs of transactions that were carried out.
+    pub(crate) transacted_sets: u64,
+    /// DELs of transactions that were carried out.
+    pub(crate) transacted_dels: u64,
 }
 
 /// A request whose answer waits for a commit, or for its outcome.
@@ -161,6 +179,18 @@ impl Meter {
     /// A request has this outcome.
     pub(super) fn ended(&mut self, verb: Verb, outcome: &Outcome) {
         self.figures.counts[verb as usize][result(outcome)] += 1;
+    }
+
+    /// A request has this reply: counts its operations, if it is a transaction that was carried out.
+    pub(super) fn transacted(&mut self, command: &Command, reply: &Reply) {
+        if let (Command::Transact { operations }, Reply::Transacted(_)) = (command, reply) {
+            for operation in operations {
+                *match operation {
+                    TransactionOperation::Set { .. } => &mut self.figures.transacted_sets,
+                    TransactionOperation::Del { .. } => &mut self.figures.transacted_dels,
+                } += 1;
+            }
+        }
     }
 
     /// Its answer may leave at once.

@@ -33,6 +33,7 @@ mod meter;
 mod replay;
 mod request;
 mod retention;
+mod transaction;
 mod under_way;
 mod watch;
 

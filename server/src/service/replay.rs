@@ -1,7 +1,7 @@
 //! Answers again, instead of executing again, what a client redelivers.
 //!
 //! After a reconnect a client sends every publish again whose acknowledgement it has not seen, and the first
-//! delivery may have been executed. So the answers to SET, DEL and VDEL are remembered, for each client id until
+//! delivery may have been executed. So the answers to SET, DEL, VDEL and TXN are remembered, for each client id until
 //! the client has acknowledged the response or its session ends, and no more of them than it may have
 //! unacknowledged requests. None is forgotten for the sake of other clients. The DUP flag plays no part, since not
 //! every sender of duplicates sets it.
@@ -28,7 +28,7 @@ use crate::keyspace::rules::Version;
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use siphasher::sip128::SipHasher13;
-use statestore_protocol::{Hlc, Reply, ServiceError};
+use statestore_protocol::{Hlc, Rejection, Reply, ServiceError, Version as Given};
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -45,6 +45,8 @@ pub(super) struct Replay {
     clients: HashMap<Arc<str>, Ring, RandomState>,
     /// How many answers all rings hold.
     held: usize,
+    /// What these take besides.
+    held_bytes: usize,
     max_per_client: usize,
     correlation_hash: SipHasher13,
     content_hash: RandomState,
@@ -67,6 +69,8 @@ struct Ring {
     first: u64,
     /// Numbers of answers by correlation.
     numbers: HashTable<u64>,
+    /// What the answers take besides.
+    bytes: usize,
 }
 
 struct Answer {
@@ -81,6 +85,8 @@ enum WriteReply {
     NotApplied,
     Count(u64),
     Error(Box<ServiceError>),
+    Transacted(Box<[Option<Given>]>),
+    Rejected(u64, Box<Rejection>),
     /// Nothing yet.
     UnderWay(Ticket),
     /// Nothing, for ever.
@@ -111,6 +117,7 @@ impl Replay {
         Self {
             clients: HashMap::default(),
             held: 0,
+            held_bytes: 0,
             max_per_client: config.replay_per_client,
             // another key than that of the table
             correlation_hash: SipHasher13::new_with_keys(!a, !b),
@@ -138,14 +145,14 @@ impl Replay {
 
     /// Bytes of memory that all answers take.
     pub(super) fn bytes(&self) -> usize {
-        self.held * ANSWER_BYTES + self.clients.len() * CLIENT_BYTES
+        self.held * ANSWER_BYTES + self.held_bytes + self.clients.len() * CLIENT_BYTES
     }
 
     /// Bytes of memory that the answers of one client take.
     pub(super) fn bytes_of(&self, client: &str) -> usize {
-        self.clients
-            .get(client)
-            .map_or(0, |ring| ring.numbers.len() * ANSWER_BYTES + CLIENT_BYTES)
+        self.clients.get(client).map_or(0, |ring| {
+            ring.numbers.len() * ANSWER_BYTES + ring.bytes + CLIENT_BYTES
+        })
     }
 
     /// What is known of this request, if the client has delivered it before.
@@ -158,6 +165,11 @@ impl Replay {
             WriteReply::NotApplied => Reply::NotApplied,
             WriteReply::Count(count) => Reply::Count(*count),
             WriteReply::Error(error) => Reply::Error((**error).clone()),
+            WriteReply::Transacted(versions) => Reply::Transacted(versions.to_vec()),
+            WriteReply::Rejected(operation, reason) => Reply::Rejected {
+                operation: *operation,
+                reason: (**reason).clone(),
+            },
             WriteReply::UnderWay(ticket) => return Some(Known::UnderWay(*ticket)),
             WriteReply::Unknown => return Some(Known::Unknown),
         };
@@ -211,9 +223,10 @@ impl Replay {
             Some(ring) => ring,
             None => self.clients.entry(client.clone()).or_default(),
         };
-        let before = ring.numbers.len();
+        let (before, bytes_before) = (ring.numbers.len(), ring.bytes);
         let number = ring.put(answer, self.max_per_client);
         self.held = self.held + ring.numbers.len() - before;
+        self.held_bytes = self.held_bytes + ring.bytes - bytes_before;
         Some(number)
     }
 
@@ -225,9 +238,14 @@ impl Replay {
         response: &Response,
     ) -> Option<u64> {
         let reply = WriteReply::of(&response.reply)?;
+        let bytes = reply.bytes();
         let answer = self.under_way(place, ticket)?;
         answer.reply = reply;
         answer.version = version_of(response);
+        if let Some(ring) = self.clients.get_mut(&*place.client) {
+            ring.bytes += bytes;
+            self.held_bytes += bytes;
+        }
         Some(place.number)
     }
 
@@ -254,16 +272,17 @@ impl Replay {
 
     /// Forgets the answer with this number.
     pub(super) fn forget(&mut self, client: &str, number: u64) {
-        if let Some(ring) = self.clients.get_mut(client)
-            && ring.forget(number)
-        {
-            self.held -= 1;
+        if let Some(ring) = self.clients.get_mut(client) {
+            let before = ring.bytes;
+            self.held -= usize::from(ring.forget(number));
+            self.held_bytes -= before - ring.bytes;
         }
     }
 
     pub(super) fn session_ended(&mut self, client: &str) {
         if let Some(ring) = self.clients.remove(client) {
             self.held -= ring.numbers.len();
+            self.held_bytes -= ring.bytes;
         }
     }
 }
@@ -297,6 +316,7 @@ impl Ring {
         }
         let number = self.first + self.answers.len() as u64;
         let correlation = answer.id.correlation;
+        self.bytes += answer.reply.bytes();
         self.answers.push_back(Some(answer));
         let (answers, first) = (&self.answers, self.first);
         self.numbers
@@ -315,6 +335,7 @@ impl Ring {
         let Some(answer) = self.answers[offset(number, self.first)].take() else {
             return false;
         };
+        self.bytes -= answer.reply.bytes();
         let hash = answer.id.correlation[0];
         if let Ok(found) = self.numbers.find_entry(hash, |&other| other == number) {
             found.remove();
@@ -358,7 +379,19 @@ impl WriteReply {
             Reply::NotApplied => Some(Self::NotApplied),
             Reply::Count(count) => Some(Self::Count(*count)),
             Reply::Error(error) => Some(Self::Error(Box::new(error.clone()))),
+            Reply::Transacted(versions) => Some(Self::Transacted(versions[..].into())),
+            Reply::Rejected { operation, reason } => {
+                Some(Self::Rejected(*operation, Box::new(reason.clone())))
+            }
             _ => None,
+        }
+    }
+
+    /// What it takes besides [`ANSWER_BYTES`], which are enough for an error.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Transacted(versions) => size_of_val::<[_]>(versions),
+            _ => 0,
         }
     }
 }

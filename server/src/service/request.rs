@@ -3,7 +3,7 @@ use crate::access::{Principal, Rights};
 use crate::keyspace::Ticket;
 use bytes::Bytes;
 use statestore_protocol::property::RequestProperties;
-use statestore_protocol::{Command, Event, Hlc, Reply, ServiceError};
+use statestore_protocol::{Command, Event, Hlc, Rejection, Reply, ServiceError};
 use std::sync::Arc;
 
 /// A request on its way to the service, whatever way it came.
@@ -100,7 +100,7 @@ pub enum Shown {
     Nothing,
     /// What the last write of this key has made of it.
     Key(Bytes),
-    /// What all writes together have made: a page of a scan, or that the store is full.
+    /// What all writes together have made: a page of a scan, what became of a transaction, or that the store is full.
     Everything,
 }
 
@@ -108,9 +108,25 @@ impl Shown {
     /// Takes the command, so that nobody else has to hold its key.
     pub(super) fn by(reply: &Reply, command: Command) -> Self {
         match (reply, command) {
-            (Reply::Error(ServiceError::QuotaExceeded), _) => Self::Everything,
-            (Reply::Error(error), _) if !is_about_token(error) => Self::Nothing,
+            (
+                Reply::Error(error)
+                | Reply::Rejected {
+                    reason: Rejection::Error(error),
+                    ..
+                },
+                _,
+            ) if *error == ServiceError::QuotaExceeded => Self::Everything,
+            (
+                Reply::Error(error)
+                | Reply::Rejected {
+                    reason: Rejection::Error(error),
+                    ..
+                },
+                _,
+            ) if !is_about_token(error) => Self::Nothing,
             (_, Command::Scan { .. }) => Self::Everything,
+            // What it has changed is in the newest commit.
+            (_, Command::Transact { .. }) => Self::Everything,
             // That a watch has begun does not come before what an earlier one has seen.
             (
                 _,
@@ -175,6 +191,6 @@ pub(crate) fn may_write(payload: &Bytes) -> bool {
 pub(super) fn changes_entries(command: &Command) -> bool {
     matches!(
         command,
-        Command::Set { .. } | Command::Del { .. } | Command::Vdel { .. }
+        Command::Set { .. } | Command::Del { .. } | Command::Vdel { .. } | Command::Transact { .. }
     )
 }

@@ -84,3 +84,18 @@ fn the_fence_comes_before_the_condition() {
     }
     assert_eq!(sim.run("GET k"), format!("$1\r\na @{WALL}+1"));
 }
+
+#[test]
+fn a_get_tells_the_time_that_is_left() {
+    let mut sim = Simulation::new();
+    assert_eq!(sim.run("GET k PTTL"), "$-1");
+    sim.run("SET k a PX 10");
+    let left = |ms: i64, counter: u64| format!("*2\r\n$1\r\na\r\n:{ms} @{WALL}+{counter}");
+    assert_eq!(sim.run("GET k PTTL"), left(10, 1));
+    sim.pass(9);
+    assert_eq!(sim.run("GET k PTTL"), left(1, 1));
+    sim.pass(1);
+    assert_eq!(sim.run("GET k PTTL"), "$-1");
+    sim.run("SET k a");
+    assert!(sim.run("GET k PTTL").starts_with("*2\r\n$1\r\na\r\n:-1 @"));
+}

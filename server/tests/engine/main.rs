@@ -11,5 +11,6 @@ mod rules;
 mod scan;
 mod simulation;
 mod store;
+mod transactions;
 mod vectors;
 mod watch;

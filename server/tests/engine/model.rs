@@ -36,9 +36,9 @@ enum Action {
         ahead: i64,
         token: Option<u64>,
     },
-    Get(usize),
-    Del(usize, Option<u64>),
-    Vdel(usize, usize, Option<u64>),
+    Get(usize, bool),
+    Del(usize, Named, Option<u64>),
+    Vdel(usize, usize, Named, Option<u64>),
     Watch(usize, usize),
     Unwatch(usize, usize),
     Disconnect(usize),
@@ -49,6 +49,15 @@ enum Action {
     },
     Expire,
     Restart,
+}
+
+/// Which version an IFV names, if there is one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Named {
+    None,
+    /// The one that the key has.
+    Present,
+    Other,
 }
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
@@ -66,6 +75,13 @@ fn action() -> impl Strategy<Value = Action> {
             1 => (WALL + 59_990..WALL + 60_010).prop_map(Some),
         ]
     };
+    let named = || {
+        prop_oneof![
+            2 => Just(Named::None),
+            1 => Just(Named::Present),
+            1 => Just(Named::Other),
+        ]
+    };
     let ahead = prop_oneof![
         3 => Just(0),
         1 => -100i64..100,
@@ -74,7 +90,7 @@ fn action() -> impl Strategy<Value = Action> {
     let set = (
         key(),
         value(),
-        0..3usize,
+        0..5usize,
         prop::option::of(1u64..200),
         ahead,
         token(),
@@ -98,9 +114,10 @@ fn action() -> impl Strategy<Value = Action> {
     });
     prop_oneof![
         8 => set,
-        3 => key().prop_map(Action::Get),
-        2 => (key(), token()).prop_map(|(key, token)| Action::Del(key, token)),
-        3 => (key(), value(), token()).prop_map(|(key, value, token)| Action::Vdel(key, value, token)),
+        3 => (key(), any::<bool>()).prop_map(|(key, remaining)| Action::Get(key, remaining)),
+        2 => (key(), named(), token()).prop_map(|(key, named, token)| Action::Del(key, named, token)),
+        3 => (key(), value(), named(), token())
+            .prop_map(|(key, value, named, token)| Action::Vdel(key, value, named, token)),
         1 => (client(), key()).prop_map(|(client, key)| Action::Watch(client, key)),
         1 => (client(), key()).prop_map(|(client, key)| Action::Unwatch(client, key)),
         1 => client().prop_map(Action::Disconnect),
@@ -173,10 +190,12 @@ impl Model {
         }
         let mut previous = self.highest_deletion;
         if let Some(item) = self.items.get(key) {
-            if condition == 1 || (condition == 2 && item.value != value) {
+            if condition == 1 || (condition == 2 && item.value != value) || condition == 4 {
                 return format!(":-1 @{}+{}", item.version.0, item.version.1);
             }
             previous = item.version;
+        } else if condition > 2 {
+            return ":-1".into();
         }
         let request = (timestamp.wall_ms(), timestamp.counter());
         let version = Self::after(now, previous.max(request));
@@ -192,21 +211,56 @@ impl Model {
         format!("+OK @{}+{}", version.0, version.1)
     }
 
-    fn del(&mut self, key: &str, value: Option<&str>, token: Option<&Hlc>, now: Now) -> String {
+    fn del(
+        &mut self,
+        (key, value, named): (&str, Option<&str>, Named),
+        token: Option<&Hlc>,
+        now: Now,
+    ) -> String {
         if let Some(error) = skewed(token, now, self.highest()) {
             return error;
         }
         let Some(item) = self.items.get(key) else {
-            return ":0".into();
+            let is_conditional = named != Named::None;
+            return if is_conditional { ":-1" } else { ":0" }.into();
         };
         if let Some(error) = self.fence(key, token) {
             return error;
+        }
+        let differs = value.is_some_and(|value| item.value != value);
+        if named == Named::Other || (differs && named == Named::Present) {
+            return format!(":-1 @{}+{}", item.version.0, item.version.1);
         }
         if value.is_some_and(|value| item.value != value) {
             return ":-1".into();
         }
         let version = self.delete(key, now);
         format!(":1 @{}+{}", version.0, version.1)
+    }
+
+    /// The words of an IFV.
+    fn condition(&self, key: &str, named: Named) -> Vec<String> {
+        let (wall, counter) = self.items.get(key).map_or((1, 1), |item| item.version);
+        let counter = match named {
+            Named::None => return Vec::new(),
+            Named::Present => counter,
+            Named::Other => counter + 1,
+        };
+        vec!["IFV".into(), format!("{wall}:{counter}:StateStore")]
+    }
+
+    fn get_with_time(&self, key: &str, now: Now) -> String {
+        match self.items.get(key) {
+            None => "$-1".into(),
+            Some(item) => {
+                let Item { value, version, .. } = item;
+                let left = item.deadline.map(|at| (at - now.mono_ms).to_string());
+                let left = left.unwrap_or("-1".into());
+                let len = value.len();
+                let (wall, counter) = version;
+                format!("*2\r\n${len}\r\n{value}\r\n:{left} @{wall}+{counter}")
+            }
+        }
     }
 
     fn get(&self, key: &str) -> String {
@@ -258,7 +312,14 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
             let (key, value, token) = (KEYS[key], VALUES[value], token_of(token));
             let px = ttl.map(|ttl| ttl.to_string());
             let mut command = vec!["SET", key, value];
+            let named = match condition {
+                3 => Named::Present,
+                4 => Named::Other,
+                _ => Named::None,
+            };
+            let ifv = model.condition(key, named);
             command.extend(["", "NX", "NEX"].get(condition).filter(|it| !it.is_empty()));
+            command.extend(ifv.iter().map(String::as_str));
             command.extend(px.iter().flat_map(|px| ["PX", px]));
             let draft = sim.draft().token(token.clone());
             let draft = draft.timestamp(Some(Ok(timestamp.clone())));
@@ -266,24 +327,37 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
             let expected = model.set((key, value, condition), ttl, &timestamp, token, now);
             (got, expected)
         }
-        Action::Get(key) => {
+        Action::Get(key, true) => {
+            model.expire(sim.now);
+            let got = text(&sim.draft().send(&words(&["GET", KEYS[key], "PTTL"])));
+            (got, model.get_with_time(KEYS[key], sim.now))
+        }
+        Action::Get(key, false) => {
             model.expire(sim.now);
             let got = text(&sim.draft().send(&words(&["GET", KEYS[key]])));
             (got, model.get(KEYS[key]))
         }
-        Action::Del(key, token) => {
+        Action::Del(key, named, token) => {
             model.expire(sim.now);
-            let token = token_of(token);
+            let (key, token) = (KEYS[key], token_of(token));
+            let ifv = model.condition(key, named);
+            let mut command = vec!["DEL", key];
+            command.extend(ifv.iter().map(String::as_str));
             let draft = sim.draft().token(token.clone());
-            let got = text(&draft.send(&words(&["DEL", KEYS[key]])));
-            (got, model.del(KEYS[key], None, token.as_ref(), sim.now))
+            let got = text(&draft.send(&words(&command)));
+            let expected = model.del((key, None, named), token.as_ref(), sim.now);
+            (got, expected)
         }
-        Action::Vdel(key, value, token) => {
+        Action::Vdel(key, value, named, token) => {
             model.expire(sim.now);
             let (key, value, token) = (KEYS[key], VALUES[value], token_of(token));
+            let ifv = model.condition(key, named);
+            let mut command = vec!["VDEL", key, value];
+            command.extend(ifv.iter().map(String::as_str));
             let draft = sim.draft().token(token.clone());
-            let got = text(&draft.send(&words(&["VDEL", key, value])));
-            (got, model.del(key, Some(value), token.as_ref(), sim.now))
+            let got = text(&draft.send(&words(&command)));
+            let expected = model.del((key, Some(value), named), token.as_ref(), sim.now);
+            (got, expected)
         }
         Action::Watch(client, key) => {
             model.expire(sim.now);

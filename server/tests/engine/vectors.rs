@@ -11,12 +11,17 @@ fn bytes(text: &str) -> Vec<u8> {
         .collect()
 }
 
+fn cases(file: &str, list: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors");
+    let file = std::fs::read(path.join(format!("{file}.json"))).unwrap();
+    let mut vectors: Value = serde_json::from_slice(&file).unwrap();
+    serde_json::from_value(vectors[list].take()).unwrap()
+}
+
 #[test]
 fn every_vector_gets_its_error_and_disturbs_nothing() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors/requests.json");
-    let vectors: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let mut malformed = 0;
-    for case in vectors["payloads"].as_array().unwrap() {
+    for case in cases("requests", "payloads") {
         let name = &case["name"];
         let payload = bytes(case["payload"].as_str().unwrap()).into();
         let mut sim = Simulation::new();
@@ -35,4 +40,24 @@ fn every_vector_gets_its_error_and_disturbs_nothing() {
         assert!(sim.run("GET before").starts_with("$1\r\nv"), "{name}");
     }
     assert!(malformed > 30, "only {malformed} malformed vectors");
+}
+
+#[test]
+fn every_extension_gets_its_error_or_is_carried_out() {
+    for case in cases("extensions", "requests") {
+        let name = &case["name"];
+        let payload = bytes(case["payload"].as_str().unwrap()).into();
+        let mut sim = Simulation::new();
+        let reply = sim.draft().send(&payload).reply;
+        match case["decode"]["error"].as_str() {
+            Some(error) => match reply {
+                Reply::Error(refusal) => assert_eq!(refusal.to_string(), error, "{name}"),
+                other => panic!("{name}: {other:?}"),
+            },
+            None if case["decode"]["operations"].is_null() => {
+                assert!(!matches!(reply, Reply::Error(_)), "{name}: {reply:?}");
+            }
+            None => {}
+        }
+    }
 }

@@ -69,7 +69,7 @@ struct Waiting {
 /// An operation that outlives the call that brought it.
 #[derive(Debug)]
 enum Owned {
-    Get,
+    Get(bool),
     Set(Bytes, SetOptions, Hlc, Option<Hlc>),
     Del(Option<Wanted>, Option<Hlc>),
     Vdel(Bytes, Option<Wanted>, Option<Hlc>),
@@ -78,7 +78,7 @@ enum Owned {
 impl Owned {
     fn of(operation: &Operation<'_>) -> Self {
         match *operation {
-            Operation::Get => Self::Get,
+            Operation::Get { remaining } => Self::Get(remaining),
             Operation::Set {
                 value,
                 options,
@@ -96,7 +96,9 @@ impl Owned {
 
     fn borrowed(&self) -> Operation<'_> {
         match self {
-            Self::Get => Operation::Get,
+            Self::Get(remaining) => Operation::Get {
+                remaining: *remaining,
+            },
             Self::Set(value, options, timestamp, token) => Operation::Set {
                 value,
                 options: *options,
@@ -129,6 +131,9 @@ fn apply<'o>(operation: &'o Owned, seen: &Seen, has_room: bool, now: Now) -> rul
         value: &entry.value,
         version: entry.version,
         token: entry.token.as_ref().map(Token::from),
+        expires_in_ms: entry
+            .deadline_ms
+            .map(|at_ms| at_ms.saturating_sub(now.mono_ms)),
     });
     let context = Context {
         wall_ms: now.wall_ms,

@@ -63,6 +63,11 @@ impl Rights {
             // It only ends what it had.
             Command::Unwatch { .. } => true,
             Command::Scan { .. } => self.any(|allowed| !allowed.read.is_empty()),
+            Command::Transact { operations } => {
+                operations.iter().all(|it| self.may_write(it.key()))
+            }
+            // It tells nothing of what there is.
+            Command::Capabilities => true,
             _ => false,
         }
     }

@@ -2,8 +2,10 @@
 mod expiry;
 mod packed;
 mod prefixes;
+mod room;
 mod scan;
 mod table;
+mod transaction;
 
 pub use prefixes::PrefixLimit;
 
@@ -15,8 +17,9 @@ use bytes::Bytes;
 use expiry::Deadlines;
 use packed::{Fields, Packed};
 use prefixes::Prefixes;
+use room::Growth;
 use scan::Pages;
-use statestore_protocol::{Hlc, Reply, ServiceError};
+use statestore_protocol::{Capabilities, Hlc, Reply, ServiceError};
 use table::Table;
 
 /// What bounds an embedded keyspace, and the secret that spreads its keys.
@@ -62,6 +65,16 @@ pub struct Embedded {
     prefixes: Prefixes,
 }
 
+/// Where a change is made.
+struct Place<'a> {
+    key: &'a Bytes,
+    hash: u64,
+    /// The deadline of the entry that was there.
+    former: Option<u64>,
+    /// There was none.
+    is_new: bool,
+}
+
 impl std::fmt::Debug for Embedded {
     /// Shows no keys and values.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -70,9 +83,6 @@ impl std::fmt::Debug for Embedded {
             .finish_non_exhaustive()
     }
 }
-
-/// What a packed entry has besides key, value and node id of its token, at most.
-const PACKED_NUMBERS: usize = 64;
 
 impl Embedded {
     /// Without entries.
@@ -145,37 +155,17 @@ impl Embedded {
     }
 
     /// Whether the quota allows what the operation would make of the entry.
-    fn has_room(&self, key: &[u8], former: Option<&Fields<'_>>, operation: &Operation<'_>) -> bool {
-        let Operation::Set {
-            value,
-            options,
-            token,
-            ..
-        } = operation
-        else {
-            return true;
-        };
-        let content = value.len() + token.map_or(0, |token| token.node_id().len());
-        let Some(former) = former else {
-            let entry = table::entry_bytes(key.len() + content + PACKED_NUMBERS);
-            let deadline = options.expires_in_ms.map_or(0, |_| expiry::DEADLINE_BYTES);
-            let more = Size {
-                keys: 1,
-                bytes: entry,
-            };
-            return self.prefixes.have_room(key, more)
-                && self.table.len() < self.max_keys
-                && self.bytes().saturating_add(entry + deadline) <= self.max_bytes;
-        };
-        let before = former.value.len() + former.token.map_or(0, |token| token.node_id.len());
-        let growth = content.saturating_sub(before) as u64;
-        let more = Size {
-            keys: 0,
-            bytes: growth,
-        };
-        growth == 0
-            || (self.bytes().saturating_add(growth) <= self.max_bytes
-                && self.prefixes.have_room(key, more))
+    fn has_room(&self, key: &[u8], former: Option<&Entry<'_>>, operation: &Operation<'_>) -> bool {
+        Growth::by(key, former, operation)
+            .is_none_or(|growth| growth.fits(key, self.size(), self.max(), &self.prefixes))
+    }
+
+    /// Most that there may be.
+    fn max(&self) -> Size {
+        Size {
+            keys: self.max_keys,
+            bytes: self.max_bytes,
+        }
     }
 
     /// Takes over a record of a former run, before anything is asked; also if the quota is smaller by now. The last one of a
@@ -256,6 +246,52 @@ impl Embedded {
         });
     }
 
+    /// Makes of an entry what the rules say, and tells it.
+    fn change(&mut self, place: &Place<'_>, change: &Change<'_>, now: Now, told: &mut dyn Told) {
+        let &Place {
+            key,
+            hash,
+            former,
+            is_new,
+        } = place;
+        match *change {
+            Change::Keep => {}
+            Change::Put {
+                value,
+                version,
+                token,
+                ttl_ms,
+            } => {
+                let fields = Fields {
+                    key,
+                    value,
+                    version,
+                    token: token.map(Token::from),
+                    deadline_ms: ttl_ms.map(|ttl| now.mono_ms.saturating_add(ttl.get())),
+                };
+                self.put(hash, former, &fields);
+                let expiry = ttl_ms.map(|ttl| Expiry {
+                    at_wall_ms: now.wall_ms.saturating_add(ttl.get()),
+                    ttl_ms: ttl.get(),
+                });
+                told.changed(&Changed {
+                    key,
+                    version,
+                    what: What::Set {
+                        value,
+                        token,
+                        expiry,
+                        is_new,
+                    },
+                });
+            }
+            Change::Remove { version } => {
+                self.remove(hash, key, former, version);
+                self.tell_removed(key, version, told);
+            }
+        }
+    }
+
     fn put(&mut self, hash: u64, former: Option<u64>, fields: &Fields<'_>) {
         let before = self.table_size();
         self.table.put(hash, fields);
@@ -317,59 +353,39 @@ impl Keyspace for Embedded {
             self.expire_entry(hash, deadline, key, now, told);
             (fields, former) = (None, None);
         }
-        let entry = fields.map(|fields| Entry {
-            value: fields.value,
-            version: fields.version,
-            token: fields.token,
-        });
-        let is_new = entry.is_none();
+        let entry = fields.map(|fields| fields.entry(now));
         let context = rules::Context {
             wall_ms: now.wall_ms,
             floor: self.floor,
-            has_room: self.has_room(key, fields.as_ref(), operation),
+            has_room: self.has_room(key, entry.as_ref(), operation),
         };
+        let is_new = entry.is_none();
         let rules::Outcome {
             reply,
             version,
             change,
         } = operation.apply(entry.as_ref(), &context);
-        match change {
-            Change::Keep => {}
-            Change::Put {
-                value,
-                version,
-                token,
-                ttl_ms,
-            } => {
-                let fields = Fields {
-                    key,
-                    value,
-                    version,
-                    token: token.map(Token::from),
-                    deadline_ms: ttl_ms.map(|ttl| now.mono_ms.saturating_add(ttl.get())),
-                };
-                self.put(hash, former, &fields);
-                let expiry = ttl_ms.map(|ttl| Expiry {
-                    at_wall_ms: now.wall_ms.saturating_add(ttl.get()),
-                    ttl_ms: ttl.get(),
-                });
-                told.changed(&Changed {
-                    key,
-                    version,
-                    what: What::Set {
-                        value,
-                        token,
-                        expiry,
-                        is_new,
-                    },
-                });
-            }
-            Change::Remove { version } => {
-                self.remove(hash, key, former, version);
-                self.tell_removed(key, version, told);
-            }
-        }
+        let place = Place {
+            key,
+            hash,
+            former,
+            is_new,
+        };
+        self.change(&place, &change, now, told);
         Some(End::Answered { reply, version })
+    }
+
+    fn transact(
+        &mut self,
+        asked: &Asked,
+        operations: &[(&Bytes, Operation<'_>)],
+        told: &mut dyn Told,
+    ) -> Option<End> {
+        Some(End::reply(self.transact_all(operations, asked.now, told)))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ALL
     }
 
     fn page(

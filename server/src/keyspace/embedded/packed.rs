@@ -11,7 +11,8 @@
 //! | deadline | milliseconds on the monotonic clock, if flag 1 |
 //! | token | wall clock, counter, node id (length, bytes), if flag 2 |
 //! | value | the rest |
-use super::super::rules::{Token, Version};
+use super::super::rules::{Entry, Token, Version};
+use crate::clock::Now;
 
 const EXPIRES: u8 = 1;
 const FENCED: u8 = 2;
@@ -93,8 +94,21 @@ impl Packed {
     }
 }
 
+impl<'a> Fields<'a> {
+    /// The entry as the rules see it.
+    pub(super) fn entry(&self, now: Now) -> Entry<'a> {
+        let left = |deadline: u64| deadline.saturating_sub(now.mono_ms);
+        Entry {
+            value: self.value,
+            version: self.version,
+            token: self.token,
+            expires_in_ms: self.deadline_ms.map(left),
+        }
+    }
+}
+
 impl Fields<'_> {
-    fn packed_len(&self) -> usize {
+    pub(super) fn packed_len(&self) -> usize {
         let token = self.token.map_or(0, |token| {
             varint_len(token.wall_ms) + varint_len(token.counter) + counted_len(token.node_id)
         });

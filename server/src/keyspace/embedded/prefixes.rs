@@ -46,7 +46,7 @@ impl PrefixLimit {
 }
 
 /// The limits, with how much there is of each. A key may count for several.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Prefixes(Vec<(PrefixLimit, Size)>);
 
 impl Prefixes {
