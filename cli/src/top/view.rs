@@ -3,7 +3,15 @@ use crate::escape::escape;
 use serde_json::Value;
 
 const VERBS: [&str; 9] = [
-    "set", "get", "del", "vdel", "keynotify", "scan", "txn", "caps", "invalid",
+    "set",
+    "get",
+    "del",
+    "vdel",
+    "keynotify",
+    "scan",
+    "txn",
+    "caps",
+    "invalid",
 ];
 
 /// The figures between two readings, a line each.

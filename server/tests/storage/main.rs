@@ -16,3 +16,4 @@ mod model;
 mod names;
 mod restore;
 mod snapshot;
+mod transactions;

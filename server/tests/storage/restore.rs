@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-fn restore(backup: &[u8], to: &Path) -> Result<(), StorageError> {
+pub(crate) fn restore(backup: &[u8], to: &Path) -> Result<(), StorageError> {
     let reader = BackupReader::new(Path::new("the.backup"), backup)?;
     let mut store = NewStore::create(to, reader.header().salt)?;
     let clock = reader.records(&mut store)?;

@@ -1,4 +1,5 @@
 //! The golden vectors of `tests/vectors`, in both directions.
+mod documented;
 mod errors;
 mod globs;
 mod hlcs;
