@@ -124,9 +124,8 @@ impl Shown {
                 },
                 _,
             ) if !is_about_token(error) => Self::Nothing,
-            (_, Command::Scan { .. }) => Self::Everything,
-            // What it has changed is in the newest commit.
-            (_, Command::Transact { .. }) => Self::Everything,
+            // What a transaction has changed is in the newest commit.
+            (_, Command::Scan { .. } | Command::Transact { .. }) => Self::Everything,
             // That a watch has begun does not come before what an earlier one has seen.
             (
                 _,

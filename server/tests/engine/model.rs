@@ -294,9 +294,33 @@ fn skewed(token: Option<&Hlc>, now: Now, (highest_ms, _): Version) -> Option<Str
     skewed.then(|| "-ERR the request fencing token timestamp is too far in the future; ensure that the client and broker system clocks are synchronized".into())
 }
 
+fn token_of(token: Option<u64>) -> Option<Hlc> {
+    token.map(|wall| hlc(wall, 0, "lock"))
+}
+
+fn words(words: &[&str]) -> bytes::Bytes {
+    payload(words.iter().map(|word| word.as_bytes()))
+}
+
+fn delete(
+    sim: &mut Simulation,
+    model: &mut Model,
+    (key, value, named): (&str, Option<&str>, Named),
+    token: Option<u64>,
+) -> (String, String) {
+    model.expire(sim.now);
+    let token = token_of(token);
+    let ifv = model.condition(key, named);
+    let mut command = vec![if value.is_some() { "VDEL" } else { "DEL" }, key];
+    command.extend(value);
+    command.extend(ifv.iter().map(String::as_str));
+    let draft = sim.draft().token(token.clone());
+    let got = text(&draft.send(&words(&command)));
+    let expected = model.del((key, value, named), token.as_ref(), sim.now);
+    (got, expected)
+}
+
 fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
-    let token_of = |token: Option<u64>| token.map(|wall| hlc(wall, 0, "lock"));
-    let words = |words: &[&str]| payload(words.iter().map(|word| word.as_bytes()));
     let (got, expected) = match *action {
         Action::Set {
             key,
@@ -337,27 +361,10 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
             let got = text(&sim.draft().send(&words(&["GET", KEYS[key]])));
             (got, model.get(KEYS[key]))
         }
-        Action::Del(key, named, token) => {
-            model.expire(sim.now);
-            let (key, token) = (KEYS[key], token_of(token));
-            let ifv = model.condition(key, named);
-            let mut command = vec!["DEL", key];
-            command.extend(ifv.iter().map(String::as_str));
-            let draft = sim.draft().token(token.clone());
-            let got = text(&draft.send(&words(&command)));
-            let expected = model.del((key, None, named), token.as_ref(), sim.now);
-            (got, expected)
-        }
+        Action::Del(key, named, token) => delete(sim, model, (KEYS[key], None, named), token),
         Action::Vdel(key, value, named, token) => {
-            model.expire(sim.now);
-            let (key, value, token) = (KEYS[key], VALUES[value], token_of(token));
-            let ifv = model.condition(key, named);
-            let mut command = vec!["VDEL", key, value];
-            command.extend(ifv.iter().map(String::as_str));
-            let draft = sim.draft().token(token.clone());
-            let got = text(&draft.send(&words(&command)));
-            let expected = model.del((key, Some(value), named), token.as_ref(), sim.now);
-            (got, expected)
+            let what = (KEYS[key], Some(VALUES[value]), named);
+            delete(sim, model, what, token)
         }
         Action::Watch(client, key) => {
             model.expire(sim.now);

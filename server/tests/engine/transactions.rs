@@ -218,7 +218,7 @@ fn a_store_says_what_it_can_do() {
     let mut sim = Simulation::new();
     let all = "*6\r\n$3\r\nIFV\r\n:1\r\n$4\r\nPTTL\r\n:1\r\n$3\r\nTXN\r\n:10000";
     assert_eq!(sim.run("CAPS"), all);
-    let many = ["SET a 1"; 10_001];
+    let many = vec!["SET a 1"; 10_001];
     assert_eq!(
         run(&mut sim, &many),
         "-ERR a transaction has at most 10000 operations"

@@ -60,14 +60,12 @@ impl Rights {
             Command::Set { key, .. } | Command::Del { key, .. } | Command::Vdel { key, .. } => {
                 self.may_write(key)
             }
-            // It only ends what it had.
-            Command::Unwatch { .. } => true,
+            // The one only ends what it had, the other tells nothing of what there is.
+            Command::Unwatch { .. } | Command::Capabilities => true,
             Command::Scan { .. } => self.any(|allowed| !allowed.read.is_empty()),
             Command::Transact { operations } => {
                 operations.iter().all(|it| self.may_write(it.key()))
             }
-            // It tells nothing of what there is.
-            Command::Capabilities => true,
             _ => false,
         }
     }

@@ -1,0 +1,121 @@
+"""What statestored has besides the document's protocol, on the wire of a whole server."""
+
+import json
+import threading
+from pathlib import Path
+
+from store import array, timestamp, user_properties
+
+CASES = json.loads((Path(__file__).parent.parent / "vectors" / "extensions.json").read_text())
+
+
+def txn(*operations):
+    """A TXN of operations that are written as words."""
+    arguments = []
+    for operation in operations:
+        words = operation.split(" ")
+        arguments += [str(len(words)), *words]
+    return array("TXN", *arguments)
+
+
+def version(store, key):
+    return user_properties(store.request(array("GET", key)))["__ts"]
+
+
+def versions(reply):
+    """The versions that a transaction gave."""
+    lines = reply.split(b"\r\n")
+    assert lines[0].startswith(b"*") and not lines[1].startswith(b":"), reply
+    return [line.decode() for line in lines if line.endswith(b":StateStore")]
+
+
+def test_every_extension_is_answered_as_the_vectors_say(open_store):
+    store = open_store()
+    for case in CASES["requests"]:
+        response = store.request(case["payload"].encode("latin-1"))
+        assert user_properties(response)["__stat"] == "200", case["name"]
+        error = case["decode"].get("error")
+        if error:
+            assert response.payload == b"-ERR %s\r\n" % error.encode(), case["name"]
+        else:
+            assert not response.payload.startswith(b"-ERR"), case["name"]
+    assert store.reply("SET", "key", "value") == b"+OK\r\n", "the connection lives on"
+
+
+def test_the_server_says_what_it_has(open_store):
+    reply = open_store().reply("CAPS")
+    assert reply == b"*6\r\n$3\r\nIFV\r\n:1\r\n$4\r\nPTTL\r\n:1\r\n$3\r\nTXN\r\n:10000\r\n"
+
+
+def test_a_condition_on_a_version_has_one_winner(open_store):
+    store, other = open_store(), open_store("other")
+    store.reply("SET", "k", "1")
+    first = version(store, "k")
+    assert store.reply("SET", "k", "2", "IFV", first) == b"+OK\r\n"
+    lost = other.request(array("SET", "k", "3", "IFV", first))
+    assert lost.payload == b":-1\r\n"
+    assert user_properties(lost)["__ts"] == version(store, "k")
+    absent = other.request(array("DEL", "nothing", "IFV", first))
+    assert absent.payload == b":-1\r\n" and "__ts" not in user_properties(absent)
+
+
+def test_the_remaining_time_is_told(open_store):
+    store = open_store()
+    store.reply("SET", "k", "v", "PX", "60000")
+    value, left = store.reply("GET", "k", "PTTL").split(b":")
+    assert value == b"*2\r\n$1\r\nv\r\n" and 0 < int(left) <= 60_000
+    store.reply("SET", "k", "v")
+    assert store.reply("GET", "k", "PTTL") == b"*2\r\n$1\r\nv\r\n:-1\r\n"
+
+
+def test_a_transaction_is_carried_out_as_a_whole_or_not_at_all(open_store):
+    store = open_store()
+    done = store.request(txn("SET a 1", "SET b 1", "DEL c", "SET a 2"))
+    given = versions(done.payload)
+    assert len(given) == 3 and b"$-1\r\n" in done.payload and "__ts" not in user_properties(done)
+    assert version(store, "a") == given[2] and given[2] > given[0]
+    stale = store.request(txn("SET b 2", f"SET a 3 IFV {given[0]}"))
+    assert stale.payload == b"*3\r\n:-1\r\n:1\r\n$32\r\n%s\r\n" % given[2].encode()
+    assert store.reply("GET", "b") == b"$1\r\n1\r\n"
+    token = f"FT {timestamp(node='lock')}"
+    assert versions(store.request(txn(f"SET a 4 {token}", f"SET b 3 IFV {given[1]}")).payload)
+    refused = store.request(txn("SET b 4", "SET a 5")).payload
+    assert refused == b"*3\r\n:-1\r\n:1\r\n-ERR a fencing token is required for this request\r\n"
+    assert store.reply("GET", "b") == b"$1\r\n3\r\n"
+
+
+def test_each_change_of_a_transaction_is_a_notification_in_its_order(open_store):
+    store, watcher = open_store(), open_store("watcher")
+    store.reply("SET", "b", "0")
+    for key in ("a", "b"):
+        assert watcher.reply("KEYNOTIFY", key) == b"+OK\r\n"
+    store.request(txn("SET a 1", "DEL b", "DEL b", "SET a 2", "SET b 3"))
+    told = [watcher.notification() for _ in range(4)]
+    kinds = [message.payload.split(b"\r\n")[4] for message in told]
+    assert kinds == [b"SET", b"DELETE", b"SET", b"SET"]
+    assert version(store, "a") == user_properties(told[2])["__ts"]
+    assert version(store, "b") == user_properties(told[3])["__ts"]
+
+
+def test_nobody_sees_a_part_of_a_transaction(open_store):
+    """One client sets two keys together, another one reads them one after the other."""
+    writer, reader = open_store(), open_store("reader")
+    both = writer.request(txn("SET a 0", "SET b 0")).payload
+    assert versions(both)
+    done = threading.Event()
+
+    def write():
+        for number in range(1, 200):
+            assert versions(writer.request(txn(f"SET a {number}", f"SET b {number}")).payload)
+        done.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    seen = 0
+    while not done.is_set():
+        a = int(reader.reply("GET", "a").split(b"\r\n")[1])
+        b = int(reader.reply("GET", "b").split(b"\r\n")[1])
+        assert a <= b, "what is read later is not older"
+        seen += 1
+    thread.join()
+    assert seen > 0 and reader.reply("GET", "a") == b"$3\r\n199\r\n"
