@@ -277,6 +277,7 @@ fn lock_of(lock: &LockView) -> Value {
         "holder": lock.holder,
         "client": lock.client,
         "has_session": lock.has_session,
+        "since_ms": lock.entry.since_ms,
         "renewed_ms": lock.entry.version.0,
         "expires_in_ms": lock.entry.expires_in_ms,
         "version": Hlc::store_version(lock.entry.version).to_string(),

@@ -120,6 +120,9 @@ pub struct Look {
     pub fence: Option<String>,
     /// Milliseconds until it expires.
     pub expires_in_ms: Option<u64>,
+    /// Since when one that expires has this value, in milliseconds since the Unix epoch, however often it was renewed; as far as
+    /// this process knows.
+    pub since_ms: Option<u64>,
 }
 
 /// Whoever is told what comes of a keyspace.

@@ -104,6 +104,27 @@ async fn locks_connections_and_sessions_are_listed() {
 }
 
 #[tokio::test]
+async fn a_renewal_leaves_since_when_a_lock_is_held() {
+    let server = server();
+    let (ann, bob) = (client(&server, "ann").await, client(&server, "bob").await);
+    let lease = SetOptions::new().expires_in(Duration::from_secs(60));
+    let times = || {
+        let lock = &json(&server, "/api/locks")["items"][0];
+        let number = |name: &str| lock[name].as_u64().unwrap();
+        (number("since_ms"), number("renewed_ms"))
+    };
+    ann.set_with("lease", "ann", &lease).await.unwrap();
+    let (taken, _) = times();
+    while times().1 <= taken {
+        ann.set_with("lease", "ann", &lease).await.unwrap();
+    }
+    assert_eq!(times().0, taken);
+    bob.set_with("lease", "bob", &lease).await.unwrap();
+    assert!(times().0 > taken);
+    stop(server).await;
+}
+
+#[tokio::test]
 async fn a_deletion_is_one_of_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(Config::durable(folder.path().join("data")));

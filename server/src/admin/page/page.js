@@ -220,7 +220,7 @@ function keyButton(key) {
 
 const loadKeys = list("keys", () => `/api/keys?match=${encodeURIComponent(at("pattern").value || "*")}`, (key) => row(keyButton(key)));
 list("locks", () => "/api/locks", (lock) =>
-  row(keyButton(lock.key), `${lock.client}${lock.has_session ? "" : " (no session)"}`, lock.holder, moment(lock.renewed_ms), duration(lock.expires_in_ms)));
+  row(keyButton(lock.key), `${lock.client}${lock.has_session ? "" : " (no session)"}`, lock.holder, moment(lock.since_ms), duration(lock.expires_in_ms)));
 const loadConnections = list("connections", () => "/api/connections", (it) => row(it.client, it.user, it.peer, bytes(it.outstanding_bytes), bytes(it.held_bytes), disconnectButton(it.client)));
 list("sessions", () => "/api/sessions", (it) =>
   row(it.client, it.user, it.is_connected ? "yes" : "no", it.subscriptions, bytes(it.held_bytes), it.expiry_s === 4294967295 ? "for ever" : duration(it.expiry_s * 1e3)));

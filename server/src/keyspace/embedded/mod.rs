@@ -172,16 +172,19 @@ impl Embedded {
     /// key counts. One whose time is over gets a deadline that is over: it is never seen, and it leaves the usual way, so
     /// that the storage forgets it as well.
     pub fn restore(&mut self, record: &RecordView<'_>, now: Now) {
-        let deadline_ms = record.expiry.map(|expiry| {
+        let end = record.expiry.map(|expiry| {
             let left = expiry.at_wall_ms.saturating_sub(now.wall_ms);
-            now.mono_ms.saturating_add(left.min(expiry.ttl_ms))
+            packed::End {
+                deadline_ms: now.mono_ms.saturating_add(left.min(expiry.ttl_ms)),
+                since_ms: record.version.0,
+            }
         });
         let fields = Fields {
             key: record.key,
             value: record.value,
             version: record.version,
             token: record.fence.as_ref().map(Token::from),
-            deadline_ms,
+            end,
         };
         let hash = self.table.hash(record.key);
         let former = self.deadline_of(hash, record.key);
@@ -262,12 +265,16 @@ impl Embedded {
                 token,
                 ttl_ms,
             } => {
+                let end = ttl_ms.map(|ttl| packed::End {
+                    deadline_ms: now.mono_ms.saturating_add(ttl.get()),
+                    since_ms: self.since(place, value).unwrap_or(now.wall_ms),
+                });
                 let fields = Fields {
                     key,
                     value,
                     version,
                     token: token.map(Token::from),
-                    deadline_ms: ttl_ms.map(|ttl| now.mono_ms.saturating_add(ttl.get())),
+                    end,
                 };
                 self.put(hash, former, &fields);
                 let expiry = ttl_ms.map(|ttl| Expiry {
@@ -292,14 +299,21 @@ impl Embedded {
         }
     }
 
+    /// Since when an entry that expires has this value, if it has.
+    fn since(&self, place: &Place<'_>, value: &[u8]) -> Option<u64> {
+        place.former?;
+        let fields = self.table.get(place.hash, place.key)?.fields();
+        (fields.value == value).then_some(fields.end?.since_ms)
+    }
+
     fn put(&mut self, hash: u64, former: Option<u64>, fields: &Fields<'_>) {
         let before = self.table_size();
         self.table.put(hash, fields);
         self.prefixes.changed(fields.key, before, self.table_size());
         self.highest = self.highest.max(fields.version);
-        if former != fields.deadline_ms {
+        if former != fields.deadline_ms() {
             self.forget_deadline(hash, former);
-            if let Some(deadline) = fields.deadline_ms {
+            if let Some(deadline) = fields.deadline_ms() {
                 self.deadlines.insert(deadline, hash);
             }
         }
@@ -348,7 +362,7 @@ impl Keyspace for Embedded {
         let now = asked.now;
         let hash = self.table.hash(key);
         let mut fields = self.table.get(hash, key).map(Packed::fields);
-        let mut former = fields.and_then(|fields| fields.deadline_ms);
+        let mut former = fields.and_then(|fields| fields.deadline_ms());
         if let Some(deadline) = former.filter(|&deadline| deadline <= now.mono_ms) {
             self.expire_entry(hash, deadline, key, now, told);
             (fields, former) = (None, None);
@@ -432,7 +446,7 @@ impl Keyspace for Embedded {
     fn look(&self, key: &[u8], most_bytes: usize, now: Now) -> Option<Look> {
         let fields = self.table.get(self.table.hash(key), key)?.fields();
         let expires_in_ms = fields
-            .deadline_ms
+            .deadline_ms()
             .map(|deadline| deadline.saturating_sub(now.mono_ms));
         if expires_in_ms == Some(0) {
             return None;
@@ -452,6 +466,7 @@ impl Keyspace for Embedded {
             version: fields.version,
             fence,
             expires_in_ms,
+            since_ms: fields.end.map(|end| end.since_ms),
         })
     }
 

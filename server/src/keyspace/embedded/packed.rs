@@ -9,6 +9,7 @@
 //! | flags | one byte: 1 = expires, 2 = has a fencing token |
 //! | version | wall clock, counter |
 //! | deadline | milliseconds on the monotonic clock, if flag 1 |
+//! | since | wall clock, if flag 1 |
 //! | token | wall clock, counter, node id (length, bytes), if flag 2 |
 //! | value | the rest |
 use super::super::rules::{Entry, Token, Version};
@@ -24,8 +25,17 @@ pub(super) struct Fields<'a> {
     pub(super) value: &'a [u8],
     pub(super) version: Version,
     pub(super) token: Option<Token<'a>>,
-    /// When it expires, on the monotonic clock.
-    pub(super) deadline_ms: Option<u64>,
+    /// When it expires.
+    pub(super) end: Option<End>,
+}
+
+/// The end of an entry that expires, as a lock does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct End {
+    /// On the monotonic clock.
+    pub(super) deadline_ms: u64,
+    /// Since when it has its value, by the wall clock: what a renewal leaves as it is.
+    pub(super) since_ms: u64,
 }
 
 /// An entry as it lies in memory.
@@ -78,7 +88,10 @@ impl Packed {
         let key = reader.counted();
         let flags = reader.byte();
         let version = (reader.varint(), reader.varint());
-        let deadline_ms = (flags & EXPIRES != 0).then(|| reader.varint());
+        let end = (flags & EXPIRES != 0).then(|| End {
+            deadline_ms: reader.varint(),
+            since_ms: reader.varint(),
+        });
         let token = (flags & FENCED != 0).then(|| Token {
             wall_ms: reader.varint(),
             counter: reader.varint(),
@@ -89,12 +102,17 @@ impl Packed {
             value: reader.0,
             version,
             token,
-            deadline_ms,
+            end,
         }
     }
 }
 
 impl<'a> Fields<'a> {
+    /// When it expires, on the monotonic clock.
+    pub(super) fn deadline_ms(&self) -> Option<u64> {
+        self.end.map(|end| end.deadline_ms)
+    }
+
     /// The entry as the rules see it.
     pub(super) fn entry(&self, now: Now) -> Entry<'a> {
         let left = |deadline: u64| deadline.saturating_sub(now.mono_ms);
@@ -102,7 +120,7 @@ impl<'a> Fields<'a> {
             value: self.value,
             version: self.version,
             token: self.token,
-            expires_in_ms: self.deadline_ms.map(left),
+            expires_in_ms: self.deadline_ms().map(left),
         }
     }
 }
@@ -116,24 +134,23 @@ impl Fields<'_> {
             + 1
             + varint_len(self.version.0)
             + varint_len(self.version.1)
-            + self.deadline_ms.map_or(0, varint_len)
+            + self.end.map_or(0, |end| {
+                varint_len(end.deadline_ms) + varint_len(end.since_ms)
+            })
             + token
             + self.value.len()
     }
 
     fn write(&self, out: &mut impl Sink) {
         put_counted(self.key, out);
-        let expires = if self.deadline_ms.is_some() {
-            EXPIRES
-        } else {
-            0
-        };
+        let expires = if self.end.is_some() { EXPIRES } else { 0 };
         let fenced = if self.token.is_some() { FENCED } else { 0 };
         out.put(&[expires | fenced]);
         put_varint(self.version.0, out);
         put_varint(self.version.1, out);
-        if let Some(deadline) = self.deadline_ms {
-            put_varint(deadline, out);
+        if let Some(end) = self.end {
+            put_varint(end.deadline_ms, out);
+            put_varint(end.since_ms, out);
         }
         if let Some(token) = self.token {
             put_varint(token.wall_ms, out);
@@ -252,7 +269,7 @@ mod tests {
         Vec<u8>,
         Version,
         Option<(u64, u64, Vec<u8>)>,
-        Option<u64>,
+        Option<(u64, u64)>,
     );
 
     fn parts() -> impl Strategy<Value = Parts> {
@@ -261,7 +278,7 @@ mod tests {
             bytes(),
             (number(), number()),
             prop::option::of((number(), number(), bytes())),
-            prop::option::of(number()),
+            prop::option::of((number(), number())),
         )
     }
 
@@ -275,7 +292,10 @@ mod tests {
                 counter: *counter,
                 node_id,
             }),
-            deadline_ms: parts.4,
+            end: parts.4.map(|(deadline_ms, since_ms)| End {
+                deadline_ms,
+                since_ms,
+            }),
         }
     }
 
@@ -287,7 +307,8 @@ mod tests {
             packed.replace(&fields(&second));
             prop_assert_eq!(packed.fields(), fields(&second));
             prop_assert_eq!(packed.key(), &second.0[..]);
-            prop_assert_eq!(packed.key_and_deadline(), (&second.0[..], second.4));
+            let deadline = second.4.map(|(deadline, _)| deadline);
+            prop_assert_eq!(packed.key_and_deadline(), (&second.0[..], deadline));
             prop_assert_eq!(packed.0.len(), fields(&second).packed_len());
         }
     }
@@ -299,7 +320,7 @@ mod tests {
             value: &[b'v'; 100],
             version: (1_760_000_000_000, 3),
             token: None,
-            deadline_ms: None,
+            end: None,
         };
         assert_eq!(Packed::new(&fields).0.len(), 16 + 100 + 9);
     }

@@ -303,7 +303,7 @@ mod tests {
             value,
             version: (1, 0),
             token: None,
-            deadline_ms: None,
+            end: None,
         }
     }
 

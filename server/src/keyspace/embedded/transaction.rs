@@ -1,7 +1,7 @@
 //! Transactions: every operation is tried on what the ones before it would make of the entries, and only when all of them
 //! can be carried out, the entries are changed.
 use super::expiry::DEADLINE_BYTES;
-use super::packed::{Fields, Packed};
+use super::packed::{End, Fields, Packed};
 use super::prefixes::Prefixes;
 use super::room::Growth;
 use super::{Embedded, Place, table};
@@ -141,7 +141,10 @@ impl Embedded {
                     value,
                     version,
                     token: token.map(Token::from),
-                    deadline_ms: ttl_ms.map(|ttl| now.mono_ms.saturating_add(ttl.get())),
+                    end: ttl_ms.map(|ttl| End {
+                        deadline_ms: now.mono_ms.saturating_add(ttl.get()),
+                        since_ms: now.wall_ms,
+                    }),
                 };
                 let planned = Planned {
                     value,
