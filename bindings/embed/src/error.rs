@@ -136,6 +136,14 @@ impl Error {
         }
     }
 
+    /// As [`statestore::Error::operation`].
+    pub fn operation(&self) -> Option<usize> {
+        match &self.0 {
+            Origin::Client(error) => error.operation(),
+            Origin::Binding(_) => None,
+        }
+    }
+
     /// The reason code of the MQTT packet that brought the failure, if one did.
     pub fn mqtt_reason(&self) -> Option<ReasonCode> {
         match &self.0 {

@@ -5,8 +5,9 @@ use crate::feed::{End, Feed, Source};
 use crate::scan::Scan;
 use bytes::Bytes;
 use statestore::{
-    ConnectionState, Counters, DelOptions, DelOutcome, Entry, GetOptions, Observation,
-    ObserveOptions, ScanOptions, SetOptions, SetOutcome, UpdateOptions, UpdateOutcome, VdelOutcome,
+    Capabilities, ConnectionState, Counters, DelOptions, DelOutcome, Entry, GetOptions,
+    Observation, ObserveOptions, ScanOptions, SetOptions, SetOutcome, TransactOptions, Transaction,
+    TransactionOutcome, UpdateOptions, UpdateOutcome, VdelOutcome,
 };
 use std::pin::pin;
 use std::task::{Context, Poll};
@@ -85,6 +86,24 @@ impl Client {
     ) -> impl Future<Output = Result<VdelOutcome, Error>> + Send + 'static + use<> {
         let core = self.core().cloned();
         async move { Ok(core?.vdel_with(key, value, &options).await?) }
+    }
+
+    /// As [`statestore::Client::capabilities`].
+    pub fn capabilities(
+        &self,
+    ) -> impl Future<Output = Result<Capabilities, Error>> + Send + 'static + use<> {
+        let core = self.core().cloned();
+        async move { Ok(core?.capabilities().await?) }
+    }
+
+    /// As [`statestore::Client::transact_with`].
+    pub fn transact(
+        &self,
+        transaction: Transaction,
+        options: TransactOptions,
+    ) -> impl Future<Output = Result<TransactionOutcome, Error>> + Send + 'static + use<> {
+        let core = self.core().cloned();
+        async move { Ok(core?.transact_with(&transaction, &options).await?) }
     }
 
     /// As [`statestore::Client::scan_with`]. Nothing is sent.

@@ -14,7 +14,7 @@ use crate::shared::Shared;
 use crate::update::{self, Change};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use statestore::{GetOptions, ScanOptions, UpdateOptions};
+use statestore::{ScanOptions, UpdateOptions};
 use statestore_embed::Stopped;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -56,8 +56,7 @@ impl Client {
             module,
             callback_thread: Arc::default(),
         });
-        let locks = PyClassInitializer::from(Locks::of(&shared));
-        Ok(locks.add_subclass(Self { shared }))
+        Ok(Locks::of(&shared).add_subclass(Self { shared }))
     }
 
     fn __repr__(&self) -> String {
@@ -108,26 +107,30 @@ impl Client {
         })
     }
 
-    /// What a key holds: an `Entry`, or ``None`` if the key is absent.
+    /// What a key holds: an `Entry`, or ``None`` if the key is absent. With ``remaining``, its ``expires_in`` says how much time it
+    /// has left, which not every store can tell (`Capabilities.remaining_time`).
     ///
     ///     >>> client.get("greeting") is None
     ///     True
     ///     >>> _ = client.set("greeting", "hello")
     ///     >>> client.get("greeting")  # doctest: +ELLIPSIS
     ///     Entry(value=b'hello', version=Hlc('...'))
-    #[pyo3(signature = (key, *, timeout=None))]
+    #[pyo3(
+        signature = (key, *, remaining=None, timeout=None),
+        text_signature = "($self, key, *, remaining=False, timeout=None)"
+    )]
     fn get<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
+        remaining: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.shared.codec.read("key", key)?;
-        let timeout = time("timeout", timeout)?;
         let get = self
             .shared
             .client
-            .get(key, GetOptions::new().timeout(timeout));
+            .get(key, options::get(remaining, timeout)?);
         self.shared.run(py, "GET", get, |py, codec, found| {
             outcome::optional_entry(py, codec, found.as_ref())
         })
@@ -138,19 +141,22 @@ impl Client {
     ///     >>> _ = client.set("a", "1")
     ///     >>> [entry and entry.value for entry in client.get_many(["a", "b"])]
     ///     [b'1', None]
-    #[pyo3(signature = (keys, *, timeout=None))]
+    #[pyo3(
+        signature = (keys, *, remaining=None, timeout=None),
+        text_signature = "($self, keys, *, remaining=False, timeout=None)"
+    )]
     fn get_many<'py>(
         &self,
         py: Python<'py>,
         keys: &Bound<'py, PyAny>,
+        remaining: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let keys = self.shared.codec.read_each("keys", keys)?;
-        let timeout = time("timeout", timeout)?;
         let get = self
             .shared
             .client
-            .get_many(keys, GetOptions::new().timeout(timeout));
+            .get_many(keys, options::get(remaining, timeout)?);
         self.shared.run(py, "GET", get, |py, codec, found| {
             let found = found.iter();
             let entries: PyResult<Vec<_>> = found
@@ -162,7 +168,7 @@ impl Client {
 
     /// Stores a value: a `SetOutcome`, which is true if it was applied.
     ///
-    /// ``condition`` is ``"always"``, ``"if_absent"`` or ``"if_absent_or_equal"``; ``expires_in`` is at least a
+    /// ``condition`` is ``"always"``, ``"if_absent"``, ``"if_absent_or_equal"`` or `if_version` of a version; ``expires_in`` is at least a
     /// millisecond; ``retry`` is ``"safe"``, ``"always"`` or ``"never"``: whether the request is sent again when the
     /// session was lost before its response came. With ``coalesce``, only the newest value of the key waits while there is no
     /// connection: an older call fails with `SupersededError` then.
@@ -170,6 +176,12 @@ impl Client {
     ///     >>> client.set("greeting", "hello")  # doctest: +ELLIPSIS
     ///     SetOutcome(applied=True, version=Hlc('...'))
     ///     >>> client.set("greeting", "other", condition="if_absent").applied
+    ///     False
+    ///     >>> from statestore import if_version
+    ///     >>> version = client.get("greeting").version
+    ///     >>> client.set("greeting", "hi", condition=if_version(version)).applied
+    ///     True
+    ///     >>> client.set("greeting", "hey", condition=if_version(version)).applied
     ///     False
     #[allow(clippy::too_many_arguments, reason = "each is an option")]
     #[pyo3(
@@ -208,7 +220,7 @@ impl Client {
     }
 
     /// Stores several values, given as a mapping or as pairs: a list with the `SetOutcome` of each, in their order. The
-    /// requests are sent together, in their order; the options are those of `set`, for each.
+    /// requests are sent together, in their order; the options are those of `set`, for each, without `if_version`.
     ///
     /// This is no transaction: each value is stored, or not, by itself. If any fails, the others are carried out nevertheless,
     /// and the first failure is raised; its `results` has for each value the outcome or the error.
@@ -252,29 +264,33 @@ impl Client {
 
     /// Deletes a key: `Deleted` (true), or `Absent` (false).
     ///
+    /// With ``if_version``, only if the key has this version; otherwise it is a `Mismatch` (false). Not every store can do that
+    /// (`Capabilities.conditions`).
+    ///
     ///     >>> client.delete("greeting")
     ///     Absent()
     #[pyo3(
-        signature = (key, *, fencing_token=None, timeout=None, retry=None),
-        text_signature = "($self, key, *, fencing_token=None, timeout=None, retry='safe')"
+        signature = (key, *, fencing_token=None, if_version=None, timeout=None, retry=None),
+        text_signature = "($self, key, *, fencing_token=None, if_version=None, timeout=None, retry='safe')"
     )]
     fn delete<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         fencing_token: Any<'_, 'py>,
+        if_version: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
         retry: Any<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.shared.codec.read("key", key)?;
-        let options = options::del(fencing_token, timeout, retry)?;
+        let options = options::del(fencing_token, if_version, timeout, retry)?;
         let del = self.shared.client.del(key, options);
         self.shared
             .run(py, "DEL", del, |py, _, outcome| outcome::del(py, &outcome))
     }
 
     /// Deletes several keys: a list with `Deleted` or `Absent` for each, in their order. The requests are sent together; the
-    /// options are those of `delete`, for each. What fails is told as by `set_many`.
+    /// options are those of `delete`, for each, without ``if_version``. What fails is told as by `set_many`.
     ///
     ///     >>> _ = client.set("a", "1")
     ///     >>> [bool(outcome) for outcome in client.delete_many(["a", "b"])]
@@ -292,21 +308,23 @@ impl Client {
         retry: Any<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let keys = self.shared.codec.read_each("keys", keys)?;
-        let options = options::del(fencing_token, timeout, retry)?;
+        let options = options::del(fencing_token, None, timeout, retry)?;
         let del = self.shared.client.del_many(keys, options);
         self.shared.run(py, "DEL", del, |py, _, outcomes| {
             outcome::each(py, &outcomes, outcome::del)
         })
     }
 
-    /// Deletes a key if it holds this value: `Deleted` (true), `Absent` or `Mismatch` (false).
+    /// Deletes a key if it holds this value: `Deleted` (true), `Absent` or `Mismatch` (false). With ``if_version``, only if it has
+    /// this version as well.
     ///
     ///     >>> _ = client.set("greeting", "hello")
     ///     >>> client.vdel("greeting", "other")
     ///     Mismatch()
+    #[allow(clippy::too_many_arguments, reason = "each is an option")]
     #[pyo3(
-        signature = (key, value, *, fencing_token=None, timeout=None, retry=None),
-        text_signature = "($self, key, value, *, fencing_token=None, timeout=None, retry='safe')"
+        signature = (key, value, *, fencing_token=None, if_version=None, timeout=None, retry=None),
+        text_signature = "($self, key, value, *, fencing_token=None, if_version=None, timeout=None, retry='safe')"
     )]
     fn vdel<'py>(
         &self,
@@ -314,12 +332,13 @@ impl Client {
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
         fencing_token: Any<'_, 'py>,
+        if_version: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
         retry: Any<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let codec = &self.shared.codec;
         let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
-        let options = options::del(fencing_token, timeout, retry)?;
+        let options = options::del(fencing_token, if_version, timeout, retry)?;
         let vdel = self.shared.client.vdel(key, value, options);
         self.shared.run(py, "VDEL", vdel, |py, _, outcome| {
             outcome::vdel(py, &outcome)

@@ -17,7 +17,11 @@ pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'
         Outcome::Unknown => "unknown",
     };
     let kind = format!("{:?}", error.kind());
-    class(py, &kind)?.call1((error.to_string(), outcome, error.is_retryable()))
+    let made = class(py, &kind)?.call1((error.to_string(), outcome, error.is_retryable()))?;
+    if let Some(operation) = error.operation() {
+        made.setattr("operation", operation)?;
+    }
+    Ok(made)
 }
 
 /// A bad value of an argument, found before anything was tried.

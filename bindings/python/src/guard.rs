@@ -217,18 +217,19 @@ impl Guard {
 
     /// As `Client.delete`, under the token of the lock.
     #[pyo3(
-        signature = (key, *, timeout=None, retry=None),
-        text_signature = "($self, key, *, timeout=None, retry='safe')"
+        signature = (key, *, if_version=None, timeout=None, retry=None),
+        text_signature = "($self, key, *, if_version=None, timeout=None, retry='safe')"
     )]
     fn delete<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
+        if_version: Option<&Bound<'py, PyAny>>,
         timeout: Option<&Bound<'py, PyAny>>,
         retry: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.shared.codec.read("key", key)?;
-        let options = options::del(None, timeout, retry)?;
+        let options = options::del(None, if_version, timeout, retry)?;
         let del = self.inner.del(key, options);
         self.shared.run(py, "a guarded DEL", del, |py, _, outcome| {
             outcome::del(py, &outcome)
@@ -237,20 +238,21 @@ impl Guard {
 
     /// As `Client.vdel`, under the token of the lock.
     #[pyo3(
-        signature = (key, value, *, timeout=None, retry=None),
-        text_signature = "($self, key, value, *, timeout=None, retry='safe')"
+        signature = (key, value, *, if_version=None, timeout=None, retry=None),
+        text_signature = "($self, key, value, *, if_version=None, timeout=None, retry='safe')"
     )]
     fn vdel<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
+        if_version: Option<&Bound<'py, PyAny>>,
         timeout: Option<&Bound<'py, PyAny>>,
         retry: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let codec = &self.shared.codec;
         let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
-        let options = options::del(None, timeout, retry)?;
+        let options = options::del(None, if_version, timeout, retry)?;
         let vdel = self.inner.vdel(key, value, options);
         self.shared
             .run(py, "a guarded VDEL", vdel, |py, _, outcome| {

@@ -57,7 +57,7 @@ impl Hlc {
         operator.matches(self.0.cmp(&other.0))
     }
 
-    fn __hash__(&self) -> u64 {
+    pub(crate) fn __hash__(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.0.to_string().hash(&mut hasher);
         hasher.finish()

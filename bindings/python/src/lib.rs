@@ -8,6 +8,7 @@
 mod argument;
 mod client;
 mod codec;
+mod condition;
 mod election;
 mod error;
 mod event_loop;
@@ -25,6 +26,8 @@ mod pipeline;
 mod scan;
 mod settings;
 mod shared;
+mod transaction;
+mod transactions;
 mod update;
 
 use pyo3::prelude::*;
@@ -36,6 +39,8 @@ mod _native {
 
     #[pymodule_export]
     use crate::client::Client;
+    #[pymodule_export]
+    use crate::condition::{IfVersion, if_version};
     #[pymodule_export]
     use crate::election::{Election, Leadership};
     #[pymodule_export]
@@ -58,6 +63,10 @@ mod _native {
     use crate::scan::Scan;
     #[pymodule_export]
     use crate::settings::Settings;
+    #[pymodule_export]
+    use crate::transaction::Transaction;
+    #[pymodule_export]
+    use crate::transactions::Transactions;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -5,23 +5,23 @@ use crate::guard::Guard;
 use crate::lease::Lease;
 use crate::options;
 use crate::shared::Shared;
+use crate::transactions::Transactions;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
 type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// What of a client is about locks. `Client` derives from it.
-#[pyclass(frozen, subclass, module = "statestore._native")]
+#[pyclass(frozen, subclass, extends = Transactions, module = "statestore._native")]
 #[derive(Debug)]
 pub(crate) struct Locks {
     shared: Arc<Shared>,
 }
 
 impl Locks {
-    pub(crate) fn of(shared: &Arc<Shared>) -> Self {
-        Self {
-            shared: Arc::clone(shared),
-        }
+    pub(crate) fn of(shared: &Arc<Shared>) -> PyClassInitializer<Self> {
+        let shared = Arc::clone(shared);
+        PyClassInitializer::from(Transactions::of(&shared)).add_subclass(Self { shared })
     }
 }
 

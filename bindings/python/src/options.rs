@@ -1,13 +1,14 @@
 //! The options of calls.
 use crate::argument::{flag, number, time, word, wrong_type};
 use crate::codec::Codec;
+use crate::condition::IfVersion;
 use crate::hlc::Hlc;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use statestore::{
-    Condition, DelOptions, LeaseOptions, LockOptions, ObserveOptions, Overflow, Renewal, Retry,
-    SetOptions,
+    Condition, DelOptions, GetOptions, LeaseOptions, LockOptions, ObserveOptions, Overflow,
+    Renewal, Retry, SetOptions, TransactOptions, Version,
 };
 
 type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
@@ -34,9 +35,12 @@ impl Set<'_, '_> {
             ("if_absent_or_equal", Condition::IfAbsentOrEqual),
         ];
         Ok(SetOptions::new()
-            .condition(word("condition", self.condition, CONDITIONS)?)
+            .condition(match self.condition.map(Bound::cast::<IfVersion>) {
+                Some(Ok(condition)) => Condition::IfVersion(condition.get().version()),
+                _ => word("condition", self.condition, CONDITIONS)?,
+            })
             .expires_in(time("expires_in", self.expires_in)?)
-            .fencing_token(token(self.fencing_token)?)
+            .fencing_token(hlc("fencing_token", self.fencing_token)?)
             .persist(flag("persist", self.persist)?.unwrap_or_default())
             .coalesce(flag("coalesce", self.coalesce)?.unwrap_or_default())
             .timeout(time("timeout", self.timeout)?)
@@ -45,22 +49,43 @@ impl Set<'_, '_> {
 }
 
 /// `None` is the default.
-pub(crate) fn del(
-    fencing_token: Any<'_, '_>,
+pub(crate) fn get(remaining: Any<'_, '_>, timeout: Any<'_, '_>) -> PyResult<GetOptions> {
+    Ok(GetOptions::new()
+        .remaining(flag("remaining", remaining)?.unwrap_or_default())
+        .timeout(time("timeout", timeout)?))
+}
+
+/// `None` is the default.
+pub(crate) fn transact(
+    persist: Any<'_, '_>,
     timeout: Any<'_, '_>,
     again: Any<'_, '_>,
-) -> PyResult<DelOptions> {
-    Ok(DelOptions::new()
-        .fencing_token(token(fencing_token)?)
+) -> PyResult<TransactOptions> {
+    Ok(TransactOptions::new()
+        .persist(flag("persist", persist)?.unwrap_or_default())
         .timeout(time("timeout", timeout)?)
         .retry(retry(again)?))
 }
 
-fn token(value: Any<'_, '_>) -> PyResult<Option<statestore::Hlc>> {
+/// `None` is the default.
+pub(crate) fn del(
+    fencing_token: Any<'_, '_>,
+    if_version: Any<'_, '_>,
+    timeout: Any<'_, '_>,
+    again: Any<'_, '_>,
+) -> PyResult<DelOptions> {
+    Ok(DelOptions::new()
+        .fencing_token(hlc("fencing_token", fencing_token)?)
+        .if_version(hlc("if_version", if_version)?.map(Version::from))
+        .timeout(time("timeout", timeout)?)
+        .retry(retry(again)?))
+}
+
+fn hlc(name: &str, value: Any<'_, '_>) -> PyResult<Option<statestore::Hlc>> {
     let Some(value) = value else { return Ok(None) };
     match value.cast::<Hlc>() {
-        Ok(token) => Ok(Some(token.get().0.clone())),
-        Err(_) => Err(wrong_type("fencing_token", "an Hlc", value)),
+        Ok(hlc) => Ok(Some(hlc.get().0.clone())),
+        Err(_) => Err(wrong_type(name, "an Hlc", value)),
     }
 }
 

@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use statestore::{
-    ConnectionState, Counters, DelOutcome, Entry, Holder, Holding, Leader, LostReason, Observation,
-    Release, SetOutcome, UpdateOutcome, VdelOutcome,
+    Capabilities, ConnectionState, Counters, DelOutcome, Entry, Holder, Holding, Leader,
+    LostReason, Observation, Release, SetOutcome, TransactionOutcome, UpdateOutcome, VdelOutcome,
 };
 
 type Result = PyResult<Py<PyAny>>;
@@ -31,7 +31,8 @@ fn optional_version(at: Option<&statestore::Hlc>) -> Option<Hlc> {
 
 pub(crate) fn entry(py: Python<'_>, codec: &Codec, entry: &Entry) -> Result {
     let value = codec.write(py, &entry.value)?;
-    let made = result!(py, "Entry")?.call1((value, version(&entry.version)))?;
+    let expires_in = entry.expires_in.map(|left| left.as_secs_f64());
+    let made = result!(py, "Entry")?.call1((value, version(&entry.version), expires_in))?;
     Ok(made.unbind())
 }
 
@@ -47,6 +48,27 @@ pub(crate) fn set(py: Python<'_>, outcome: &SetOutcome) -> Result {
     Ok(result!(py, "SetOutcome")?.call1(arguments)?.unbind())
 }
 
+pub(crate) fn capabilities(py: Python<'_>, store: Capabilities) -> Result {
+    let arguments = (store.conditions, store.remaining_time, store.transactions);
+    Ok(result!(py, "Capabilities")?.call1(arguments)?.unbind())
+}
+
+pub(crate) fn transaction(py: Python<'_>, outcome: &TransactionOutcome) -> Result {
+    let arguments = match outcome {
+        TransactionOutcome::Applied(versions) => {
+            let versions = versions.iter().map(|at| optional_version(at.as_ref()));
+            (true, versions.collect(), None, None)
+        }
+        TransactionOutcome::NotApplied { operation, version } => {
+            let version = optional_version(version.as_ref());
+            (false, Vec::new(), Some(*operation), version)
+        }
+    };
+    Ok(result!(py, "TransactionOutcome")?
+        .call1(arguments)?
+        .unbind())
+}
+
 fn deleted(py: Python<'_>, at: Option<&statestore::Hlc>) -> Result {
     let made = result!(py, "Deleted")?.call1((optional_version(at),))?;
     Ok(made.unbind())
@@ -56,15 +78,19 @@ fn absent(py: Python<'_>) -> Result {
     Ok(result!(py, "ABSENT")?.clone().unbind())
 }
 
-fn mismatch(py: Python<'_>) -> Result {
-    Ok(result!(py, "MISMATCH")?.clone().unbind())
+fn mismatch(py: Python<'_>, at: Option<&statestore::Hlc>) -> Result {
+    if at.is_none() {
+        return Ok(result!(py, "MISMATCH")?.clone().unbind());
+    }
+    let made = result!(py, "Mismatch")?.call1((optional_version(at),))?;
+    Ok(made.unbind())
 }
 
 pub(crate) fn del(py: Python<'_>, outcome: &DelOutcome) -> Result {
     match outcome {
         DelOutcome::Deleted { version } => deleted(py, version.as_ref()),
         DelOutcome::Absent => absent(py),
-        DelOutcome::Mismatch { .. } => mismatch(py),
+        DelOutcome::Mismatch { version } => mismatch(py, version.as_ref()),
     }
 }
 
@@ -96,7 +122,7 @@ pub(crate) fn vdel(py: Python<'_>, outcome: &VdelOutcome) -> Result {
     match outcome {
         VdelOutcome::Deleted { version } => deleted(py, version.as_ref()),
         VdelOutcome::Absent => absent(py),
-        VdelOutcome::Mismatch => mismatch(py),
+        VdelOutcome::Mismatch => mismatch(py, None),
     }
 }
 

@@ -1,5 +1,4 @@
 //! Several requests of any kind, sent together.
-use crate::argument::time;
 use crate::codec::Codec;
 use crate::options;
 use crate::outcome;
@@ -148,18 +147,19 @@ impl Pipeline {
     }
 
     /// Adds what `Client.get` does. Gives the pipeline, so that calls can be chained.
-    #[pyo3(signature = (key, *, timeout=None))]
+    #[pyo3(
+        signature = (key, *, remaining=None, timeout=None),
+        text_signature = "($self, key, *, remaining=False, timeout=None)"
+    )]
     fn get<'a, 'py>(
         slf: &'a Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
+        remaining: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
     ) -> PyResult<&'a Bound<'py, Self>> {
         let key = slf.get().shared.codec.read("key", key)?;
-        let timeout = time("timeout", timeout)?;
-        Ok(Self::push(
-            slf,
-            Request::Get(key, GetOptions::new().timeout(timeout)),
-        ))
+        let options = options::get(remaining, timeout)?;
+        Ok(Self::push(slf, Request::Get(key, options)))
     }
 
     /// Adds what `Client.set` does. Gives the pipeline.
@@ -198,37 +198,39 @@ impl Pipeline {
 
     /// Adds what `Client.delete` does. Gives the pipeline.
     #[pyo3(
-        signature = (key, *, fencing_token=None, timeout=None, retry=None),
-        text_signature = "($self, key, *, fencing_token=None, timeout=None, retry='safe')"
+        signature = (key, *, fencing_token=None, if_version=None, timeout=None, retry=None),
+        text_signature = "($self, key, *, fencing_token=None, if_version=None, timeout=None, retry='safe')"
     )]
     fn delete<'a, 'py>(
         slf: &'a Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
         fencing_token: Any<'_, 'py>,
+        if_version: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
         retry: Any<'_, 'py>,
     ) -> PyResult<&'a Bound<'py, Self>> {
         let key = slf.get().shared.codec.read("key", key)?;
-        let options = options::del(fencing_token, timeout, retry)?;
+        let options = options::del(fencing_token, if_version, timeout, retry)?;
         Ok(Self::push(slf, Request::Del(key, options)))
     }
 
     /// Adds what `Client.vdel` does. Gives the pipeline.
     #[pyo3(
-        signature = (key, value, *, fencing_token=None, timeout=None, retry=None),
-        text_signature = "($self, key, value, *, fencing_token=None, timeout=None, retry='safe')"
+        signature = (key, value, *, fencing_token=None, if_version=None, timeout=None, retry=None),
+        text_signature = "($self, key, value, *, fencing_token=None, if_version=None, timeout=None, retry='safe')"
     )]
     fn vdel<'a, 'py>(
         slf: &'a Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
         fencing_token: Any<'_, 'py>,
+        if_version: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
         retry: Any<'_, 'py>,
     ) -> PyResult<&'a Bound<'py, Self>> {
         let codec = &slf.get().shared.codec;
         let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
-        let options = options::del(fencing_token, timeout, retry)?;
+        let options = options::del(fencing_token, if_version, timeout, retry)?;
         Ok(Self::push(slf, Request::Vdel(key, value, options)))
     }
 

@@ -13,12 +13,12 @@ import statestore
 from statestore import _errors, _results, aio
 from statestore.options import LeaseOptions, LockOptions, Settings
 
-CLASSES = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan"]
+CLASSES = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "Transaction"]
 # What waits in the one face and is awaited in the other.
 WAITING = {
     "Client": {
         *("get", "get_many", "set", "set_many", "delete", "delete_many", "vdel"),
-        *("observe", "update", "lock", "with_lock", "close"),
+        *("capabilities", "transact", "observe", "update", "lock", "with_lock", "close"),
     },
     "Election": {"campaign", "leader", "observe"},
     "Guard": {"lost", "renew", "release", "leave", "set", "delete", "vdel"},
@@ -27,6 +27,7 @@ WAITING = {
     "Observer": {"next", "close"},
     "Pipeline": {"execute"},
     "Scan": {"next_page"},
+    "Transaction": set(),
 }
 
 

@@ -47,6 +47,7 @@ class Player:
                 self.call(on, step)
             assert raised.value.kind == step["error"]["kind"]
             assert raised.value.outcome == step["error"].get("outcome", raised.value.outcome)
+            assert raised.value.operation == step["error"].get("operation", raised.value.operation)
             return
         try:
             result = self.call(on, step)
@@ -61,12 +62,26 @@ class Player:
 
     def call(self, on, step):
         name = RENAMED.get(step["call"], step["call"])
-        arguments = [self.argument(argument) for argument in step.get("args", [])]
-        options = {name: self.option(name, value) for name, value in step.get("options", {}).items()}
+        if name == "transact":
+            arguments = [self.transaction(on, step["args"][0])]
+        else:
+            arguments = [self.argument(argument) for argument in step.get("args", [])]
+        options = self.options(step.get("options", {}))
         if name == "next":
             options["timeout"] = PATIENCE
         result = getattr(on, name)(*arguments, **options)
         return sorted(self.face.collect(result)) if name == "scan" else self.face.run(result)
+
+    def transaction(self, client, operations):
+        transaction = client.transaction()
+        for call, *data, options in operations:
+            add = getattr(transaction, RENAMED.get(call, call))
+            assert add(*map(raw, data), **self.options(options)) is transaction
+        assert len(transaction) == len(operations)
+        return transaction
+
+    def options(self, options):
+        return {name: self.option(name, value) for name, value in options.items()}
 
     def argument(self, argument):
         if isinstance(argument, list):
@@ -81,8 +96,10 @@ class Player:
     def option(self, name, value):
         if name in TIMES or (name == "renewal" and not isinstance(value, str)):
             return value / 1000
-        if name == "fencing_token":
+        if name in {"fencing_token", "if_version"}:
             return self.versions[value["ref"]]
+        if name == "condition" and not isinstance(value, str):
+            return statestore.if_version(self.versions[value["if_version"]["ref"]])
         if name == "overflow" and not isinstance(value, str):
             return value["all"]
         return raw(value) if name == "holder" else value
@@ -96,6 +113,8 @@ class Player:
             assert found == expected
         elif expected == {"absent": True}:
             assert found is None
+        elif expected.keys() == {"at_most"}:
+            assert 0 < found * 1000 <= expected["at_most"]
         elif len(expected) == 1 and expected.keys() <= {"save", "same", "newer"}:
             ((word, name),) = expected.items()
             assert isinstance(found, Hlc)

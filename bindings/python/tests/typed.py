@@ -11,6 +11,9 @@ def of_bytes(client: statestore.Client) -> None:
     assert_type(client.get("key"), Entry[bytes] | None)
     assert_type(client.set_many({"key": b"value"}), list[SetOutcome])
     client.set_many([("key", "value"), (b"key", bytearray(1))], persist=True)
+    version = client.set("key", "value", condition=statestore.if_version(statestore.Hlc("7:1:StateStore"))).version
+    client.delete("key", if_version=version)
+    assert_type(client.transact(client.transaction().set("key", "value").delete(b"key")).applied, bool)
     client.set("key", 7)  # type: ignore[arg-type]
     client.set("key", "value", condition="sometimes")  # type: ignore[arg-type]
     client.lock("lock", waits=1)  # type: ignore[call-arg]

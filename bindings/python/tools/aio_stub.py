@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parent.parent / "python" / "statestore"
 
 # What does not wait, or is waited for item by item.
 PLAIN = {
-    "client_id", "counters", "state", "states", "pipeline", "scan", "lease", "election",  # of a client
+    "client_id", "counters", "state", "states", "pipeline", "transaction", "scan", "lease", "election",  # of a client
     "key", "error", "name", "token", "is_valid", "reason", "lost_reason", "guard",  # of things
     "__bool__", "__del__", "__len__",
 }  # fmt: skip
@@ -35,7 +35,7 @@ HEAD = """\
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 """
 OPENING_CLASS = '''\
-__all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "connect"]
+__all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "Transaction", "connect"]
 
 class _Opening(Coroutine[object, object, _T_co], Generic[_T_co]):
     """A coroutine whose result is a context manager: ``await`` it, or use it in ``async with``."""
@@ -150,7 +150,7 @@ def convert(lines):
             indent, name = found.groups()
             is_opening = name in OPENING
             is_async = name not in PLAIN and not is_property and name != "__aiter__"
-            is_async = is_async and (of != "Pipeline" or name == "execute")
+            is_async = is_async and (of != "Pipeline" or name == "execute") and of != "Transaction"
             if is_async and not is_opening:
                 line = line.replace(f"{indent}def ", f"{indent}async def ", 1)
         is_property = line.strip() == "@property"

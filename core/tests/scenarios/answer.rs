@@ -2,7 +2,8 @@
 use crate::step::text;
 use serde_json::{Value, json};
 use statestore::{
-    DelOutcome, Entry, Error, Hlc, Observation, Outcome, Release, SetOutcome, VdelOutcome,
+    Capabilities, DelOutcome, Entry, Error, Hlc, Observation, Outcome, Release, SetOutcome,
+    TransactionOutcome, VdelOutcome,
 };
 
 pub(crate) fn version(version: Option<&Hlc>) -> Value {
@@ -10,10 +11,13 @@ pub(crate) fn version(version: Option<&Hlc>) -> Value {
 }
 
 pub(crate) fn entry(entry: Option<&Entry>) -> Value {
-    entry.map_or(
-        Value::Null,
-        |entry| json!({"value": text(&entry.value), "version": version(Some(&entry.version))}),
-    )
+    entry.map_or(Value::Null, |entry| {
+        json!({
+            "value": text(&entry.value),
+            "version": version(Some(&entry.version)),
+            "expires_in": entry.expires_in.map(|left| left.as_millis()),
+        })
+    })
 }
 
 pub(crate) fn set(outcome: &SetOutcome) -> Value {
@@ -28,6 +32,29 @@ pub(crate) fn del(outcome: &DelOutcome) -> Value {
         DelOutcome::Absent => json!({"is": "absent"}),
         DelOutcome::Mismatch { version: at } => {
             json!({"is": "mismatch", "version": version(at.as_ref())})
+        }
+    }
+}
+
+pub(crate) fn capabilities(store: Capabilities) -> Value {
+    json!({
+        "conditions": store.conditions,
+        "remaining_time": store.remaining_time,
+        "transactions": store.transactions,
+    })
+}
+
+pub(crate) fn transacted(outcome: &TransactionOutcome) -> Value {
+    match outcome {
+        TransactionOutcome::Applied(versions) => {
+            let versions: Value = versions.iter().map(|at| version(at.as_ref())).collect();
+            json!({"applied": true, "versions": versions})
+        }
+        TransactionOutcome::NotApplied {
+            operation,
+            version: at,
+        } => {
+            json!({"applied": false, "operation": operation, "version": version(at.as_ref())})
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Plays the steps of one scenario.
 use crate::answer::{
-    certainty, del, each, entry, holding, kind, observation, release, set, vdel, version,
+    capabilities, certainty, del, each, entry, holding, kind, observation, release, set,
+    transacted, vdel, version,
 };
 use crate::step::{Step, bytes, text};
 use bytes::Bytes;
@@ -8,7 +9,7 @@ use serde_json::{Map, Value, json};
 use statestore::{
     Acquisition, Client, Condition, DelOptions, Election, Entry, Error, GetOptions, Guard, Hlc,
     Leadership, Lease, LeaseOptions, LockOptions, ObserveOptions, Observer, Overflow, Renewal,
-    Retry, SetOptions, Settings, UpdateOptions, UpdateOutcome,
+    Retry, SetOptions, Settings, TransactOptions, Transaction, UpdateOptions, UpdateOutcome,
 };
 use std::collections::HashMap;
 use std::time::Duration;
@@ -90,7 +91,10 @@ impl Player {
             (Err(error), Some(expected)) => {
                 let (kind, outcome) = (kind(&error), certainty(&error));
                 let is_expected = kind == expected.kind
-                    && expected.outcome.as_deref().is_none_or(|is| is == outcome);
+                    && expected.outcome.as_deref().is_none_or(|is| is == outcome)
+                    && expected
+                        .operation
+                        .is_none_or(|at| error.operation() == Some(at));
                 is_expected
                     .then_some(())
                     .ok_or_else(|| format!("{kind}, {outcome}: {error}"))
@@ -119,6 +123,12 @@ impl Player {
                         matches.then_some(()).map_or_else(differ, Ok)
                     }
                     ("absent", ..) if found.is_null() => Ok(()),
+                    ("at_most", None, None) => {
+                        let (most, found) = (argument.as_u64(), found.as_u64());
+                        (found > Some(0) && found <= most)
+                            .then_some(())
+                            .map_or_else(differ, Ok)
+                    }
                     _ => self.compare_members(wanted, found),
                 }
             }
@@ -168,9 +178,25 @@ impl Options<'_> {
         value.map(Duration::from_millis)
     }
     fn token(&self) -> Option<Hlc> {
-        let value = self.given.get("fencing_token")?;
-        let name = value["ref"].as_str().expect("a reference");
-        Some(self.versions[name].clone())
+        Some(self.version_of(self.given.get("fencing_token")?))
+    }
+    fn version_of(&self, reference: &Value) -> Hlc {
+        let name = reference["ref"].as_str().expect("a reference");
+        self.versions[name].clone()
+    }
+    fn flag(&self, name: &str) -> bool {
+        self.given.get(name) == Some(&Value::Bool(true))
+    }
+    fn condition(&self) -> Condition {
+        if let Some(Value::Object(condition)) = self.given.get("condition") {
+            return Condition::IfVersion(self.version_of(&condition["if_version"]).into());
+        }
+        match self.word("condition") {
+            None | Some("always") => Condition::Always,
+            Some("if_absent") => Condition::IfAbsent,
+            Some("if_absent_or_equal") => Condition::IfAbsentOrEqual,
+            Some(other) => panic!("no such condition: {other}"),
+        }
     }
     fn retry(&self) -> Retry {
         match self.word("retry") {
@@ -181,26 +207,25 @@ impl Options<'_> {
         }
     }
     fn get(&self) -> GetOptions {
-        GetOptions::new().timeout(self.time("timeout"))
+        GetOptions::new()
+            .remaining(self.flag("remaining"))
+            .timeout(self.time("timeout"))
     }
     fn set(&self) -> SetOptions {
         SetOptions::new()
-            .condition(match self.word("condition") {
-                None | Some("always") => Condition::Always,
-                Some("if_absent") => Condition::IfAbsent,
-                Some("if_absent_or_equal") => Condition::IfAbsentOrEqual,
-                Some(other) => panic!("no such condition: {other}"),
-            })
+            .condition(self.condition())
             .expires_in(self.time("expires_in"))
             .fencing_token(self.token())
-            .persist(self.given.get("persist") == Some(&Value::Bool(true)))
-            .coalesce(self.given.get("coalesce") == Some(&Value::Bool(true)))
+            .persist(self.flag("persist"))
+            .coalesce(self.flag("coalesce"))
             .timeout(self.time("timeout"))
             .retry(self.retry())
     }
     fn del(&self) -> DelOptions {
+        let if_version = self.given.get("if_version");
         DelOptions::new()
             .fencing_token(self.token())
+            .if_version(if_version.map(|version| self.version_of(version).into()))
             .timeout(self.time("timeout"))
             .retry(self.retry())
     }
@@ -254,6 +279,26 @@ fn bytes_of(value: &Value) -> Vec<u8> {
 fn many<T>(step: &Step, item: impl Fn(&Value) -> T) -> Vec<T> {
     let items = step.args[0].as_array().expect("a list");
     items.iter().map(item).collect()
+}
+
+/// A transaction of the operations in the first argument.
+fn transaction(step: &Step, versions: &HashMap<String, Hlc>) -> Transaction {
+    let operations = step.args[0].as_array().expect("a list");
+    operations
+        .iter()
+        .fold(Transaction::new(), |all, operation| {
+            let given = operation.as_array().and_then(|parts| parts.last());
+            let options = Options {
+                given: given.and_then(Value::as_object).expect("options"),
+                versions,
+            };
+            let key = bytes_of(&operation[1]);
+            match operation[0].as_str() {
+                Some("set") => all.set(key, bytes_of(&operation[2]), &options.set()),
+                Some("del") => all.del(key, &options.del()),
+                other => panic!("a transaction has no {other:?}"),
+            }
+        })
 }
 
 async fn on_client(client: &Client, step: &Step, options: &Options<'_>) -> Result<Answer, Error> {
@@ -314,7 +359,7 @@ async fn on_client(client: &Client, step: &Step, options: &Options<'_>) -> Resul
             let change = &step.args[1];
             let update = UpdateOptions::new()
                 .expires_in(options.time("expires_in"))
-                .persist(options.given.get("persist") == Some(&Value::Bool(true)))
+                .persist(options.flag("persist"))
                 .timeout(options.time("timeout"));
             let change = |old: Option<&Entry>| {
                 let tail = change["append"].as_str()?;
@@ -345,6 +390,29 @@ async fn on_client(client: &Client, step: &Step, options: &Options<'_>) -> Resul
         "close" => {
             client.close().await;
             (Value::Null, None)
+        }
+        _ => return on_able_store(client, step, options).await,
+    })
+}
+
+/// Calls for which not every store will do.
+async fn on_able_store(
+    client: &Client,
+    step: &Step,
+    options: &Options<'_>,
+) -> Result<Answer, Error> {
+    Ok(match step.call.as_str() {
+        "capabilities" => (capabilities(client.capabilities().await?), None),
+        "transact" => {
+            let transaction = transaction(step, options.versions);
+            let given = TransactOptions::new()
+                .persist(options.flag("persist"))
+                .timeout(options.time("timeout"))
+                .retry(options.retry());
+            (
+                transacted(&client.transact_with(&transaction, &given).await?),
+                None,
+            )
         }
         other => panic!("a client has no call `{other}`"),
     })

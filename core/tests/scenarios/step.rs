@@ -38,6 +38,7 @@ pub(crate) struct Step {
 pub(crate) struct Failure {
     pub(crate) kind: String,
     pub(crate) outcome: Option<String>,
+    pub(crate) operation: Option<usize>,
 }
 
 fn first() -> String {

@@ -13,11 +13,11 @@ asyncio. An absent key and a condition that is not met are results; what goes wr
 it brings, but `BrokerRefusedError` and `RequestSyntaxError`, which are the same classes.
 """
 
-from statestore._blocking import Client, Election, Guard, Leadership, Lease, Observer, Pipeline, Scan, connect
+from statestore._blocking import Client, Election, Guard, Leadership, Lease, Observer, Pipeline, Scan, Transaction, connect
 from statestore._errors import *  # noqa: F403
 from statestore._errors import ConnectionRefusedError as BrokerRefusedError
 from statestore._errors import SyntaxError as RequestSyntaxError
-from statestore._native import Hlc, __version__
+from statestore._native import Hlc, IfVersion, __version__, if_version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ __all__ = [
     "Applied",
     "BrokerRefusedError",
     "CancelledError",
+    "Capabilities",
     "Client",
     "ClosedError",
     "Counters",
@@ -42,6 +43,7 @@ __all__ = [
     "Guard",
     "Held",
     "Hlc",
+    "IfVersion",
     "Holder",
     "Holding",
     "InternalError",
@@ -85,6 +87,8 @@ __all__ = [
     "TimedOutError",
     "TimestampSkewError",
     "TooLargeError",
+    "Transaction",
+    "TransactionOutcome",
     "Unchanged",
     "UnknownCommandError",
     "UnreachableError",
@@ -94,6 +98,7 @@ __all__ = [
     "WrongThreadError",
     "__version__",
     "connect",
+    "if_version",
 ]
 
 

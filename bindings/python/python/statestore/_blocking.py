@@ -80,6 +80,10 @@ class Pipeline(_Generic, _native.Pipeline):
     __doc__ = _native.Pipeline.__doc__
 
 
+class Transaction(_Generic, _native.Transaction):
+    __doc__ = _native.Transaction.__doc__
+
+
 class Lease(_Generic, _native.Lease):
     __doc__ = _native.Lease.__doc__
 

@@ -71,6 +71,8 @@ class StateStoreError(Exception):
     results: list[Entry[Any] | SetOutcome | Deleted | Absent | Mismatch | StateStoreError | None] | None = None
     """Of `Client.set_many`, `Client.delete_many` and `Pipeline.execute`: what became of each key or request, in their order; ``None`` of
     all other calls."""
+    operation: int | None = None
+    """Which operation of a transaction cannot be, or was refused, from 0, if that is why nothing was done."""
 
     def __init__(
         self,

@@ -39,6 +39,21 @@ class Hlc:
     def __hash__(self) -> int: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
 
+@final
+class IfVersion:
+    """A condition of `Client.set`: only if the key has this version."""
+    @property
+    def version(self) -> Hlc:
+        """The version."""
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+def if_version(version: Hlc, /) -> IfVersion:
+    """The condition that a key has this version, for `Client.set`. On a store without such conditions
+    (`Capabilities.conditions`), the value that had the version is compared, under a fence.
+    """
+
 class Client:
     """A client of the state store."""
     def _close_within(self, seconds: float) -> bool: ...

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Absent",
     "Applied",
+    "Capabilities",
     "Counters",
     "Deleted",
     "Entry",
@@ -31,6 +32,7 @@ __all__ = [
     "Set",
     "SetOutcome",
     "State",
+    "TransactionOutcome",
     "Unchanged",
 ]
 
@@ -45,6 +47,13 @@ class Entry(Generic[V]):
     """``bytes``, or ``str`` if the client has an ``encoding``."""
     version: Hlc
     """The version that the write of this value got."""
+    expires_in: float | None = None
+    """After how many seconds it expires, counted from when the store answered; ``None`` if it does not, or if ``remaining`` was not
+    asked for."""
+
+    def __repr__(self) -> str:
+        left = "" if self.expires_in is None else f", expires_in={self.expires_in!r}"
+        return f"Entry(value={self.value!r}, version={self.version!r}{left})"
 
 
 @dataclass(frozen=True)
@@ -53,8 +62,8 @@ class SetOutcome:
 
     applied: bool
     """Whether the value was stored; ``False`` if the condition was not met."""
-    version: Hlc
-    """The version of the value; if it was not stored, that of the value that is there."""
+    version: Hlc | None
+    """The version of the value; if it was not stored, that of the value that is there, ``None`` if `if_version` found no key."""
 
     def __bool__(self) -> bool:
         return self.applied
@@ -78,10 +87,45 @@ class Absent:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The key holds another value and was not deleted. It is false."""
+    """The key holds another value, or has another version than `if_version` says, and was not deleted. It is false."""
+
+    version: Hlc | None = None
+    """Of `Client.delete`: the version that the key has; ``None`` if it is absent."""
+
+    def __repr__(self) -> str:
+        return "Mismatch()" if self.version is None else f"Mismatch(version={self.version!r})"
 
     def __bool__(self) -> Literal[False]:
         return False
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a store can do besides the protocol that all stores have."""
+
+    conditions: bool
+    """Conditions on versions: `if_version` of SET, ``if_version`` of `Client.delete` and `Client.vdel`."""
+    remaining_time: bool
+    """``remaining`` of `Client.get` and `Client.get_many`."""
+    transactions: int | None
+    """The most operations of a transaction; ``None`` if there are no transactions."""
+
+
+@dataclass(frozen=True)
+class TransactionOutcome:
+    """What a transaction did. It is true if its operations were carried out."""
+
+    applied: bool
+    """Whether all operations were carried out; ``False`` if a condition was not met, and nothing changed."""
+    versions: list[Hlc | None]
+    """For each operation the version of its change, ``None`` for the deletion of an absent key; empty if it was not applied."""
+    operation: int | None = None
+    """Whose condition was not met, from 0."""
+    version: Hlc | None = None
+    """The version that its key has; ``None`` if it is absent."""
+
+    def __bool__(self) -> bool:
+        return self.applied
 
 
 @dataclass(frozen=True)

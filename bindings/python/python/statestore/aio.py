@@ -21,7 +21,7 @@ from statestore import _exit, _log, _native
 from statestore._blocking import _Generic, _quietly_after, _settings, _warn_of_held, _warn_of_unclosed
 from statestore._errors import ClosedError, ForkedError, InternalError, StateStoreError
 
-__all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "connect"]
+__all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "Transaction", "connect"]
 
 
 def _coroutine(method):
@@ -105,6 +105,8 @@ class Client(_Generic, _native.Client):
     delete = _coroutine(_native.Client.delete)
     delete_many = _coroutine(_native.Client.delete_many)
     vdel = _coroutine(_native.Client.vdel)
+    capabilities = _coroutine(_native.Client.capabilities)
+    transact = _coroutine(_native.Client.transact)
     lock = _opening(_coroutine(_native.Client.lock))
     close = _coroutine(_native.Client.close)
     _connect = _coroutine(_native.Client._connect)
@@ -224,6 +226,10 @@ class Pipeline(_Generic, _native.Pipeline):
     __doc__ = _native.Pipeline.__doc__
 
     execute = _coroutine(_native.Pipeline.execute)
+
+
+class Transaction(_Generic, _native.Transaction):
+    __doc__ = _native.Transaction.__doc__
 
 
 class Lease(_Generic, _native.Lease):

@@ -16,6 +16,7 @@ from statestore.options import Time as _Time
 from statestore._results import (
     Absent,
     Applied,
+    Capabilities,
     Counters,
     Deleted,
     Entry,
@@ -30,6 +31,7 @@ from statestore._results import (
     Release,
     SetOutcome,
     State,
+    TransactionOutcome,
     Unchanged,
 )
 
@@ -38,7 +40,7 @@ _T = TypeVar("_T")
 _O = TypeVar("_O")
 _T_co = TypeVar("_T_co", covariant=True)
 
-__all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "connect"]
+__all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "Transaction", "connect"]
 
 class _Opening(Coroutine[object, object, _T_co], Generic[_T_co]):
     """A coroutine whose result is a context manager: ``await`` it, or use it in ``async with``."""
@@ -81,16 +83,19 @@ class Client(Generic[_V]):
         """Follows how the connection is: first how it is now, then each change. With a callback, that is called for each; see
         `observe`.
         """
-    async def get(self, key: _Data, *, timeout: _Time | None = None) -> Entry[_V] | None:
-        """What a key holds: an `Entry`, or ``None`` if the key is absent.
+    async def get(self, key: _Data, *, remaining: bool = False, timeout: _Time | None = None) -> Entry[_V] | None:
+        """What a key holds: an `Entry`, or ``None`` if the key is absent. With ``remaining``, its ``expires_in`` says how much time it
+        has left, which not every store can tell (`Capabilities.remaining_time`).
 
-        >>> client.get("greeting") is None
-        True
-        >>> _ = client.set("greeting", "hello")
-        >>> client.get("greeting")  # doctest: +ELLIPSIS
-        Entry(value=b'hello', version=Hlc('...'))
+            >>> client.get("greeting") is None
+            True
+            >>> _ = client.set("greeting", "hello")
+            >>> client.get("greeting")  # doctest: +ELLIPSIS
+            Entry(value=b'hello', version=Hlc('...'))
         """
-    async def get_many(self, keys: Iterable[_Data], *, timeout: _Time | None = None) -> list[Entry[_V] | None]:
+    async def get_many(
+        self, keys: Iterable[_Data], *, remaining: bool = False, timeout: _Time | None = None
+    ) -> list[Entry[_V] | None]:
         """What each key holds, in their order: a list of `Entry` or ``None``. The requests are sent together.
 
         >>> _ = client.set("a", "1")
@@ -112,7 +117,7 @@ class Client(Generic[_V]):
     ) -> SetOutcome:
         """Stores a value: a `SetOutcome`, which is true if it was applied.
 
-        ``condition`` is ``"always"``, ``"if_absent"`` or ``"if_absent_or_equal"``; ``expires_in`` is at least a
+        ``condition`` is ``"always"``, ``"if_absent"``, ``"if_absent_or_equal"`` or `if_version` of a version; ``expires_in`` is at least a
         millisecond; ``retry`` is ``"safe"``, ``"always"`` or ``"never"``: whether the request is sent again when the
         session was lost before its response came. With ``coalesce``, only the newest value of the key waits while there is no
         connection: an older call fails with `SupersededError` then.
@@ -120,6 +125,12 @@ class Client(Generic[_V]):
             >>> client.set("greeting", "hello")  # doctest: +ELLIPSIS
             SetOutcome(applied=True, version=Hlc('...'))
             >>> client.set("greeting", "other", condition="if_absent").applied
+            False
+            >>> from statestore import if_version
+            >>> version = client.get("greeting").version
+            >>> client.set("greeting", "hi", condition=if_version(version)).applied
+            True
+            >>> client.set("greeting", "hey", condition=if_version(version)).applied
             False
         """
     async def set_many(
@@ -135,7 +146,7 @@ class Client(Generic[_V]):
         retry: _Retry = "safe",
     ) -> list[SetOutcome]:
         """Stores several values, given as a mapping or as pairs: a list with the `SetOutcome` of each, in their order. The
-        requests are sent together, in their order; the options are those of `set`, for each.
+        requests are sent together, in their order; the options are those of `set`, for each, without `if_version`.
 
         This is no transaction: each value is stored, or not, by itself. If any fails, the others are carried out nevertheless,
         and the first failure is raised; its `results` has for each value the outcome or the error.
@@ -152,7 +163,7 @@ class Client(Generic[_V]):
         retry: _Retry = "safe",
     ) -> list[Deleted | Absent]:
         """Deletes several keys: a list with `Deleted` or `Absent` for each, in their order. The requests are sent together; the
-        options are those of `delete`, for each. What fails is told as by `set_many`.
+        options are those of `delete`, for each, without ``if_version``. What fails is told as by `set_many`.
 
             >>> _ = client.set("a", "1")
             >>> [bool(outcome) for outcome in client.delete_many(["a", "b"])]
@@ -163,13 +174,17 @@ class Client(Generic[_V]):
         key: _Data,
         *,
         fencing_token: Hlc | None = None,
+        if_version: Hlc | None = None,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
-    ) -> Deleted | Absent:
+    ) -> Deleted | Absent | Mismatch:
         """Deletes a key: `Deleted` (true), or `Absent` (false).
 
-        >>> client.delete("greeting")
-        Absent()
+        With ``if_version``, only if the key has this version; otherwise it is a `Mismatch` (false). Not every store can do that
+        (`Capabilities.conditions`).
+
+            >>> client.delete("greeting")
+            Absent()
         """
     async def vdel(
         self,
@@ -177,14 +192,43 @@ class Client(Generic[_V]):
         value: _Data,
         *,
         fencing_token: Hlc | None = None,
+        if_version: Hlc | None = None,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> Deleted | Absent | Mismatch:
-        """Deletes a key if it holds this value: `Deleted` (true), `Absent` or `Mismatch` (false).
+        """Deletes a key if it holds this value: `Deleted` (true), `Absent` or `Mismatch` (false). With ``if_version``, only if it has
+        this version as well.
 
-        >>> _ = client.set("greeting", "hello")
-        >>> client.vdel("greeting", "other")
-        Mismatch()
+            >>> _ = client.set("greeting", "hello")
+            >>> client.vdel("greeting", "other")
+            Mismatch()
+        """
+    async def capabilities(self) -> Capabilities:
+        """What the store can do besides the protocol that all stores have: `Capabilities`. It is asked once for each connection.
+
+        >>> client.capabilities()
+        Capabilities(conditions=True, remaining_time=True, transactions=10000)
+        """
+    def transaction(self) -> Transaction[_V]:
+        """Several writes for `transact`: a `Transaction`, which is empty. Nothing is sent."""
+    async def transact(
+        self,
+        transaction: Transaction[_V],
+        *,
+        persist: bool = False,
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
+    ) -> TransactionOutcome:
+        """Carries out all operations of a transaction, in their order, or none: a `TransactionOutcome`, which is true if they were carried
+        out. If the store refuses one, the error's ``operation`` says which, and nothing was done. Not every store has
+        transactions (`Capabilities.transactions`).
+
+            >>> transaction = client.transaction().set("a", "1").set("b", "2", condition="if_absent").delete("c")
+            >>> client.transact(transaction).versions  # doctest: +ELLIPSIS
+            [Hlc('...'), Hlc('...'), None]
+            >>> outcome = client.transact(transaction)
+            >>> outcome.applied, outcome.operation
+            (False, 1)
         """
     def pipeline(self) -> Pipeline[_V]:
         """Collects requests, which are sent together by `Pipeline.execute`: many round trips in the time of one.
@@ -308,7 +352,7 @@ class Scan(Generic[_V]):
 
 class Pipeline(Generic[_V]):
     """Requests that are sent together, by `execute`."""
-    def get(self, key: _Data, *, timeout: _Time | None = None) -> Self:
+    def get(self, key: _Data, *, remaining: bool = False, timeout: _Time | None = None) -> Self:
         """Adds what `Client.get` does. Gives the pipeline, so that calls can be chained."""
     def set(
         self,
@@ -329,6 +373,7 @@ class Pipeline(Generic[_V]):
         key: _Data,
         *,
         fencing_token: Hlc | None = None,
+        if_version: Hlc | None = None,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> Self:
@@ -339,6 +384,7 @@ class Pipeline(Generic[_V]):
         value: _Data,
         *,
         fencing_token: Hlc | None = None,
+        if_version: Hlc | None = None,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> Self:
@@ -350,6 +396,22 @@ class Pipeline(Generic[_V]):
         This is no transaction. If any request fails, the others are carried out nevertheless, and the first failure is raised;
         its `results` has for each request the result or the error.
         """
+    def __len__(self) -> int: ...
+
+class Transaction(Generic[_V]):
+    """Several writes, of which `Client.transact` carries out all or none."""
+    def set(
+        self,
+        key: _Data,
+        value: _Data,
+        *,
+        condition: _Condition = "always",
+        expires_in: _Time | None = None,
+        fencing_token: Hlc | None = None,
+    ) -> Self:
+        """Adds a SET, whose options are as those of `Client.set`. Gives the transaction, so that calls can be chained."""
+    def delete(self, key: _Data, *, fencing_token: Hlc | None = None, if_version: Hlc | None = None) -> Self:
+        """Adds a DEL. An absent key is no failure, unless it is to have a version. Gives the transaction."""
     def __len__(self) -> int: ...
 
 class Lease(Generic[_V]):
@@ -421,10 +483,18 @@ class Guard(Generic[_V]):
         ...     guard.set("pump/state", "running").applied
         True
         """
-    async def delete(self, key: _Data, *, timeout: _Time | None = None, retry: _Retry = "safe") -> Deleted | Absent:
+    async def delete(
+        self, key: _Data, *, if_version: Hlc | None = None, timeout: _Time | None = None, retry: _Retry = "safe"
+    ) -> Deleted | Absent | Mismatch:
         """As `Client.delete`, under the token of the lock."""
     async def vdel(
-        self, key: _Data, value: _Data, *, timeout: _Time | None = None, retry: _Retry = "safe"
+        self,
+        key: _Data,
+        value: _Data,
+        *,
+        if_version: Hlc | None = None,
+        timeout: _Time | None = None,
+        retry: _Retry = "safe",
     ) -> Deleted | Absent | Mismatch:
         """As `Client.vdel`, under the token of the lock."""
     def __bool__(self) -> Literal[True]: ...

@@ -15,6 +15,8 @@ from datetime import timedelta
 from os import PathLike
 from typing import Literal, TypedDict, Union
 
+from statestore._native import IfVersion
+
 __all__ = ["Condition", "Data", "LeaseOptions", "LockOptions", "Overflow", "Path", "Renewal", "Retry", "Settings", "Time"]
 
 Data = Union[str, bytes, bytearray, memoryview]
@@ -22,8 +24,9 @@ Data = Union[str, bytes, bytearray, memoryview]
 Time = Union[float, timedelta]
 """Seconds, or a ``timedelta``."""
 Path = Union[str, "PathLike[str]"]
-Condition = Literal["always", "if_absent", "if_absent_or_equal"]
-"""When a SET applies: always, only if the key is absent (NX), or also if it holds this value already (NEX)."""
+Condition = Union[Literal["always", "if_absent", "if_absent_or_equal"], IfVersion]
+"""When a SET applies: always, only if the key is absent (NX), or also if it holds this value already (NEX); or only if it has a
+version, as `statestore.if_version` says."""
 Retry = Literal["safe", "always", "never"]
 """Whether a request is sent again when the session was lost before its response came."""
 Overflow = Union[Literal["latest", "all"], int]

@@ -1,0 +1,74 @@
+//! What of a client not every store can do.
+use crate::options;
+use crate::outcome;
+use crate::shared::Shared;
+use crate::transaction::Transaction;
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+
+/// The part of a client that needs a store that can do more than all stores.
+#[pyclass(frozen, subclass, module = "statestore._native")]
+#[derive(Debug)]
+pub(crate) struct Transactions {
+    shared: Arc<Shared>,
+}
+
+impl Transactions {
+    pub(crate) fn of(shared: &Arc<Shared>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+        }
+    }
+}
+
+#[pymethods]
+impl Transactions {
+    /// What the store can do besides the protocol that all stores have: `Capabilities`. It is asked once for each connection.
+    ///
+    ///     >>> client.capabilities()
+    ///     Capabilities(conditions=True, remaining_time=True, transactions=10000)
+    fn capabilities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let asked = self.shared.client.capabilities();
+        self.shared.run(py, "CAPS", asked, |py, _, store| {
+            outcome::capabilities(py, store)
+        })
+    }
+
+    /// Several writes for `transact`: a `Transaction`, which is empty. Nothing is sent.
+    fn transaction(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let transaction = Transaction::of(&self.shared);
+        self.shared.dress(py, "Transaction", transaction)
+    }
+
+    /// Carries out all operations of a transaction, in their order, or none: a `TransactionOutcome`, which is true if they were carried
+    /// out. If the store refuses one, the error's ``operation`` says which, and nothing was done. Not every store has
+    /// transactions (`Capabilities.transactions`).
+    ///
+    ///     >>> transaction = client.transaction().set("a", "1").set("b", "2", condition="if_absent").delete("c")
+    ///     >>> client.transact(transaction).versions  # doctest: +ELLIPSIS
+    ///     [Hlc('...'), Hlc('...'), None]
+    ///     >>> outcome = client.transact(transaction)
+    ///     >>> outcome.applied, outcome.operation
+    ///     (False, 1)
+    #[pyo3(
+        signature = (transaction, *, persist=None, timeout=None, retry=None),
+        text_signature = "($self, transaction, *, persist=False, timeout=None, retry='safe')"
+    )]
+    fn transact<'py>(
+        &self,
+        py: Python<'py>,
+        transaction: &Bound<'py, Transaction>,
+        persist: Any<'_, 'py>,
+        timeout: Any<'_, 'py>,
+        retry: Any<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let options = options::transact(persist, timeout, retry)?;
+        let operations = transaction.get().operations();
+        let transact = self.shared.client.transact(operations, options);
+        self.shared.run(py, "TXN", transact, |py, _, outcome| {
+            outcome::transaction(py, &outcome)
+        })
+    }
+}

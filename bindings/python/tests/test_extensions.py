@@ -1,0 +1,90 @@
+"""What not every store can do: how Python has it. What it does is in the scenarios."""
+
+import pickle
+
+import pytest
+
+import statestore
+from statestore import Capabilities, Entry, Hlc, Mismatch, TransactionOutcome, if_version
+
+VERSION = Hlc("000000000000007:00001:StateStore")
+
+
+def test_a_condition_is_a_value():
+    condition = if_version(VERSION)
+    assert condition.version == VERSION
+    assert condition == if_version(VERSION) != if_version(Hlc("8:0:StateStore"))
+    assert len({condition, if_version(VERSION)}) == 1
+    assert repr(condition) == f"if_version({VERSION!r})"
+    for wrong in (None, "7:1:StateStore", 7):
+        with pytest.raises(TypeError, match="version must be an Hlc"):
+            if_version(wrong)
+
+
+def test_wrong_arguments_are_named(face, connect):
+    client = connect()
+    wrong = [
+        (lambda: client.delete("k", if_version="7:1:StateStore"), "if_version must be an Hlc, not str"),
+        (lambda: client.set("k", "v", condition=VERSION), "condition must be str, not Hlc"),
+        (lambda: client.get("k", remaining=1), "remaining must be bool, not int"),
+        (lambda: client.transact([]), "transaction"),
+        (lambda: client.transact(client.transaction(), persist="yes"), "persist must be bool, not str"),
+        (lambda: client.transaction().set("k", 7), "value must be"),
+    ]
+    for call, message in wrong:
+        with pytest.raises(TypeError, match=message):
+            face.run(call())
+
+
+def test_a_transaction_can_be_sent_again_and_continued(face, connect):
+    client = connect()
+    transaction = client.transaction().set("a", "1")
+    assert face.run(client.transact(transaction))
+    assert transaction.delete("a") is transaction
+    outcome = face.run(client.transact(transaction))
+    assert outcome and len(outcome.versions) == len(transaction) == 2
+    assert repr(transaction) == "<Transaction of 2>"
+    assert face.run(client.get("a")) is None
+
+
+def test_an_operation_that_cannot_be_is_named(face, connect):
+    client = connect()
+    transaction = client.transaction().set("a", "1").set("b", "2", expires_in=0)
+    with pytest.raises(statestore.InvalidArgumentError, match="operation 1 of a transaction") as raised:
+        face.run(client.transact(transaction))
+    assert raised.value.operation == 1
+    assert pickle.loads(pickle.dumps(raised.value)).operation == 1
+    with pytest.raises(statestore.InvalidArgumentError) as raised:
+        face.run(client.get(""))
+    assert raised.value.operation is None
+
+
+def test_text_goes_into_a_transaction_as_the_client_writes_it(face, connect):
+    client = connect(encoding="latin-1")
+    assert face.run(client.transact(client.transaction().set("ä", "ö")))
+    assert face.run(client.get("ä")).value == "ö"
+    assert face.run(connect().get(b"\xe4")).value == b"\xf6"
+
+
+def test_a_pipeline_and_a_guard_take_conditions_too(face, connect):
+    client = connect()
+    version = face.run(client.set("key", "one")).version
+    pipeline = client.pipeline().delete("key", if_version=VERSION).get("key", remaining=True)
+    pipeline.set("key", "two", condition=if_version(version))
+    mismatch, entry, applied = face.run(pipeline.execute())
+    assert mismatch == Mismatch(version) and not mismatch
+    assert entry.expires_in is None and applied
+    with_guard = face.run(client.lock("lock"))
+    version = face.run(with_guard.set("key", "three", condition=if_version(applied.version))).version
+    assert face.run(with_guard.delete("key", if_version=VERSION)) == Mismatch(version)
+    assert face.run(with_guard.vdel("key", "three", if_version=version))
+    face.run(with_guard.release())
+
+
+def test_results_say_what_they_are():
+    assert repr(Entry(b"v", VERSION)) == f"Entry(value=b'v', version={VERSION!r})"
+    assert repr(Entry(b"v", VERSION, 1.5)) == f"Entry(value=b'v', version={VERSION!r}, expires_in=1.5)"
+    assert repr(Mismatch()) == "Mismatch()"
+    assert repr(Mismatch(VERSION)) == f"Mismatch(version={VERSION!r})"
+    assert not TransactionOutcome(False, [], 3)
+    assert Capabilities(True, False, None).transactions is None
