@@ -11,6 +11,7 @@ declare -A needs_called=(
   [venv]="Python's venv with pip (Debian: python3-venv)"
   [node]="Node 20 or newer"
   [npm]="npm"
+  [go]="Go 1.26.6 or newer (https://go.dev/dl)"
   [openssl]="the headers of OpenSSL (Debian: libssl-dev)"
   [certificates]="the program openssl (Debian: openssl)"
   [json]="the C++ header nlohmann/json.hpp (Debian: nlohmann-json3-dev)"
@@ -28,6 +29,7 @@ has() {
   case "$1" in
     rust) is_at_least 1.90 "$(rustc --version | cut -d ' ' -f 2)" && cargo --version ;;
     rustfmt) cargo fmt --version ;;
+    go) is_at_least 1.26.6 "$(go env GOVERSION | sed 's/^go//')" ;;
     clippy) cargo clippy --version ;;
     python) python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ;;
     venv) python3 -c 'import ensurepip, venv' ;;

@@ -1,0 +1,191 @@
+//! The options of `statestore-dapr`.
+use clap::{Parser, ValueEnum};
+use std::path::PathBuf;
+use tracing::level_filters::LevelFilter;
+
+const DEFAULT_FOLDER: &str = "dapr-components-sockets";
+
+const EXAMPLES: &str = "\
+Examples:
+  statestore-dapr
+      serve components of the type state.statestore, for a daprd that is started afterwards
+  statestore-dapr --name azure.iotoperations
+      serve components of the type state.azure.iotoperations, in place of the vendor's
+  statestore-dapr --socket /run/dapr/statestore.sock --socket-mode 660
+      make the socket in a folder of your own, for everybody of its group; tell daprd the folder
+
+The component, a file in the folder that daprd gets with --resources-path:
+
+  apiVersion: dapr.io/v1alpha1
+  kind: Component
+  metadata:
+    name: statestore
+  spec:
+    type: state.statestore
+    version: v1
+    metadata:
+    - name: url
+      value: mqtt://127.0.0.1:1883
+
+Start it before daprd, which looks for sockets once, when it starts. The name of the socket without `.sock` is the type of the
+component, behind `state.`. Where the store is and who asks stands in the component's metadata, not here: as url, or as hostname,
+tcpPort and useTls, with caFile, satAuthFile and more; one process serves any number of components. docs/dapr.md has them all.
+
+When it is ready, it prints `listening on PATH` to standard output; logs go to standard error. SIGTERM and SIGINT end it cleanly.";
+
+/// The command line of `statestore-dapr`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "statestore-dapr",
+    version,
+    about = "A state component for Dapr, over the state store: ETags, transactions, expiry",
+    after_help = EXAMPLES
+)]
+pub(crate) struct Arguments {
+    /// Path of the socket, instead of a name in Dapr's folder
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["name", "folder"])]
+    socket: Option<PathBuf>,
+
+    /// Name of the socket without `.sock`, and so of the component's type without `state.`
+    #[arg(long, value_name = "NAME", default_value = "statestore", value_parser = socket_name)]
+    name: String,
+
+    /// Folder of the socket, made if it is not there [default: dapr-components-sockets in the folder for temporary files]
+    #[arg(long, value_name = "FOLDER", env = "DAPR_COMPONENTS_SOCKETS_FOLDER")]
+    folder: Option<PathBuf>,
+
+    /// Who may connect to the socket, in octal: daprd may be another user
+    #[arg(long, value_name = "MODE", default_value = "600", value_parser = mode)]
+    socket_mode: u32,
+
+    /// The store of components whose metadata names none, as mqtt://HOST:PORT. With it, components also work on after this
+    /// process was started anew, which daprd does not notice
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "STATESTORE_URL",
+        hide_env_values = true
+    )]
+    url: Option<String>,
+
+    /// What is logged: off, error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log: LevelFilter,
+
+    /// In which form: text for people, json with one object per line, or journal for that of systemd, which knows the time
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+}
+
+/// The form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people, with the time.
+    Text,
+    /// One object of JSON per line.
+    Json,
+    /// Lines without the time that begin with their priority, as `<4>`.
+    Journal,
+}
+
+impl Arguments {
+    /// Where the socket is to be.
+    pub(crate) fn socket(&self) -> PathBuf {
+        match &self.socket {
+            Some(path) => path.clone(),
+            None => self.folder().join(format!("{}.sock", self.name)),
+        }
+    }
+
+    fn folder(&self) -> PathBuf {
+        match &self.folder {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.clone(),
+            _ => std::env::temp_dir().join(DEFAULT_FOLDER),
+        }
+    }
+
+    /// Its permissions.
+    pub(crate) fn socket_mode(&self) -> u32 {
+        self.socket_mode
+    }
+
+    /// The store of components that name none.
+    pub(crate) fn url(&self) -> Option<&str> {
+        self.url.as_deref().filter(|url| !url.is_empty())
+    }
+
+    /// What is logged.
+    pub(crate) fn log_level(&self) -> LevelFilter {
+        self.log
+    }
+
+    /// In which form.
+    pub(crate) fn log_format(&self) -> LogFormat {
+        self.log_format
+    }
+}
+
+/// Dapr compares types in lower case, and takes the name of the file as it is.
+fn socket_name(name: &str) -> Result<String, &'static str> {
+    let name = name.strip_suffix(".sock").unwrap_or(name);
+    let name = name.strip_prefix("state.").unwrap_or(name);
+    let is_plain =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-_".contains(&byte);
+    if name.is_empty() || name.starts_with('.') || !name.bytes().all(is_plain) {
+        return Err(
+            "a name has only small letters, digits, `.`, `-` and `_`, and begins with none of these dots",
+        );
+    }
+    Ok(name.to_owned())
+}
+
+fn mode(text: &str) -> Result<u32, &'static str> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 => Ok(mode),
+        _ => Err("permissions are three octal digits, as 660"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket(arguments: &[&str]) -> Result<PathBuf, String> {
+        let all = ["statestore-dapr", "--folder", "/folder"].iter();
+        Arguments::try_parse_from(all.chain(arguments))
+            .map(|arguments| arguments.socket())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_name_is_that_of_the_socket() {
+        for (arguments, path) in [
+            (&[][..], "/folder/statestore.sock"),
+            (
+                &["--name", "azure.iotoperations"],
+                "/folder/azure.iotoperations.sock",
+            ),
+            (
+                &["--name", "state.azure.iotoperations"],
+                "/folder/azure.iotoperations.sock",
+            ),
+            (&["--name", "mine.sock"], "/folder/mine.sock"),
+        ] {
+            assert_eq!(socket(arguments).unwrap(), PathBuf::from(path));
+        }
+        for name in ["", "../up", ".hidden", "Upper", "a b"] {
+            let error = socket(&["--name", name]).unwrap_err();
+            assert!(error.contains("small letters"), "{error}");
+        }
+        assert!(socket(&["--socket", "/other"]).is_err());
+    }
+
+    #[test]
+    fn permissions_are_octal() {
+        let parse = |mode| Arguments::try_parse_from(["statestore-dapr", "--socket-mode", mode]);
+        assert_eq!(parse("660").unwrap().socket_mode(), 0o660);
+        for wrong in ["8", "1777", "rw", "-1"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

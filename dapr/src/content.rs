@@ -1,0 +1,110 @@
+//! Content types, for components that are to keep them.
+//!
+//! The state store has no place for them. A component with `keepContentType` puts a value that has one into an envelope: a mark, the
+//! length of the content type in one byte, the content type, the value. A value without one stays as it is, unless it begins with
+//! the mark itself.
+use bytes::Bytes;
+use std::collections::HashMap;
+use tonic::Status;
+
+const MARK: &[u8] = b"\0statestore-dapr\x01";
+
+/// Where the older clients of daprd say it.
+const METADATA: &str = "contentType";
+
+/// What is stored for a value.
+pub(crate) fn wrapped(
+    value: Bytes,
+    content_type: &str,
+    metadata: &HashMap<String, String>,
+) -> Result<Bytes, Status> {
+    let content_type = if content_type.is_empty() {
+        metadata
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(METADATA))
+            .map_or("", |(_, value)| value)
+    } else {
+        content_type
+    };
+    if content_type.is_empty() && !value.starts_with(MARK) {
+        return Ok(value);
+    }
+    let Ok(len) = u8::try_from(content_type.len()) else {
+        return Err(Status::invalid_argument(
+            "the content type is longer than 255 bytes",
+        ));
+    };
+    let parts = [MARK, &[len], content_type.as_bytes(), &value];
+    Ok(parts.concat().into())
+}
+
+/// A stored value and its content type, which is empty if it has none.
+pub(crate) fn unwrapped(mut stored: Bytes) -> (Bytes, String) {
+    let envelope = || {
+        let (len, rest) = stored.strip_prefix(MARK)?.split_first()?;
+        let content_type = rest.get(..usize::from(*len))?;
+        String::from_utf8(content_type.to_vec()).ok()
+    };
+    match envelope() {
+        Some(content_type) => {
+            let value = stored.split_off(MARK.len() + 1 + content_type.len());
+            (value, content_type)
+        }
+        None => (stored, String::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn there_and_back(value: &[u8], content_type: &str) -> (Bytes, (Bytes, String)) {
+        let value = Bytes::copy_from_slice(value);
+        let stored = wrapped(value, content_type, &HashMap::new()).unwrap();
+        (stored.clone(), unwrapped(stored))
+    }
+
+    #[test]
+    fn everything_comes_back() {
+        let longest = "x".repeat(255);
+        for value in [&b""[..], b"plain", MARK, &[MARK, b"\x05and"].concat()] {
+            for content_type in [
+                "",
+                "application/json",
+                "text/plain; charset=utf-8",
+                &longest,
+            ] {
+                let (_, back) = there_and_back(value, content_type);
+                assert_eq!(
+                    back,
+                    (Bytes::copy_from_slice(value), content_type.to_owned())
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_without_a_content_type_stays_as_it_is() {
+        assert_eq!(there_and_back(b"plain", "").0, "plain");
+        assert_ne!(there_and_back(b"plain", "a/b").0, "plain");
+    }
+
+    #[test]
+    fn what_is_no_envelope_is_a_value() {
+        for tail in [&b""[..], b"\x09short", b"\x02\xff\xfe"] {
+            let stored = Bytes::from([MARK, tail].concat());
+            assert_eq!(unwrapped(stored.clone()), (stored, String::new()));
+        }
+    }
+
+    #[test]
+    fn metadata_says_it_too_and_too_long_a_one_is_refused() {
+        let metadata = HashMap::from([("ContentType".to_owned(), "a/b".to_owned())]);
+        let stored = wrapped(Bytes::new(), "", &metadata).unwrap();
+        assert_eq!(unwrapped(stored).1, "a/b");
+        let stored = wrapped(Bytes::new(), "c/d", &metadata).unwrap();
+        assert_eq!(unwrapped(stored).1, "c/d");
+        let long = "x".repeat(256);
+        assert!(wrapped(Bytes::new(), &long, &HashMap::new()).is_err());
+    }
+}

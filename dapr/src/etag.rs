@@ -1,0 +1,189 @@
+//! Dapr's concurrency: which `ETag`s and options are which conditions of the store.
+//!
+//! The `ETag` of an entry is the text of its version. Versions of a key rise for ever, through deletions and restarts, so an old one
+//! never comes back.
+use crate::proto::state_options::{StateConcurrency, StateConsistency};
+use crate::proto::{Etag, StateOptions};
+use crate::status::mismatch;
+use statestore::{Hlc, Version};
+use tonic::Status;
+
+/// When a write applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Precondition {
+    /// Whatever is there.
+    None,
+    /// If nothing is there.
+    Absent,
+    /// If this version is there.
+    Version(Version),
+}
+
+/// The `ETag` of an entry.
+pub(crate) fn etag(version: &Hlc) -> Etag {
+    Etag {
+        value: version.to_string(),
+    }
+}
+
+/// When a SET applies.
+pub(crate) fn of_set(
+    etag: Option<&Etag>,
+    options: Option<StateOptions>,
+) -> Result<Precondition, Status> {
+    let concurrency = concurrency(options)?;
+    match given(etag, concurrency)? {
+        None if concurrency == StateConcurrency::ConcurrencyFirstWrite => Ok(Precondition::Absent),
+        given => Ok(given.map_or(Precondition::None, Precondition::Version)),
+    }
+}
+
+/// When a deletion applies. The first write of a key cannot be a deletion: without an `ETag` there is nothing to compare.
+pub(crate) fn of_delete(
+    etag: Option<&Etag>,
+    options: Option<StateOptions>,
+) -> Result<Precondition, Status> {
+    let given = given(etag, concurrency(options)?)?;
+    Ok(given.map_or(Precondition::None, Precondition::Version))
+}
+
+/// Refuses a consistency that Dapr does not have. Every answer of the store is a strong one, so there is nothing to choose.
+pub(crate) fn check_consistency(consistency: i32) -> Result<(), Status> {
+    match StateConsistency::try_from(consistency) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Status::invalid_argument(format!(
+            "there is no consistency number {consistency}"
+        ))),
+    }
+}
+
+fn concurrency(options: Option<StateOptions>) -> Result<StateConcurrency, Status> {
+    let options = options.unwrap_or_default();
+    check_consistency(options.consistency)?;
+    StateConcurrency::try_from(options.concurrency).map_err(|_| {
+        Status::invalid_argument(format!(
+            "there is no concurrency number {}",
+            options.concurrency
+        ))
+    })
+}
+
+/// The version that must be there, if one was sent and counts.
+fn given(etag: Option<&Etag>, concurrency: StateConcurrency) -> Result<Option<Version>, Status> {
+    let Some(etag) = etag.filter(|etag| !etag.value.is_empty()) else {
+        return Ok(None);
+    };
+    if concurrency == StateConcurrency::ConcurrencyLastWrite {
+        return Ok(None);
+    }
+    match Version::parse(etag.value.as_bytes()) {
+        Some(version) => Ok(Some(version)),
+        // No entry has it.
+        None => Err(mismatch("the ETag is not one of this store")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::Code;
+
+    const UNSPECIFIED: i32 = StateConcurrency::ConcurrencyUnspecified as i32;
+    const FIRST: i32 = StateConcurrency::ConcurrencyFirstWrite as i32;
+    const LAST: i32 = StateConcurrency::ConcurrencyLastWrite as i32;
+    const VERSION: &str = "001696374425000:00001:StateStore";
+
+    fn options(concurrency: i32) -> StateOptions {
+        StateOptions {
+            concurrency,
+            consistency: 0,
+        }
+    }
+
+    fn sent(value: &str) -> Etag {
+        Etag {
+            value: value.to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_dapr_says_is_a_condition() {
+        let version = Precondition::Version(Version::new(1_696_374_425_000, 1));
+        for (etag, concurrency, set, delete) in [
+            (None, UNSPECIFIED, Precondition::None, Precondition::None),
+            (None, LAST, Precondition::None, Precondition::None),
+            (None, FIRST, Precondition::Absent, Precondition::None),
+            (
+                Some(""),
+                UNSPECIFIED,
+                Precondition::None,
+                Precondition::None,
+            ),
+            (Some(""), FIRST, Precondition::Absent, Precondition::None),
+            (Some(VERSION), UNSPECIFIED, version, version),
+            (Some(VERSION), FIRST, version, version),
+            (Some(VERSION), LAST, Precondition::None, Precondition::None),
+            (
+                Some("foreign"),
+                LAST,
+                Precondition::None,
+                Precondition::None,
+            ),
+        ] {
+            let etag = etag.map(sent);
+            assert_eq!(
+                of_set(etag.as_ref(), Some(options(concurrency))).unwrap(),
+                set
+            );
+            assert_eq!(
+                of_delete(etag.as_ref(), Some(options(concurrency))).unwrap(),
+                delete
+            );
+        }
+        assert_eq!(of_set(None, None).unwrap(), Precondition::None);
+    }
+
+    #[test]
+    fn what_no_entry_can_have_is_a_mismatch() {
+        for text in [
+            "7",
+            "bad-etag",
+            "1:2:client",
+            "1:2:StateStore:",
+            "1:2:StateStore\0",
+        ] {
+            for concurrency in [UNSPECIFIED, FIRST] {
+                let status = of_set(Some(&sent(text)), Some(options(concurrency))).unwrap_err();
+                assert_eq!(status.code(), Code::FailedPrecondition, "{text}");
+                let status = of_delete(Some(&sent(text)), Some(options(concurrency))).unwrap_err();
+                assert_eq!(status.code(), Code::FailedPrecondition, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_etag_is_read_back() {
+        let version = Hlc::store_version((1, 100_000_000));
+        assert_eq!(
+            of_set(Some(&etag(&version)), None).unwrap(),
+            Precondition::Version(Version::from(&version))
+        );
+    }
+
+    #[test]
+    fn unknown_options_are_refused() {
+        assert_eq!(
+            of_set(None, Some(options(3))).unwrap_err().code(),
+            Code::InvalidArgument
+        );
+        let strange = Some(StateOptions {
+            concurrency: 0,
+            consistency: 9,
+        });
+        assert_eq!(
+            of_delete(None, strange).unwrap_err().code(),
+            Code::InvalidArgument
+        );
+        assert!(check_consistency(2).is_ok() && check_consistency(3).is_err());
+    }
+}

@@ -1,0 +1,101 @@
+//! Dapr's time to live, as metadata of requests and answers.
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::time::{Duration, SystemTime};
+use tonic::Status;
+
+/// How long a value is to live, in whole seconds.
+const TTL: &str = "ttlInSeconds";
+
+/// When a value ends, as RFC 3339 writes it.
+const EXPIRY: &str = "ttlExpireTime";
+
+/// After what time a value is to expire; without one, or with none above zero, never.
+pub(crate) fn expires_in(metadata: &HashMap<String, String>) -> Result<Option<Duration>, Status> {
+    let Some((_, text)) = metadata
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(TTL))
+    else {
+        return Ok(None);
+    };
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Status::invalid_argument(format!(
+            "`{TTL}` is not a whole number of seconds"
+        )));
+    }
+    match text.parse::<i64>() {
+        Ok(seconds) => Ok(u64::try_from(seconds)
+            .ok()
+            .filter(|seconds| *seconds > 0)
+            .map(Duration::from_secs)),
+        Err(_) if text.starts_with('-') => Ok(None),
+        Err(_) => Err(Status::invalid_argument(format!(
+            "`{TTL}` is more than {} seconds",
+            i64::MAX
+        ))),
+    }
+}
+
+/// The metadata of an answer whose value ends after this time.
+pub(crate) fn told(expires_in: Option<Duration>) -> HashMap<String, String> {
+    let at = expires_in.and_then(|after| SystemTime::now().checked_add(after));
+    at.and_then(written)
+        .map(|text| (EXPIRY.to_owned(), text))
+        .into_iter()
+        .collect()
+}
+
+/// None for a time that four digits of a year cannot say.
+fn written(at: SystemTime) -> Option<String> {
+    let mut text = String::new();
+    write!(text, "{}", humantime::format_rfc3339_millis(at)).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Option<u64>, String> {
+        let metadata = HashMap::from([(TTL.to_owned(), text.to_owned())]);
+        expires_in(&metadata)
+            .map(|after| after.map(|after| after.as_secs()))
+            .map_err(|status| status.message().to_owned())
+    }
+
+    #[test]
+    fn only_a_number_above_zero_expires() {
+        assert_eq!(expires_in(&HashMap::new()).unwrap(), None);
+        for (text, seconds) in [
+            ("1", Some(1)),
+            (" 60 ", Some(60)),
+            ("+5", Some(5)),
+            ("0", None),
+            ("-1", None),
+            ("", None),
+            ("-99999999999999999999999", None),
+            ("9223372036854775807", Some(9_223_372_036_854_775_807)),
+        ] {
+            assert_eq!(parsed(text), Ok(seconds), "{text}");
+        }
+        for text in ["foo", "1.5", "1s", "-", "0x10", "9223372036854775808"] {
+            let error = parsed(text).unwrap_err();
+            assert!(error.contains(TTL), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_end_is_written_if_it_can_be() {
+        assert_eq!(told(None), HashMap::new());
+        assert_eq!(told(Some(Duration::MAX)), HashMap::new());
+        assert_eq!(told(Some(Duration::from_secs(1 << 40))), HashMap::new());
+        let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
+        assert_eq!(written(at).unwrap(), "2023-11-14T22:13:20.250Z");
+        assert!(told(Some(Duration::from_secs(9)))[EXPIRY].ends_with('Z'));
+    }
+}

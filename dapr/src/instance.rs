@@ -1,0 +1,178 @@
+//! One component: its connection to a store, and the calls on single keys.
+use crate::content;
+use crate::etag::{self, Precondition};
+use crate::expiry;
+use crate::proto::{DeleteRequest, GetRequest, GetResponse, SetRequest};
+use crate::settings::Spec;
+use crate::status::{failed, mismatch};
+use bytes::Bytes;
+use statestore::{
+    Capabilities, Client, Condition, DelOptions, DelOutcome, GetOptions, SetOptions, SetOutcome,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tonic::Status;
+
+/// Why a write does not apply.
+pub(crate) const STALE: &str = "the ETag is not that of the entry";
+const PRESENT: &str = "the entry is there already, and this is not its first write";
+
+/// How long calls on a connection that was replaced may go on.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// A component.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub(crate) client: Client,
+    pub(crate) persist: bool,
+    keep_content_type: bool,
+}
+
+/// What a SET of daprd is to the store.
+#[derive(Debug)]
+pub(crate) struct Set {
+    pub(crate) key: String,
+    pub(crate) value: Bytes,
+    pub(crate) options: SetOptions,
+    /// What it means if its condition is not met.
+    pub(crate) if_not: &'static str,
+}
+
+impl Instance {
+    /// Connects to the store.
+    pub(crate) async fn connect(spec: Spec) -> Result<Self, Status> {
+        let client = Client::connect(spec.settings).await;
+        Ok(Self {
+            client: client.map_err(|error| failed(&error))?,
+            persist: spec.persist,
+            keep_content_type: spec.keep_content_type,
+        })
+    }
+
+    /// Takes leave of the store.
+    pub(crate) async fn close(&self) {
+        self.client.close().await;
+    }
+
+    /// Takes leave of the store when nobody else has this component any more.
+    pub(crate) async fn close_when_idle(self: Arc<Self>) {
+        let idle = async {
+            while Arc::strong_count(&self) > 1 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let _ = tokio::time::timeout(IDLE, idle).await;
+        self.close().await;
+    }
+
+    /// Whether the store answers.
+    pub(crate) fn ping(&self) -> Result<(), Status> {
+        if self.client.state().borrow().is_connected() {
+            return Ok(());
+        }
+        Err(Status::unavailable("there is no connection to the store"))
+    }
+
+    /// What the store can do. It is asked once for each connection.
+    pub(crate) async fn capabilities(&self) -> Result<Capabilities, Status> {
+        let capabilities = self.client.capabilities().await;
+        capabilities.map_err(|error| failed(&error))
+    }
+
+    /// Reads a key.
+    pub(crate) async fn get(&self, request: GetRequest) -> Result<GetResponse, Status> {
+        check_key(&request.key)?;
+        etag::check_consistency(request.consistency)?;
+        let options = GetOptions::new().remaining(self.capabilities().await?.remaining_time);
+        let entry = self.client.get_with(&request.key, &options).await;
+        let Some(entry) = entry.map_err(|error| failed(&error))? else {
+            return Ok(GetResponse::default());
+        };
+        let (data, content_type) = if self.keep_content_type {
+            content::unwrapped(entry.value)
+        } else {
+            (entry.value, String::new())
+        };
+        Ok(GetResponse {
+            data,
+            etag: Some(etag::etag(&entry.version)),
+            metadata: expiry::told(entry.expires_in),
+            content_type,
+        })
+    }
+
+    /// Writes a key.
+    pub(crate) async fn set(&self, request: SetRequest) -> Result<(), Status> {
+        let set = self.to_store(request)?;
+        self.check_conditions(matches!(set.options.condition, Condition::IfVersion(_)))
+            .await?;
+        let outcome = self.client.set_with(&set.key, &set.value, &set.options);
+        match outcome.await.map_err(|error| failed(&error))? {
+            SetOutcome::Applied { .. } => Ok(()),
+            SetOutcome::NotApplied { .. } => Err(mismatch(set.if_not)),
+        }
+    }
+
+    /// Deletes a key. Without an `ETag`, one that is not there is deleted already.
+    pub(crate) async fn delete(&self, request: DeleteRequest) -> Result<(), Status> {
+        let options = deletion(&request)?;
+        self.check_conditions(options.if_version.is_some()).await?;
+        let outcome = self.client.del_with(&request.key, &options).await;
+        match outcome.map_err(|error| failed(&error))? {
+            DelOutcome::Deleted { .. } | DelOutcome::Absent => Ok(()),
+            DelOutcome::Mismatch { .. } => Err(mismatch(STALE)),
+        }
+    }
+
+    /// Refuses what the store cannot compare. The client has another way for a SET then, but it leaves a fence behind, and whoever
+    /// writes without an `ETag` afterwards is refused.
+    async fn check_conditions(&self, needed: bool) -> Result<(), Status> {
+        if needed && !self.capabilities().await?.conditions {
+            return Err(Status::unimplemented("the store cannot compare ETags"));
+        }
+        Ok(())
+    }
+
+    /// What a SET is to the store.
+    pub(crate) fn to_store(&self, request: SetRequest) -> Result<Set, Status> {
+        check_key(&request.key)?;
+        let (condition, if_not) = match etag::of_set(request.etag.as_ref(), request.options)? {
+            Precondition::None => (Condition::Always, STALE),
+            Precondition::Absent => (Condition::IfAbsent, PRESENT),
+            Precondition::Version(version) => (Condition::IfVersion(version), STALE),
+        };
+        let expires_in = expiry::expires_in(&request.metadata)?;
+        let value = if self.keep_content_type {
+            content::wrapped(request.value, &request.content_type, &request.metadata)?
+        } else {
+            request.value
+        };
+        let options = SetOptions::new()
+            .condition(condition)
+            .expires_in(expires_in)
+            .persist(self.persist);
+        Ok(Set {
+            key: request.key,
+            value,
+            options,
+            if_not,
+        })
+    }
+}
+
+/// What a deletion is to the store.
+pub(crate) fn deletion(request: &DeleteRequest) -> Result<DelOptions, Status> {
+    check_key(&request.key)?;
+    let version = match etag::of_delete(request.etag.as_ref(), request.options)? {
+        Precondition::Version(version) => Some(version),
+        Precondition::None | Precondition::Absent => None,
+    };
+    Ok(DelOptions::new().if_version(version))
+}
+
+fn check_key(key: &str) -> Result<(), Status> {
+    if key.is_empty() {
+        return Err(Status::invalid_argument("the key is empty"));
+    }
+    Ok(())
+}

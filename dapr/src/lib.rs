@@ -1,0 +1,44 @@
+//! `statestore-dapr`: a state component for Dapr over the state store. The program is all there is to use; its [`command`] line is
+//! public for what is made of it, such as the manual, and [`proto`] for its tests.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod content;
+mod etag;
+mod expiry;
+mod instance;
+mod instances;
+mod log;
+pub mod proto;
+mod serve;
+mod service;
+mod settings;
+mod socket;
+mod status;
+mod together;
+mod transaction;
+
+use arguments::Arguments;
+use clap::{CommandFactory as _, Parser as _};
+use std::process::ExitCode;
+
+/// The command line, as clap knows it.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// The program.
+pub fn run() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => error.exit(),
+    };
+    log::begin(arguments.log_level(), arguments.log_format());
+    match serve::serve(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("statestore-dapr: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The log of the process, in the forms that `statestored` has.
+use crate::arguments::LogFormat;
+use std::fmt;
+use std::io::IsTerminal;
+use tracing::level_filters::LevelFilter;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::fmt::format::{Format, Full, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// Lines that begin with their priority, as the journal of systemd reads it from standard error (sd-daemon(3)).
+struct Journal(Format<Full, ()>);
+
+impl<S, N> FormatEvent<S, N> for Journal
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let priority = match *event.metadata().level() {
+            Level::ERROR => 3,
+            Level::WARN => 4,
+            Level::INFO => 6,
+            Level::DEBUG | Level::TRACE => 7,
+        };
+        write!(writer, "<{priority}>")?;
+        self.0.format_event(context, writer, event)
+    }
+}
+
+/// Writes to standard error from now on.
+pub(crate) fn begin(level: LevelFilter, format: LogFormat) {
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = match format {
+        LogFormat::Text => lines
+            .with_target(false)
+            .with_ansi(std::io::stderr().is_terminal())
+            .boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+        LogFormat::Journal => {
+            let plain = Format::default().without_time();
+            let plain = plain.with_level(false).with_target(false).with_ansi(false);
+            lines.with_ansi(false).event_format(Journal(plain)).boxed()
+        }
+    };
+    tracing_subscriber::registry()
+        .with(level)
+        .with(lines)
+        .init();
+}

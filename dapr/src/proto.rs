@@ -1,0 +1,13 @@
+//! The messages and services of Dapr's components, as its own files say.
+#![allow(
+    missing_docs,
+    missing_debug_implementations,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic
+)]
+
+tonic::include_proto!("dapr.proto.components.v1");
+
+/// What the services are made of, for those who ask by reflection.
+pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/components.bin"));

@@ -1,0 +1,163 @@
+//! The services that daprd calls.
+use crate::instance::Instance;
+use crate::instances::Instances;
+use crate::proto::state_store_server::StateStore;
+use crate::proto::transactional_state_store_server::TransactionalStateStore;
+use crate::proto::transactional_store_multi_max_size_server::TransactionalStoreMultiMaxSize;
+use crate::proto::{
+    BulkDeleteRequest, BulkDeleteResponse, BulkGetRequest, BulkGetResponse, BulkSetRequest,
+    BulkSetResponse, BulkStateItem, DeleteRequest, DeleteResponse, FeaturesRequest,
+    FeaturesResponse, GetRequest, GetResponse, InitRequest, InitResponse, MultiMaxSizeRequest,
+    MultiMaxSizeResponse, PingRequest, PingResponse, SetRequest, SetResponse,
+    TransactionalStateRequest, TransactionalStateResponse,
+};
+use crate::together::{of_all, together};
+use std::sync::Arc;
+use tonic::{Request, Response, Status};
+
+/// All services of the socket.
+#[derive(Debug, Clone)]
+pub(crate) struct Component {
+    instances: Arc<Instances>,
+}
+
+impl Component {
+    /// The services of these components.
+    pub(crate) fn new(instances: Arc<Instances>) -> Self {
+        Self { instances }
+    }
+
+    /// The component that is called, and with what.
+    async fn called<T>(&self, request: Request<T>) -> Result<(Arc<Instance>, T), Status> {
+        let instance = self.instances.called(request.metadata()).await?;
+        Ok((instance, request.into_inner()))
+    }
+}
+
+#[tonic::async_trait]
+impl StateStore for Component {
+    async fn init(&self, request: Request<InitRequest>) -> Result<Response<InitResponse>, Status> {
+        let (calling, _, request) = request.into_parts();
+        let properties = request.metadata.unwrap_or_default().properties;
+        self.instances.begin(&calling, &properties).await?;
+        Ok(Response::new(InitResponse {}))
+    }
+
+    async fn features(
+        &self,
+        request: Request<FeaturesRequest>,
+    ) -> Result<Response<FeaturesResponse>, Status> {
+        let (instance, _) = self.called(request).await?;
+        let features = instance.features().await?;
+        Ok(Response::new(FeaturesResponse { features }))
+    }
+
+    async fn delete(
+        &self,
+        request: Request<DeleteRequest>,
+    ) -> Result<Response<DeleteResponse>, Status> {
+        let (instance, request) = self.called(request).await?;
+        instance.delete(request).await?;
+        Ok(Response::new(DeleteResponse {}))
+    }
+
+    async fn get(&self, request: Request<GetRequest>) -> Result<Response<GetResponse>, Status> {
+        let (instance, request) = self.called(request).await?;
+        instance.get(request).await.map(Response::new)
+    }
+
+    async fn set(&self, request: Request<SetRequest>) -> Result<Response<SetResponse>, Status> {
+        let (instance, request) = self.called(request).await?;
+        instance.set(request).await?;
+        Ok(Response::new(SetResponse {}))
+    }
+
+    async fn ping(&self, request: Request<PingRequest>) -> Result<Response<PingResponse>, Status> {
+        let (instance, _) = self.called(request).await?;
+        instance.ping()?;
+        Ok(Response::new(PingResponse {}))
+    }
+
+    async fn bulk_delete(
+        &self,
+        request: Request<BulkDeleteRequest>,
+    ) -> Result<Response<BulkDeleteResponse>, Status> {
+        let (instance, request) = self.called(request).await?;
+        let parallelism = request.options.map(|options| options.parallelism);
+        let done = together(request.items, parallelism, |item| instance.delete(item)).await;
+        of_all(done, "deletions")?;
+        Ok(Response::new(BulkDeleteResponse {}))
+    }
+
+    async fn bulk_get(
+        &self,
+        request: Request<BulkGetRequest>,
+    ) -> Result<Response<BulkGetResponse>, Status> {
+        let (instance, request) = self.called(request).await?;
+        let parallelism = request.options.map(|options| options.parallelism);
+        let items = together(request.items, parallelism, async |item: GetRequest| {
+            let key = item.key.clone();
+            let entry = instance.get(item).await;
+            BulkStateItem::new(key, entry)
+        });
+        let items = items.await;
+        Ok(Response::new(BulkGetResponse { items }))
+    }
+
+    async fn bulk_set(
+        &self,
+        request: Request<BulkSetRequest>,
+    ) -> Result<Response<BulkSetResponse>, Status> {
+        let (instance, request) = self.called(request).await?;
+        let parallelism = request.options.map(|options| options.parallelism);
+        let done = together(request.items, parallelism, |item| instance.set(item)).await;
+        of_all(done, "writes")?;
+        Ok(Response::new(BulkSetResponse {}))
+    }
+}
+
+impl BulkStateItem {
+    /// What came of reading one of many keys: a failure is its own, not that of the call.
+    fn new(key: String, entry: Result<GetResponse, Status>) -> Self {
+        match entry {
+            Ok(entry) => Self {
+                key,
+                data: entry.data,
+                etag: entry.etag,
+                error: String::new(),
+                metadata: entry.metadata,
+                content_type: entry.content_type,
+            },
+            Err(status) => Self {
+                key,
+                error: status.message().to_owned(),
+                ..Self::default()
+            },
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl TransactionalStateStore for Component {
+    async fn transact(
+        &self,
+        request: Request<TransactionalStateRequest>,
+    ) -> Result<Response<TransactionalStateResponse>, Status> {
+        let (instance, request) = self.called(request).await?;
+        instance.transact(request).await?;
+        Ok(Response::new(TransactionalStateResponse {}))
+    }
+}
+
+#[tonic::async_trait]
+impl TransactionalStoreMultiMaxSize for Component {
+    async fn multi_max_size(
+        &self,
+        request: Request<MultiMaxSizeRequest>,
+    ) -> Result<Response<MultiMaxSizeResponse>, Status> {
+        let (instance, _) = self.called(request).await?;
+        let most = instance.most_operations().await?;
+        let max_size = i64::try_from(most).unwrap_or(i64::MAX);
+        Ok(Response::new(MultiMaxSizeResponse { max_size }))
+    }
+}

@@ -1,0 +1,79 @@
+//! What a failure is in gRPC, and which failures daprd takes for an `ETag` that does not match.
+use statestore::{Error, ErrorKind, Outcome};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+/// The field by which daprd knows such a failure.
+const ETAG: &str = "etag";
+
+/// Somebody else wrote first. daprd wants exactly this one detail.
+pub(crate) fn mismatch(description: &str) -> Status {
+    let details = ErrorDetails::with_bad_request_violation(ETAG, description);
+    Status::with_error_details(Code::FailedPrecondition, description, details)
+}
+
+/// An error of the client.
+pub(crate) fn failed(error: &Error) -> Status {
+    Status::new(code(error), error.to_string())
+}
+
+fn code(error: &Error) -> Code {
+    match error.kind() {
+        ErrorKind::TimedOut => Code::DeadlineExceeded,
+        _ if error.outcome() == Outcome::Unknown => Code::Unknown,
+        ErrorKind::InvalidArgument | ErrorKind::InvalidSettings | ErrorKind::EmptyKey => {
+            Code::InvalidArgument
+        }
+        ErrorKind::Unreachable
+        | ErrorKind::ConnectionRefused
+        | ErrorKind::SessionLost
+        | ErrorKind::Closed
+        | ErrorKind::Rejected
+        | ErrorKind::NoStore => Code::Unavailable,
+        ErrorKind::NotAuthenticated | ErrorKind::Untrusted => Code::Unauthenticated,
+        ErrorKind::NotAuthorized => Code::PermissionDenied,
+        ErrorKind::QueueFull | ErrorKind::TooLarge | ErrorKind::QuotaExceeded => {
+            Code::ResourceExhausted
+        }
+        // Without the detail that `mismatch` has, so that daprd does not take it for one.
+        ErrorKind::FencingTokenRequired
+        | ErrorKind::FencingTokenSkew
+        | ErrorKind::FencingTokenLower => Code::FailedPrecondition,
+        ErrorKind::UnknownCommand | ErrorKind::Unsupported => Code::Unimplemented,
+        _ => Code::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mismatch_has_the_one_detail_that_daprd_wants() {
+        let status = mismatch("the ETag is stale");
+        assert_eq!(status.code(), Code::FailedPrecondition);
+        let details = status.get_error_details();
+        let violations = &details.bad_request().unwrap().field_violations;
+        assert_eq!(violations.len(), 1);
+        assert_eq!(violations[0].field, "etag");
+        assert_eq!(status.get_error_details_vec().len(), 1);
+    }
+
+    #[test]
+    fn no_other_failure_looks_like_one() {
+        for kind in ErrorKind::ALL {
+            let error = Error::new(*kind, Outcome::NotDone, "SET of 3 bytes", "it failed");
+            let status = failed(&error);
+            assert_ne!(status.code(), Code::Ok);
+            assert!(status.details().is_empty(), "{kind}");
+            assert_eq!(status.message(), "SET of 3 bytes: it failed");
+        }
+        let unknown = Error::new(
+            ErrorKind::SessionLost,
+            Outcome::Unknown,
+            "SET",
+            "it was lost",
+        );
+        assert_eq!(failed(&unknown).code(), Code::Unknown);
+    }
+}

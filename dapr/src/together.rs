@@ -1,0 +1,67 @@
+//! Many calls at a time, for the bulk calls.
+use futures_util::stream::{self, StreamExt as _};
+use tonic::{Code, Status};
+
+/// How many calls of one bulk are under way, unless daprd says otherwise.
+const AT_A_TIME: usize = 128;
+
+/// The most that daprd may ask for.
+const MOST: i64 = 1024;
+
+/// Begins calls in their order, some of them at a time, and gives what came of them in that order. What is begun first
+/// reaches the store first, so that of several items on one key the last counts.
+pub(crate) async fn together<T, F: Future>(
+    items: Vec<T>,
+    parallelism: Option<i64>,
+    call: impl Fn(T) -> F,
+) -> Vec<F::Output> {
+    let at_a_time = match parallelism {
+        Some(asked) if asked > 0 => usize::try_from(asked.min(MOST)).unwrap_or(AT_A_TIME),
+        _ => AT_A_TIME,
+    };
+    let calls = stream::iter(items).map(call);
+    calls.buffered(at_a_time).collect().await
+}
+
+/// What came of all: the first failure, and how many there were. One that is no mismatch of an `ETag` counts before those that are,
+/// because daprd takes a mismatch for the caller's doing.
+pub(crate) fn of_all(done: Vec<Result<(), Status>>, what: &str) -> Result<(), Status> {
+    let all = done.len();
+    let failures: Vec<_> = done.into_iter().filter_map(Result::err).collect();
+    let is_mismatch = |status: &&Status| status.code() == Code::FailedPrecondition;
+    let first = failures.iter().find(|status| !is_mismatch(status));
+    let Some(worst) = first.or(failures.first()) else {
+        return Ok(());
+    };
+    if all == 1 {
+        return Err(worst.clone());
+    }
+    let message = format!(
+        "{} of {all} {what} failed: {}",
+        failures.len(),
+        worst.message()
+    );
+    let details = worst.details().to_vec().into();
+    Err(Status::with_details(worst.code(), message, details))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::mismatch;
+    use tonic_types::StatusExt as _;
+
+    #[test]
+    fn a_bulk_fails_with_its_worst_failure() {
+        assert!(of_all(vec![Ok(()), Ok(())], "writes").is_ok());
+        assert!(of_all(Vec::new(), "writes").is_ok());
+        let stale = || Err(mismatch("stale"));
+        let status = of_all(vec![Ok(()), stale(), stale()], "writes").unwrap_err();
+        assert_eq!(status.message(), "2 of 3 writes failed: stale");
+        assert!(status.get_details_bad_request().is_some());
+        let lost = Err(Status::unavailable("lost"));
+        let status = of_all(vec![stale(), lost], "writes").unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable);
+        assert_eq!(status.message(), "2 of 2 writes failed: lost");
+    }
+}

@@ -1,0 +1,94 @@
+//! Transactions, and what daprd learns of the store.
+use crate::instance::{Instance, STALE, deletion};
+use crate::proto::transactional_state_operation::Request;
+use crate::proto::{TransactionalStateOperation, TransactionalStateRequest};
+use crate::status::{failed, mismatch};
+use statestore::{TransactOptions, Transaction, TransactionOutcome};
+use tonic::Status;
+
+/// The words of daprd for what a state store can do.
+const ETAG: &str = "ETAG";
+const TRANSACTIONAL: &str = "TRANSACTIONAL";
+const EXPIRY: &str = "TTL";
+
+impl Instance {
+    /// What daprd may use.
+    pub(crate) async fn features(&self) -> Result<Vec<String>, Status> {
+        let capabilities = self.capabilities().await?;
+        let features = [
+            (ETAG, capabilities.conditions),
+            (TRANSACTIONAL, capabilities.transactions.is_some()),
+            (EXPIRY, true),
+        ];
+        let there = features.into_iter().filter(|(_, is_there)| *is_there);
+        Ok(there.map(|(name, _)| name.to_owned()).collect())
+    }
+
+    /// The most operations of a transaction.
+    pub(crate) async fn most_operations(&self) -> Result<u64, Status> {
+        let transactions = self.capabilities().await?.transactions;
+        transactions.ok_or_else(|| Status::unimplemented("the store has no transactions"))
+    }
+
+    /// Does everything or nothing.
+    pub(crate) async fn transact(&self, request: TransactionalStateRequest) -> Result<(), Status> {
+        let most = self.most_operations().await?;
+        let operations = request.operations;
+        let count = operations.len();
+        if count == 0 {
+            return Ok(());
+        }
+        if count as u64 > most {
+            return Err(Status::invalid_argument(format!(
+                "a transaction of {count} operations; {most} are the most"
+            )));
+        }
+        let mut transaction = Transaction::new();
+        let mut reasons = Vec::with_capacity(count);
+        for (number, operation) in (1..).zip(operations) {
+            let (extended, if_not) = self
+                .extended(transaction, operation)
+                .map_err(|status| in_place(number, count, &status))?;
+            transaction = extended;
+            reasons.push(if_not);
+        }
+        let options = TransactOptions::new().persist(self.persist);
+        let outcome = self.client.transact_with(&transaction, &options).await;
+        match outcome.map_err(|error| failed(&error))? {
+            TransactionOutcome::Applied(_) => Ok(()),
+            TransactionOutcome::NotApplied { operation, .. } => {
+                let if_not = reasons.get(operation).copied().unwrap_or(STALE);
+                Err(in_place(operation + 1, count, &mismatch(if_not)))
+            }
+        }
+    }
+
+    /// The transaction with one operation more, and what it means if the condition of that one is not met.
+    fn extended(
+        &self,
+        transaction: Transaction,
+        operation: TransactionalStateOperation,
+    ) -> Result<(Transaction, &'static str), Status> {
+        match operation.request {
+            Some(Request::Set(request)) => {
+                let set = self.to_store(request)?;
+                let transaction = transaction.set(set.key, set.value, &set.options);
+                Ok((transaction, set.if_not))
+            }
+            Some(Request::Delete(request)) => {
+                let options = deletion(&request)?;
+                Ok((transaction.del(request.key, &options), STALE))
+            }
+            None => Err(Status::invalid_argument(
+                "it is neither a write nor a deletion",
+            )),
+        }
+    }
+}
+
+/// The failure of one operation, which is that of all.
+fn in_place(number: usize, count: usize, status: &Status) -> Status {
+    let message = format!("operation {number} of {count}: {}", status.message());
+    let details = status.details().to_vec().into();
+    Status::with_details(status.code(), message, details)
+}

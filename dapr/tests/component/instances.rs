@@ -1,0 +1,99 @@
+//! Several components on one socket, their metadata, and what becomes of them when the process begins anew.
+use crate::harness::{Fixture, PATIENCE, Process, Sidecar, set};
+use statestored::RunningServer;
+use statestored::config::Config;
+use std::time::Instant;
+use tonic::Code;
+
+#[tokio::test]
+async fn each_component_has_its_own_store() {
+    let mut fixture = Fixture::start().await;
+    let other = RunningServer::start(Config::in_memory()).unwrap();
+    let mut second = Sidecar::connect(&fixture.process.socket, "second").await;
+    let port = other.addresses()[0].port().to_string();
+    second
+        .init(&[
+            ("hostname", "127.0.0.1"),
+            ("tcpPort", &port),
+            ("useTls", "false"),
+            ("keyPrefix", "none"),
+            ("actorStateStore", "true"),
+            ("clientId", "second"),
+        ])
+        .await
+        .unwrap();
+    fixture.sidecar.set(set("key", "first")).await.unwrap();
+    assert_eq!(second.value("key").await, None);
+    second.set(set("key", "second")).await.unwrap();
+    assert_eq!(fixture.sidecar.value("key").await.as_deref(), Some("first"));
+}
+
+#[tokio::test]
+async fn the_same_component_can_be_begun_again() {
+    let mut fixture = Fixture::start().await;
+    fixture.sidecar.set(set("key", "first")).await.unwrap();
+    let other = RunningServer::start(Config::in_memory()).unwrap();
+    fixture
+        .sidecar
+        .init(&[("url", &other.url())])
+        .await
+        .unwrap();
+    assert_eq!(fixture.sidecar.value("key").await, None);
+}
+
+#[tokio::test]
+async fn metadata_that_cannot_be_used_is_refused() {
+    let fixture = Fixture::start().await;
+    let mut sidecar = Sidecar::connect(&fixture.process.socket, "wrong").await;
+    for (properties, problem) in [
+        (&[("hostnam", "JZ")][..], "did you mean `hostname`?"),
+        (&[("tcpPort", "JZ")], "`tcpPort`"),
+        (&[("url", "mqtt://JZ:JZ@:1")], "it names no host"),
+        (&[("url", "mqtt://h"), ("caFile", "/c")], "`ca_file` is set"),
+    ] {
+        let status = sidecar.init(properties).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+        assert!(status.message().contains(problem), "{status:?}");
+        assert!(!status.message().contains("JZ"), "{status:?}");
+    }
+    let nobody = [("url", "mqtt://127.0.0.1:1")];
+    let status = sidecar.init(&nobody).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+    let status = sidecar.set(set("key", "value")).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable);
+    assert!(status.message().contains("not initialized"), "{status:?}");
+}
+
+#[tokio::test]
+async fn with_a_url_components_outlive_the_process() {
+    let store = RunningServer::start(Config::in_memory()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("component.sock");
+    let url = store.url();
+    let process = Process::start(&socket, &["--url", &url]);
+    let mut sidecar = Sidecar::connect(&socket, "fixture").await;
+    sidecar.init(&[("keyPrefix", "none")]).await.unwrap();
+    sidecar.set(set("key", "value")).await.unwrap();
+    process.kill();
+    let _process = Process::start(&socket, &["--url", &url]);
+    // daprd keeps its connection, which is made again by itself, and does not say `Init` again.
+    let began = Instant::now();
+    let entry = loop {
+        match sidecar.try_get("key").await {
+            Ok(entry) => break entry,
+            Err(status) => assert!(began.elapsed() < PATIENCE, "{status:?}"),
+        }
+    };
+    assert_eq!(entry.data, "value");
+}
+
+#[tokio::test]
+async fn a_store_that_is_gone_is_an_error_in_time() {
+    let mut fixture = Fixture::start_with(&[("requestTimeout", "300ms")]).await;
+    fixture.sidecar.set(set("key", "value")).await.unwrap();
+    fixture.store.stop().unwrap();
+    let status = fixture.sidecar.try_get("key").await.unwrap_err();
+    assert_eq!(status.code(), Code::DeadlineExceeded, "{status:?}");
+    let status = fixture.sidecar.set(set("key", "new")).await.unwrap_err();
+    assert!(status.details().is_empty(), "{status:?}");
+}

@@ -1,0 +1,181 @@
+//! Keys and values at their limits.
+use crate::harness::{Fixture, PATIENCE, set};
+use bytes::Bytes;
+use statestore_dapr::proto::{
+    BulkDeleteRequest, BulkGetRequest, BulkSetRequest, BulkSetRequestOptions, DeleteRequest,
+    GetRequest, SetRequest,
+};
+use tonic::Code;
+
+#[tokio::test]
+async fn keys_have_any_characters() {
+    let mut fixture = Fixture::start().await;
+    let client = fixture.client().await;
+    let sidecar = &mut fixture.sidecar;
+    let long = "k".repeat(1000);
+    for key in [
+        "mystore||k1",
+        "||",
+        "a\0b",
+        "\u{7f}",
+        "+/#$",
+        "schlüssel 🔑",
+        "a\r\nb",
+        &long,
+    ] {
+        sidecar.set(set(key, key)).await.unwrap();
+        assert_eq!(sidecar.value(key).await.as_deref(), Some(key));
+        // No prefix is put before it.
+        assert_eq!(client.get(key).await.unwrap().unwrap().value, key);
+        let delete = DeleteRequest {
+            key: key.to_owned(),
+            ..DeleteRequest::default()
+        };
+        sidecar.delete(delete).await.unwrap();
+        assert_eq!(client.get(key).await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_no_store_has_is_refused() {
+    let mut fixture = Fixture::start().await;
+    let sidecar = &mut fixture.sidecar;
+    let status = sidecar.set(set("", "value")).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    let status = sidecar.try_get("").await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    let status = sidecar.delete(DeleteRequest::default()).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn values_have_any_size_up_to_a_limit() {
+    let mut fixture = Fixture::start().await;
+    let sidecar = &mut fixture.sidecar;
+    sidecar.set(set("empty", "")).await.unwrap();
+    let entry = sidecar.get("empty").await;
+    assert!(entry.data.is_empty() && entry.etag.is_some());
+    // The server takes packets of 16 MiB.
+    for size in [1, 4 << 20, (16 << 20) - 4096] {
+        let value = Bytes::from(vec![0xA5; size]);
+        let request = SetRequest {
+            value: value.clone(),
+            ..set("large", "")
+        };
+        sidecar.set(request).await.unwrap();
+        assert!(sidecar.get("large").await.data == value, "{size}");
+    }
+    let request = SetRequest {
+        value: vec![0; 16 << 20].into(),
+        ..set("large", "")
+    };
+    let status = sidecar.set(request).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    assert!(status.details().is_empty(), "{status:?}");
+    let request = SetRequest {
+        value: vec![0; 129 << 20].into(),
+        ..set("large", "")
+    };
+    let status = sidecar.set(request).await.unwrap_err();
+    assert_eq!(status.code(), Code::OutOfRange, "{status:?}");
+    assert_eq!(sidecar.get("large").await.data.len(), (16 << 20) - 4096);
+}
+
+#[tokio::test]
+async fn a_value_that_is_too_large_for_the_store_is_refused() {
+    let mut fixture = Fixture::start_with(&[("maxValueBytes", "1000")]).await;
+    let sidecar = &mut fixture.sidecar;
+    let status = sidecar
+        .set(set("key", &"v".repeat(1001)))
+        .await
+        .unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    assert_eq!(sidecar.value("key").await, None);
+}
+
+#[tokio::test]
+async fn bulks_are_as_long_as_they_are() {
+    const COUNT: usize = 2_000;
+    let mut fixture = Fixture::start().await;
+    let sidecar = &mut fixture.sidecar;
+    for parallelism in [0, 1, 10, i64::MAX, i64::MIN] {
+        let keys: Vec<_> = (0..COUNT)
+            .map(|number| format!("{parallelism}/{number}"))
+            .collect();
+        let items = keys.iter().map(|key| set(key, key)).collect();
+        let options = Some(BulkSetRequestOptions { parallelism });
+        let all = sidecar.state.bulk_set(BulkSetRequest { items, options });
+        tokio::time::timeout(PATIENCE, all).await.unwrap().unwrap();
+        let items = keys.iter().map(|key| GetRequest {
+            key: key.clone(),
+            ..GetRequest::default()
+        });
+        let request = BulkGetRequest {
+            items: items.collect(),
+            options: None,
+        };
+        let got = sidecar
+            .state
+            .bulk_get(request)
+            .await
+            .unwrap()
+            .into_inner()
+            .items;
+        assert!(got.iter().map(|item| &item.key).eq(&keys), "in their order");
+        assert!(
+            got.iter()
+                .all(|item| item.data == item.key && item.error.is_empty())
+        );
+        let items = keys.iter().map(|key| DeleteRequest {
+            key: key.clone(),
+            ..DeleteRequest::default()
+        });
+        let request = BulkDeleteRequest {
+            items: items.collect(),
+            options: None,
+        };
+        sidecar.state.bulk_delete(request).await.unwrap();
+        assert_eq!(sidecar.value(&keys[0]).await, None);
+    }
+}
+
+#[tokio::test]
+async fn one_bad_item_of_a_bulk_keeps_none_of_the_others() {
+    let mut fixture = Fixture::start().await;
+    let sidecar = &mut fixture.sidecar;
+    let items = vec![
+        set("one", "1"),
+        set("", "bad"),
+        set("two", "2"),
+        set("two", "3"),
+    ];
+    let request = BulkSetRequest {
+        items,
+        options: None,
+    };
+    let status = sidecar.state.bulk_set(request).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert!(
+        status.message().starts_with("1 of 4 writes failed"),
+        "{status:?}"
+    );
+    assert_eq!(sidecar.value("one").await.as_deref(), Some("1"));
+    assert_eq!(sidecar.value("two").await.as_deref(), Some("3"));
+    let items = ["one", ""].map(|key| GetRequest {
+        key: key.to_owned(),
+        ..GetRequest::default()
+    });
+    let request = BulkGetRequest {
+        items: items.to_vec(),
+        options: None,
+    };
+    let items = sidecar
+        .state
+        .bulk_get(request)
+        .await
+        .unwrap()
+        .into_inner()
+        .items;
+    assert_eq!(items[0].data, "1");
+    assert!(!items[1].error.is_empty() && items[1].etag.is_none());
+}

@@ -1,0 +1,13 @@
+//! The component as daprd meets it: the real binary, over its socket, with a store in this process.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod concurrency;
+mod crashes;
+mod expiry;
+mod faults;
+mod harness;
+mod instances;
+mod limits;
+mod process;
+mod transactions;
+mod values;
