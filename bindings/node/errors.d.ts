@@ -13,6 +13,8 @@ export class StateStoreError extends Error {
   readonly retryable: boolean;
   /** Of {@link Client.setMany} and {@link Client.delMany}: what became of each key, in their order. */
   readonly results?: readonly (SetOutcome | DelOutcome | StateStoreError)[];
+  /** Which operation of a transaction cannot be, or was refused, from 0, if that is why nothing was done. */
+  readonly operation?: number;
 }
 
 /**

@@ -146,24 +146,42 @@ export type Pairs = Readonly<Record<string, Data>> | Iterable<readonly [Data, Da
 export interface Entry<V extends Bytes = Buffer> {
   value: V;
   version: Hlc;
+  /** Only if `remaining` was asked for: after how many milliseconds it expires, from when the store answered; `null` if it does not. */
+  expiresIn?: number | null;
 }
 
-/** `version` is that of the key as it is now, whether the set applied or not. */
-export interface SetOutcome {
-  applied: boolean;
-  version: Hlc;
+/** `version` is that of the key as it is now, whether the set applied or not; `null` if `ifVersion` found no key. */
+export type SetOutcome = { applied: true; version: Hlc } | { applied: false; version: Hlc | null };
+
+/** `mismatch`: the key does not have the version that `ifVersion` asks for, but this one; `null` if it is absent. */
+export type DelOutcome = { is: "deleted"; version: Hlc | null } | { is: "absent" } | { is: "mismatch"; version: Hlc | null };
+export type VdelOutcome = { is: "deleted"; version: Hlc | null } | { is: "absent" } | { is: "mismatch" };
+
+/** What a store can do besides the protocol that all stores have. */
+export interface Capabilities {
+  /** `ifVersion` of {@link Client.set}, {@link Client.del} and {@link Client.vdel}. */
+  conditions: boolean;
+  /** `remaining` of {@link Client.get} and {@link Client.getMany}. */
+  remainingTime: boolean;
+  /** The most operations of a transaction; `null` if there are no transactions. */
+  transactions: number | null;
 }
 
-export type DelOutcome = { is: "deleted"; version: Hlc | null } | { is: "absent" };
-export type VdelOutcome = DelOutcome | { is: "mismatch" };
+/** The versions are those of the changes, `null` for the deletion of an absent key; or that of the key of the first operation whose condition was not met. */
+export type TransactionOutcome =
+  | { applied: true; versions: (Hlc | null)[] }
+  | { applied: false; operation: number; version: Hlc | null };
 export type UpdateOutcome = { is: "applied"; version: Hlc } | { is: "unchanged" };
 
 /** Whether a request is sent again when the session was lost before its response came: only if that is safe (default). */
 export type Retry = "safe" | "always" | "never";
 
 export interface SetOptions extends TimeoutOptions {
-  /** `if_absent` is NX; `if_absent_or_equal` is NEX: also if the key has this value already. */
-  condition?: "always" | "if_absent" | "if_absent_or_equal" | undefined;
+  /**
+   * `if_absent` is NX; `if_absent_or_equal` is NEX: also if the key has this value already; `ifVersion`: only if it has this version. On a
+   * store without such conditions, the value that had the version is compared, under a fence.
+   */
+  condition?: "always" | "if_absent" | "if_absent_or_equal" | { ifVersion: Hlc } | undefined;
   /** The key is deleted after this time; at least 1 ms. */
   expiresIn?: number | undefined;
   fencingToken?: Hlc | undefined;
@@ -180,7 +198,31 @@ export interface SetOptions extends TimeoutOptions {
 
 export interface DelOptions extends TimeoutOptions {
   fencingToken?: Hlc | undefined;
+  /** Only if the key has this version. Not every store can do that ({@link Capabilities.conditions}). */
+  ifVersion?: Hlc | undefined;
   retry?: Retry | undefined;
+}
+
+export interface GetOptions extends TimeoutOptions {
+  /** Whether entries say when they expire. Not every store can do that ({@link Capabilities.remainingTime}). */
+  remaining?: boolean | undefined;
+}
+
+export interface TransactOptions extends TimeoutOptions {
+  persist?: boolean | undefined;
+  retry?: Retry | undefined;
+}
+
+export type TransactionSetOptions = Pick<SetOptions, "condition" | "expiresIn" | "fencingToken">;
+export type TransactionDelOptions = Pick<DelOptions, "fencingToken" | "ifVersion">;
+
+/** Several writes, of which {@link Client.transact} carries out all or none. Each call gives the transaction, so that calls can be chained. */
+export interface Transaction {
+  set(key: Data, value: Data, options?: TransactionSetOptions): this;
+  /** An absent key is no failure, unless it is to have a version. */
+  del(key: Data, options?: TransactionDelOptions): this;
+  /** How many operations it has. */
+  readonly length: number;
 }
 
 export interface UpdateOptions extends TimeoutOptions {
@@ -381,9 +423,9 @@ export interface Counters {
 
 /** A connection to the store. `await using` closes it. */
 export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDisposable {
-  get(key: Data, options?: TimeoutOptions): Promise<Entry<V> | null>;
+  get(key: Data, options?: GetOptions): Promise<Entry<V> | null>;
   /** An entry or `null` for each key, in their order. */
-  getMany(keys: Iterable<Data>, options?: TimeoutOptions): Promise<(Entry<V> | null)[]>;
+  getMany(keys: Iterable<Data>, options?: GetOptions): Promise<(Entry<V> | null)[]>;
   set(key: Data, value: Data, options?: SetOptions): Promise<SetOutcome>;
   /**
    * What each SET did, in their order. The requests are sent together, in their order; the options are those of each. This is no
@@ -393,9 +435,18 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
   setMany(values: Pairs, options?: SetOptions): Promise<SetOutcome[]>;
   del(key: Data, options?: DelOptions): Promise<DelOutcome>;
   /** What each DEL did, in their order; what fails is told as by {@link setMany}. */
-  delMany(keys: Iterable<Data>, options?: DelOptions): Promise<DelOutcome[]>;
+  delMany(keys: Iterable<Data>, options?: Omit<DelOptions, "ifVersion">): Promise<DelOutcome[]>;
   /** Deletes the key if it has this value. */
   vdel(key: Data, value: Data, options?: DelOptions): Promise<VdelOutcome>;
+  /** What the store can do besides the protocol that all stores have. It is asked once for each connection. */
+  capabilities(options?: CallOptions): Promise<Capabilities>;
+  /** Several writes for {@link transact}, none so far. Nothing is sent. */
+  transaction(): Transaction;
+  /**
+   * Carries out all operations, in their order, or none. If the store refuses one, {@link StateStoreError.operation} says which, and nothing
+   * was done. Not every store has transactions ({@link Capabilities.transactions}).
+   */
+  transact(transaction: Transaction, options?: TransactOptions): Promise<TransactionOutcome>;
   /** The keys that match a glob pattern, in no particular order; the time-out is that of each page. */
   scan(pattern: Data, options?: TimeoutOptions): AsyncIterableIterator<V>;
   /** Follows a key from when this resolves. */

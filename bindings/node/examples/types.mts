@@ -7,7 +7,15 @@ export async function promises(client: Client): Promise<void> {
   const value: Buffer | undefined = entry?.value;
   const { applied, version } = await client.set("key", value ?? new Uint8Array(1), { condition: "if_absent", expiresIn: 1 });
   const isApplied: boolean = applied;
-  const newest: Hlc[] = [version, Hlc.parse("1:0:a")].sort(Hlc.compare);
+  version satisfies Hlc | null;
+  const sure = await client.set("key", "value", { condition: { ifVersion: Hlc.parse("7:1:StateStore") } });
+  const newest: Hlc[] = [...(sure.applied ? [sure.version] : []), Hlc.parse("1:0:a")].sort(Hlc.compare);
+  const transaction = client.transaction().set("a", "1", { expiresIn: 5 }).del("b", { ifVersion: newest[0] });
+  const outcome = await client.transact(transaction, { persist: true });
+  (outcome.applied ? outcome.versions : [outcome.version]) satisfies (Hlc | null)[];
+  (await client.get("key", { remaining: true }))?.expiresIn satisfies number | null | undefined;
+  // @ts-expect-error: a transaction has no time-out of its own operations
+  transaction.set("a", "1", { timeout: 5 });
   const deleted = await client.vdel("key", "value", { fencingToken: newest[0], retry: "never" });
   if (deleted.is === "deleted") {
     deleted.version satisfies Hlc | null;

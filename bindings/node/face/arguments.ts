@@ -6,7 +6,7 @@ import type { Retry, StateStoreError } from "../index.js";
 import { InvalidArgumentError } from "./errors.js";
 import { Hlc } from "./hlc.js";
 import { KNOWN, known, type Call } from "./known.js";
-import type { DelInput, LockInput, SetInput, UpdateInput } from "./native.js";
+import type { DelInput, LockInput, SetInput, TransactInput, UpdateInput } from "./native.js";
 
 /** Words of conditions and retries as they are in every language. */
 const CONDITIONS = ["always", "if_absent", "if_absent_or_equal"];
@@ -168,15 +168,29 @@ export function signal(from: Options): AbortSignal | undefined {
   return value;
 }
 
-function token(from: Options): string | undefined {
-  const value = from.fencingToken;
+function hlc(from: Options, name: string): string | undefined {
+  const value = from[name];
   if (isAbsent(value)) {
     return undefined;
   }
   if (!Hlc.is(value)) {
-    throw wrongType("fencingToken", "an Hlc", value);
+    throw wrongType(name, "an Hlc", value);
   }
   return value.toString();
+}
+
+/** A word, or the version that the key is to have. */
+function condition(from: Options): Pick<SetInput, "condition" | "ifVersion"> {
+  const value = from.condition;
+  if (typeof value !== "object" || value === null) {
+    return present<SetInput>({ condition: word(from, "condition", CONDITIONS) } as SetInput);
+  }
+  known(value, ["ifVersion"], (unknown) => `condition has no member ${unknown}`);
+  const ifVersion = hlc(value as Options, "ifVersion");
+  if (ifVersion === undefined) {
+    throw wrongType("ifVersion", "an Hlc", undefined);
+  }
+  return { ifVersion };
 }
 
 /** Without what is `undefined`, which the native half does not take for absent. */
@@ -186,19 +200,28 @@ function present<T extends object>(input: { [Name in keyof T]: T[Name] | undefin
 
 export function setInput(from: Options): SetInput {
   return present<SetInput>({
-    condition: word(from, "condition", CONDITIONS),
+    ...condition(from),
     expiresIn: time(from, "expiresIn"),
-    fencingToken: token(from),
+    fencingToken: hlc(from, "fencingToken"),
     persist: flag(from, "persist"),
     coalesce: flag(from, "coalesce"),
+    timeout: time(from, "timeout"),
+    retry: word(from, "retry", RETRIES),
+  } as SetInput);
+}
+
+export function delInput(from: Options): DelInput {
+  return present<DelInput>({
+    fencingToken: hlc(from, "fencingToken"),
+    ifVersion: hlc(from, "ifVersion"),
     timeout: time(from, "timeout"),
     retry: word(from, "retry", RETRIES),
   });
 }
 
-export function delInput(from: Options): DelInput {
-  return present<DelInput>({
-    fencingToken: token(from),
+export function transactInput(from: Options): TransactInput {
+  return present<TransactInput>({
+    persist: flag(from, "persist"),
     timeout: time(from, "timeout"),
     retry: word(from, "retry", RETRIES),
   });

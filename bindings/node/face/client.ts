@@ -1,6 +1,8 @@
 /** The client. */
 import { EventEmitter } from "node:events";
 import type {
+  CallOptions,
+  Capabilities,
   Client as Declared,
   ConnectionState,
   Counters,
@@ -9,6 +11,7 @@ import type {
   DelOutcome,
   Election as DeclaredElection,
   Entry,
+  GetOptions,
   Guard as DeclaredGuard,
   Lease as DeclaredLease,
   LeaseOptions,
@@ -20,6 +23,9 @@ import type {
   SetOptions,
   SetOutcome,
   TimeoutOptions,
+  TransactOptions,
+  Transaction as DeclaredTransaction,
+  TransactionOutcome,
   UpdateOptions,
   UpdateOutcome,
   VdelOutcome,
@@ -38,6 +44,7 @@ import { native, type NativeClient, type NativeFeed, type NativeGuard } from "./
 import { Operations } from "./operations.js";
 import * as results from "./results.js";
 import { scan } from "./scan.js";
+import { Transaction } from "./transaction.js";
 import { update, type Change } from "./update.js";
 
 export class Client extends EventEmitter implements Declared {
@@ -92,14 +99,32 @@ export class Client extends EventEmitter implements Declared {
     }
   }
 
-  get(key: Data, options?: TimeoutOptions): Promise<Entry | null> {
-    const begin = (from: Options) => this.#native.get(args.data("key", key), args.time(from, "timeout"));
-    return this.#operations.run("get", options, begin, results.entry);
+  get(key: Data, options?: GetOptions): Promise<Entry | null> {
+    const begin = (from: Options) => this.#native.get(args.data("key", key), args.time(from, "timeout"), args.flag(from, "remaining"));
+    return this.#operations.run("get", options, begin, options?.remaining === true ? results.remaining : results.entry);
   }
 
-  getMany(keys: Iterable<Data>, options?: TimeoutOptions): Promise<(Entry | null)[]> {
-    const begin = (from: Options) => this.#native.getMany(args.manyData("keys", keys), args.time(from, "timeout"));
-    return this.#operations.run("getMany", options, begin, results.entries);
+  getMany(keys: Iterable<Data>, options?: GetOptions): Promise<(Entry | null)[]> {
+    const begin = (from: Options) => this.#native.getMany(args.manyData("keys", keys), args.time(from, "timeout"), args.flag(from, "remaining"));
+    return this.#operations.run("getMany", options, begin, options?.remaining === true ? results.allRemaining : results.entries);
+  }
+
+  capabilities(options?: CallOptions): Promise<Capabilities> {
+    return this.#operations.run("capabilities", options, () => this.#native.capabilities(), results.capabilities);
+  }
+
+  transaction(): DeclaredTransaction {
+    return new Transaction();
+  }
+
+  transact(transaction: DeclaredTransaction, options?: TransactOptions): Promise<TransactionOutcome> {
+    const begin = (from: Options) => {
+      if (!Transaction.is(transaction)) {
+        throw args.wrongType("transaction", "what transaction() gives", transaction);
+      }
+      return this.#native.transact(Transaction.operations(transaction), args.transactInput(from));
+    };
+    return this.#operations.run("transact", options, begin, results.transaction);
   }
 
   set(key: Data, value: Data, options?: SetOptions): Promise<SetOutcome> {
@@ -121,7 +146,7 @@ export class Client extends EventEmitter implements Declared {
     return this.#operations.run("setMany", options, begin, results.sets);
   }
 
-  delMany(keys: Iterable<Data>, options?: DelOptions): Promise<DelOutcome[]> {
+  delMany(keys: Iterable<Data>, options?: Omit<DelOptions, "ifVersion">): Promise<DelOutcome[]> {
     const begin = (from: Options) => this.#native.delMany(args.manyData("keys", keys), args.delInput(from));
     return this.#operations.run("delMany", options, begin, results.dels);
   }

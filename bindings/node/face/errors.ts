@@ -173,6 +173,9 @@ export function failed(failure: Failure): StateStoreError {
     const results = failure.results.map((result) => ("failure" in result ? failed(result.failure) : result.outcome));
     Object.defineProperty(error, "results", { value: results });
   }
+  if (failure.operation !== undefined && failure.operation !== null) {
+    Object.defineProperty(error, "operation", { value: failure.operation });
+  }
   return error;
 }
 

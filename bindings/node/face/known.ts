@@ -2,8 +2,10 @@
 
 const CALL = ["signal"];
 const TIMED = ["timeout", ...CALL];
-const DEL = ["fencingToken", "retry", ...TIMED];
-const SET = ["condition", "expiresIn", "persist", "coalesce", ...DEL];
+const GET = ["remaining", ...TIMED];
+const WRITE = ["fencingToken", "retry", ...TIMED];
+const DEL = ["ifVersion", ...WRITE];
+const SET = ["condition", "expiresIn", "persist", "coalesce", ...WRITE];
 const LEASE = ["duration", "renewal", "holder", "timeout", "foreignLeaseMax"];
 const ELECTION = [...LEASE, "wait"];
 const LOCK = [...ELECTION, ...CALL];
@@ -14,12 +16,16 @@ const without = (names: string[], name: string) => names.filter((other) => other
 export const KNOWN = {
   connect: CALL,
   close: [],
-  get: TIMED,
-  getMany: TIMED,
+  get: GET,
+  getMany: GET,
+  capabilities: CALL,
+  transact: ["persist", "retry", ...TIMED],
+  "transaction.set": ["condition", "expiresIn", "fencingToken"],
+  "transaction.del": ["fencingToken", "ifVersion"],
   set: SET,
   setMany: SET,
   del: DEL,
-  delMany: DEL,
+  delMany: WRITE,
   vdel: DEL,
   scan: TIMED,
   observe: ["overflow", ...TIMED],

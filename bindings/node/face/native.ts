@@ -10,6 +10,8 @@ export interface Failure {
   message: string;
   /** The messages of what caused it, the nearest first. */
   causes: string[];
+  /** Which one of a transaction. */
+  operation?: number;
   /** Of several writes: what each did. */
   results?: ({ outcome: SetOutcome | DelOutcome } | { failure: Failure })[];
 }
@@ -26,8 +28,23 @@ export interface SetInput extends DelInput {
 
 export interface DelInput {
   fencingToken?: string;
+  ifVersion?: string;
   timeout?: number;
   retry?: string;
+}
+
+export interface TransactInput {
+  persist?: boolean;
+  timeout?: number;
+  retry?: string;
+}
+
+/** A SET if it has a value, otherwise a DEL. */
+export interface OperationInput {
+  key: Uint8Array;
+  value?: Uint8Array;
+  set?: SetInput;
+  del?: DelInput;
 }
 
 export interface UpdateInput {
@@ -111,8 +128,10 @@ export interface NativeClient {
   counters(): Record<string, number>;
   state(): NativeState;
   states(): NativeFeed;
-  get(key: Uint8Array, timeout?: number): Begun;
-  getMany(keys: Uint8Array[], timeout?: number): Begun;
+  get(key: Uint8Array, timeout?: number, remaining?: boolean): Begun;
+  getMany(keys: Uint8Array[], timeout?: number, remaining?: boolean): Begun;
+  capabilities(): Begun;
+  transact(operations: OperationInput[], options?: TransactInput): Begun;
   set(key: Uint8Array, value: Uint8Array, options?: SetInput): Begun;
   setMany(keys: Uint8Array[], values: Uint8Array[], options?: SetInput): Begun;
   del(key: Uint8Array, options?: DelInput): Begun;

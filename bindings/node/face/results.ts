@@ -1,5 +1,6 @@
 /** Results as JavaScript has them, from the two values of the native half. */
 import type {
+  Capabilities,
   ConnectionState,
   DelOutcome,
   Entry,
@@ -11,6 +12,7 @@ import type {
   Release,
   SetOutcome,
   StateStoreError,
+  TransactionOutcome,
   UpdateOutcome,
   VdelOutcome,
 } from "../index.js";
@@ -26,20 +28,48 @@ export function entry(value: unknown, version: unknown): Entry | null {
 
 /** Two places for each entry. */
 export function entries(list: unknown): (Entry | null)[] {
+  return inPairs(list, entry);
+}
+
+export function allRemaining(list: unknown): (Entry | null)[] {
+  return inPairs(list, remaining);
+}
+
+function inPairs(list: unknown, read: typeof entry): (Entry | null)[] {
   const flat = list as unknown[];
   const found = [];
   for (let place = 0; place < flat.length; place += 2) {
-    found.push(entry(flat[place], flat[place + 1]));
+    found.push(read(flat[place], flat[place + 1]));
   }
   return found;
 }
 
+/** An entry that says what time it has left. */
+export function remaining(found: unknown, version: unknown): Entry | null {
+  if (found === null) {
+    return null;
+  }
+  const [value, expiresIn] = found as [Buffer, number | null | undefined];
+  return { value, version: hlc(version), expiresIn: expiresIn ?? null };
+}
+
+export function capabilities(list: unknown): Capabilities {
+  const [conditions, remainingTime, transactions] = list as [boolean, boolean, number | null | undefined];
+  return { conditions, remainingTime, transactions: transactions ?? null };
+}
+
+export function transaction(found: unknown, version: unknown): TransactionOutcome {
+  return Array.isArray(found)
+    ? { applied: true, versions: found.map(optional) }
+    : { applied: false, operation: found as number, version: optional(version) };
+}
+
 export function set(applied: unknown, version: unknown): SetOutcome {
-  return { applied: applied as boolean, version: hlc(version) };
+  return applied === true ? { applied, version: hlc(version) } : { applied: false, version: optional(version) };
 }
 
 export function del(is: unknown, version: unknown): DelOutcome {
-  return vdel(is, version) as DelOutcome;
+  return is === "mismatch" ? { is, version: optional(version) } : (vdel(is, version) as DelOutcome);
 }
 
 /** What each of several writes did, in three places each. If any failed, the first failure is thrown, and says what each did. */

@@ -5,7 +5,7 @@ use crate::election::NativeElection;
 use crate::failure::thrown;
 use crate::feed::{NativeFeed, Source};
 use crate::lease::NativeLease;
-use crate::options::{self, DelInput, LockInput, SetInput, UpdateInput};
+use crate::options::{self, DelInput, LockInput, SetInput, TransactInput, UpdateInput};
 use crate::reply::{Reply, StateOutput, number};
 use crate::scan::NativeScan;
 use crate::settings::SettingsInput;
@@ -13,8 +13,8 @@ use bytes::Bytes;
 use napi::bindgen_prelude::{Array, Either, Function, Uint8Array};
 use napi::{CleanupEnvHook, Env, Result};
 use napi_derive::napi;
-use statestore::ScanOptions;
-use statestore_embed::Client;
+use statestore::{ScanOptions, Transaction};
+use statestore_embed::{Client, Error};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -24,6 +24,24 @@ pub struct NativeClient {
     desk: Rc<Desk>,
     /// Present until the client was let go of.
     at_exit: RefCell<Option<CleanupEnvHook<Rc<Desk>>>>,
+}
+
+/// One operation of a transaction: a SET if it has a value, otherwise a DEL.
+#[napi(object, object_to_js = false)]
+pub struct OperationInput {
+    pub key: Uint8Array,
+    pub value: Option<Uint8Array>,
+    pub set: Option<SetInput>,
+    pub del: Option<DelInput>,
+}
+
+impl OperationInput {
+    fn add_to(self, transaction: Transaction) -> std::result::Result<Transaction, Error> {
+        Ok(match self.value {
+            Some(value) => transaction.set(&self.key, value, &options::set(self.set)?),
+            None => transaction.del(&self.key, &options::del(self.del)?),
+        })
+    }
 }
 
 /// What a client has seen; see `statestore::Counters`.
@@ -175,19 +193,61 @@ impl NativeClient {
     }
 
     #[napi]
-    pub fn get(&self, key: &[u8], timeout: Option<f64>) -> Begun {
-        let get = self
-            .desk
-            .client
-            .get(Bytes::copy_from_slice(key), options::get(timeout));
-        self.desk.submit("getting", get, Reply::Entry)
+    pub fn get(&self, key: &[u8], timeout: Option<f64>, remaining: Option<bool>) -> Begun {
+        let remaining = remaining.unwrap_or_default();
+        let options = options::get(timeout, remaining);
+        let get = self.desk.client.get(Bytes::copy_from_slice(key), options);
+        let reply = if remaining {
+            Reply::Remaining
+        } else {
+            Reply::Entry
+        };
+        self.desk.submit("getting", get, reply)
     }
 
     #[napi]
-    pub fn get_many(&self, keys: Vec<Uint8Array>, timeout: Option<f64>) -> Begun {
+    pub fn get_many(
+        &self,
+        keys: Vec<Uint8Array>,
+        timeout: Option<f64>,
+        remaining: Option<bool>,
+    ) -> Begun {
+        let remaining = remaining.unwrap_or_default();
         let keys = keys.iter().map(|key| Bytes::copy_from_slice(key)).collect();
-        let get = self.desk.client.get_many(keys, options::get(timeout));
-        self.desk.submit("getting", get, Reply::Entries)
+        let options = options::get(timeout, remaining);
+        let get = self.desk.client.get_many(keys, options);
+        let reply = if remaining {
+            Reply::AllRemaining
+        } else {
+            Reply::Entries
+        };
+        self.desk.submit("getting", get, reply)
+    }
+
+    #[napi]
+    pub fn capabilities(&self) -> Begun {
+        let asked = self.desk.client.capabilities();
+        self.desk
+            .submit("asking the store", asked, Reply::Capabilities)
+    }
+
+    #[napi]
+    pub fn transact(
+        &self,
+        operations: Vec<OperationInput>,
+        options: Option<TransactInput>,
+    ) -> Begun {
+        let read = operations
+            .into_iter()
+            .try_fold(Transaction::new(), |all, operation| operation.add_to(all))
+            .and_then(|transaction| Ok((transaction, options::transact(options)?)));
+        let (transaction, options) = match read {
+            Ok(read) => read,
+            Err(error) => return Either::B(error.into()),
+        };
+        let transact = self.desk.client.transact(transaction, options);
+        self.desk
+            .submit("a transaction", transact, Reply::Transaction)
     }
 
     /// As many values as keys.

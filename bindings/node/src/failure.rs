@@ -15,6 +15,8 @@ pub struct Failure {
     pub message: String,
     /// The messages of what caused it, the nearest first.
     pub causes: Vec<String>,
+    /// Which one of a transaction.
+    pub operation: Option<u32>,
 }
 
 impl From<Error> for Failure {
@@ -34,6 +36,7 @@ impl From<Error> for Failure {
             retryable: error.is_retryable(),
             message: error.to_string(),
             causes,
+            operation: error.operation().and_then(|at| u32::try_from(at).ok()),
         }
     }
 }

@@ -4,7 +4,7 @@ use napi::bindgen_prelude::Uint8Array;
 use napi_derive::napi;
 use statestore::{
     Condition, DelOptions, GetOptions, Hlc, LeaseOptions, LockOptions, ObserveOptions, Outcome,
-    Overflow, Renewal, Retry, SetOptions, UpdateOptions,
+    Overflow, Renewal, Retry, SetOptions, TransactOptions, UpdateOptions, Version,
 };
 use statestore_embed::{Error, ErrorKind};
 use std::time::Duration;
@@ -14,8 +14,10 @@ pub(crate) fn time(milliseconds: f64) -> Duration {
     Duration::try_from_secs_f64(milliseconds / 1000.0).unwrap_or(Duration::MAX)
 }
 
-pub(crate) fn get(timeout: Option<f64>) -> GetOptions {
-    GetOptions::new().timeout(timeout.map(time))
+pub(crate) fn get(timeout: Option<f64>, remaining: bool) -> GetOptions {
+    GetOptions::new()
+        .timeout(timeout.map(time))
+        .remaining(remaining)
 }
 
 /// Options of `set`.
@@ -23,6 +25,8 @@ pub(crate) fn get(timeout: Option<f64>) -> GetOptions {
 #[derive(Debug, Default)]
 pub struct SetInput {
     pub condition: Option<String>,
+    /// In the place of a condition.
+    pub if_version: Option<String>,
     pub expires_in: Option<f64>,
     pub fencing_token: Option<String>,
     pub persist: Option<bool>,
@@ -36,6 +40,16 @@ pub struct SetInput {
 #[derive(Debug, Default)]
 pub struct DelInput {
     pub fencing_token: Option<String>,
+    pub if_version: Option<String>,
+    pub timeout: Option<f64>,
+    pub retry: Option<String>,
+}
+
+/// Options of `transact`.
+#[napi(object, object_to_js = false)]
+#[derive(Debug, Default)]
+pub struct TransactInput {
+    pub persist: Option<bool>,
     pub timeout: Option<f64>,
     pub retry: Option<String>,
 }
@@ -65,6 +79,10 @@ pub struct LockInput {
 pub(crate) fn set(input: Option<SetInput>) -> Result<SetOptions, Error> {
     let input = input.unwrap_or_default();
     let condition = match input.condition.as_deref() {
+        _ if input.if_version.is_some() => match hlc("version", input.if_version)? {
+            Some(version) => Condition::IfVersion(version.into()),
+            None => Condition::Always,
+        },
         None | Some("always") => Condition::Always,
         Some("if_absent") => Condition::IfAbsent,
         Some("if_absent_or_equal") => Condition::IfAbsentOrEqual,
@@ -73,7 +91,7 @@ pub(crate) fn set(input: Option<SetInput>) -> Result<SetOptions, Error> {
     Ok(SetOptions::new()
         .condition(condition)
         .expires_in(input.expires_in.map(time))
-        .fencing_token(token(input.fencing_token)?)
+        .fencing_token(hlc("fencing token", input.fencing_token)?)
         .persist(input.persist.unwrap_or_default())
         .coalesce(input.coalesce.unwrap_or_default())
         .timeout(input.timeout.map(time))
@@ -83,7 +101,16 @@ pub(crate) fn set(input: Option<SetInput>) -> Result<SetOptions, Error> {
 pub(crate) fn del(input: Option<DelInput>) -> Result<DelOptions, Error> {
     let input = input.unwrap_or_default();
     Ok(DelOptions::new()
-        .fencing_token(token(input.fencing_token)?)
+        .fencing_token(hlc("fencing token", input.fencing_token)?)
+        .if_version(hlc("version", input.if_version)?.map(Version::from))
+        .timeout(input.timeout.map(time))
+        .retry(retry(input.retry.as_deref())?))
+}
+
+pub(crate) fn transact(input: Option<TransactInput>) -> Result<TransactOptions, Error> {
+    let input = input.unwrap_or_default();
+    Ok(TransactOptions::new()
+        .persist(input.persist.unwrap_or_default())
         .timeout(input.timeout.map(time))
         .retry(retry(input.retry.as_deref())?))
 }
@@ -123,10 +150,10 @@ pub(crate) fn lock(input: Option<LockInput>) -> LockOptions {
     LockOptions::new().lease(lease).wait(input.wait.map(time))
 }
 
-fn token(text: Option<String>) -> Result<Option<Hlc>, Error> {
+fn hlc(what: &str, text: Option<String>) -> Result<Option<Hlc>, Error> {
     let read = |text: String| {
         Hlc::parse(text.as_bytes())
-            .map_err(|error| invalid(format!("`{text}` is not a fencing token: {error}")))
+            .map_err(|error| invalid(format!("`{text}` is not a {what}: {error}")))
     };
     text.map(read).transpose()
 }

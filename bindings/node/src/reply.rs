@@ -9,8 +9,8 @@ use napi::bindgen_prelude::{Array, BufferSlice, JavaScriptClassExt, Null, ToNapi
 use napi::{Env, Result};
 use napi_derive::napi;
 use statestore::{
-    ConnectionState, DelOutcome, Entry, Hlc, Holder, Holding, Leader, LostReason, Observation,
-    Release, SetOutcome, UpdateOutcome, VdelOutcome,
+    Capabilities, ConnectionState, DelOutcome, Entry, Hlc, Holder, Holding, Leader, LostReason,
+    Observation, Release, SetOutcome, TransactionOutcome, UpdateOutcome, VdelOutcome,
 };
 use statestore_embed::{Acquisition, Error, Guard, Many};
 use std::rc::Rc;
@@ -23,6 +23,14 @@ pub(crate) enum Reply {
     Entry(Option<Entry>),
     /// A list with two places for each entry.
     Entries(Vec<Option<Entry>>),
+    /// A list of the value and the milliseconds that it has left or null, and the version; or null.
+    Remaining(Option<Entry>),
+    /// A list with the two places of [`Remaining`](Self::Remaining) for each.
+    AllRemaining(Vec<Option<Entry>>),
+    /// A list: conditions, remaining times, the most operations or null.
+    Capabilities(Capabilities),
+    /// A list of versions or null; or the operation, and the version or null.
+    Transaction(TransactionOutcome),
     /// Whether it applied; the version.
     Set(SetOutcome),
     /// A list with three places for each: the failure or nothing, and the two of [`Set`](Self::Set).
@@ -86,7 +94,37 @@ impl Reply {
             Self::Entry(Some(entry)) => {
                 slots.put(buffer(env, &entry.value)?, entry.version.to_string())
             }
-            Self::Entry(None) | Self::Page(None) => slots.put(Null, Null),
+            Self::Remaining(Some(entry)) => {
+                slots.put(remaining(env, &entry)?, entry.version.to_string())
+            }
+            Self::AllRemaining(entries) => {
+                let mut list = env.create_array(0)?;
+                for entry in entries {
+                    if let Some(entry) = entry {
+                        list.insert(remaining(env, &entry)?)?;
+                        list.insert(entry.version.to_string())?;
+                    } else {
+                        list.insert(Null)?;
+                        list.insert(Null)?;
+                    }
+                }
+                slots.put(list, ())
+            }
+            Self::Capabilities(store) => {
+                let mut list = env.create_array(0)?;
+                list.insert(store.conditions)?;
+                list.insert(store.remaining_time)?;
+                list.insert(store.transactions.map(number))?;
+                slots.put(list, ())
+            }
+            Self::Transaction(TransactionOutcome::Applied(versions)) => {
+                let versions: Vec<_> = versions.iter().map(|at| text(at.as_ref())).collect();
+                slots.put(versions, ())
+            }
+            Self::Transaction(TransactionOutcome::NotApplied { operation, version }) => {
+                slots.put(number(operation as u64), text(version.as_ref()))
+            }
+            Self::Entry(None) | Self::Remaining(None) | Self::Page(None) => slots.put(Null, Null),
             Self::Entries(entries) => slots.put(list(env, entries)?, ()),
             Self::Set(outcome) => slots.put(outcome.is_applied(), text(outcome.version())),
             Self::Sets(outcomes) => {
@@ -229,6 +267,15 @@ fn leader(env: &Env, leader: Option<Leader>) -> Result<Option<Array<'_>>> {
         None => parts.set(1, Null)?,
     }
     Ok(Some(parts))
+}
+
+/// The value of an entry, and after how many milliseconds it expires.
+fn remaining<'env>(env: &'env Env, entry: &Entry) -> Result<Array<'env>> {
+    let mut parts = env.create_array(2)?;
+    parts.set(0, buffer(env, &entry.value)?)?;
+    let left = entry.expires_in.map(|left| left.as_secs_f64() * 1000.0);
+    parts.set(1, left)?;
+    Ok(parts)
 }
 
 fn list(env: &Env, entries: Vec<Option<Entry>>) -> Result<Array<'_>> {

@@ -80,10 +80,16 @@ test("an option that does not exist is refused, with the name of the nearest one
       scan: [async (options) => client.scan("*", options), "tiemout", "timeout"],
       observe: [(options) => client.observe("k", () => {}, options), "overFlow", "overflow"],
       update: [(options) => client.update("k", () => "v", options), "persistent", "persist"],
+      capabilities: [(options) => client.capabilities(options), "timeout", "signal"],
+      transact: [(options) => client.transact(client.transaction(), options), "persists", "persist"],
       lease: [async (options) => client.lease("l", options), "foreign_lease_max", "foreignLeaseMax"],
       lock: [(options) => client.lock("l", options), "waits", "wait"],
       withLock: [(options) => client.withLock("l", () => {}, options), "durationMs", "duration"],
       election: [async (options) => client.election("e", options), "renewals", "renewal"],
+    },
+    Transaction: {
+      set: [async (options) => client.transaction().set("k", "v", options), "expires_in", "expiresIn"],
+      del: [async (options) => client.transaction().del("k", options), "if_version", "ifVersion"],
     },
     Follower: { next: [(options) => observer.next(options), "timeOut", "timeout"] },
     Lease: {

@@ -53,6 +53,9 @@ export class Player {
   }
 
   async #call(on, step) {
+    if (step.call === "transact") {
+      return on.transact(this.#transaction(on, step.args[0]), this.#options(step.options));
+    }
     const args = (step.args ?? []).map((argument) => this.#argument(argument));
     const options = this.#options(step.options);
     if (step.call === "scan") {
@@ -63,6 +66,16 @@ export class Player {
       return keys.sort(Buffer.compare);
     }
     return on[camel(step.call)](...args, ...(options === undefined ? [] : [options]));
+  }
+
+  #transaction(client, operations) {
+    const transaction = client.transaction();
+    for (const [call, ...rest] of operations) {
+      const options = this.#options(rest.pop());
+      assert.equal(transaction[call](...rest.map(bytes), options), transaction);
+    }
+    assert.equal(transaction.length, operations.length);
+    return transaction;
   }
 
   #argument(argument) {
@@ -89,6 +102,9 @@ export class Player {
       if (value?.ref !== undefined) {
         return [camel(name), this.#version(value.ref)];
       }
+      if (value?.if_version !== undefined) {
+        return [camel(name), { ifVersion: this.#version(value.if_version.ref) }];
+      }
       return [camel(name), name === "holder" ? bytes(value) : value];
     };
     return Object.fromEntries(Object.entries(options).map(option));
@@ -105,6 +121,9 @@ export class Player {
     assert.equal(error.code, expected.kind, error.message);
     if (expected.outcome !== undefined) {
       assert.equal(error.outcome, expected.outcome, error.message);
+    }
+    if (expected.operation !== undefined) {
+      assert.equal(error.operation, expected.operation, error.message);
     }
   }
 
@@ -123,11 +142,13 @@ export class Player {
     } else if ("newer" in expected) {
       assert(found.compare(this.#version(expected.newer)) > 0, `${where}: ${found}`);
     } else if ("absent" in expected) {
-      assert.equal(found, null, where);
+      assert.equal(found ?? null, null, where);
+    } else if ("at_most" in expected) {
+      assert(found > 0 && found <= expected.at_most, `${where}: ${found}`);
     } else {
       assert(found !== null && typeof found === "object", `${where} is ${found}`);
       for (const [name, member] of Object.entries(expected)) {
-        this.#compare(name === "holder" ? found.holder.name : found[name], member, `${where}.${name}`);
+        this.#compare(name === "holder" ? found.holder.name : found[camel(name)], member, `${where}.${name}`);
       }
     }
   }

@@ -1,0 +1,85 @@
+/** What not every store can do: how JavaScript has it. What it does is in the scenarios. */
+import assert from "node:assert/strict";
+import { inspect } from "node:util";
+import { after, before, test } from "node:test";
+import { connect, Hlc, InvalidArgumentError } from "statestore";
+import { startServer } from "statestore/testing";
+
+const VERSION = Hlc.parse("000000000000007:00001:StateStore");
+let server;
+let client;
+
+before(async () => {
+  server = await startServer();
+  client = await connect(server.url);
+});
+
+after(async () => {
+  await client?.close();
+  await server?.stop();
+});
+
+test("wrong arguments are named", async () => {
+  const wrong = [
+    [() => client.set("k", "v", { condition: { ifVersion: "7:1:StateStore" } }), /ifVersion must be an Hlc, not string/],
+    [() => client.set("k", "v", { condition: {} }), /ifVersion must be an Hlc, not undefined/],
+    [() => client.set("k", "v", { condition: { version: VERSION } }), /condition has no member version/],
+    [() => client.del("k", { ifVersion: 7 }), /ifVersion must be an Hlc, not number/],
+    [() => client.delMany(["k"], { ifVersion: VERSION }), /delMany has no option ifVersion/],
+    [() => client.get("k", { remaining: "yes" }), /remaining must be a boolean, not string/],
+    [() => client.transact([]), /transaction must be what transaction\(\) gives, not an array/],
+    [async () => client.transaction().set("k", "v", { persist: true }), /transaction.set has no option persist/],
+    [async () => client.transaction().set("k", 7), /value must be a string, a Buffer or a Uint8Array/],
+  ];
+  for (const [call, message] of wrong) {
+    await assert.rejects(call, (error) => error instanceof TypeError && message.test(error.message) && (assert.match(error.message, message), true));
+  }
+});
+
+test("a transaction can be sent again and continued, and keeps what it was given", async () => {
+  const value = Buffer.from("1");
+  const transaction = client.transaction().set("a", value);
+  value.fill("x");
+  assert.equal((await client.transact(transaction)).applied, true);
+  assert.equal((await client.get("a")).value.toString(), "1");
+  const outcome = await client.transact(transaction.del("a").del("none"));
+  assert.equal(outcome.versions.length, 3);
+  assert.equal(outcome.versions[2], null);
+  assert.equal(inspect(transaction), "Transaction { length: 3 }");
+  assert.equal(await client.get("a"), null);
+});
+
+test("an operation that cannot be is named", async () => {
+  const transaction = client.transaction().set("a", "1").set("b", "2", { expiresIn: 0 });
+  await assert.rejects(client.transact(transaction), (error) => error instanceof InvalidArgumentError && error.operation === 1);
+  await assert.rejects(client.get(""), (error) => error.operation === undefined);
+});
+
+test("an entry says when it expires only if that was asked for", async () => {
+  await client.set("key", "value", { expiresIn: 60_000 });
+  assert.deepEqual(Object.keys(await client.get("key")), ["value", "version"]);
+  const { expiresIn } = await client.get("key", { remaining: true });
+  assert(expiresIn > 0 && expiresIn <= 60_000);
+  assert.equal(await client.get("none", { remaining: true }), null);
+});
+
+test("a guard takes conditions too", async () => {
+  await client.withLock("lock", async (guard) => {
+    const { version } = await guard.set("guarded", "one");
+    assert.deepEqual(await guard.set("guarded", "two", { condition: { ifVersion: VERSION } }), { applied: false, version });
+    assert.deepEqual(await guard.del("guarded", { ifVersion: VERSION }), { is: "mismatch", version });
+    assert.deepEqual(await guard.vdel("guarded", "one", { ifVersion: VERSION }), { is: "mismatch" });
+    assert.equal((await guard.del("guarded", { ifVersion: version })).is, "deleted");
+  });
+});
+
+test("text comes out where the client has an encoding", async () => {
+  const texts = await connect(server.url, { encoding: "utf8" });
+  try {
+    await texts.transact(texts.transaction().set("ä", "ö"));
+    const [found] = await texts.getMany(["ä"], { remaining: true });
+    assert.deepEqual([found.value, found.expiresIn], ["ö", null]);
+  } finally {
+    await texts.close();
+  }
+});
