@@ -15,6 +15,7 @@ mod routing;
 mod sessions;
 mod slices;
 mod store;
+mod transactions;
 mod users;
 mod wills;
 mod world;

@@ -20,6 +20,7 @@ mod scenario;
 mod server;
 mod socket;
 mod trace;
+mod transactor;
 mod truth;
 mod wire;
 mod witness;
@@ -62,6 +63,8 @@ pub struct Counts {
     pub crashes: usize,
     /// Merges of data files.
     pub merges: usize,
+    /// Transactions that were carried out and made something.
+    pub transactions: usize,
     /// Looks at what an end of the server would have left on the disk.
     pub probes: usize,
 }
@@ -76,6 +79,7 @@ impl std::ops::AddAssign for Counts {
         self.undecided += other.undecided;
         self.crashes += other.crashes;
         self.merges += other.merges;
+        self.transactions += other.transactions;
         self.probes += other.probes;
     }
 }
@@ -140,6 +144,7 @@ pub fn run(seed: u64, is_traced: bool) -> Report {
         undecided: world.undecided,
         crashes: world.crashes,
         merges: world.merges,
+        transactions: world.transactions,
         probes: world.probes,
     };
     Report {

@@ -146,6 +146,9 @@ impl World {
                 self.call(client, action, timeout_ms, cancel_ms);
             }
         }
+        if self.chance.percent(60) {
+            self.transact();
+        }
         let at_ms = self.now_ms() + 1 + self.chance.below(self.scenario.work_every_ms);
         self.at(at_ms, Event::Work(client));
     }

@@ -132,6 +132,7 @@ pub(crate) struct World {
     pub(crate) undecided: usize,
     pub(crate) crashes: usize,
     pub(crate) merges: usize,
+    pub(crate) transactions: usize,
     pub(crate) probes: usize,
     violation: Option<String>,
 }
@@ -166,6 +167,7 @@ impl World {
                 undecided: 0,
                 crashes: 0,
                 merges: 0,
+                transactions: 0,
                 probes: 0,
                 violation: None,
                 scenario,

@@ -4,11 +4,13 @@ mod durable;
 mod kept;
 mod power;
 mod record;
+mod transactions;
 
 pub(crate) use connection::ServerEnd;
 
 use crate::disk::{Drive, End};
 use crate::network::Ending;
+use crate::transactor::Transactor;
 use crate::witness::Witness;
 use crate::world::{Event, World};
 use durable::Durable;
@@ -34,6 +36,8 @@ pub(crate) struct Server {
     /// From when to when it refused writes, since its disk was full.
     pub(crate) read_only: Vec<(u64, u64)>,
     witness: Option<Witness>,
+    /// Only with a disk.
+    transactor: Option<Transactor>,
     links: HashMap<ConnectionId, usize>,
     wakes_at_ms: Option<u64>,
     /// By how much its wall clock is wrong.
@@ -50,6 +54,7 @@ impl Server {
             is_full: false,
             read_only: Vec::new(),
             witness: None,
+            transactor: None,
             links: HashMap::new(),
             wakes_at_ms: None,
             wall_error_ms: 0,
@@ -133,6 +138,8 @@ impl World {
         if !self.scenario.is_durable {
             let keys = self.scenario.keys.iter();
             self.server.witness = Some(Witness::new(&mut hub, keys, now));
+        } else {
+            self.start_transactions(&mut hub);
         }
         self.server.hub = Some(hub);
     }
@@ -172,6 +179,7 @@ impl World {
         self.server.is_full = false;
         self.server.wakes_at_ms = None;
         self.server.witness = None;
+        self.server.transactor = None;
         if self.scenario.is_durable {
             // What is lost is known when it starts again.
             self.end_storage(how, cut_us);

@@ -111,6 +111,7 @@ impl World {
             }
             return;
         }
+        self.hear_of_transactions();
         while let Some((sequence, batch)) = self.server.hub.as_mut().and_then(Hub::take_batch) {
             let place = Some((self.server.run, sequence));
             for write in &batch.writes {
@@ -134,6 +135,7 @@ impl World {
             }
             self.server.durable.submit(sequence, batch);
         }
+        self.check_transactions();
     }
 
     fn changed_in_store(&mut self, now_ms: u64, change: Seen) {

@@ -1,0 +1,53 @@
+//! Transactions beside all that the clients do: their keys have one value at any time, on the disk as well.
+use crate::transactor::{KEYS, Transactor};
+use crate::world::World;
+use statestored::hub::Hub;
+
+impl World {
+    /// There is a disk that can lose things: somebody begins to make transactions.
+    pub(super) fn start_transactions(&mut self, hub: &mut Hub) {
+        let now = self.server_now();
+        self.server.transactor = Transactor::new(hub, now);
+        self.check_transactions();
+    }
+
+    /// Makes a transaction, if nobody waits for the last one.
+    pub(crate) fn transact(&mut self) {
+        let now = self.server_now();
+        if let Some(transactor) = &mut self.server.transactor {
+            transactor.ask(&mut self.chance, now);
+            self.settle();
+        }
+    }
+
+    /// Reads what has become of transactions, before what they have changed is noted.
+    pub(super) fn hear_of_transactions(&mut self) {
+        let now = self.server_now();
+        let (Some(hub), Some(transactor)) = (&mut self.server.hub, &mut self.server.transactor)
+        else {
+            return;
+        };
+        match transactor.take(hub, now) {
+            Ok(versions) => {
+                self.transactions += usize::from(!versions.is_empty());
+                for (version, key) in versions.iter().zip(KEYS) {
+                    let version = (version.wall_ms(), version.counter());
+                    let (run, told) = (self.server.run, self.server.told);
+                    if self.truth.is_under_way(key.as_bytes(), version, run, told) {
+                        self.violated(format!("{key} was told of before it was durable"));
+                    }
+                }
+            }
+            Err(error) => self.violated(error),
+        }
+    }
+
+    /// All of the last transaction is there, or nothing of it.
+    pub(super) fn check_transactions(&mut self) {
+        let present = &self.truth.present;
+        let values = KEYS.map(|key| present.get(key.as_bytes()).map(|held| held.value.clone()));
+        if values.iter().any(|value| *value != values[0]) {
+            self.violated(format!("a part of a transaction is there: {values:?}"));
+        }
+    }
+}

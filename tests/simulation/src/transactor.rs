@@ -1,0 +1,159 @@
+//! A client inside of the server's machine whose transactions give a few keys one value, or delete them all.
+use crate::chance::Chance;
+use crate::server::PEER;
+use bytes::{Bytes, BytesMut};
+use statestore_protocol::mqtt::{Connect, Limits, Packet, PacketId, PubAck, PublishHeader, decode};
+use statestore_protocol::{
+    Command, Condition, Hlc, Rejection, Reply, SetOptions, TransactionOperation, Version, topic,
+};
+use statestored::hub::{ConnectionId, Hub};
+use statestored::service::Now;
+
+const CLIENT_ID: &str = "transactor";
+
+/// Nobody else knows them.
+pub(crate) const KEYS: [&str; 3] = ["t0", "t1", "t2"];
+
+/// A transaction whose response is still to come.
+#[derive(Debug)]
+struct Asked {
+    /// It has an operation whose condition is never met.
+    is_hopeless: bool,
+    is_acknowledged: bool,
+    is_answered: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Transactor {
+    connection: ConnectionId,
+    input: BytesMut,
+    output: BytesMut,
+    number: u16,
+    asked: Option<Asked>,
+}
+
+impl Transactor {
+    pub(crate) fn new(hub: &mut Hub, now: Now) -> Option<Self> {
+        let mut input = BytesMut::new();
+        let connect = Connect {
+            client_id: CLIENT_ID.into(),
+            clean_start: true,
+            ..Connect::default()
+        };
+        connect.encode(Limits::MAX_PACKET_BYTES, &mut input).ok()?;
+        Some(Self {
+            connection: hub.opened(PEER, now)?,
+            input,
+            output: BytesMut::new(),
+            number: 0,
+            asked: None,
+        })
+    }
+
+    /// Begins a transaction, unless the last one is still under way.
+    pub(crate) fn ask(&mut self, chance: &mut Chance, now: Now) {
+        if self.asked.is_some() {
+            return;
+        }
+        self.number = self.number % 60_000 + 1;
+        let deletes = chance.percent(20);
+        let is_hopeless = !deletes && chance.percent(25);
+        let pad = chance.pick(&[1, 1, 300]);
+        let value = Bytes::from(format!("t{:0pad$}", self.number));
+        let operation = |(place, key): (usize, &&'static str)| {
+            let key = Bytes::from_static(key.as_bytes());
+            if deletes {
+                return TransactionOperation::Del {
+                    key,
+                    if_version: None,
+                    token: None,
+                };
+            }
+            let mut options = SetOptions::default();
+            if is_hopeless && place + 1 == KEYS.len() {
+                options.condition = Condition::IfVersion(Version::new(1, 1));
+            }
+            TransactionOperation::Set {
+                key,
+                value: value.clone(),
+                options,
+                token: None,
+            }
+        };
+        let operations = KEYS.iter().enumerate().map(operation).collect();
+        self.send(&Command::Transact { operations }, now);
+        self.asked = Some(Asked {
+            is_hopeless,
+            is_acknowledged: false,
+            is_answered: false,
+        });
+    }
+
+    fn send(&mut self, command: &Command, now: Now) {
+        let response_topic = topic::response(CLIENT_ID);
+        let correlation = self.number.to_be_bytes();
+        let timestamp = Hlc::new(now.wall_ms, 0, CLIENT_ID).expect("a node id");
+        let header = PublishHeader {
+            topic: topic::REQUEST,
+            packet_id: PacketId::new(self.number),
+            response_topic: Some(&response_topic),
+            correlation_data: Some(&correlation),
+            user_properties: &[("__ts", &timestamp.to_string())],
+            ..PublishHeader::default()
+        };
+        let write = |out: &mut BytesMut| command.encode(out);
+        let max = Limits::MAX_PACKET_BYTES;
+        header
+            .encode(max, &mut self.input, command.encoded_len(), write)
+            .expect("a request");
+    }
+
+    /// Hands over what it has to say, and reads what came: the versions that transactions gave.
+    ///
+    /// # Errors
+    /// An answer that its transaction cannot have.
+    pub(crate) fn take(&mut self, hub: &mut Hub, now: Now) -> Result<Vec<Version>, String> {
+        let mut given = Vec::new();
+        loop {
+            if !self.input.is_empty() {
+                while hub.received(self.connection, &mut self.input, now) {}
+            }
+            hub.take_output(self.connection, &mut self.output, now);
+            let packet = decode(&mut self.output, Limits::MAX_PACKET_BYTES);
+            let Some(packet) = packet.map_err(|error| error.to_string())? else {
+                return Ok(given);
+            };
+            match (packet, &mut self.asked) {
+                (Packet::PubAck(_), Some(asked)) => asked.is_acknowledged = true,
+                (Packet::Publish(publish), Some(asked)) => {
+                    asked.is_answered = true;
+                    match (Reply::decode(&publish.payload()), asked.is_hopeless) {
+                        (Ok(Reply::Transacted(versions)), false) if versions.len() == 3 => {
+                            given.extend(versions.into_iter().flatten());
+                        }
+                        (
+                            Ok(Reply::Rejected {
+                                operation: 2,
+                                reason: Rejection::Condition(_),
+                            }),
+                            true,
+                        )
+                        // While there is no room on the disk.
+                        | (Ok(Reply::Error(_)), _) => {}
+                        other => return Err(format!("a transaction was answered so: {other:?}")),
+                    }
+                    if let Some(id) = publish.packet_id() {
+                        let puback = PubAck::success(id);
+                        let encoded = puback.encode(Limits::MAX_PACKET_BYTES, &mut self.input);
+                        encoded.map_err(|error| error.to_string())?;
+                    }
+                }
+                _ => {}
+            }
+            let is_over = |asked: &Asked| asked.is_acknowledged && asked.is_answered;
+            if self.asked.as_ref().is_some_and(is_over) {
+                self.asked = None;
+            }
+        }
+    }
+}
