@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::num::NonZeroU64;
 
 /// What an operation of a transaction takes, roughly in nanoseconds.
-const STEPS_OF_OPERATION: usize = 1_000;
+const STEPS_OF_OPERATION: usize = 350;
 
 /// What the operations tried so far would make of the entries.
 struct Plan<'o> {

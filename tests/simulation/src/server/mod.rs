@@ -135,11 +135,11 @@ impl World {
         self.server.run += 1;
         self.server.told = 0;
         let mut hub = Hub::new(config, Service::new(self.service_config(), keyspace));
-        if !self.scenario.is_durable {
+        if self.scenario.is_durable {
+            self.start_transactions(&mut hub);
+        } else {
             let keys = self.scenario.keys.iter();
             self.server.witness = Some(Witness::new(&mut hub, keys, now));
-        } else {
-            self.start_transactions(&mut hub);
         }
         self.server.hub = Some(hub);
     }
