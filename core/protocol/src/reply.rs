@@ -123,6 +123,8 @@ impl Reply {
         }
     }
 
+    // Not inlined, so that the usual replies do not pay for the rare ones.
+    #[inline(never)]
     fn decode_array(payload: &Bytes) -> Result<Self, ReplyError> {
         let mut decoder = Decoder::new(payload);
         let count = decoder.array()?;
@@ -149,6 +151,7 @@ impl Reply {
         Ok(Self::Page { keys, token })
     }
 
+    #[inline(never)]
     fn decode_rejection(
         count: usize,
         payload: &Bytes,
@@ -176,6 +179,7 @@ impl Reply {
     }
 
     /// Versions, a value and its time, or capabilities: the second element says which.
+    #[inline(never)]
     fn decode_bulks(count: usize, decoder: Decoder<'_>) -> Result<Self, ReplyError> {
         if count == 0 {
             return Err(ReplyError::new("a page has one or two elements"));

@@ -110,6 +110,7 @@ impl Command {
         let count = arguments(payload, &mut buffer)?;
         let (verb, arguments) = (buffer[0], &buffer[1..count.min(MAX_ARGUMENTS)]);
         let slice = |part: &[u8]| payload.slice_ref(part);
+        let condition = |part| options::version(Some(part)).ok_or(ServiceError::Syntax);
         let key = |part: &[u8]| match part {
             [] => Err(ServiceError::EmptyKey),
             part => Ok(slice(part)),
@@ -161,12 +162,12 @@ impl Command {
             },
             (b"DEL", &[name, b"IFV", ref version]) => Self::Del {
                 key: key(name)?,
-                if_version: Some(options::version(Some(version))?),
+                if_version: Some(condition(version)?),
             },
             (b"VDEL", &[name, value, b"IFV", ref version]) => Self::Vdel {
                 key: key(name)?,
                 value: slice(value),
-                if_version: Some(options::version(Some(version))?),
+                if_version: Some(condition(version)?),
             },
             (b"CAPS", []) => Self::Capabilities,
             (b"TXN", [_, ..]) => Self::Transact {

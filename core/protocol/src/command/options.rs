@@ -33,33 +33,30 @@ impl SetOptions {
         let mut options = Self::default();
         let mut rest = arguments.iter();
         while let Some(&word) = rest.next() {
-            options.take(word, &mut rest)?;
+            options.take(word, &mut rest).ok_or(ServiceError::Syntax)?;
         }
         Ok(options)
     }
 
-    /// Reads one option, its argument included.
-    pub(super) fn take(
-        &mut self,
-        word: &[u8],
-        rest: &mut slice::Iter<'_, &[u8]>,
-    ) -> Result<(), ServiceError> {
+    /// Reads one option, its argument included; `None` is a syntax error.
+    #[inline]
+    pub(super) fn take(&mut self, word: &[u8], rest: &mut slice::Iter<'_, &[u8]>) -> Option<()> {
+        let is_unconditional = matches!(self.condition, Condition::Always);
         match word {
-            b"NX" if self.condition == Condition::Always => self.condition = Condition::IfAbsent,
-            b"NEX" if self.condition == Condition::Always => {
+            b"NX" if is_unconditional => self.condition = Condition::IfAbsent,
+            b"NEX" if is_unconditional => {
                 self.condition = Condition::IfAbsentOrEqual;
             }
-            b"IFV" if self.condition == Condition::Always => {
+            b"IFV" if is_unconditional => {
                 self.condition = Condition::IfVersion(version(rest.next())?);
             }
             b"PX" if self.expires_in_ms.is_none() => {
                 let ms = rest.next().and_then(|digits| decimal::parse(digits));
-                let ms = ms.and_then(NonZeroU64::new).ok_or(ServiceError::Syntax)?;
-                self.expires_in_ms = Some(ms);
+                self.expires_in_ms = Some(ms.and_then(NonZeroU64::new)?);
             }
-            _ => return Err(ServiceError::Syntax),
+            _ => return None,
         }
-        Ok(())
+        Some(())
     }
 
     /// Visits the arguments behind the value, in the order in which they are sent.
@@ -77,11 +74,10 @@ impl SetOptions {
     }
 }
 
-/// The argument of `IFV`.
-pub(super) fn version(argument: Option<&&[u8]>) -> Result<Version, ServiceError> {
-    argument
-        .and_then(|text| Version::parse(text))
-        .ok_or(ServiceError::Syntax)
+/// The argument of `IFV`. Not inlined, so that the usual options do not pay for it.
+#[inline(never)]
+pub(super) fn version(argument: Option<&&[u8]>) -> Option<Version> {
+    Version::parse(argument?)
 }
 
 /// Visits `IFV` and its argument.

@@ -65,7 +65,7 @@ impl TransactionOperation {
                 while let Some(&word) = rest.next() {
                     match word {
                         b"FT" if token.is_none() => token = Some(fencing_token(rest.next())?),
-                        word => options.take(word, &mut rest)?,
+                        word => options.take(word, &mut rest).ok_or(ServiceError::Syntax)?,
                     }
                 }
                 Ok(Self::Set {
@@ -82,7 +82,8 @@ impl TransactionOperation {
                     match word {
                         b"FT" if token.is_none() => token = Some(fencing_token(rest.next())?),
                         b"IFV" if if_version.is_none() => {
-                            if_version = Some(options::version(rest.next())?);
+                            let version = options::version(rest.next());
+                            if_version = Some(version.ok_or(ServiceError::Syntax)?);
                         }
                         _ => return Err(ServiceError::Syntax),
                     }
@@ -143,7 +144,8 @@ fn fencing_token(argument: Option<&&[u8]>) -> Result<Hlc, ServiceError> {
         .ok_or(ServiceError::Syntax)
 }
 
-/// Reads the operations of a TXN whose framing is known to be good.
+/// Reads the operations of a TXN whose framing is known to be good. Not inlined, so that other commands do not pay for it.
+#[inline(never)]
 pub(super) fn decode(payload: &Bytes) -> Result<Vec<TransactionOperation>, ServiceError> {
     let syntax = |_| ServiceError::Syntax;
     let mut decoder = Decoder::new(payload);
