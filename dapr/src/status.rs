@@ -12,6 +12,16 @@ pub(crate) fn mismatch(description: &str) -> Status {
     Status::with_error_details(Code::FailedPrecondition, description, details)
 }
 
+/// The same failure, with where it happened in front. The details repeat the message, and daprd shows theirs.
+pub(crate) fn located(place: &str, status: &Status) -> Status {
+    let message = format!("{place}: {}", status.message());
+    if status.details().is_empty() {
+        Status::new(status.code(), message)
+    } else {
+        mismatch(&message)
+    }
+}
+
 /// An error of the client.
 pub(crate) fn failed(error: &Error) -> Status {
     Status::new(code(error), error.to_string())
@@ -57,6 +67,23 @@ mod tests {
         assert_eq!(violations.len(), 1);
         assert_eq!(violations[0].field, "etag");
         assert_eq!(status.get_error_details_vec().len(), 1);
+    }
+
+    #[test]
+    fn a_place_stands_in_front_of_everything_that_is_told() {
+        let status = located("here", &mismatch("stale"));
+        assert_eq!(status.message(), "here: stale");
+        let details = status.get_error_details();
+        let violations = &details.bad_request().unwrap().field_violations;
+        assert_eq!(violations[0].description, "here: stale");
+        let bytes = String::from_utf8_lossy(status.details()).into_owned();
+        assert_eq!(bytes.matches("here: stale").count(), 2, "{bytes:?}");
+        let status = located("here", &Status::internal("broken"));
+        assert_eq!(
+            (status.code(), status.message()),
+            (Code::Internal, "here: broken")
+        );
+        assert!(status.details().is_empty());
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! Many calls at a time, for the bulk calls.
+use crate::status::located;
 use futures_util::stream::{self, StreamExt as _};
 use tonic::{Code, Status};
 
@@ -36,13 +37,8 @@ pub(crate) fn of_all(done: Vec<Result<(), Status>>, what: &str) -> Result<(), St
     if all == 1 {
         return Err(worst.clone());
     }
-    let message = format!(
-        "{} of {all} {what} failed: {}",
-        failures.len(),
-        worst.message()
-    );
-    let details = worst.details().to_vec().into();
-    Err(Status::with_details(worst.code(), message, details))
+    let place = format!("{} of {all} {what} failed", failures.len());
+    Err(located(&place, worst))
 }
 
 #[cfg(test)]

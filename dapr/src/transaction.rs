@@ -2,7 +2,7 @@
 use crate::instance::{Instance, STALE, deletion};
 use crate::proto::transactional_state_operation::Request;
 use crate::proto::{TransactionalStateOperation, TransactionalStateRequest};
-use crate::status::{failed, mismatch};
+use crate::status::{failed, located, mismatch};
 use statestore::{TransactOptions, Transaction, TransactionOutcome};
 use tonic::Status;
 
@@ -88,7 +88,5 @@ impl Instance {
 
 /// The failure of one operation, which is that of all.
 fn in_place(number: usize, count: usize, status: &Status) -> Status {
-    let message = format!("operation {number} of {count}: {}", status.message());
-    let details = status.details().to_vec().into();
-    Status::with_details(status.code(), message, details)
+    located(&format!("operation {number} of {count}"), status)
 }

@@ -8,6 +8,7 @@ mod faults;
 mod harness;
 mod instances;
 mod limits;
+mod other_stores;
 mod process;
 mod transactions;
 mod values;
