@@ -9,10 +9,11 @@ make_debian() {
   libdir="lib/$(dpkg-architecture --host-arch "$(debian_arch)" --query DEB_HOST_MULTIARCH)"
   install_library "$tree" /usr "$libdir"
   abi=$(basename "$(echo "$tree/usr/$libdir"/libstatestore.so.*.*.*)" | sed -E 's/.*\.so\.(0\.[0-9]+|[1-9][0-9]*).*/\1/')
-  compile statestored statestore-cli
+  compile statestored statestore-cli statestore-dapr
   stripped "$(built)/statestored" "$tree/usr/bin/statestored"
   stripped "$(built)/statestore" "$tree/usr/bin/statestore"
-  for package in statestore-ffi statestored statestore-cli; do
+  stripped "$(built)/statestore-dapr" "$tree/usr/bin/statestore-dapr"
+  for package in statestore-ffi statestored statestore-cli statestore-dapr; do
     materials "$package" "$tree/notices/$package"
     mv "$tree/notices/$package"/THIRD-PARTY-NOTICES{.txt,}
   done
@@ -24,6 +25,7 @@ make_debian() {
   done
   cp -r packaging/debian "$source/debian"
   cp packaging/statestored.service "$source/debian/statestored.service"
+  install -D -m 644 packaging/statestore-dapr.service "$tree/examples/statestore-dapr.service"
   install -D -m 644 packaging/statestored.toml "$tree/etc/statestored/statestored.toml"
   sed -i "s/@ABI@/$abi/" "$source/debian"/{control,libstatestore.install}
   mv "$source/debian/libstatestore.install" "$source/debian/libstatestore$abi.install"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMESPACE = uuid.UUID("f1d5a1a0-6c58-5d0b-8f0c-3f6f2f3f7c11")
-PROGRAMS = {"statestored", "statestore-cli"}
+PROGRAMS = {"statestored", "statestore-cli", "statestore-dapr"}
 TEXTS = re.compile(r"(LICEN[CS]E|COPYING|COPYRIGHT|NOTICE|UNLICENSE)([-_.].*)?", re.IGNORECASE)
 
 

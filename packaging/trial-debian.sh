@@ -39,13 +39,21 @@ gcc main.c $(pkg-config --cflags --libs statestore) -o program
 [ "$(statestore get greeting)" = hello ]
 kill "$server"
 wait "$server"
+mkfifo listening
+statestore-dapr --folder /trial/sockets >listening 2>log &
+component=$!
+exec 4<listening
+read -r line <&4
+[ "$line" = "listening on /trial/sockets/statestore.sock" ]
+kill "$component"
+wait "$component"
 # Whether they are in the packages; a small system may be told not to unpack them.
-for page in man1/statestore.1.gz man1/statestore-lock.1.gz man8/statestored.8.gz; do
+for page in man1/statestore.1.gz man1/statestore-lock.1.gz man8/statestored.8.gz man8/statestore-dapr.8.gz; do
   dpkg-query -S "/usr/share/man/$page" >/dev/null
 done
 bash -c 'source /usr/share/bash-completion/completions/statestore && complete -p statestore' >/dev/null
 
-apt-get purge -q -y libstatestore-dev 'libstatestore[0-9]*' statestored statestore-cli >log 2>&1 || { cat log; exit 1; }
+apt-get purge -q -y libstatestore-dev 'libstatestore[0-9]*' statestored statestore-cli statestore-dapr >log 2>&1 || { cat log; exit 1; }
 everything >after
 diff before after
 diff passwd /etc/passwd

@@ -1,5 +1,5 @@
-//! Writes the manual pages of `statestore`, of each of its subcommands, of `statestored`, and of each of its
-//! subcommands into a folder.
+//! Writes the manual pages of `statestore`, of each of its subcommands, of `statestored`, of each of its subcommands, and of
+//! `statestore-dapr` into a folder.
 //!
 //!     cargo run --package statestore-manual FOLDER
 #![forbid(unsafe_code)]
@@ -21,7 +21,8 @@ fn main() -> ExitCode {
     let folder = Path::new(&folder);
     let written = fs::create_dir_all(folder)
         .and_then(|()| client(folder))
-        .and_then(|()| server(folder));
+        .and_then(|()| server(folder))
+        .and_then(|()| write(folder, statestore_dapr::command(), "statestore-dapr", "8"));
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
