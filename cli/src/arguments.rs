@@ -17,6 +17,7 @@ use crate::{
     scan::Scan,
     set::Set,
     top::Top,
+    transact::Transact,
     vdel::Vdel,
     watch::Watch,
 };
@@ -74,6 +75,7 @@ pub(crate) enum Verb {
     Set(Set),
     Del(Del),
     Vdel(Vdel),
+    Transact(Transact),
     Scan(Scan),
     Watch(Watch),
     Lock(Lock),

@@ -9,7 +9,7 @@ use crate::{
     record::Record,
 };
 use clap::Args;
-use statestore::{DelOptions, DelOutcome, Hlc};
+use statestore::{DelOptions, DelOutcome, Hlc, Version};
 use std::ffi::OsString;
 
 /// Delete a key
@@ -21,19 +21,25 @@ pub(crate) struct Del {
     /// Fencing token: needed if the key is protected by one
     #[arg(long, value_name = "TOKEN")]
     fence: Option<Hlc>,
+    /// Only if the key has this version; not every store can do that
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<Hlc>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   statestore del sensor/1                  prints the version of the deletion
   statestore del sensor/1 || echo absent   exit code 1 says that there was nothing to delete
-  statestore del state --fence \"$token\"    delete under a lease";
+  statestore del state --fence \"$token\"    delete under a lease
+  statestore del state --if-version \"$v\"   exit code 1 if somebody has changed it since";
 
 impl Del {
     /// Runs it.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let key = key::from_argument(&self.key, global.escaped)?;
-        let options = DelOptions::new().fencing_token(self.fence);
+        let options = DelOptions::new()
+            .fencing_token(self.fence)
+            .if_version(self.if_version.map(Version::from));
         let connection = Connection::open(global).await?;
         let outcome = connection.client.del_with(&key, &options).await;
         let outcome = outcome.map_err(|error| failure(&error))?;
@@ -48,8 +54,15 @@ impl Del {
                 }
                 Ok(key::absent(&key))
             }
-            // Only under a condition on the version.
-            DelOutcome::Mismatch { .. } => Ok(Exit::Negative),
+            DelOutcome::Mismatch { version } => {
+                if global.json {
+                    let record = Record::of_key(&key)
+                        .result("mismatch")
+                        .version(version.as_ref());
+                    Output::stdout().print(&record.line()).await?;
+                }
+                Ok(key::of_other_version("not deleted", &key, version.as_ref()))
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     record::Record,
 };
 use clap::Args;
+use statestore::GetOptions;
 use std::{ffi::OsString, path::PathBuf};
 
 /// Print the value of a key
@@ -22,6 +23,9 @@ pub(crate) struct Get {
     /// Write the value to this file instead of standard output; an absent key leaves the file alone
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Print after how many milliseconds the key expires, or never, in the place of the value; not every store tells it
+    #[arg(long)]
+    remaining: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -30,6 +34,7 @@ Examples:
   statestore get firmware --output image.bin    binary, into a file
   statestore get sensor/1 --json                value and version:
     {\"result\":\"found\",\"key\":\"sensor/1\",\"value\":\"21.5\",\"version\":\"...\"}
+  statestore get session/7 --remaining          milliseconds until it expires, or never
   statestore get sensor/1 || echo absent        exit code 1 says that the key is absent";
 
 impl Get {
@@ -39,7 +44,7 @@ impl Get {
         let connection = Connection::open(global).await?;
         let entry = connection
             .client
-            .get(&key)
+            .get_with(&key, &GetOptions::new().remaining(self.remaining))
             .await
             .map_err(|error| failure(&error))?;
         connection.close().await;
@@ -55,7 +60,8 @@ impl Get {
         };
         let mut record = Record::of_key(&key)
             .result("found")
-            .version(Some(&entry.version));
+            .version(Some(&entry.version))
+            .expires_in(entry.expires_in);
         if let Some(path) = &self.output {
             tokio::fs::write(path, &entry.value)
                 .await
@@ -65,6 +71,10 @@ impl Get {
         }
         if global.json {
             stdout.print(&record.line()).await?;
+        } else if self.remaining {
+            let left = entry.expires_in.map(|left| left.as_millis().to_string());
+            let left = left.as_deref().unwrap_or("never");
+            stdout.print(format!("{left}\n").as_bytes()).await?;
         } else if self.output.is_none() {
             stdout.write(&entry.value).await?;
             if stdout.is_terminal() {

@@ -1,6 +1,7 @@
 //! Keys and patterns from the command line.
 use crate::{escape, exit::Exit, failure::Failure, message};
 use bytes::Bytes;
+use statestore::Hlc;
 use std::ffi::OsString;
 
 /// The bytes of an argument, with its escapes resolved if `escaped`.
@@ -18,6 +19,16 @@ pub(crate) fn from_argument(argument: &OsString, escaped: bool) -> Result<Bytes,
             escape::escape(bytes)
         ))
     })
+}
+
+/// Says that a key does not have the version that was asked for.
+pub(crate) fn of_other_version(what: &str, key: &[u8], version: Option<&Hlc>) -> Exit {
+    let key = escape::escape(key);
+    message::complain(&match version {
+        Some(version) => format!("{what}: '{key}' has version {version}"),
+        None => format!("{what}: '{key}' is absent"),
+    });
+    Exit::Negative
 }
 
 /// Says that a key is absent.

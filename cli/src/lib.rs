@@ -28,6 +28,7 @@ mod record;
 mod scan;
 mod set;
 mod top;
+mod transact;
 mod value;
 mod vdel;
 mod watch;
@@ -99,6 +100,7 @@ async fn work(verb: Verb, global: &Global) -> Result<Exit, Failure> {
         Verb::Set(set) => set.run(global).await,
         Verb::Del(del) => del.run(global).await,
         Verb::Vdel(vdel) => vdel.run(global).await,
+        Verb::Transact(transact) => transact.run(global).await,
         Verb::Scan(scan) => scan.run(global).await,
         Verb::Watch(watch) => watch.run(global).await,
         Verb::Lock(lock) => lock.run(global).await,

@@ -4,7 +4,7 @@ use crate::escape::steers_terminal;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
 use serde_json::{Serializer, ser::Formatter};
-use std::{borrow::Cow, io};
+use std::{borrow::Cow, io, time::Duration};
 
 /// One line of `--json` output. `docs/cli.md` describes the fields.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -28,6 +28,12 @@ pub(crate) struct Record<'a> {
     version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     missed: Option<u64>,
+    /// Milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_in: Option<u128>,
+    /// Which one of a transaction, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation: Option<usize>,
 }
 
 impl<'a> Record<'a> {
@@ -87,6 +93,22 @@ impl<'a> Record<'a> {
     pub(crate) fn missed(self, missed: u64) -> Self {
         Self {
             missed: Some(missed),
+            ..self
+        }
+    }
+
+    /// With the time after which the key expires, if it does.
+    pub(crate) fn expires_in(self, expires_in: Option<Duration>) -> Self {
+        Self {
+            expires_in: expires_in.map(|left| left.as_millis()),
+            ..self
+        }
+    }
+
+    /// With which operation of a transaction it is.
+    pub(crate) fn operation(self, operation: usize) -> Self {
+        Self {
+            operation: Some(operation),
             ..self
         }
     }

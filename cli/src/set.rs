@@ -30,6 +30,9 @@ pub(crate) struct Set {
     /// Only if the key is absent or already holds this very value
     #[arg(long)]
     nex: bool,
+    /// Only if the key has this version; a store that cannot do that is made to by a fenced compare-and-set
+    #[arg(long, value_name = "VERSION", conflicts_with_all = ["nx", "nex"])]
+    if_version: Option<Hlc>,
     /// Expire after this time; without it the key does not expire, even if it did before
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     px: Option<Duration>,
@@ -49,16 +52,18 @@ Examples:
   date | statestore set last-seen                 from standard input, its newline included
   statestore set session/7 on --px 30s            gone after 30 seconds
   token=$(statestore set lock me --nex --px 10s)  take a lease; exit code 1 if somebody has it
-  statestore set state new --fence \"$token\"       write under that lease";
+  statestore set state new --fence \"$token\"       write under that lease
+  statestore set state new --if-version \"$v\"      exit code 1 if somebody has changed it since";
 
 impl Set {
     /// Runs it.
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let key = key::from_argument(&self.key, global.escaped)?;
         let value = self.value.read().await?;
-        let condition = match (self.nx, self.nex) {
-            (true, _) => Condition::IfAbsent,
-            (_, true) => Condition::IfAbsentOrEqual,
+        let condition = match (self.nx, self.nex, &self.if_version) {
+            (true, ..) => Condition::IfAbsent,
+            (_, true, _) => Condition::IfAbsentOrEqual,
+            (.., Some(version)) => Condition::IfVersion(version.into()),
             _ => Condition::Always,
         };
         let options = SetOptions::new()
@@ -71,27 +76,24 @@ impl Set {
         let outcome = outcome.map_err(|error| failure(&error))?;
         connection.close().await;
 
-        let (exit, result) = match &outcome {
-            SetOutcome::Applied { .. } => (Exit::Done, "applied"),
-            SetOutcome::NotApplied { .. } => (Exit::Negative, "not_applied"),
+        let (exit, result, version) = match &outcome {
+            SetOutcome::Applied { version } => (Exit::Done, "applied", Some(version)),
+            SetOutcome::NotApplied { version } => (Exit::Negative, "not_applied", version.as_ref()),
         };
-        let version = outcome.version().map(ToString::to_string);
         let mut stdout = Output::stdout();
         if global.json {
             stdout
-                .print(
-                    &Record::of_key(&key)
-                        .result(result)
-                        .version(version.as_ref())
-                        .line(),
-                )
+                .print(&Record::of_key(&key).result(result).version(version).line())
                 .await?;
-        } else if let (Exit::Done, Some(version)) = (exit, &version) {
+        } else if let (Exit::Done, Some(version)) = (exit, version) {
             stdout.print(format!("{version}\n").as_bytes()).await?;
         }
         if exit != Exit::Done {
+            if self.if_version.is_some() {
+                return Ok(key::of_other_version("not set", &key, version));
+            }
             let key = crate::escape::escape(&key);
-            let version = version.unwrap_or_default();
+            let version = version.map(ToString::to_string).unwrap_or_default();
             message::complain(&format!(
                 "not set: '{key}' already has a value, of version {version}"
             ));

@@ -43,7 +43,10 @@ impl ValueSource {
     }
 }
 
-async fn read_bounded(source: impl AsyncRead + Unpin, what: &str) -> Result<Bytes, Failure> {
+pub(crate) async fn read_bounded(
+    source: impl AsyncRead + Unpin,
+    what: &str,
+) -> Result<Bytes, Failure> {
     let mut value = Vec::new();
     // one byte more than allowed tells "too large" from "just fits"
     let mut bounded = source.take(MAX_VALUE_BYTES as u64 + 1);

@@ -12,7 +12,7 @@ use crate::{
     value::ValueSource,
 };
 use clap::Args;
-use statestore::{DelOptions, Hlc, VdelOutcome};
+use statestore::{DelOptions, Hlc, VdelOutcome, Version};
 use std::ffi::OsString;
 
 /// Delete a key if it holds this very value
@@ -26,6 +26,9 @@ pub(crate) struct Vdel {
     /// Fencing token: needed if the key is protected by one
     #[arg(long, value_name = "TOKEN")]
     fence: Option<Hlc>,
+    /// Only if the key has this version as well; not every store can do that
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<Hlc>,
 }
 
 const EXAMPLES: &str = "\
@@ -39,7 +42,10 @@ impl Vdel {
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let key = key::from_argument(&self.key, global.escaped)?;
         let value = self.value.read().await?;
-        let options = DelOptions::new().fencing_token(self.fence);
+        let if_version = self.if_version.map(Version::from);
+        let options = DelOptions::new()
+            .fencing_token(self.fence)
+            .if_version(if_version);
         let connection = Connection::open(global).await?;
         let outcome = connection.client.vdel_with(&key, &value, &options).await;
         let outcome = outcome.map_err(|error| failure(&error))?;
@@ -60,10 +66,11 @@ impl Vdel {
         if matches!(outcome, VdelOutcome::Absent) {
             return Ok(key::absent(&key));
         }
-        message::complain(&format!(
-            "not deleted: '{}' holds another value",
-            escape(&key)
-        ));
+        let key = escape(&key);
+        message::complain(&match if_version {
+            Some(_) => format!("not deleted: '{key}' has another value or version"),
+            None => format!("not deleted: '{key}' holds another value"),
+        });
         Ok(Exit::Negative)
     }
 }

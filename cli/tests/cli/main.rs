@@ -6,6 +6,7 @@ mod addresses;
 mod admin;
 mod bench;
 mod broken;
+mod extensions;
 #[cfg(target_os = "linux")]
 mod family;
 mod harness;
