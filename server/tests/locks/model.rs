@@ -108,20 +108,14 @@ impl Run<'_> {
         }
     }
 
+    fn get(&mut self, key: Bytes, clock: Hlc) -> Response {
+        let remaining = false;
+        self.execute(&Command::Get { key, remaining }, clock, None)
+    }
+
     fn value(&mut self) -> Option<Bytes> {
-        let key = self.key.clone();
         let clock = Hlc::new(0, 0, "reader").unwrap();
-        match self
-            .execute(
-                &Command::Get {
-                    key,
-                    remaining: false,
-                },
-                clock,
-                None,
-            )
-            .reply
-        {
+        match self.get(self.key.clone(), clock).reply {
             Reply::Value(value) => Some(value),
             _ => None,
         }
@@ -159,14 +153,7 @@ impl Run<'_> {
         let clock = writer.clock.tick(local_ms);
         let letter = writer.letter;
         let Some(step) = writer.steps.as_ref().and_then(CompareAndSet::request) else {
-            let response = self.execute(
-                &Command::Get {
-                    key,
-                    remaining: false,
-                },
-                clock,
-                None,
-            );
+            let response = self.get(key, clock);
             let old = response.version.map(|version| {
                 let Reply::Value(value) = response.reply else {
                     panic!("a version without a value");
