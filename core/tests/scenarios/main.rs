@@ -57,4 +57,4 @@ macro_rules! files {
     };
 }
 
-files! { expiry fencing locking observing refusing updating values }
+files! { expiry extensions fencing locking observing refusing updating values }
