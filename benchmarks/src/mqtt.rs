@@ -43,7 +43,10 @@ impl Mqtt {
             options: SetOptions::default(),
         };
         Self {
-            get: command(CommandRef::Get { key: &NO_KEY, remaining: false }),
+            get: command(CommandRef::Get {
+                key: &NO_KEY,
+                remaining: false,
+            }),
             set: command(set),
             watch: command(CommandRef::Watch { key: &NO_KEY }),
             client_id,
