@@ -166,7 +166,7 @@ fn empty_payloads_and_negative_lengths_are_errors() {
         b"$-9223372036854775808\r\n",
         b"$99999999999999999999\r\n",
         b"*-1\r\n",
-        b"*1\r\n$-1\r\n",
+        b"*1\r\n$-2\r\n",
         b"*2\r\n$6\r\nNOTIFY\r\n$-6\r\nDELETE\r\n",
         b":",
     ] {
@@ -178,6 +178,10 @@ fn empty_payloads_and_negative_lengths_are_errors() {
         let notification = Notification::decode("me", &topic, Some("1:0:x"), &bytes);
         assert!(notification.is_err(), "{payload:?}");
     }
+    // The answer to a transaction that deletes an absent key, and nothing else.
+    let nil = Bytes::from_static(b"*1\r\n$-1\r\n");
+    assert_eq!(Reply::decode(&nil), Ok(Reply::Transacted(vec![None])));
+    assert!(Command::decode(&nil).is_err() && Event::decode(&nil).is_err());
 }
 
 fn repository() -> &'static Path {
