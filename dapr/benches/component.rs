@@ -131,5 +131,7 @@ fn main() {
         let fixture = Fixture::start().await;
         let client = fixture.client().await;
         measure(&fixture.sidecar, &client).await;
+        // Before its store, which it would miss loudly.
+        fixture.process.kill();
     });
 }
