@@ -62,6 +62,16 @@ proptest! {
     }
 
     #[test]
+    fn behind_a_prefix_a_glob_means_what_is_left_of_it(
+        pattern in "[ab]{0,3}(a|b|\\*|\\?|\\[!a\\]|\\[a-b\\]){0,6}", key in "[abc]{0,10}", bytes in 0..6_usize,
+    ) {
+        let glob = Glob::new(pattern.as_bytes());
+        let compared = &glob.literal_prefix()[..bytes.min(glob.literal_prefix().len())];
+        let whole = [compared, key.as_bytes()].concat();
+        prop_assert_eq!(glob.clone().behind_prefix(bytes).matches(key.as_bytes()), glob.matches(&whole));
+    }
+
+    #[test]
     fn globs_with_long_runs_mean_what_retrying_the_last_star_finds(
         pattern in "(\\*|[ab?]{1,90}|\\[!a\\]){0,6}", key in "[ab]{0,300}",
     ) {
