@@ -67,8 +67,9 @@ async fn each_write_says_anew_whether_it_ends() {
 async fn a_value_ends() {
     let mut fixture = Fixture::start().await;
     let sidecar = &mut fixture.sidecar;
-    sidecar.set(set_for("key", "value", "1")).await.unwrap();
+    // Before the store counts, however late its answer comes.
     let began = Instant::now();
+    sidecar.set(set_for("key", "value", "1")).await.unwrap();
     while sidecar.value("key").await.is_some() {
         assert!(began.elapsed() < PATIENCE);
         tokio::time::sleep(Duration::from_millis(20)).await;
