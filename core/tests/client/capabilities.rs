@@ -190,7 +190,7 @@ async fn a_call_that_needs_an_answer_first_ends_in_its_own_time() {
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let options = GetOptions::new()
         .remaining(true)
-        .timeout(Duration::from_millis(20));
+        .timeout(Duration::from_millis(300));
     let get = |client: Client| {
         let options = options.clone();
         tokio::spawn(async move { client.get_with("key", &options).await })

@@ -49,7 +49,7 @@ async fn a_transaction_is_one_request() {
     let (client, mut peer) = capable(&broker).await;
     let options = TransactOptions::new()
         .persist(true)
-        .timeout(Duration::from_millis(2_001));
+        .timeout(Duration::from_millis(2_900));
     let transaction = transfer();
     let transact = client.transact_with(&transaction, &options);
     let done = play(transact, &mut peer, async |peer| {
