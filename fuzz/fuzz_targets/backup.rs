@@ -1,47 +1,17 @@
 //! A backup of any bytes; or, so that more than its checksums is reached, of a frame with any payload behind a right header.
 #![no_main]
+#[path = "../content.rs"]
+mod content;
+
+use content::{Content, SALT};
 use libfuzzer_sys::fuzz_target;
+use statestored::storage::StorageError;
 use statestored::storage::backup::{self, BackupReader};
-use statestored::storage::{Receive, Record, RecordView, Records, StorageError};
 use std::path::Path;
-
-const SALT: u64 = 7;
-
-#[derive(Default, PartialEq, Debug)]
-struct Content {
-    records: Vec<Record>,
-    clock: Option<(u64, u64)>,
-}
-
-impl Receive for Content {
-    fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
-        self.records.push(Record {
-            key: record.key.to_vec().into(),
-            value: record.value.to_vec().into(),
-            version: record.version,
-            fence: record.fence.clone(),
-            expiry: record.expiry,
-        });
-        Ok(())
-    }
-}
-
-impl Records for Content {
-    fn records(&mut self, to: &mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError> {
-        for record in &self.records {
-            to.record(&record.view())?;
-        }
-        Ok(self.clock)
-    }
-
-    fn seed(&self) -> u64 {
-        SALT
-    }
-}
 
 fn read(bytes: &[u8]) -> Result<Content, StorageError> {
     let mut content = Content::default();
-    content.clock = BackupReader::new(Path::new("fuzz"), bytes)?.records(&mut content)?;
+    content.floor = BackupReader::new(Path::new("fuzz"), bytes)?.records(&mut content)?;
     Ok(content)
 }
 

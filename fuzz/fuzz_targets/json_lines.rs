@@ -1,43 +1,15 @@
 //! Any text as an export: what is taken is written and taken again as the same.
 #![no_main]
+#[path = "../content.rs"]
+mod content;
+
+use content::Content;
 use libfuzzer_sys::fuzz_target;
+use statestored::storage::StorageError;
 use statestored::storage::json_lines::{self, JsonLinesReader};
-use statestored::storage::{Receive, Record, RecordView, Records, StorageError};
 use std::path::Path;
 
 const HEADER: &str = r#"{"statestore_export":1,"made":"","records":"#;
-
-#[derive(Default, PartialEq, Debug)]
-struct Content {
-    records: Vec<Record>,
-    floor: Option<(u64, u64)>,
-}
-
-impl Receive for Content {
-    fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
-        self.records.push(Record {
-            key: record.key.to_vec().into(),
-            value: record.value.to_vec().into(),
-            version: record.version,
-            fence: record.fence.clone(),
-            expiry: record.expiry,
-        });
-        Ok(())
-    }
-}
-
-impl Records for Content {
-    fn records(&mut self, to: &mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError> {
-        for record in &self.records {
-            to.record(&record.view())?;
-        }
-        Ok(self.floor)
-    }
-
-    fn seed(&self) -> u64 {
-        0
-    }
-}
 
 fn read(text: &[u8]) -> Result<Content, StorageError> {
     let mut content = Content::default();

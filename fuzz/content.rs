@@ -1,0 +1,38 @@
+//! Records in memory, taken from one form and given to another.
+use statestored::storage::{Receive, Record, RecordView, Records, StorageError};
+
+/// What the checksums of a backup of it begin with.
+pub(crate) const SALT: u64 = 7;
+
+#[derive(Default, PartialEq, Debug)]
+pub(crate) struct Content {
+    pub(crate) records: Vec<Record>,
+    /// The highest version of a deletion.
+    pub(crate) floor: Option<(u64, u64)>,
+}
+
+impl Receive for Content {
+    fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
+        self.records.push(Record {
+            key: record.key.to_vec().into(),
+            value: record.value.to_vec().into(),
+            version: record.version,
+            fence: record.fence.clone(),
+            expiry: record.expiry,
+        });
+        Ok(())
+    }
+}
+
+impl Records for Content {
+    fn records(&mut self, to: &mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError> {
+        for record in &self.records {
+            to.record(&record.view())?;
+        }
+        Ok(self.floor)
+    }
+
+    fn seed(&self) -> u64 {
+        SALT
+    }
+}
