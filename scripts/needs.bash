@@ -21,6 +21,7 @@ declare -A needs_called=(
   [libmosquitto]="libmosquitto (Debian: libmosquitto-dev)"
   [dh]="debhelper (Debian: debhelper)"
   [dpkg-buildpackage]="dpkg-buildpackage (Debian: dpkg-dev)"
+  [etcd]="etcd (Debian: etcd-server)"
   [redis-server]="redis-server (Debian: redis-server)"
 )
 
