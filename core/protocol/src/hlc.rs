@@ -149,13 +149,8 @@ impl Hlc {
     ///
     /// A buffer that cannot grow must have room for [`text_len`](Self::text_len) bytes.
     pub fn write_text(&self, out: &mut impl BufMut) {
-        if self.wall_ms < LEAST_TOO_WIDE_WALL && self.counter < LEAST_TOO_WIDE_COUNTER {
-            let mut numbers = [b':'; WALL_WIDTH + 1 + COUNTER_WIDTH + 1];
-            decimal::fill(&mut numbers[..WALL_WIDTH], self.wall_ms);
-            decimal::fill(
-                &mut numbers[WALL_WIDTH + 1..][..COUNTER_WIDTH],
-                self.counter,
-            );
+        let mut numbers = [b':'; WALL_WIDTH + 1 + COUNTER_WIDTH + 1];
+        if put_usual_numbers(self.wall_ms, self.counter, &mut numbers) {
             out.put_slice(&numbers);
         } else {
             out.put_slice(Decimal::padded(self.wall_ms, WALL_WIDTH).as_bytes());
@@ -174,6 +169,16 @@ impl Hlc {
             + 1
             + self.node_id.len()
     }
+}
+
+/// Writes wall clock and counter to where they begin in a text form that has everything else, if they are not wider than usual.
+pub(super) fn put_usual_numbers(wall_ms: u64, counter: u64, text: &mut [u8]) -> bool {
+    let is_usual = wall_ms < LEAST_TOO_WIDE_WALL && counter < LEAST_TOO_WIDE_COUNTER;
+    if is_usual {
+        decimal::fill(&mut text[..WALL_WIDTH], wall_ms);
+        decimal::fill(&mut text[WALL_WIDTH + 1..][..COUNTER_WIDTH], counter);
+    }
+    is_usual
 }
 
 impl fmt::Display for Hlc {

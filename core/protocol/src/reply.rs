@@ -349,10 +349,7 @@ fn decode_version(decoder: &mut Decoder<'_>) -> Result<Option<Version>, ReplyErr
 
 fn encode_version(version: Option<Version>, out: &mut BytesMut) {
     match version {
-        Some(version) => {
-            let (text, len) = version.text();
-            resp::put_bulk(&text[..len], out);
-        }
+        Some(version) => version.encode(out),
         None => out.put_slice(NIL),
     }
 }

@@ -1,10 +1,18 @@
 //! The version of an entry, as a condition names it and a transaction tells it.
 use super::decimal::MAX_DIGITS;
-use super::hlc::{Hlc, STORE_NODE_ID};
+use super::hlc::{Hlc, STORE_NODE_ID, put_usual_numbers};
+use super::resp;
+use bytes::{BufMut, BytesMut};
 use std::fmt;
 
 /// Most bytes of a version's text.
 const MAX_TEXT: usize = MAX_DIGITS + 1 + MAX_DIGITS + 1 + STORE_NODE_ID.len();
+
+/// A bulk string of a version whose numbers are not wider than usual, without them.
+const USUAL: &[u8; 39] = b"$32\r\n000000000000000:00000:StateStore\r\n";
+
+/// Where its numbers begin.
+const USUAL_NUMBERS: usize = b"$32\r\n".len();
 
 /// A version that a state store gave: the wall clock and the counter of an [`Hlc`] whose node id is
 /// [`STORE_NODE_ID`].
@@ -65,6 +73,17 @@ impl Version {
         Hlc::from(self).write_text(&mut rest);
         let len = MAX_TEXT - rest.len();
         (text, len)
+    }
+
+    /// Appends the text form as a bulk string.
+    pub(super) fn encode(self, out: &mut BytesMut) {
+        let mut usual = *USUAL;
+        if put_usual_numbers(self.wall_ms, self.counter, &mut usual[USUAL_NUMBERS..]) {
+            out.put_slice(&usual);
+        } else {
+            let (text, len) = self.text();
+            resp::put_bulk(&text[..len], out);
+        }
     }
 
     /// How many bytes the text form has.

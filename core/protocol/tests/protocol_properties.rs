@@ -424,18 +424,26 @@ fn a_transaction_has_ten_thousand_operations_at_most() {
             token: None,
         };
         let operations = vec![operation; count];
-        let payload = encoded(|out| Command::Transact { operations }.encode(out));
-        Command::decode(&payload.freeze())
+        encoded(|out| Command::Transact { operations }.encode(out))
     };
-    let Ok(Command::Transact { operations }) = transaction(MAX_OPERATIONS) else {
+    let read = |payload: BytesMut| Command::decode(&payload.freeze());
+    let Ok(Command::Transact { operations }) = read(transaction(MAX_OPERATIONS)) else {
         panic!("a TXN");
     };
     assert_eq!(operations.len(), 10_000);
-    let error = transaction(MAX_OPERATIONS + 1).unwrap_err();
+    let too_long = transaction(MAX_OPERATIONS + 1);
+    let error = read(too_long.clone()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "a transaction has at most 10000 operations"
     );
+    let mut cut = too_long.clone();
+    cut.truncate(too_long.len() - 1);
+    let mut longer = too_long;
+    longer.extend_from_slice(b"$0\r\n\r\n");
+    for malformed in [cut, longer] {
+        assert_eq!(read(malformed), Err(ServiceError::Syntax));
+    }
 }
 
 #[test]

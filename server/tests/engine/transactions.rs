@@ -71,6 +71,30 @@ fn all_operations_are_carried_out_in_their_order() {
 }
 
 #[test]
+fn a_long_transaction_finds_its_own_changes() {
+    let mut sim = Simulation::new();
+    let mut operations = (0..60)
+        .map(|key| format!("SET k{key} 1"))
+        .collect::<Vec<_>>();
+    let run = |sim: &mut Simulation, operations: &[String]| {
+        let words = operations.iter().map(String::as_str).collect::<Vec<_>>();
+        run(sim, &words)
+    };
+    assert_eq!(
+        run(&mut sim, &operations),
+        transacted(&[Some((WALL, 1)); 60])
+    );
+    operations.push(format!("SET k7 2 IFV {WALL}:2:StateStore"));
+    operations.push("DEL k59".into());
+    operations.push("SET k59 3 NX".into());
+    let mut versions = [Some((WALL, 2)); 63];
+    versions[60..].copy_from_slice(&[(WALL, 3), (WALL, 3), (WALL, 4)].map(Some));
+    assert_eq!(run(&mut sim, &operations), transacted(&versions));
+    operations[60] = format!("SET k7 2 IFV {WALL}:3:StateStore");
+    assert_eq!(run(&mut sim, &operations), unmet(60, Some((WALL, 4))));
+}
+
+#[test]
 fn nothing_is_changed_if_one_operation_cannot_be_carried_out() {
     let mut sim = Simulation::new();
     sim.run("SET a old");

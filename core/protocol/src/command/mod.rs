@@ -106,8 +106,15 @@ impl Command {
     /// assert_eq!(Command::decode(&payload), Err(ServiceError::UnknownCommand));
     /// ```
     pub fn decode(payload: &Bytes) -> Result<Self, ServiceError> {
+        let mut decoder = Decoder::new(payload);
+        let count = decoder.array().map_err(|_| ServiceError::Syntax)?;
+        // It can be long, and is read once only.
+        if count > 1 && decoder.skip(transaction::VERB) {
+            let operations = transaction::decode(payload, decoder, count - 1)?;
+            return Ok(Self::Transact { operations });
+        }
         let mut buffer = [&[][..]; MAX_ARGUMENTS];
-        let count = arguments(payload, &mut buffer)?;
+        arguments(decoder, count, &mut buffer)?;
         let (verb, arguments) = (buffer[0], &buffer[1..count.min(MAX_ARGUMENTS)]);
         let slice = |part: &[u8]| payload.slice_ref(part);
         let condition = |part| options::version(Some(part)).ok_or(ServiceError::Syntax);
@@ -170,8 +177,9 @@ impl Command {
                 if_version: Some(condition(version)?),
             },
             (b"CAPS", []) => Self::Capabilities,
+            // The length of its verb has leading zeros.
             (b"TXN", [_, ..]) => Self::Transact {
-                operations: transaction::decode(payload)?,
+                operations: transaction::decode_later(payload)?,
             },
             (b"GET" | b"SET" | b"DEL" | b"VDEL" | b"KEYNOTIFY" | b"SCAN" | b"CAPS" | b"TXN", _) => {
                 return Err(ServiceError::WrongArguments);
@@ -236,13 +244,12 @@ impl Command {
     }
 }
 
-/// Checks the framing of the whole payload, keeps the first arguments, and returns how many there are in all.
+/// Checks the framing of all arguments, and that nothing follows, and keeps the first of them.
 fn arguments<'a>(
-    payload: &'a Bytes,
+    mut decoder: Decoder<'a>,
+    count: usize,
     kept: &mut [&'a [u8]; MAX_ARGUMENTS],
-) -> Result<usize, ServiceError> {
-    let mut decoder = Decoder::new(payload);
-    let count = decoder.array().map_err(|_| ServiceError::Syntax)?;
+) -> Result<(), ServiceError> {
     for index in 0..count {
         let argument = decoder.bulk().map_err(|_| ServiceError::Syntax)?;
         if let Some(place) = kept.get_mut(index) {
@@ -253,5 +260,5 @@ fn arguments<'a>(
     if count == 0 {
         return Err(ServiceError::Syntax);
     }
-    Ok(count)
+    Ok(())
 }

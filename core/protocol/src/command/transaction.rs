@@ -11,6 +11,15 @@ pub const MAX_OPERATIONS: usize = 10_000;
 /// The longest operation: `SET key value IFV version PX ms FT token`.
 const MAX_ARGUMENTS: usize = 9;
 
+/// The shortest operation with the number of its arguments: `2 DEL key`.
+const LEAST_ARGUMENTS: usize = 3;
+
+/// So many operations need no more memory while they are read.
+const USUAL_OPERATIONS: usize = 64;
+
+/// The verb as it is sent.
+pub(super) const VERB: &[u8] = b"$3\r\nTXN\r\n";
+
 /// The error text for a transaction of more operations than [`MAX_OPERATIONS`].
 const TOO_MANY: &str = "a transaction has at most 10000 operations";
 
@@ -144,29 +153,44 @@ fn fencing_token(argument: Option<&&[u8]>) -> Result<Hlc, ServiceError> {
         .ok_or(ServiceError::Syntax)
 }
 
-/// Reads the operations of a TXN whose framing is known to be good. Not inlined, so that other commands do not pay for it.
+/// Reads the operations of a TXN, and the framing of the whole payload with them, from behind its verb. Not inlined, so that
+/// other commands do not pay for it.
 #[inline(never)]
-pub(super) fn decode(payload: &Bytes) -> Result<Vec<TransactionOperation>, ServiceError> {
+pub(super) fn decode<'a>(
+    payload: &Bytes,
+    mut decoder: Decoder<'a>,
+    mut left: usize,
+) -> Result<Vec<TransactionOperation>, ServiceError> {
     let syntax = |_| ServiceError::Syntax;
-    let mut decoder = Decoder::new(payload);
-    // The verb is one of them.
-    let mut left = decoder.array().map_err(syntax)?.saturating_sub(1);
-    decoder.bulk().map_err(syntax)?;
-    let mut operations = Vec::new();
+    let mut operations = Vec::with_capacity(USUAL_OPERATIONS.min(left / LEAST_ARGUMENTS));
+    let mut arguments: [&'a [u8]; MAX_ARGUMENTS] = [&[]; MAX_ARGUMENTS];
     while left > 0 {
         if operations.len() == MAX_OPERATIONS {
+            for _ in 0..left {
+                decoder.bulk().map_err(syntax)?;
+            }
+            decoder.finish().map_err(syntax)?;
             return Err(ServiceError::Other(Bytes::from_static(TOO_MANY.as_bytes())));
         }
         let count = decimal::parse(decoder.bulk().map_err(syntax)?);
         let count = count.and_then(|count| usize::try_from(count).ok());
         let count = count.filter(|&count| count < left && count <= MAX_ARGUMENTS);
         let count = count.ok_or(ServiceError::Syntax)?;
-        let mut arguments = [&[][..]; MAX_ARGUMENTS];
         for argument in &mut arguments[..count] {
             *argument = decoder.bulk().map_err(syntax)?;
         }
         operations.push(TransactionOperation::decode(&arguments[..count], payload)?);
         left -= 1 + count;
     }
+    decoder.finish().map_err(syntax)?;
     Ok(operations)
+}
+
+/// The same of a payload with a verb whose framing is not [the usual one](VERB), but good.
+pub(super) fn decode_later(payload: &Bytes) -> Result<Vec<TransactionOperation>, ServiceError> {
+    let syntax = |_| ServiceError::Syntax;
+    let mut decoder = Decoder::new(payload);
+    let count = decoder.array().map_err(syntax)?;
+    decoder.bulk().map_err(syntax)?;
+    decode(payload, decoder, count.saturating_sub(1))
 }

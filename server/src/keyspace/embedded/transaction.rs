@@ -19,8 +19,8 @@ const STEPS_OF_OPERATION: usize = 350;
 
 /// What the operations tried so far would make of the entries.
 struct Plan<'o> {
-    /// By key; `None` is what would be absent.
-    entries: HashMap<&'o [u8], Option<Planned<'o>>, RandomState>,
+    /// By key; `None` is what would be absent. None at all if no two operations are about one key.
+    entries: Option<HashMap<&'o [u8], Option<Planned<'o>>, RandomState>>,
     size: Size,
     prefixes: Prefixes,
     floor: Version,
@@ -53,6 +53,22 @@ struct Former<'a> {
     bytes: u64,
 }
 
+/// What is to be known of an entry that is changed.
+#[derive(Clone, Copy)]
+struct Was {
+    is_absent: bool,
+    deadline_ms: Option<u64>,
+}
+
+impl Was {
+    fn of(fields: Option<&Fields<'_>>) -> Self {
+        Self {
+            is_absent: fields.is_none(),
+            deadline_ms: fields.and_then(Fields::deadline_ms),
+        }
+    }
+}
+
 impl Embedded {
     pub(super) fn transact_all(
         &mut self,
@@ -70,7 +86,7 @@ impl Embedded {
             }
         }
         let mut plan = Plan {
-            entries: HashMap::with_capacity_and_hasher(operations.len(), RandomState::default()),
+            entries: has_equal(&hashes).then(HashMap::default),
             size: self.table_size(),
             prefixes: self.prefixes.clone(),
             floor: self.floor,
@@ -78,27 +94,34 @@ impl Embedded {
         plan.size.bytes = self.bytes();
         let mut changes = Vec::with_capacity(operations.len());
         for (index, ((key, operation), &hash)) in operations.iter().zip(&hashes).enumerate() {
-            let outcome = self.plan(&mut plan, key, hash, operation, now);
+            let (outcome, was) = self.plan(&mut plan, key, hash, operation, now);
             if let Some(reason) = rejection(&outcome) {
                 let operation = index as u64;
                 return Reply::Rejected { operation, reason };
             }
-            changes.push(outcome.change);
+            changes.push((outcome.change, was));
         }
-        for ((&(key, _), &hash), change) in operations.iter().zip(&hashes).zip(&changes) {
-            let packed = self.table.get(hash, key);
+        let is_each_alone = plan.entries.is_none();
+        for ((&(key, _), &hash), (change, was)) in operations.iter().zip(&hashes).zip(&changes) {
+            let was = if is_each_alone {
+                *was
+            } else {
+                Was::of(self.table.get(hash, key).map(Packed::fields).as_ref())
+            };
             let place = Place {
                 key,
                 hash,
-                former: packed.and_then(|packed| packed.key_and_deadline().1),
-                is_new: packed.is_none(),
+                former: was.deadline_ms,
+                is_new: was.is_absent,
             };
             self.change(&place, change, now, told);
         }
-        Reply::Transacted(changes.iter().map(version_of).collect())
+        let versions = changes.iter().map(|(change, _)| version_of(change));
+        Reply::Transacted(versions.collect())
     }
 
-    /// What comes of an operation, if those that are planned have been carried out; then it is planned, too.
+    /// What comes of an operation, if those that are planned have been carried out; then it is planned, too. And what there is
+    /// now, if the operation is the only one about its key.
     fn plan<'o>(
         &self,
         plan: &mut Plan<'o>,
@@ -106,15 +129,21 @@ impl Embedded {
         hash: u64,
         operation: &Operation<'o>,
         now: Now,
-    ) -> Outcome<'o> {
-        let former = match plan.entries.get(&key[..]) {
+    ) -> (Outcome<'o>, Was) {
+        let mut was = Was::of(None);
+        let planned = plan.entries.as_ref().and_then(|it| it.get(&key[..]));
+        let former = match planned {
             Some(planned) => planned.as_ref().map(|planned| Former {
                 entry: planned.entry(),
                 bytes: planned.bytes,
             }),
-            None => self.table.get(hash, key).map(|packed: &Packed| Former {
-                entry: packed.fields().entry(now),
-                bytes: table::entry_bytes(packed.len()),
+            None => self.table.get(hash, key).map(|packed| {
+                let fields = packed.fields();
+                was = Was::of(Some(&fields));
+                Former {
+                    entry: fields.entry(now),
+                    bytes: table::entry_bytes(packed.len()),
+                }
             }),
         };
         let entry = former.as_ref().map(|former| &former.entry);
@@ -155,20 +184,26 @@ impl Embedded {
                 };
                 plan.resize(key, bytes, Some(planned.bytes));
                 plan.change_deadlines(had_deadline, ttl_ms.is_some());
-                plan.entries.insert(key, Some(planned));
+                plan.remember(key, Some(planned));
             }
             Change::Remove { version } => {
                 plan.resize(key, bytes, None);
                 plan.change_deadlines(had_deadline, false);
                 plan.floor = plan.floor.max(version);
-                plan.entries.insert(key, None);
+                plan.remember(key, None);
             }
         }
-        outcome
+        (outcome, was)
     }
 }
 
-impl Plan<'_> {
+impl<'o> Plan<'o> {
+    fn remember(&mut self, key: &'o [u8], planned: Option<Planned<'o>>) {
+        if let Some(entries) = &mut self.entries {
+            entries.insert(key, planned);
+        }
+    }
+
     /// An entry took so much, and takes so much; `None` is an absent one.
     fn resize(&mut self, key: &[u8], from: Option<u64>, to: Option<u64>) {
         let before = self.size;
@@ -185,6 +220,25 @@ impl Plan<'_> {
         let bytes = self.size.bytes + u64::from(has) * DEADLINE_BYTES;
         self.size.bytes = bytes.saturating_sub(u64::from(had) * DEADLINE_BYTES);
     }
+}
+
+/// Whether any two hashes are equal.
+fn has_equal(hashes: &[u64]) -> bool {
+    /// From how many on sorting is quicker than comparing each with each.
+    const MANY: usize = 24;
+    if hashes.len() < MANY {
+        let mut rest = hashes;
+        while let Some((first, behind)) = rest.split_first() {
+            if behind.contains(first) {
+                return true;
+            }
+            rest = behind;
+        }
+        return false;
+    }
+    let mut sorted = hashes.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 /// Why a transaction with an operation of this outcome is not carried out.
