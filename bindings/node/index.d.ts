@@ -211,6 +211,8 @@ export interface GetOptions extends TimeoutOptions {
 export interface TransactOptions extends TimeoutOptions {
   persist?: boolean | undefined;
   retry?: Retry | undefined;
+  /** On a store without transactions, makes one of single requests (docs/intents.md). */
+  throughIntents?: boolean | undefined;
 }
 
 export type TransactionSetOptions = Pick<SetOptions, "condition" | "expiresIn" | "fencingToken">;

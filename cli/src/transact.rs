@@ -35,6 +35,9 @@ pub(crate) struct Transact {
     /// Ask the store to keep the keys on disk
     #[arg(long)]
     persist: bool,
+    /// On a store without transactions, make one of single requests, through intents
+    #[arg(long)]
+    through_intents: bool,
 }
 
 const EXAMPLES: &str = r#"Examples:
@@ -174,7 +177,9 @@ impl Transact {
             transaction = with;
             keys.push(key);
         }
-        let options = TransactOptions::new().persist(self.persist);
+        let options = TransactOptions::new()
+            .persist(self.persist)
+            .through_intents(self.through_intents);
         let connection = Connection::open(global).await?;
         let outcome = connection
             .client

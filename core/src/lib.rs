@@ -51,6 +51,7 @@
 
 mod client;
 mod error;
+pub mod intents;
 pub mod lock;
 mod lost_reason;
 pub mod platform;

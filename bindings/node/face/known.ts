@@ -19,7 +19,7 @@ export const KNOWN = {
   get: GET,
   getMany: GET,
   capabilities: CALL,
-  transact: ["persist", "retry", ...TIMED],
+  transact: ["persist", "retry", "throughIntents", ...TIMED],
   "transaction.set": ["condition", "expiresIn", "fencingToken"],
   "transaction.del": ["fencingToken", "ifVersion"],
   set: SET,

@@ -37,6 +37,7 @@ export interface TransactInput {
   persist?: boolean;
   timeout?: number;
   retry?: string;
+  throughIntents?: boolean;
 }
 
 /** A SET if it has a value, otherwise a DEL. */

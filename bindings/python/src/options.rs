@@ -60,8 +60,10 @@ pub(crate) fn transact(
     persist: Any<'_, '_>,
     timeout: Any<'_, '_>,
     again: Any<'_, '_>,
+    through_intents: Any<'_, '_>,
 ) -> PyResult<TransactOptions> {
     Ok(TransactOptions::new()
+        .through_intents(flag("through_intents", through_intents)?.unwrap_or_default())
         .persist(flag("persist", persist)?.unwrap_or_default())
         .timeout(time("timeout", timeout)?)
         .retry(retry(again)?))

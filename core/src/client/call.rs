@@ -49,6 +49,11 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// How much of its time is left, once it was sent.
+    pub(super) fn left(&self) -> Duration {
+        Duration::from_millis(self.deadline_ms.saturating_sub(self.shared.now_ms()))
+    }
+
     fn start(&mut self, waker: &Waker) -> Result<(), Error> {
         let command = self.request.command;
         self.trace = Trace::begin(command.verb(), subject(command));

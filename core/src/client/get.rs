@@ -1,8 +1,9 @@
 //! GET.
 use super::call::{Call, invalid_argument};
 use super::capabilities::unsupported;
-use super::{Client, Deadline, detached};
+use super::{Client, Deadline, Shared, detached};
 use crate::error::Error;
+use crate::intents;
 use crate::request::Outgoing;
 use bytes::Bytes;
 use statestore_protocol::{Capabilities, CommandRef, Hlc, Reply};
@@ -99,9 +100,15 @@ impl Client {
     }
 
     async fn send_get(&self, key: &[u8], options: &GetOptions) -> Result<Option<Entry>, Error> {
-        let mut get = self.start_get(key, options)?;
+        let mut get = self.shared().start_get(key, options)?;
         let response = (&mut get).await?;
-        entry(&get, response)
+        let found = entry(&get, response)?;
+        match &found {
+            Some(entry) if intents::is_marked(&entry.value) => {
+                Box::pin(self.shared().read(key, found, get.left(), options.at_once)).await
+            }
+            _ => Ok(found),
+        }
     }
 
     async fn get_remaining(
@@ -110,7 +117,7 @@ impl Client {
         options: &GetOptions,
     ) -> Result<Option<Entry>, Error> {
         // What cannot be sent is refused before anything is.
-        drop(self.start_get(key, options)?);
+        drop(self.shared().start_get(key, options)?);
         let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
         let get = |timeout| {
             let options = options.clone().timeout(timeout);
@@ -120,7 +127,9 @@ impl Client {
         self.if_capable(&deadline, !options.at_once, permits, get)
             .await
     }
+}
 
+impl Shared {
     pub(super) fn start_get<'a>(
         &'a self,
         key: &'a [u8],
@@ -135,7 +144,32 @@ impl Client {
             waits: !options.at_once,
             ..Outgoing::new(command)
         };
-        Ok(Call::new(self.shared(), request, options.timeout))
+        Ok(Call::new(self, request, options.timeout))
+    }
+
+    /// What is stored, be it a record of a transaction.
+    pub(crate) async fn get_stored(
+        &self,
+        key: &[u8],
+        timeout: Duration,
+        waits: bool,
+    ) -> Result<Option<Entry>, Error> {
+        let options = GetOptions::new().timeout(timeout).at_once(!waits);
+        let mut get = self.start_get(key, &options)?;
+        let response = (&mut get).await?;
+        entry(&get, response)
+    }
+
+    /// What a key holds for readers, of which this was read.
+    pub(super) async fn read(
+        &self,
+        key: &[u8],
+        stored: Option<Entry>,
+        timeout: Duration,
+        at_once: bool,
+    ) -> Result<Option<Entry>, Error> {
+        let store = intents::Local::new(self).at_once(at_once);
+        intents::read(&store, key, stored, timeout).await
     }
 }
 

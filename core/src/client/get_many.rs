@@ -2,6 +2,7 @@
 use super::many::{Begun, together};
 use super::{Client, Deadline, Entry, GetOptions, get};
 use crate::error::Error;
+use crate::intents;
 
 impl Client {
     /// Reads several keys, in their order; `None` for each that is absent.
@@ -48,12 +49,24 @@ impl Client {
         options: &GetOptions,
     ) -> Result<Vec<Option<Entry>>, Error> {
         let gets = keys.iter().map(|key| {
-            let get = self.start_get(key.as_ref(), options)?;
+            let get = self.shared().start_get(key.as_ref(), options)?;
             Ok(Begun::Running(get))
         });
-        together(self.shared(), gets, |get, response| {
+        let mut found = together(self.shared(), gets, |get, response| {
             get::entry(get, response?)
         })
-        .await
+        .await?;
+        let timeout = options.timeout.unwrap_or(self.shared().request_timeout());
+        for (key, found) in keys.iter().zip(&mut found) {
+            if let Some(entry) = found
+                && intents::is_marked(&entry.value)
+            {
+                let read = self
+                    .shared()
+                    .read(key.as_ref(), found.take(), timeout, options.at_once);
+                *found = Box::pin(read).await?;
+            }
+        }
+        Ok(found)
     }
 }

@@ -54,7 +54,7 @@ use crate::request::{Exchange, Ledger};
 use crate::settings::check_client_id;
 use crate::{LostReason, Settings};
 use bytes::Bytes;
-use shared::Shared;
+pub(crate) use shared::Shared;
 use statestore_protocol::mqtt::session::SessionConfig;
 use statestore_protocol::mqtt::{Connect, Limits, Subscription};
 use statestore_protocol::topic;

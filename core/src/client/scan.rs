@@ -2,6 +2,7 @@
 use super::call::Call;
 use super::{Client, detached};
 use crate::error::Error;
+use crate::intents;
 use crate::request::Outgoing;
 use bytes::Bytes;
 use statestore_protocol::{CommandRef, Reply};
@@ -146,7 +147,12 @@ impl Scan {
         }
         drop(page);
         self.next = after.map_or(Next::End, Next::After);
-        Ok(Some(keys.into_iter().map(detached).collect()))
+        // The registers of transactions are for those who ask for them.
+        let shows_all = self.pattern.starts_with(intents::REGISTERS);
+        let keys = keys
+            .into_iter()
+            .filter(|key| shows_all || !key.starts_with(intents::REGISTERS));
+        Ok(Some(keys.map(detached).collect()))
     }
 
     /// The next key; `None` after the last one.

@@ -1,7 +1,7 @@
 //! SET.
 use super::call::{Call, Response, check_value, invalid_argument};
 use super::capabilities::permits_conditions;
-use super::{Client, Deadline, Retry};
+use super::{Client, Deadline, Retry, Shared};
 use crate::error::{Error, ErrorKind};
 use crate::lock;
 use crate::request::Outgoing;
@@ -164,19 +164,9 @@ impl Client {
             let set = self.set_if_version(key.as_ref(), value.as_ref(), version, options);
             return Box::pin(set).await;
         }
-        self.send_set(key.as_ref(), value.as_ref(), options).await
-    }
-
-    pub(crate) async fn send_set(
-        &self,
-        key: &[u8],
-        value: &[u8],
-        options: &SetOptions,
-    ) -> Result<SetOutcome, Error> {
-        let token = options.fencing_token.as_ref().map(Hlc::to_string);
-        let mut set = self.start_set(key, value, options, token.as_deref())?;
-        let response = (&mut set).await?;
-        outcome(&set, response)
+        self.shared()
+            .send_set(key.as_ref(), value.as_ref(), options)
+            .await
     }
 
     /// On a store without such a condition, by what [`update`](Self::update) does.
@@ -188,7 +178,7 @@ impl Client {
         options: &SetOptions,
     ) -> Result<SetOutcome, Error> {
         // What cannot be sent is refused before anything is.
-        drop(self.start_set(key, value, options, None)?);
+        drop(self.shared().start_set(key, value, options, None)?);
         let command = CommandRef::Set {
             key,
             value,
@@ -197,7 +187,7 @@ impl Client {
         let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
         let set = |timeout| {
             let options = options.clone().timeout(timeout);
-            async move { self.send_set(key, value, &options).await }
+            async move { self.shared().send_set(key, value, &options).await }
         };
         let permits = permits_conditions(command);
         let result = self
@@ -209,6 +199,20 @@ impl Client {
             }
             result => result,
         }
+    }
+}
+
+impl Shared {
+    pub(crate) async fn send_set(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: &SetOptions,
+    ) -> Result<SetOutcome, Error> {
+        let token = options.fencing_token.as_ref().map(Hlc::to_string);
+        let mut set = self.start_set(key, value, options, token.as_deref())?;
+        let response = (&mut set).await?;
+        outcome(&set, response)
     }
 
     /// `token` is the text of the fencing token in the options.
@@ -230,7 +234,7 @@ impl Client {
         if key.is_empty() {
             return Err(invalid_argument(command(None), "the key is empty"));
         }
-        check_value(self.shared(), command(None), value)?;
+        check_value(self, command(None), value)?;
         let expires_in_ms =
             expires_in_ms(options).map_err(|reason| invalid_argument(command(None), reason))?;
         let request = Outgoing {
@@ -241,7 +245,7 @@ impl Client {
             coalesce: options.coalesce,
             ..Outgoing::new(command(expires_in_ms))
         };
-        Ok(Call::new(self.shared(), request, options.timeout))
+        Ok(Call::new(self, request, options.timeout))
     }
 }
 

@@ -53,7 +53,9 @@ impl Client {
                     };
                     Err(invalid_argument(command, ONE_VERSION))
                 }
-                _ => self.start_set(key, value, options, token.as_deref()),
+                _ => self
+                    .shared()
+                    .start_set(key, value, options, token.as_deref()),
             };
             Ok::<_, Infallible>(Begun::from(set))
         });

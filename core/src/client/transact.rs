@@ -3,6 +3,7 @@ use super::call::{Call, action, check_value, invalid_argument};
 use super::capabilities::unsupported;
 use super::{Client, Deadline, Retry, Transaction};
 use crate::error::{Error, ErrorKind, Outcome};
+use crate::intents;
 use crate::request::Outgoing;
 use statestore_protocol::{
     Capabilities, CommandRef, Hlc, Rejection, Reply, ServiceError, TransactionOperation,
@@ -17,8 +18,12 @@ pub struct TransactOptions {
     pub timeout: Option<Duration>,
     /// Asks the store to keep the keys on disk.
     pub persist: bool,
-    /// Whether it is sent again if the session is lost before its response comes.
+    /// Whether it is sent again if the session is lost before its response comes. A transaction through intents asks again what became
+    /// of it, whatever this says.
     pub retry: Retry,
+    /// Whether a store without transactions is to have them through [intents](crate::intents): several requests for each key, a
+    /// fence on each, and records at the keys in the meantime, which other libraries would read as values.
+    pub through_intents: bool,
 }
 
 impl TransactOptions {
@@ -45,6 +50,13 @@ impl TransactOptions {
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
+        self
+    }
+
+    /// Sets [`through_intents`](Self#structfield.through_intents).
+    #[must_use]
+    pub fn through_intents(mut self, through_intents: bool) -> Self {
+        self.through_intents = through_intents;
         self
     }
 }
@@ -95,7 +107,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the store has no transactions
-    /// ([`Capabilities::transactions`]);
+    /// ([`Capabilities::transactions`]) and they are not to be made [through intents](TransactOptions::through_intents);
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for one without operations, with more than the store takes,
     /// or with an operation that cannot be; and those of [`set`](Self::set) and [`del`](Self::del). If it is one operation that
     /// cannot be, or that the store refused, [`Error::operation`] says which.
@@ -129,14 +141,23 @@ impl Client {
         let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
         let transact = |timeout| self.send_transaction(operations, timeout, options);
         let permits = |store: &Capabilities| match store.transactions {
-            None => Err(unsupported(command, "the store has no transactions")),
+            None => {
+                let reason = "the store has no transactions; the option through_intents makes them of single requests";
+                Err(unsupported(command, reason))
+            }
             Some(most) if operations.len() as u64 > most => {
                 let reason = format!("the store takes {most} operations at most");
                 Err(invalid_argument(command, reason))
             }
             Some(_) => Ok(()),
         };
-        self.if_capable(&deadline, true, permits, transact).await
+        match self.if_capable(&deadline, true, permits, transact).await {
+            Err(error) if options.through_intents && error.kind() == ErrorKind::Unsupported => {
+                let store = intents::Local::new(self.shared()).persist(options.persist);
+                Box::pin(intents::transact(&store, transaction, deadline.left())).await
+            }
+            result => result,
+        }
     }
 
     async fn send_transaction(

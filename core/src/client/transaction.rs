@@ -22,7 +22,7 @@ use statestore_protocol::TransactionOperation;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Transaction {
-    pub(super) operations: Vec<TransactionOperation>,
+    pub(crate) operations: Vec<TransactionOperation>,
     /// Why it cannot be carried out: which operation cannot, and why.
     pub(super) mistake: Option<(usize, &'static str)>,
 }

@@ -148,7 +148,7 @@ impl CompareAndSet {
 }
 
 /// The token just above a version, made out to a name.
-fn above(version: &Hlc, name: &Hlc) -> Hlc {
+pub(crate) fn above(version: &Hlc, name: &Hlc) -> Hlc {
     let (wall_ms, counter) = hlc::next_after(0, Some((version.wall_ms(), version.counter())));
     name.at(wall_ms, counter)
 }

@@ -5,7 +5,8 @@ use super::options::certain;
 use super::update::answer;
 use crate::client::Deadline;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::{Client, Entry, GetOptions, Hlc, SetOptions, SetOutcome};
+use crate::intents::Local;
+use crate::{Client, Entry, Hlc, SetOptions, SetOutcome};
 use bytes::Bytes;
 use statestore_protocol::Version;
 use tokio::time::Instant;
@@ -103,13 +104,14 @@ impl Set<'_> {
     }
 
     async fn read(&self) -> Result<Found, Error> {
-        let options = GetOptions::new()
-            .timeout(self.deadline.left())
-            .at_once(self.options.at_once);
-        let found = self.client.get_with(self.key, &options).await;
-        Ok(match found.map_err(not_done)? {
-            Some(entry) if Version::from(&entry.version) == self.version => Found::Same(entry),
-            found => Found::Other(found.map(|entry| entry.version)),
+        let store = Local::new(self.client.shared()).at_once(self.options.at_once);
+        let found = store.settle(self.key, self.deadline.left()).await;
+        let found = found.map_err(not_done)?;
+        Ok(match found.entry() {
+            Some(entry) if Version::from(&entry.version) == self.version => {
+                Found::Same(entry.clone())
+            }
+            found => Found::Other(found.map(|entry| entry.version.clone())),
         })
     }
 
@@ -133,7 +135,11 @@ impl Set<'_> {
                 at_once: self.options.at_once,
                 ..SetOptions::default()
             };
-            let result = self.client.send_set(self.key, &step.value, &options).await;
+            let result = self
+                .client
+                .shared()
+                .send_set(self.key, &step.value, &options)
+                .await;
             match (steps.answered(answer(&result)), result) {
                 (Progress::Continue, _) => {
                     fence_ends = self.options.expires_in.map(|after| sent + certain(after));

@@ -46,6 +46,7 @@ mod turns;
 mod update;
 mod validity;
 
+pub(crate) use cas::above;
 pub use cas::{Answer, CompareAndSet, Progress, Step};
 pub use election::{Election, Leader, Leadership};
 pub use guard::{Guard, Release};
@@ -88,7 +89,7 @@ fn not_a_lock(name: &[u8], reason: impl Into<String>) -> Error {
 }
 
 /// Whether the same request may succeed later, so that somebody who waits goes on waiting.
-fn is_passing(error: &Error) -> bool {
+pub(crate) fn is_passing(error: &Error) -> bool {
     error.is_retryable()
         || error.outcome() == Outcome::Unknown
             && !matches!(error.kind(), ErrorKind::Closed | ErrorKind::InvalidResponse)

@@ -4,7 +4,8 @@ use super::options::certain;
 use super::{action, invalid, is_passing};
 use crate::client::backoff::Backoff;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::{Client, Entry, GetOptions, Hlc, SetOptions, SetOutcome};
+use crate::intents::{Local, Settled, TOMBSTONE};
+use crate::{Client, Entry, Hlc, SetOptions, SetOutcome};
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -131,10 +132,12 @@ impl Update<'_> {
         loop {
             let timeout = self.left(&why)?;
             match self.get(timeout).await {
-                Ok(old) => {
-                    let Some(new) = change(old.clone()).await else {
+                Ok(found) => {
+                    let Some(new) = change(found.entry().cloned()).await else {
                         return Ok(UpdateOutcome::Unchanged);
                     };
+                    let is_tombstone = found.is_tombstone();
+                    let old = found.stored;
                     let new = Bytes::copy_from_slice(new.as_ref());
                     let timestamp = self.client.shared().unique_timestamp();
                     let steps = if is_outranked {
@@ -142,7 +145,7 @@ impl Update<'_> {
                     } else {
                         CompareAndSet::new(old, new, &timestamp)
                     };
-                    why = match self.replace(steps, why).await? {
+                    why = match self.replace(steps, is_tombstone, why).await? {
                         Attempt::Applied(version) => {
                             return Ok(UpdateOutcome::Applied { version });
                         }
@@ -163,22 +166,32 @@ impl Update<'_> {
         }
     }
 
-    async fn get(&self, timeout: Duration) -> Result<Option<Entry>, Error> {
-        let options = GetOptions::new().timeout(timeout);
-        self.client.get_with(self.key, &options).await
+    async fn get(&self, timeout: Duration) -> Result<Settled, Error> {
+        let store = Local::new(self.client.shared());
+        store.settle(self.key, timeout).await
     }
 
     /// One attempt. `why` is why those before it did not store anything.
-    async fn replace(&self, mut steps: CompareAndSet, why: Why) -> Result<Attempt, Error> {
+    async fn replace(
+        &self,
+        mut steps: CompareAndSet,
+        is_tombstone: bool,
+        why: Why,
+    ) -> Result<Attempt, Error> {
         let mut fence_ends = None;
         while let Some(step) = steps.request() {
             let sent = Instant::now();
             let Some(timeout) = self.time_to_write(fence_ends, &why)? else {
                 return Ok(Attempt::Again(Why::Slow));
             };
+            let expires_in = if is_tombstone && !step.is_write {
+                Some(TOMBSTONE)
+            } else {
+                self.options.expires_in
+            };
             let options = SetOptions {
                 condition: step.condition,
-                expires_in: self.options.expires_in,
+                expires_in,
                 fencing_token: Some(step.token),
                 persist: self.options.persist,
                 timeout: Some(timeout),
@@ -187,7 +200,7 @@ impl Update<'_> {
             let result = self.client.set_with(self.key, &step.value, &options).await;
             return match (steps.answered(answer(&result)), result) {
                 (Progress::Continue, _) => {
-                    fence_ends = self.options.expires_in.map(|after| sent + certain(after));
+                    fence_ends = expires_in.map(|after| sent + certain(after));
                     continue;
                 }
                 (Progress::Applied(version), _) => Ok(Attempt::Applied(version)),

@@ -1,7 +1,8 @@
-//! Leases, locks, elections and updates of whole clients against a whole hub, on simulated time.
+//! Leases, locks, elections, updates and transactions through intents of whole clients against a whole hub, on simulated time.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod election;
 mod exclusion;
+mod intents;
 mod lease;
 mod machine;
 mod model;

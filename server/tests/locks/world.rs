@@ -54,6 +54,8 @@ struct Inner {
     unnotified: BTreeSet<&'static str>,
     history: Vec<Change>,
     witness: Witness,
+    /// It does not understand what its extensions are asked for.
+    is_plain: bool,
 }
 
 /// Sees each change at the moment at which the store makes it.
@@ -158,6 +160,7 @@ impl World {
                 unnotified: BTreeSet::new(),
                 history: Vec::new(),
                 witness: Witness(Box::new(|_| {})),
+                is_plain: false,
             }),
             changed: Notify::new(),
         }));
@@ -181,6 +184,11 @@ impl World {
     /// From now on bytes take a random time between these.
     pub(crate) fn spread_latency(&self, least: Duration, most: Duration) {
         self.inner().latency = (least, most);
+    }
+
+    /// From now on the store has no extensions of the protocol.
+    pub(crate) fn lose_extensions(&self) {
+        self.inner().is_plain = true;
     }
 
     /// Sets the server's wall clock.
@@ -329,6 +337,13 @@ impl World {
             return input.clear();
         }
         let now = inner.now();
+        if inner.is_plain {
+            let question = b"$4\r\nCAPS\r\n";
+            let asked = input.windows(question.len()).position(|it| it == question);
+            if let Some(at) = asked {
+                input[at..at + question.len()].copy_from_slice(b"$4\r\nNONE\r\n");
+            }
+        }
         while inner.hub.received(id, input, now) {}
         inner.settle();
         drop(inner);

@@ -15,6 +15,7 @@ use super::observer::{End, Observation, Queue};
 use super::{Counters, Handle, detached};
 use crate::LostReason;
 use crate::error::Error;
+use crate::intents::{self, Record};
 use bytes::Bytes;
 use statestore_protocol::{Event, Hlc, Notification};
 use std::cmp::Ordering;
@@ -85,6 +86,8 @@ struct Watch {
     present: Option<bool>,
     /// Notifications that became observations.
     observed: u64,
+    /// That the key is gone was told when a transaction deleted it; the record of that expires later.
+    is_buried: bool,
 }
 
 /// What the store is to be asked next about a key.
@@ -207,6 +210,11 @@ impl Watches {
             version,
             event,
         } = notification;
+        let (event, is_tombstone) = match meaning(event) {
+            Some(meaning) => meaning,
+            // Nothing has changed for those who read.
+            None => return,
+        };
         let Some(watch) = registry
             .keys
             .get_mut(&key)
@@ -232,6 +240,14 @@ impl Watches {
         }
         if watch.disbelieved {
             watch.observers.iter().for_each(|queue| queue.resync());
+        }
+        let is_deleted = matches!(event, Event::Deleted);
+        let is_told = is_deleted && watch.is_buried && watch.present == Some(false);
+        watch.is_buried = is_tombstone || is_told;
+        if is_told {
+            watch.version = Some(version);
+            registry.stale += 1;
+            return;
         }
         watch.observe(
             Some(version),
@@ -398,6 +414,22 @@ impl Watch {
                 queue.push(observation(version.clone(), value.clone()));
             }
         }
+    }
+}
+
+/// What a notification means for those who read, and whether it is a record that says that the key is deleted; `None` if it
+/// is one that changes nothing.
+fn meaning(event: Event) -> Option<(Event, bool)> {
+    let Event::Set(value) = &event else {
+        return Some((event, false));
+    };
+    if !intents::is_marked(value) {
+        return Some((event, false));
+    }
+    match Record::decode(value) {
+        None => Some((event, false)),
+        Some(Record::Tombstone) => Some((Event::Deleted, true)),
+        Some(_) => None,
     }
 }
 

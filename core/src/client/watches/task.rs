@@ -4,8 +4,10 @@ use super::super::detached;
 use super::super::observer::End;
 use super::super::shared::Shared;
 use super::{Step, Waiting};
+use crate::Entry;
 use crate::LostReason;
 use crate::error::{Error, ErrorKind, Outcome};
+use crate::intents;
 use crate::request::{Message, Outgoing};
 use bytes::Bytes;
 use statestore_protocol::{CommandRef, Hlc, Notification, Reply, property};
@@ -65,7 +67,13 @@ impl Shared {
         let response = (&mut call).await?;
         match (step, response.reply, response.version) {
             (Step::Read { .. }, Reply::Value(value), Some(version)) => {
-                Ok(Some((detached(value), version)))
+                let found = Entry::new(detached(value), version);
+                let found = if intents::is_marked(&found.value) {
+                    Box::pin(self.read(key, Some(found), call.left(), false)).await?
+                } else {
+                    Some(found)
+                };
+                Ok(found.map(|entry| (entry.value, entry.version)))
             }
             (Step::Begin { .. } | Step::Stop, Reply::Ok, _)
             | (Step::Stop, Reply::Count(0), _)

@@ -1,0 +1,84 @@
+//! What a key holds for readers, whatever stands there.
+use super::calls::{Calls, Found, backoff};
+use super::record::{Decision, Record};
+use super::settle::intent;
+use super::{OLD_MS, Store};
+use crate::Entry;
+use crate::error::Error;
+use std::time::Duration;
+
+/// What a key holds for readers, of which this was read.
+///
+/// An intent holds the new value if its transaction has decided so, and the old one otherwise. The version of the new value is that of the
+/// intent until it is in place; then it is a higher one.
+///
+/// # Errors
+/// Those of the requests.
+pub async fn read<S: Store>(
+    store: &S,
+    key: &[u8],
+    stored: Option<Entry>,
+    timeout: Duration,
+) -> Result<Option<Entry>, Error> {
+    let calls = Calls::new(store, timeout);
+    let mut since = store.now();
+    let mut stored = stored;
+    let mut delays = backoff();
+    loop {
+        let Some(entry) = &stored else {
+            return Ok(None);
+        };
+        let Some(record) = Record::decode(&entry.value) else {
+            return Ok(stored);
+        };
+        let Record::Intent(_) = record else {
+            return Ok(None);
+        };
+        let Some(found) = intent(stored.as_ref(), since) else {
+            return Ok(None);
+        };
+        let intent = &found.intent;
+        let decision = calls.decision(intent.id).await?;
+        let entry = match decision {
+            Some(Decision::Committed(_) | Decision::Done) => intent.after(&found.version),
+            Some(Decision::Aborted) => intent.before(),
+            None => {
+                // It may have decided, and put its values in place, and have forgotten all that since the key was read.
+                let again = calls.get(key).await?;
+                let is_same =
+                    |again: &Entry| Some(&again.value) == stored.as_ref().map(|it| &it.value);
+                if !again.0.as_ref().is_some_and(is_same) {
+                    (stored, since) = again;
+                    calls.rest(&mut delays).await;
+                    continue;
+                }
+                since = again.1;
+                intent.before()
+            }
+        };
+        // Whoever only reads need not be able to write.
+        let _ = calls.clear(key, &Found { since, ..found }, decision).await;
+        return Ok(entry);
+    }
+}
+
+impl<S: Store> Calls<'_, S> {
+    /// Clears an intent away whose transaction seems to have been given up.
+    async fn clear(
+        &self,
+        key: &[u8],
+        found: &Found,
+        decision: Option<Decision>,
+    ) -> Result<(), Error> {
+        let age_ms = self.store.wall_ms().saturating_sub(found.version.wall_ms());
+        if age_ms < OLD_MS {
+            return Ok(());
+        }
+        match decision {
+            None => self.abort(found).await,
+            Some(Decision::Aborted) => self.put(key, found, false).await,
+            Some(Decision::Committed(keys)) => self.complete(found.intent.id, &keys).await,
+            Some(Decision::Done) => self.put(key, found, true).await,
+        }
+    }
+}

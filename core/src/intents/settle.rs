@@ -1,0 +1,152 @@
+//! Waiting until a key holds no intent of somebody else.
+use super::calls::{Calls, Found, backoff};
+use super::record::{Decision, Record, TransactionId};
+use super::{GRACE, PATIENCE, REMEMBERED, Set, Store};
+use crate::error::{Error, ErrorKind};
+use crate::{Condition, Entry};
+use bytes::Bytes;
+use std::time::Duration;
+
+/// What a key holds, and no transaction of somebody else is about to change.
+#[derive(Debug, Clone)]
+pub struct Settled {
+    /// As it is stored: a value, a [tombstone](Record::Tombstone), nothing; or the intent of the transaction that asks.
+    pub stored: Option<Entry>,
+    pub(super) since: Duration,
+}
+
+impl Settled {
+    /// What the key holds for readers.
+    pub fn entry(&self) -> Option<&Entry> {
+        let entry = self.stored.as_ref()?;
+        match Record::decode(&entry.value) {
+            None => Some(entry),
+            Some(_) => None,
+        }
+    }
+
+    /// Whether a transaction has deleted the key, and the record of that is still there.
+    pub fn is_tombstone(&self) -> bool {
+        let record = self
+            .stored
+            .as_ref()
+            .and_then(|entry| Record::decode(&entry.value));
+        record == Some(Record::Tombstone)
+    }
+}
+
+/// Reads a key. If it holds an intent, waits for its transaction, aborts it if that takes too long, and puts in place what it
+/// decided.
+///
+/// What is stored can be replaced by a [compare-and-set](crate::lock::CompareAndSet), be it a tombstone.
+///
+/// # Errors
+/// Those of the requests, and that it could not be had within the time.
+pub async fn settle<S: Store>(store: &S, key: &[u8], timeout: Duration) -> Result<Settled, Error> {
+    let calls = Calls::new(store, timeout);
+    calls.settle(key, None).await
+}
+
+impl<S: Store> Calls<'_, S> {
+    /// The same for a transaction that may have an intent of its own there.
+    pub(super) async fn settle(
+        &self,
+        key: &[u8],
+        own: Option<TransactionId>,
+    ) -> Result<Settled, Error> {
+        let mut delays = backoff();
+        let mut met: Option<(TransactionId, Duration)> = None;
+        loop {
+            let (stored, since) = self.get(key).await?;
+            let Some(found) = intent(stored.as_ref(), since) else {
+                return Ok(Settled { stored, since });
+            };
+            let id = found.intent.id;
+            if own == Some(id) {
+                return Ok(Settled { stored, since });
+            }
+            let met_at = match met {
+                Some((other, at)) if other == id => at,
+                _ => since,
+            };
+            if met != Some((id, met_at)) {
+                met = Some((id, met_at));
+                delays = backoff();
+            }
+            let waited = self.store.now().saturating_sub(met_at);
+            match self.decision(id).await? {
+                None if waited >= PATIENCE => self.abort(&found).await?,
+                Some(Decision::Aborted) => self.put(key, &found, false).await?,
+                Some(decision) if waited >= GRACE => {
+                    self.put(key, &found, true).await?;
+                    if let Decision::Committed(keys) = decision {
+                        // Whoever cannot do that leaves it to others.
+                        let _ = self.complete(id, &keys).await;
+                    }
+                }
+                None | Some(_) => {}
+            }
+            if self.left().is_zero() {
+                let action = format!("waiting for transaction {id}");
+                return Err(self.too_late(&action, None));
+            }
+            self.rest(&mut delays).await;
+        }
+    }
+
+    /// Puts all values of somebody else's transaction in place, and notes that.
+    pub(super) async fn complete(&self, id: TransactionId, keys: &[Bytes]) -> Result<(), Error> {
+        for key in keys {
+            let (stored, since) = self.get(key).await?;
+            if let Some(found) = intent(stored.as_ref(), since)
+                && found.intent.id == id
+            {
+                self.put(key, &found, true).await?;
+            }
+        }
+        self.note_done(id, REMEMBERED).await
+    }
+
+    /// Finishes an intent, unless somebody else did that first.
+    pub(super) async fn put(
+        &self,
+        key: &[u8],
+        found: &Found,
+        is_committed: bool,
+    ) -> Result<(), Error> {
+        match self.finish(key, found, is_committed).await {
+            Err(error) if error.kind() != ErrorKind::FencingTokenLower => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes in its register that nothing is left of a transaction.
+    pub(super) async fn note_done(
+        &self,
+        id: TransactionId,
+        remembered: Duration,
+    ) -> Result<(), Error> {
+        let set = Set {
+            key: &id.register(),
+            value: &Record::Decision(Decision::Done).encode(),
+            condition: Condition::Always,
+            token: None,
+            expires_in: Some(remembered),
+        };
+        let timeout = self.left_since(self.store.now());
+        self.store.set(set, timeout).await.map(|_| ())
+    }
+}
+
+/// The intent that was found, if it is one.
+pub(super) fn intent(stored: Option<&Entry>, since: Duration) -> Option<Found> {
+    let entry = stored?;
+    match Record::decode(&entry.value) {
+        Some(Record::Intent(intent)) => Some(Found {
+            intent,
+            version: entry.version.clone(),
+            since,
+        }),
+        _ => None,
+    }
+}

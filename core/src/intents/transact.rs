@@ -1,0 +1,96 @@
+//! A transaction, attempt after attempt.
+use super::attempt::{Attempt, End};
+use super::calls::{Calls, backoff};
+use super::{LEAST_EXPIRY, LONGEST, MOST_OPERATIONS, REGISTERS, Store};
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::{Transaction, TransactionOutcome};
+use bytes::Bytes;
+use statestore_protocol::TransactionOperation;
+use std::time::Duration;
+
+/// Carries out all operations of a transaction, or none.
+///
+/// A key may stand in it once, and an operation has no fencing token: it takes one of its own.
+///
+/// Dropping the future between two requests is as the end of the program: others abort or finish what it has begun.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`] and [`ErrorKind::Unsupported`] for what cannot be done this way; those of the requests; and that it
+/// took too long. The outcome is [`Outcome::Unknown`] only if it is not known what the register says.
+pub async fn transact<S: Store>(
+    store: &S,
+    transaction: &Transaction,
+    timeout: Duration,
+) -> Result<TransactionOutcome, Error> {
+    let operations = &transaction.operations;
+    let order = order(operations)?;
+    if timeout > LONGEST {
+        let reason = format!("it may take {LONGEST:?} at most");
+        return Err(refused(ErrorKind::InvalidArgument, reason));
+    }
+    let calls = Calls::new(store, timeout);
+    let mut delays = backoff();
+    loop {
+        if let End::Over(result) = Attempt::new(&calls, operations).run(&order).await {
+            return result;
+        }
+        if calls.left().is_zero() {
+            return Err(calls.too_late(ACTION, None));
+        }
+        calls.rest(&mut delays).await;
+    }
+}
+
+const ACTION: &str = "a transaction through intents";
+
+/// The order of the keys, which all transactions share, so that no two wait for each other.
+fn order(operations: &[TransactionOperation]) -> Result<Vec<usize>, Error> {
+    if operations.is_empty() || operations.len() > MOST_OPERATIONS {
+        let reason = format!("it has from 1 to {MOST_OPERATIONS} operations");
+        return Err(refused(ErrorKind::InvalidArgument, reason));
+    }
+    let mut keys: Vec<(&Bytes, usize)> = Vec::with_capacity(operations.len());
+    for (index, operation) in operations.iter().enumerate() {
+        let (key, token, expires_in_ms) = match operation {
+            TransactionOperation::Set {
+                key,
+                options,
+                token,
+                ..
+            } => (key, token, options.expires_in_ms),
+            TransactionOperation::Del { key, token, .. } => (key, token, None),
+        };
+        let mistake = if token.is_some() {
+            Some((
+                ErrorKind::Unsupported,
+                "it takes a fencing token of its own",
+            ))
+        } else if expires_in_ms.is_some_and(|ms| u128::from(ms.get()) < LEAST_EXPIRY.as_millis()) {
+            let reason = "a key that expires within half a minute may be gone before all of them are written";
+            Some((ErrorKind::InvalidArgument, reason))
+        } else if key.starts_with(REGISTERS) {
+            let reason = "transactions keep their registers under this key";
+            Some((ErrorKind::InvalidArgument, reason))
+        } else {
+            None
+        };
+        if let Some((kind, reason)) = mistake {
+            return Err(refused(kind, reason).with_operation(index));
+        }
+        keys.push((key, index));
+    }
+    keys.sort_unstable();
+    for pair in keys.windows(2) {
+        if let [(one, _), (other, index)] = pair
+            && one == other
+        {
+            let reason = "a key may stand once in it";
+            return Err(refused(ErrorKind::InvalidArgument, reason).with_operation(*index));
+        }
+    }
+    Ok(keys.into_iter().map(|(_, index)| index).collect())
+}
+
+fn refused(kind: ErrorKind, reason: impl Into<String>) -> Error {
+    Error::new(kind, Outcome::NotDone, ACTION, reason)
+}

@@ -1,0 +1,144 @@
+//! Who does what.
+use crate::history::{Change, KEYS, Told, What, When};
+use crate::store::Port;
+use statestore::intents::{self, Set, Store as _};
+use statestore::lock::{Answer, CompareAndSet, Progress};
+use statestore::{
+    Condition, DelOptions, Entry, Error, ErrorKind, Outcome, SetOptions, SetOutcome, Transaction,
+    TransactionOutcome,
+};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What somebody does, one thing after the other.
+#[derive(Debug, Clone)]
+pub(crate) enum Task {
+    /// The changes and how long they may take. Those that are for what the key [holds](When::Holds) read it first.
+    Transact(Vec<Change>, Duration),
+    Read(usize),
+    /// Adds this to what is there.
+    Update(usize, String),
+}
+
+pub(crate) async fn play(port: Port, tasks: Vec<Task>) {
+    for task in tasks {
+        match task {
+            Task::Transact(changes, timeout) => transact(&port, changes, timeout).await,
+            Task::Read(key) => {
+                // No answer tells nothing.
+                let _ = read(&port, key).await;
+            }
+            Task::Update(key, letter) => update(&port, key, &letter).await,
+        }
+    }
+}
+
+fn text(entry: &Entry) -> String {
+    String::from_utf8(entry.value.to_vec()).expect("no reader is shown a record")
+}
+
+pub(crate) async fn read(port: &Port, key: usize) -> Result<Option<Entry>, Error> {
+    let event = port.world.inner().history.begin(What::Read(key, None));
+    let name = KEYS[key].as_bytes();
+    let stored = port.get(name, 10 * SECOND).await?;
+    let found = intents::read(port, name, stored, 10 * SECOND).await?;
+    let what = What::Read(key, found.as_ref().map(text));
+    port.world.inner().history.end(event, what);
+    Ok(found)
+}
+
+async fn transact(port: &Port, mut changes: Vec<Change>, timeout: Duration) {
+    let mut transaction = Transaction::new();
+    for change in &mut changes {
+        let mut condition = match change.when {
+            When::Always | When::Holds(_) => Condition::Always,
+            When::Absent => Condition::IfAbsent,
+            When::AbsentOrSame => Condition::IfAbsentOrEqual,
+        };
+        if let When::Holds(_) = change.when {
+            match read(port, change.key).await {
+                Ok(Some(entry)) => {
+                    change.when = When::Holds(text(&entry));
+                    condition = Condition::IfVersion((&entry.version).into());
+                }
+                _ => change.when = When::Always,
+            }
+        }
+        let key = KEYS[change.key];
+        transaction = match (&change.new, condition) {
+            (Some(value), _) => {
+                transaction.set(key, value, &SetOptions::new().condition(condition))
+            }
+            (None, Condition::IfVersion(version)) => {
+                transaction.del(key, &DelOptions::new().if_version(version))
+            }
+            (None, _) => {
+                change.when = When::Always;
+                transaction.del(key, &DelOptions::new())
+            }
+        };
+    }
+    let what = |told| What::Transaction(changes.clone(), told);
+    let event = port.world.inner().history.begin(what(Told::Unknown));
+    let told = match intents::transact(port, &transaction, timeout).await {
+        Ok(TransactionOutcome::Applied(_)) => Told::Applied,
+        Ok(TransactionOutcome::NotApplied { operation, .. }) => Told::NotApplied(operation),
+        Err(error) if error.outcome() == Outcome::NotDone => Told::NotDone,
+        Err(_) => Told::Unknown,
+    };
+    port.world.inner().history.end(event, what(told));
+}
+
+/// What [`Client::update`](statestore::Client::update) does.
+async fn update(port: &Port, key: usize, letter: &str) {
+    let name = KEYS[key].as_bytes();
+    let mut is_outranked = false;
+    for _ in 0..3 {
+        let Ok(settled) = intents::settle(port, name, 10 * SECOND).await else {
+            continue;
+        };
+        let saw = settled.entry().map(text);
+        let new = saw.clone().unwrap_or_default() + letter;
+        let what = |told| What::Update(key, saw.clone(), new.clone(), told);
+        let event = port.world.inner().history.begin(what(Told::Unknown));
+        let begin = if is_outranked {
+            CompareAndSet::outranking
+        } else {
+            CompareAndSet::new
+        };
+        let timestamp = port.timestamp();
+        let is_tombstone = settled.stored.is_some() && saw.is_none();
+        let mut steps = begin(settled.stored, new.clone().into(), &timestamp);
+        let mut told = Told::NotDone;
+        while let Some(step) = steps.request() {
+            let set = Set {
+                key: name,
+                value: &step.value,
+                condition: step.condition,
+                token: Some(step.token.clone()),
+                expires_in: (is_tombstone && !step.is_write).then_some(intents::TOMBSTONE),
+            };
+            let answer = match port.set(set, 10 * SECOND).await {
+                Ok(SetOutcome::Applied { version }) => Answer::Applied(version),
+                Ok(SetOutcome::NotApplied { .. }) => Answer::NotApplied,
+                Err(error) if error.kind() == ErrorKind::FencingTokenLower => Answer::Refused,
+                Err(error) => Answer::Failed {
+                    outcome: error.outcome(),
+                    may_pass: true,
+                },
+            };
+            match steps.answered(answer) {
+                Progress::Applied(_) => told = Told::Applied,
+                Progress::Failed => told = Told::Unknown,
+                Progress::Outranked => is_outranked = true,
+                Progress::Continue | Progress::Conflict => {}
+            }
+        }
+        let is_over = told != Told::NotDone;
+        port.world.inner().history.end(event, what(told));
+        if is_over {
+            return;
+        }
+    }
+}

@@ -1,0 +1,465 @@
+//! Runs of transactions, readers and updates in any order, with everything that can go wrong between them and the store.
+use crate::actors::{Task, play, read};
+use crate::faults::Fault;
+use crate::history::{Change, History, KEYS, What, When};
+use crate::store::{Asked, Sent, World};
+use statestore::Error;
+use statestore::intents::{Record, settle};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// Who does what, and what is in the way.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    seed: u64,
+    tasks: Vec<Vec<Task>>,
+    behind_ms: Vec<u64>,
+    /// Whether each key is there at the beginning.
+    exists: [bool; 3],
+    /// How many things may go wrong.
+    troubles: u32,
+}
+
+type Actor = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+struct Run {
+    world: World,
+    actors: Vec<Option<Actor>>,
+    /// Requests that may still be executed, though nobody waits for them.
+    late: Vec<Sent>,
+    chance: fastrand::Rng,
+    troubles: u32,
+    /// One event in so many is that one of them is executed.
+    rarely_late: u32,
+}
+
+impl Plan {
+    /// One by chance.
+    pub(crate) fn random(seed: u64) -> Self {
+        let mut chance = fastrand::Rng::with_seed(seed);
+        let actors = chance.usize(2..=4);
+        let mut number = 0;
+        let mut tasks = Vec::new();
+        for actor in 0..actors {
+            let count = chance.usize(1..=2);
+            // The first two change something.
+            let kind = if actor < 2 { 0 } else { chance.u32(0..3) };
+            tasks.push(
+                (0..count)
+                    .map(|_| {
+                        number += 1;
+                        task(&mut chance, kind, number)
+                    })
+                    .collect(),
+            );
+        }
+        let behind_ms = (0..=actors).map(|_| chance.choice([0, 0, 30_000]).unwrap());
+        Self {
+            seed,
+            behind_ms: behind_ms.collect(),
+            tasks,
+            exists: [chance.bool(), chance.bool(), chance.bool()],
+            troubles: chance.u32(0..=4),
+        }
+    }
+}
+
+fn task(chance: &mut fastrand::Rng, kind: u32, number: u32) -> Task {
+    match kind {
+        0 => {
+            let mut keys: Vec<_> = (0..KEYS.len()).collect();
+            chance.shuffle(&mut keys);
+            // Mostly they meet.
+            keys.truncate(chance.usize(1..=KEYS.len()).max(chance.usize(1..=2)));
+            let change = |key| Change {
+                key,
+                when: match chance.u32(0..6) {
+                    0 => When::Absent,
+                    1 => When::AbsentOrSame,
+                    2 => When::Holds(String::new()),
+                    _ => When::Always,
+                },
+                new: (chance.u32(0..4) > 0).then(|| format!("t{number}")),
+            };
+            let changes = keys.into_iter().map(change).collect();
+            let timeout = chance.choice([2, 20, 60, 600]).unwrap();
+            Task::Transact(changes, Duration::from_secs(timeout))
+        }
+        1 => Task::Update(chance.usize(0..KEYS.len()), format!("u{number}")),
+        _ => Task::Read(chance.usize(0..KEYS.len())),
+    }
+}
+
+/// What went wrong, and the history of it.
+pub(crate) fn run(plan: &Plan, fault: Fault) -> Result<(), String> {
+    let mut run = Run::new(plan, fault);
+    run.play(|run| run.random_event());
+    run.settle(plan.tasks.len())?;
+    run.verdict()
+}
+
+impl Run {
+    fn new(plan: &Plan, fault: Fault) -> Self {
+        let world = World::new(&plan.behind_ms, fault);
+        {
+            let mut inner = world.inner();
+            inner.history = History::default();
+            inner.pass(60_000);
+            for (key, exists) in plan.exists.iter().enumerate() {
+                if *exists {
+                    let value = format!("{}0", KEYS[key]);
+                    inner.store(KEYS[key].as_bytes(), &value);
+                    inner.history.initial[key] = Some(value);
+                }
+            }
+        }
+        let actor = |(number, tasks): (usize, &Vec<Task>)| {
+            let actor: Actor = Box::pin(play(world.port(number), tasks.clone()));
+            Some(actor)
+        };
+        Self {
+            actors: plan.tasks.iter().enumerate().map(actor).collect(),
+            world,
+            late: Vec::new(),
+            rarely_late: [2, 8, 32][usize::try_from(plan.seed % 3).unwrap()],
+            chance: fastrand::Rng::with_seed(plan.seed ^ 0x5eed),
+            troubles: plan.troubles,
+        }
+    }
+
+    /// Until nobody has anything left to do.
+    fn play(&mut self, mut event: impl FnMut(&mut Self)) {
+        for actor in 0..self.actors.len() {
+            self.poll(actor);
+        }
+        for _ in 0..100_000 {
+            if self.actors.iter().all(Option::is_none) {
+                return;
+            }
+            event(self);
+        }
+        panic!("it does not end");
+    }
+
+    fn poll(&mut self, number: usize) {
+        if let Some(actor) = &mut self.actors[number] {
+            let mut context = Context::from_waker(Waker::noop());
+            if let Poll::Ready(()) = actor.as_mut().poll(&mut context) {
+                self.actors[number] = None;
+            }
+        }
+    }
+
+    fn asked(&self, actor: usize) -> Asked {
+        self.world.inner().asked(actor).unwrap().clone()
+    }
+
+    /// What the actor waits for comes, if it is not too late.
+    fn deliver(&mut self, actor: usize) {
+        let asked = self.asked(actor);
+        {
+            let mut inner = self.world.inner();
+            let answer = match asked {
+                Asked::Pause { until_ms } => {
+                    inner.pass(until_ms);
+                    None
+                }
+                Asked::Request(sent) => {
+                    let response = inner.execute(&sent);
+                    response.filter(|_| inner.now_ms <= sent.until_ms)
+                }
+            };
+            inner.answer(actor, answer);
+        }
+        self.poll(actor);
+    }
+
+    /// The request is executed now or later or never, and no answer comes.
+    fn lose(&mut self, actor: usize, sent: &Sent) {
+        if self.chance.bool() {
+            self.world.inner().execute(sent);
+        } else {
+            self.late.push(sent.clone());
+        }
+        let mut inner = self.world.inner();
+        if self.chance.bool() {
+            // Others go on before it gives up.
+            let until_ms = sent.until_ms;
+            inner.pass(until_ms);
+        }
+        inner.answer(actor, None);
+        drop(inner);
+        self.poll(actor);
+    }
+
+    fn crash(&mut self, actor: usize) {
+        if let Asked::Request(sent) = self.asked(actor) {
+            match self.chance.u32(0..3) {
+                0 => {
+                    self.world.inner().execute(&sent);
+                }
+                1 => self.late.push(sent),
+                _ => {}
+            }
+        }
+        self.actors[actor] = None;
+        self.world.inner().crashed(actor);
+    }
+
+    fn random_event(&mut self) {
+        let alive: Vec<_> = (0..self.actors.len())
+            .filter(|actor| self.actors[*actor].is_some())
+            .collect();
+        let rarely = self.rarely_late;
+        if !self.late.is_empty() && self.chance.u32(0..rarely) == 0 {
+            let index = self.chance.usize(0..self.late.len());
+            let sent = self.late.swap_remove(index);
+            self.world.inner().execute(&sent);
+            return;
+        }
+        // Mostly the same one goes on, so that there are long rows of one and interruptions anywhere.
+        let actor = self.chance.choice(alive).unwrap();
+        let longest = self.chance.choice([1, 8, 30, 200]).unwrap();
+        let row = self.chance.usize(1..=longest);
+        for _ in 0..row {
+            if self.actors[actor].is_none() {
+                return;
+            }
+            let is_decision = match self.asked(actor) {
+                Asked::Request(sent) => sent.is_decision(),
+                Asked::Pause { .. } => false,
+            };
+            let rarely = if is_decision { 3 } else { 15 };
+            if self.troubles > 0 && self.chance.u32(0..rarely) == 0 {
+                self.troubles -= 1;
+                return self.trouble(actor);
+            }
+            self.deliver(actor);
+        }
+    }
+
+    fn trouble(&mut self, actor: usize) {
+        let asked = self.asked(actor);
+        match (self.chance.u32(0..8), asked) {
+            (0 | 1, Asked::Request(sent)) => self.lose(actor, &sent),
+            (2 | 6 | 7, Asked::Request(sent)) => {
+                // It is delivered twice.
+                if sent.is_set() {
+                    self.late.push(sent);
+                }
+                self.deliver(actor);
+            }
+            (3, _) => self.crash(actor),
+            (4, _) => {
+                let leap_ms = self
+                    .chance
+                    .choice([3_500, 11_000, 65_000, 3_700_000])
+                    .unwrap();
+                let mut inner = self.world.inner();
+                let now_ms = inner.now_ms;
+                inner.pass(now_ms + leap_ms);
+            }
+            _ => self.deliver(actor),
+        }
+    }
+
+    /// Somebody who comes later reads all keys, and then has them without records of transactions.
+    fn settle(&mut self, number: usize) -> Result<(), String> {
+        let port = self.world.port(number);
+        let finish = async move {
+            for key in 0..KEYS.len() {
+                read(&port, key).await?;
+            }
+            for key in KEYS {
+                settle(&port, key.as_bytes(), Duration::from_secs(60)).await?;
+            }
+            for key in 0..KEYS.len() {
+                read(&port, key).await?;
+            }
+            Ok::<_, Error>(())
+        };
+        let (tell, told) = std::sync::mpsc::channel();
+        self.actors.resize_with(number + 1, || None);
+        self.actors[number] = Some(Box::pin(async move {
+            tell.send(finish.await).unwrap();
+        }));
+        self.poll(number);
+        while self.actors[number].is_some() {
+            if let Some(sent) = self.late.pop() {
+                self.world.inner().execute(&sent);
+            }
+            self.deliver(number);
+        }
+        told.recv().unwrap().map_err(|error| error.to_string())?;
+        let mut inner = self.world.inner();
+        let end_ms = inner.now_ms + 70_000;
+        inner.pass(end_ms);
+        for (index, key) in KEYS.iter().enumerate() {
+            let stored = inner.stored(key.as_bytes());
+            let record = stored.as_ref().and_then(Record::decode);
+            if let Some(record) = record {
+                return Err(format!("{record:?} is left at {key}"));
+            }
+            let value = stored.map(|value| String::from_utf8(value.to_vec()).unwrap());
+            let what = What::Read(index, value);
+            let event = inner.history.begin(what.clone());
+            inner.history.end(event, what);
+        }
+        Ok(())
+    }
+
+    fn verdict(&self) -> Result<(), String> {
+        let inner = self.world.inner();
+        if inner.history.is_linearizable() {
+            Ok(())
+        } else {
+            Err(format!(
+                "{:?} {:#?}",
+                inner.history.initial, inner.history.events
+            ))
+        }
+    }
+}
+
+/// What comes between in a row of requests that otherwise goes on undisturbed.
+#[derive(Debug, Clone, Copy)]
+enum Between {
+    /// This actor goes on instead.
+    Switch(usize),
+    /// The request is executed, and its answer gets lost.
+    Executed,
+    /// No answer comes, and the request may be executed later.
+    Delayed,
+    /// It is delivered twice.
+    Twice,
+    /// One that was delayed, or comes a second time, is executed.
+    Late,
+    Crash,
+}
+
+/// One run with all that comes between, each before the request of that number. Gives the number of requests.
+fn run_with(plan: &Plan, between: &[(usize, Between)]) -> Result<usize, String> {
+    let mut run = Run::new(plan, Fault::None);
+    let mut current = 0;
+    let mut number = 0;
+    let mut between = between.iter().peekable();
+    run.play(|run| {
+        while run.actors[current].is_none() {
+            current = (current + 1) % run.actors.len();
+        }
+        if let Asked::Pause { .. } = run.asked(current) {
+            return run.deliver(current);
+        }
+        let now = between.next_if(|(at, _)| *at == number);
+        number += 1;
+        let Asked::Request(sent) = run.asked(current) else {
+            return;
+        };
+        match now.map(|(_, what)| *what) {
+            Some(Between::Switch(to)) if run.actors[to].is_some() => current = to,
+            Some(Between::Executed) => {
+                run.world.inner().execute(&sent);
+                run.world.inner().answer(current, None);
+                run.poll(current);
+            }
+            Some(Between::Delayed) => {
+                run.late.push(sent);
+                run.world.inner().answer(current, None);
+                run.poll(current);
+            }
+            Some(Between::Twice) => {
+                run.late.push(sent);
+                run.deliver(current);
+            }
+            Some(Between::Late) => {
+                if let Some(sent) = run.late.pop() {
+                    run.world.inner().execute(&sent);
+                }
+            }
+            Some(Between::Crash) => run.crash(current),
+            Some(Between::Switch(_)) | None => run.deliver(current),
+        }
+    });
+    run.settle(plan.tasks.len())?;
+    run.verdict().map(|()| number)
+}
+
+/// Runs everything with up to `more` things between, after those that are given. Gives the number of runs.
+fn explore(plan: &Plan, between: &mut Vec<(usize, Between)>, more: usize) -> usize {
+    let requests = run_with(plan, between).unwrap_or_else(|history| {
+        panic!("{plan:#?} {between:?}\n{history}");
+    });
+    if more == 0 {
+        return 1;
+    }
+    let first = between.last().map_or(0, |(at, _)| at + 1);
+    let is_late = between
+        .iter()
+        .any(|(_, what)| matches!(what, Between::Delayed | Between::Twice));
+    let mut runs = 1;
+    for at in first..requests {
+        let switches = (0..plan.tasks.len()).map(Between::Switch);
+        let troubles = [
+            Between::Executed,
+            Between::Delayed,
+            Between::Twice,
+            Between::Crash,
+        ];
+        let late = is_late.then_some(Between::Late);
+        for what in switches.chain(troubles).chain(late) {
+            between.push((at, what));
+            runs += explore(plan, between, more - 1);
+            between.pop();
+        }
+    }
+    runs
+}
+
+/// Two transactions on two keys, and one who reads both.
+fn small(first: [Option<&str>; 2], second: [Option<&str>; 2], exists: bool) -> Plan {
+    let transact = |new: [Option<&str>; 2]| {
+        let change = |key: usize| Change {
+            key,
+            when: When::Always,
+            new: new[key].map(str::to_owned),
+        };
+        let changes = [0, 1].map(change).into();
+        vec![Task::Transact(changes, Duration::from_secs(60))]
+    };
+    Plan {
+        seed: 0,
+        tasks: vec![
+            transact(first),
+            transact(second),
+            vec![Task::Read(1), Task::Read(0)],
+        ],
+        behind_ms: vec![0; 4],
+        exists: [exists; 3],
+        troubles: 0,
+    }
+}
+
+#[test]
+fn nothing_that_comes_between_twice_shows_a_part_of_a_transaction() {
+    let sets = [Some("1"), Some("1")];
+    for (second, exists) in [([Some("2"), Some("2")], true), ([None, Some("2")], false)] {
+        let runs = explore(&small(sets, second, exists), &mut Vec::new(), 2);
+        println!("{runs} runs");
+        assert!(runs > 10_000, "{runs}");
+    }
+}
+
+fn runs(of: u64) -> u64 {
+    std::env::var("STATESTORE_TEST_RUNS").map_or(of, |runs| runs.parse().unwrap())
+}
+
+#[test]
+fn no_run_by_chance_shows_a_part_of_a_transaction() {
+    for seed in 0..runs(20_000) {
+        let plan = Plan::random(seed);
+        if let Err(history) = run(&plan, Fault::None) {
+            panic!("{plan:#?}\n{history}");
+        }
+    }
+}

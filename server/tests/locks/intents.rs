@@ -1,0 +1,386 @@
+//! Transactions through intents by whole clients, on a store that has none.
+use crate::lease::SECOND;
+use crate::machine::{Machine, one_and_two};
+use crate::world::World;
+use bytes::Bytes;
+use statestore::intents::{Intent, Record, TransactionId};
+use statestore::{
+    Client, Condition, DelOptions, DelOutcome, Entry, ErrorKind, Observation, ObserveOptions,
+    Outcome, Overflow, SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome,
+};
+use std::time::Duration;
+use tokio::time::sleep;
+
+fn through_intents() -> TransactOptions {
+    TransactOptions::new().through_intents(true)
+}
+
+fn plain() -> World {
+    let world = World::start();
+    world.lose_extensions();
+    world
+}
+
+fn both(value: &str) -> Transaction {
+    Transaction::new()
+        .set("a", value, &SetOptions::default())
+        .set("b", value, &SetOptions::default())
+}
+
+async fn value(client: &Client, key: &str) -> Option<Bytes> {
+    client.get(key).await.unwrap().map(|entry| entry.value)
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_option_it_is_refused_with_the_name_of_the_option() {
+    let world = plain();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    let error = client.transact(&both("1")).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::Unsupported, Outcome::NotDone)
+    );
+    assert!(error.to_string().contains("through_intents"), "{error}");
+    assert!(world.history().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_with_transactions_has_them_as_ever() {
+    let world = World::start();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    let outcome = client.transact_with(&both("1"), &through_intents()).await;
+    assert!(outcome.unwrap().is_applied());
+    assert_eq!(world.history().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_operations_are_carried_out_and_tell_their_versions() {
+    let world = plain();
+    let (client, other) = one_and_two(&world).await;
+    client.set("old", "1").await.unwrap();
+    client.set("gone", "1").await.unwrap();
+    let SetOutcome::Applied { version } = client.set("known", "1").await.unwrap() else {
+        panic!("it is applied");
+    };
+    let expiring = SetOptions::new().expires_in(60 * SECOND);
+    let known = SetOptions::new().condition(Condition::IfVersion((&version).into()));
+    let absent = SetOptions::new().condition(Condition::IfAbsent);
+    let transaction = Transaction::new()
+        .set("old", "2", &SetOptions::default())
+        .del("gone", &DelOptions::default())
+        .set("known", "2", &known)
+        .del("never", &DelOptions::default())
+        .set("new", "2", &absent)
+        .set("short", "2", &expiring);
+    let outcome = client.transact_with(&transaction, &through_intents()).await;
+    let TransactionOutcome::Applied(versions) = outcome.unwrap() else {
+        panic!("it is applied");
+    };
+    let is_there: Vec<_> = versions.iter().map(Option::is_some).collect();
+    assert_eq!(is_there, [true, true, true, false, true, true]);
+    for client in [&client, &other] {
+        for (key, index) in [("old", 0), ("known", 2), ("new", 4), ("short", 5)] {
+            let entry = client.get(key).await.unwrap().unwrap();
+            assert_eq!(entry.value, "2");
+            assert_eq!(Some(entry.version), versions[index], "{key}");
+        }
+        let keys = ["gone", "never", "old"];
+        let found = client.get_many(&keys).await.unwrap();
+        let found: Vec<_> = found
+            .into_iter()
+            .map(|entry| entry.map(|it| it.value))
+            .collect();
+        assert_eq!(found, [None, None, Some("2".into())]);
+    }
+    sleep(61 * SECOND).await;
+    assert_eq!(value(&client, "short").await, None);
+    // What a transaction leaves behind goes by itself.
+    let left = ["gone", "never"].map(|key| world.value(key));
+    assert_eq!(left, [None, None]);
+    let mut keys = client.scan("statestore/transactions/*");
+    assert_eq!(keys.next().await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_is_not_met_changes_nothing_and_names_the_operation() {
+    let world = plain();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    client.set("a", "0").await.unwrap();
+    let SetOutcome::Applied { version } = client.set("b", "0").await.unwrap() else {
+        panic!("it is applied");
+    };
+    let absent = SetOptions::new().condition(Condition::IfAbsent);
+    let transaction =
+        Transaction::new()
+            .set("b", "1", &absent)
+            .set("a", "1", &SetOptions::default());
+    let outcome = client.transact_with(&transaction, &through_intents()).await;
+    let expected = TransactionOutcome::NotApplied {
+        operation: 0,
+        version: Some(version),
+    };
+    assert_eq!(outcome.unwrap(), expected);
+    assert_eq!(value(&client, "a").await.unwrap(), "0");
+    assert_eq!(value(&client, "b").await.unwrap(), "0");
+    assert_eq!(world.value("a").unwrap(), "0");
+    assert_eq!(world.value("b").unwrap(), "0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_done_so_is_refused_before_anything_is_sent() {
+    let world = plain();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    let set = SetOptions::default();
+    let token = SetOptions::new().fencing_token(statestore::Hlc::new(1, 1, "me").unwrap());
+    let short = SetOptions::new().expires_in(29 * SECOND);
+    let first = Transaction::new().set("a", "1", &set);
+    let cases = [
+        (
+            first.clone().set("a", "2", &set),
+            ErrorKind::InvalidArgument,
+        ),
+        (first.clone().set("b", "2", &token), ErrorKind::Unsupported),
+        (
+            first.clone().set("b", "2", &short),
+            ErrorKind::InvalidArgument,
+        ),
+        (
+            first.clone().set("statestore/transactions/x", "2", &set),
+            ErrorKind::InvalidArgument,
+        ),
+    ];
+    for (transaction, kind) in cases {
+        let error = client.transact_with(&transaction, &through_intents()).await;
+        let error = error.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (kind, Outcome::NotDone));
+        assert_eq!(error.operation(), Some(1), "{error}");
+    }
+    let long = through_intents().timeout(601 * SECOND);
+    let error = client.transact_with(&first, &long).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(world.history().is_empty());
+}
+
+/// Each client moves one from a to b or back, and reads both in between.
+#[tokio::test(start_paused = true)]
+async fn a_sum_is_the_same_after_every_transaction_of_several_clients() {
+    let world = plain();
+    let setup = Machine::new(&world, "setup", 9).connect().await;
+    for key in ["a", "b", "c"] {
+        setup.set(key, "10").await.unwrap();
+    }
+    world.spread_latency(Duration::from_millis(1), Duration::from_millis(4));
+    let mut tasks = Vec::new();
+    for (seed, name) in [(1, "one"), (2, "two"), (3, "three")] {
+        let client = Machine::new(&world, name, seed).connect().await;
+        tasks.push(tokio::spawn(async move {
+            let pairs = [["a", "b"], ["b", "c"], ["c", "a"]];
+            let mut moved = 0;
+            for round in 0..12 {
+                let [from, to] = pairs[(round + usize::try_from(seed).unwrap()) % 3];
+                let mut transaction = Transaction::new();
+                for (key, by) in [(from, -1), (to, 1)] {
+                    let entry = client.get(key).await.unwrap().unwrap();
+                    let number: i64 = std::str::from_utf8(&entry.value).unwrap().parse().unwrap();
+                    let same = Condition::IfVersion((&entry.version).into());
+                    let options = SetOptions::new().condition(same);
+                    transaction = transaction.set(key, (number + by).to_string(), &options);
+                }
+                let options = through_intents().timeout(60 * SECOND);
+                let outcome = client.transact_with(&transaction, &options).await.unwrap();
+                moved += i32::from(outcome.is_applied());
+            }
+            moved
+        }));
+    }
+    let mut moved = 0;
+    for task in tasks {
+        moved += task.await.unwrap();
+    }
+    assert!(moved > 5, "{moved}");
+    let mut sum = 0;
+    for key in ["a", "b", "c"] {
+        let value = value(&setup, key).await.unwrap();
+        sum += std::str::from_utf8(&value).unwrap().parse::<i64>().unwrap();
+    }
+    assert_eq!(sum, 30);
+}
+
+/// A client that is cut off for good in the middle, at every point of it.
+#[tokio::test(start_paused = true)]
+async fn whoever_comes_later_finishes_or_aborts_what_was_left() {
+    let (mut before, mut after) = (0, 0);
+    for requests in 0..12 {
+        let world = plain();
+        let machine = Machine::new(&world, "one", 1);
+        let (client, other) = (
+            machine.connect().await,
+            Machine::new(&world, "two", 2).connect().await,
+        );
+        other.set("a", "0").await.unwrap();
+        client.capabilities().await.unwrap();
+        let at = world.history().len() + requests;
+        let ends = world.clone();
+        let silent = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let seen = silent.clone();
+        world.witness(move |_| {
+            seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        });
+        let task = machine.run(async move {
+            let _ = client.transact_with(&both("1"), &through_intents()).await;
+        });
+        world.set_latency(Duration::from_millis(1));
+        while !task.is_finished() {
+            if silent.load(std::sync::atomic::Ordering::Relaxed) + 1 >= at {
+                ends.silence("one", true);
+                machine.stop();
+                break;
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+        let first = [value(&other, "a").await, value(&other, "b").await];
+        let is_new = first == [Some("1".into()), Some("1".into())];
+        let is_old = first == [Some("0".into()), None];
+        assert!(is_new || is_old, "{requests} {first:?}");
+        before += usize::from(is_old);
+        after += usize::from(is_new);
+        let outcome = other
+            .transact_with(&both("2"), &through_intents().timeout(60 * SECOND))
+            .await;
+        assert!(outcome.unwrap().is_applied());
+        assert_eq!(world.value("a").unwrap(), "2");
+        assert_eq!(world.value("b").unwrap(), "2");
+    }
+    assert!(before > 0 && after > 0, "{before} {after}");
+}
+
+/// Stores an intent of somebody who has decided nothing.
+async fn put_intent(client: &Client, key: &str, old: Option<Entry>) {
+    let intent = Intent {
+        id: TransactionId(7),
+        old: old.map(|entry| (entry.value, entry.version)),
+        new: Some(("new".into(), None)),
+    };
+    let record = Record::Intent(intent).encode();
+    client.set(key, record).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_and_a_conditional_set_wait_for_a_transaction_and_abort_it_at_last() {
+    let world = plain();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    client.set("a", "old").await.unwrap();
+    let old = client.get("a").await.unwrap().unwrap();
+    put_intent(&client, "a", Some(old.clone())).await;
+    let read = client.get("a").await.unwrap().unwrap();
+    assert_eq!(read, old);
+    let seen = client.update("a", |old| {
+        assert_eq!(old.unwrap().value, "old");
+        Some("updated")
+    });
+    seen.await.unwrap();
+    assert_eq!(world.value("a").unwrap(), "updated");
+
+    client.set("b", "old").await.unwrap();
+    let old = client.get("b").await.unwrap().unwrap();
+    put_intent(&client, "b", Some(old.clone())).await;
+    let condition = Condition::IfVersion((&old.version).into());
+    let set = client
+        .set_with("b", "updated", &SetOptions::new().condition(condition))
+        .await;
+    // The old value was put back, under a new version.
+    assert!(matches!(set.unwrap(), SetOutcome::NotApplied { .. }));
+    assert_eq!(world.value("b").unwrap(), "old");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_key_is_absent_for_all_verbs_that_read() {
+    let world = plain();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    client.set("a", "1").await.unwrap();
+    let delete = Transaction::new().del("a", &DelOptions::default());
+    let outcome = client.transact_with(&delete, &through_intents()).await;
+    assert!(outcome.unwrap().is_applied());
+    assert_eq!(value(&client, "a").await, None);
+    // The fence keeps out those who know of no transactions.
+    let error = client.set("a", "2").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FencingTokenRequired);
+    let created = client.update("a", |old| {
+        assert_eq!(old, None);
+        Some("2")
+    });
+    created.await.unwrap();
+    assert_eq!(value(&client, "a").await.unwrap(), "2");
+    sleep(120 * SECOND).await;
+    assert_eq!(value(&client, "a").await.unwrap(), "2");
+    let absent = SetOptions::new().condition(Condition::IfAbsent);
+    let again = Transaction::new().set("a", "3", &absent);
+    let outcome = client.transact_with(&again, &through_intents()).await;
+    assert!(!outcome.unwrap().is_applied());
+    assert_eq!(client.del("never").await.unwrap(), DelOutcome::Absent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_is_told_of_values_and_deletions_and_of_no_record() {
+    let world = plain();
+    let (client, other) = one_and_two(&world).await;
+    client.set("a", "0").await.unwrap();
+    let options = ObserveOptions::new().overflow(Overflow::All(100));
+    let mut observer = other.observe_with("a", &options).await.unwrap();
+    let set = |value: &str| Transaction::new().set("a", value, &SetOptions::default());
+    let delete = Transaction::new().del("a", &DelOptions::default());
+    for transaction in [set("1"), delete, set("2")] {
+        let outcome = client.transact_with(&transaction, &through_intents()).await;
+        assert!(outcome.unwrap().is_applied());
+    }
+    sleep(120 * SECOND).await;
+    let mut told = Vec::new();
+    let mut last = None;
+    while let Some(observation) = observer.try_next() {
+        let version = match observation {
+            Observation::Set { value, version } => {
+                told.push(Some(value));
+                Some(version)
+            }
+            Observation::Deleted { version } => {
+                told.push(None);
+                version
+            }
+            other => panic!("{other:?}"),
+        };
+        assert!(version > last, "versions rise");
+        last = version;
+    }
+    // The values that are there are told once more when they are about to be replaced.
+    let expected = [Some("0"), Some("1"), Some("1"), None, Some("2")];
+    assert_eq!(told, expected.map(|value| value.map(Bytes::from)));
+
+    let outcome = client
+        .transact_with(
+            &Transaction::new().del("a", &DelOptions::default()),
+            &through_intents(),
+        )
+        .await;
+    assert!(outcome.unwrap().is_applied());
+    sleep(120 * SECOND).await;
+    let deletions = std::iter::from_fn(|| observer.try_next())
+        .filter(|it| matches!(it, Observation::Deleted { .. }));
+    assert_eq!(deletions.count(), 1, "the end of the tombstone is no news");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_somebody_protects_with_a_token_ahead_of_the_clock_names_its_operation() {
+    let world = plain();
+    let client = Machine::new(&world, "one", 1).connect().await;
+    let forged = statestore::Hlc::new(world.true_wall_ms() + 50_000, u64::MAX, "z").unwrap();
+    let ahead = SetOptions::new().fencing_token(forged);
+    client.set_with("b", "1", &ahead).await.unwrap();
+    let error = client.transact_with(&both("2"), &through_intents()).await;
+    let error = error.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome(), error.operation()),
+        (ErrorKind::FencingTokenLower, Outcome::NotDone, Some(1))
+    );
+    assert_eq!(value(&client, "a").await, None);
+    assert_eq!(value(&client, "b").await.unwrap(), "1");
+}
