@@ -250,21 +250,12 @@ impl<'a, S: Store> Attempt<'a, S> {
                 since: decided,
                 ..found.clone()
             };
-            let outcome = self.calls.finish(key, &since, true).await;
-            let version = match outcome {
+            let version = match self.calls.finish(key, &since, true).await {
                 Ok(SetOutcome::Applied { version }) => Some(version),
-                _ => None,
+                _ => self.version_in_place(key, found).await,
             };
-            let version = match version {
-                Some(version) => version,
-                None => match self.version_in_place(key, found).await {
-                    Some(version) => version,
-                    None => {
-                        is_whole = false;
-                        found.version.clone()
-                    }
-                },
-            };
+            is_whole &= version.is_some();
+            let version = version.unwrap_or_else(|| found.version.clone());
             let was_there = found.intent.old.is_some();
             if let Some(place) = versions.get_mut(*operation)
                 && (was_there || found.intent.new.is_some())

@@ -5,7 +5,7 @@ use crate::store::World;
 use statestore::intents::{self, Store as _};
 use statestore::{DelOptions, SetOptions, Transaction};
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -15,7 +15,7 @@ fn requests(world: &World, task: impl Future<Output = ()>) -> u64 {
     let before = world.inner().sent[0];
     let mut task = pin!(task);
     let mut context = Context::from_waker(Waker::noop());
-    while let Poll::Pending = task.as_mut().poll(&mut context) {
+    while task.as_mut().poll(&mut context).is_pending() {
         let mut inner = world.inner();
         let answer = match inner.asked(0).unwrap().clone() {
             crate::store::Asked::Request(sent) => inner.execute(&sent),

@@ -103,10 +103,7 @@ impl Event {
 
     /// When it was told that it had happened.
     fn until(&self) -> u64 {
-        match self.must_happen() {
-            true => self.to.unwrap_or(u64::MAX),
-            false => u64::MAX,
-        }
+        self.to.filter(|_| self.must_happen()).unwrap_or(u64::MAX)
     }
 }
 

@@ -72,7 +72,7 @@ fn task(chance: &mut fastrand::Rng, kind: u32, number: u32) -> Task {
             chance.shuffle(&mut keys);
             // Mostly they meet.
             keys.truncate(chance.usize(1..=KEYS.len()).max(chance.usize(1..=2)));
-            let change = |key| Change {
+            let of_key = |key| Change {
                 key,
                 when: match chance.u32(0..6) {
                     0 => When::Absent,
@@ -82,7 +82,7 @@ fn task(chance: &mut fastrand::Rng, kind: u32, number: u32) -> Task {
                 },
                 new: (chance.u32(0..4) > 0).then(|| format!("t{number}")),
             };
-            let changes = keys.into_iter().map(change).collect();
+            let changes = keys.into_iter().map(of_key).collect();
             let timeout = chance.choice([2, 20, 60, 600]).unwrap();
             Task::Transact(changes, Duration::from_secs(timeout))
         }
@@ -94,7 +94,7 @@ fn task(chance: &mut fastrand::Rng, kind: u32, number: u32) -> Task {
 /// What went wrong, and the history of it.
 pub(crate) fn run(plan: &Plan, fault: Fault) -> Result<(), String> {
     let mut run = Run::new(plan, fault);
-    run.play(|run| run.random_event());
+    run.play(Run::random_event);
     run.settle(plan.tasks.len())?;
     run.verdict()
 }
@@ -451,7 +451,7 @@ fn nothing_that_comes_between_twice_shows_a_part_of_a_transaction() {
 }
 
 fn runs(of: u64) -> u64 {
-    std::env::var("STATESTORE_TEST_RUNS").map_or(of, |runs| runs.parse().unwrap())
+    std::env::var("INTENTS_RUNS").map_or(of, |runs| runs.parse().unwrap())
 }
 
 #[test]

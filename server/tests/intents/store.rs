@@ -279,7 +279,7 @@ impl Port {
     }
 
     /// What a planted fault makes of a SET.
-    fn planted(&self, set: Set<'_>) -> (Command, Option<Hlc>) {
+    fn planted(&self, set: &Set<'_>) -> (Command, Option<Hlc>) {
         let mut inner = self.inner();
         let now_ms = inner.now_ms;
         let fault = inner.fault;
@@ -373,7 +373,7 @@ impl Store for Port {
     }
 
     async fn set(&self, set: Set<'_>, timeout: Duration) -> Result<SetOutcome, Error> {
-        let (command, token) = self.planted(set);
+        let (command, token) = self.planted(&set);
         let response = self.ask(command, token, timeout).await?;
         match (response.reply, response.version) {
             (Reply::Ok | Reply::Count(1), Some(version)) => Ok(SetOutcome::Applied { version }),

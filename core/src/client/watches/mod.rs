@@ -210,10 +210,8 @@ impl Watches {
             version,
             event,
         } = notification;
-        let (event, is_tombstone) = match meaning(event) {
-            Some(meaning) => meaning,
-            // Nothing has changed for those who read.
-            None => return,
+        let Some((event, is_tombstone)) = meaning(event) else {
+            return;
         };
         let Some(watch) = registry
             .keys
