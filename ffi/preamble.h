@@ -43,7 +43,8 @@
 //   SST_FOREVER for a time                without an end: it never expires, is never given up, never happens
 //   SST_ALL for a number                  as many as there are
 //   NULL                                  there is none
-//   -1 for a descriptor or a reason code  there is none
+//   -1 for a descriptor, a reason code,
+//      or the index of an operation       there is none
 // A time ends in _ms and is in milliseconds. As an argument of a function, 0 is no time: there is only a look. More than
 // INT64_MAX and not SST_FOREVER, as a difference below zero is, is refused with SST_INVALID_ARGUMENT.
 //

@@ -43,7 +43,8 @@
 //   SST_FOREVER for a time                without an end: it never expires, is never given up, never happens
 //   SST_ALL for a number                  as many as there are
 //   NULL                                  there is none
-//   -1 for a descriptor or a reason code  there is none
+//   -1 for a descriptor, a reason code,
+//      or the index of an operation       there is none
 // A time ends in _ms and is in milliseconds. As an argument of a function, 0 is no time: there is only a look. More than
 // INT64_MAX and not SST_FOREVER, as a difference below zero is, is refused with SST_INVALID_ARGUMENT.
 //
@@ -261,7 +262,7 @@ typedef enum sst_del_result {
     SST_DEL_DELETED = 1,
     // The key was not there.
     SST_DEL_ABSENT = 2,
-    // The key holds another value, and nothing changed (VDEL).
+    // The key holds another value (VDEL) or does not have the version of `if_version`, and nothing changed.
     SST_DEL_MISMATCH = 3,
 } sst_del_result;
 
@@ -432,6 +433,15 @@ typedef struct sst_scan sst_scan;
 // A callback that is called again and again, until it is cancelled or there is nothing more to tell. Opaque.
 typedef struct sst_subscription sst_subscription;
 
+// Several SETs and DELs, of which sst_transact() carries out all or none. Opaque.
+//
+// It belongs to no client, and can be sent again, and continued. That an operation cannot be, because its key is empty, is told
+// when it is sent.
+typedef struct sst_transaction sst_transaction;
+
+// What a transaction did. Opaque.
+typedef struct sst_transaction_outcome sst_transaction_outcome;
+
 // Bytes that belong to somebody else: the caller, or a handle.
 typedef struct sst_slice {
     // The first byte; may be NULL if there is none.
@@ -578,6 +588,28 @@ typedef struct sst_counters {
     uint64_t queued;
 } sst_counters;
 
+// What a store can do besides the protocol that all stores have.
+typedef struct sst_capabilities {
+    size_t size;
+    // Not zero: SET, DEL and VDEL take `if_version`.
+    uint32_t conditions;
+    // Not zero: GET takes `remaining`.
+    uint32_t remaining_time;
+    // How many operations a transaction may have; 0 if there are no transactions.
+    uint64_t transactions;
+} sst_capabilities;
+
+// Is called with what a store can do.
+typedef struct sst_on_capabilities {
+    void *context;
+    // The size in `capabilities` says how much of it this library knows.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 const struct sst_capabilities *capabilities);
+    void (*drop)(void *context);
+} sst_on_capabilities;
+
 // Is called with what the library logs: no keys, no values, no credentials.
 typedef struct sst_on_log {
     void *context;
@@ -604,6 +636,11 @@ typedef struct sst_get_options {
     size_t size;
     // How long the request may take (default: that of the settings).
     uint64_t timeout_ms;
+    // Not zero: asks how much time the key has left, for sst_entry_expires_in_ms(). On a store that does not tell it this is
+    // SST_UNSUPPORTED; see sst_client_capabilities().
+    uint32_t remaining;
+    // Zero.
+    uint32_t reserved;
 } sst_get_options;
 
 // Is called with what a GET brought.
@@ -640,12 +677,17 @@ typedef struct sst_set_options {
     const struct sst_hlc *fencing_token;
     // How long the request may take (default: that of the settings).
     uint64_t timeout_ms;
+    // Only if the key is there and has this version. `condition` is SST_ALWAYS then. On a store without such conditions the
+    // value that had the version is compared, under a fence; see sst_client_capabilities(). Borrowed for the call.
+    const struct sst_hlc *if_version;
+    // Zero.
+    size_t reserved;
 } sst_set_options;
 
 // Is called with what a SET did.
 typedef struct sst_on_set {
     void *context;
-    // `version` is that of the value that is stored now.
+    // `version` is that of the value that is stored now; NULL if the SET was not applied because the key is absent.
     void (*call)(void *context,
                  enum sst_status status,
                  const struct sst_error *error,
@@ -665,12 +707,22 @@ typedef struct sst_del_options {
     uint32_t retry;
     // Zero.
     uint32_t reserved;
+    // Only if the key is there and has this version. On a store without such conditions it is SST_UNSUPPORTED; see
+    // sst_client_capabilities(). Borrowed for the call.
+    const struct sst_hlc *if_version;
+    // Zero.
+    size_t reserved_2;
 } sst_del_options;
 
 // Is called with what a DEL or VDEL did.
 typedef struct sst_on_del {
     void *context;
-    void (*call)(void *context, enum sst_status status, const struct sst_error *error, enum sst_del_result result);
+    // `version` is as sst_del() and sst_vdel() have it.
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 enum sst_del_result result,
+                 const struct sst_hlc *version);
     void (*drop)(void *context);
 } sst_on_del;
 
@@ -688,6 +740,27 @@ typedef struct sst_on_results {
     void (*call)(void *context, enum sst_status status, const struct sst_error *error, const struct sst_results *results);
     void (*drop)(void *context);
 } sst_on_results;
+
+// Options of sst_transact().
+typedef struct sst_transact_options {
+    size_t size;
+    // How long the request may take (default: that of the settings).
+    uint64_t timeout_ms;
+    // Not zero: asks the store to keep the keys on disk.
+    uint32_t persist;
+    // Whether it is sent again if the session is lost, an sst_retry.
+    uint32_t retry;
+} sst_transact_options;
+
+// Is called with what a transaction did.
+typedef struct sst_on_transaction_outcome {
+    void *context;
+    void (*call)(void *context,
+                 enum sst_status status,
+                 const struct sst_error *error,
+                 const struct sst_transaction_outcome *outcome);
+    void (*drop)(void *context);
+} sst_on_transaction_outcome;
 
 // Options of sst_scan_new().
 typedef struct sst_scan_options {
@@ -908,6 +981,9 @@ bool sst_error_is_retryable(const struct sst_error *error);
 // The reason code of the MQTT packet that brought the failure, -1 if none did.
 int32_t sst_error_mqtt_reason(const struct sst_error *error);
 
+// The operation of a transaction that cannot be, or that the store refused, counted from 0; -1 if it is about none.
+int64_t sst_error_operation(const struct sst_error *error);
+
 // Another handle of the same error, for keeping one that is borrowed.
 struct sst_error *sst_error_clone(const struct sst_error *error);
 
@@ -964,6 +1040,10 @@ struct sst_slice sst_entry_value(const struct sst_entry *entry);
 
 // The version that the SET which stored it returned.
 enum sst_status sst_entry_version(const struct sst_entry *entry, struct sst_hlc **version, struct sst_error **error);
+
+// After how many milliseconds the key expires, from when the store answered; SST_FOREVER if it does not, or if the option
+// `remaining` did not ask for it.
+uint64_t sst_entry_expires_in_ms(const struct sst_entry *entry);
 
 // Another handle of the same entry, for keeping one that is borrowed. The value is not copied.
 struct sst_entry *sst_entry_clone(const struct sst_entry *entry);
@@ -1105,6 +1185,20 @@ enum sst_status sst_client_counters(const struct sst_client *client,
                                     struct sst_counters *counters,
                                     struct sst_error **error);
 
+// What the store can do: fills `capabilities`, as far as its `size` says that there is room; what this version does not know
+// becomes zero. The store is asked once for each connection; one that does not know the question can do nothing of it.
+//
+// Blocks: until the answer, at most for the request time-out of the settings. Errors: `capabilities` is not changed.
+enum sst_status sst_client_capabilities(const struct sst_client *client,
+                                        struct sst_capabilities *capabilities,
+                                        struct sst_error **error);
+
+// Begins sst_client_capabilities().
+enum sst_status sst_client_capabilities_async(const struct sst_client *client,
+                                              struct sst_on_capabilities callback,
+                                              struct sst_operation **operation,
+                                              struct sst_error **error);
+
 // Has a callback told what the library logs in this process and what is at least as important as `level`, an
 // sst_level; in place of the callback that was set before. At most 1024 records wait for it; if more come, a record
 // tells how many were dropped. A forked child has to set it anew.
@@ -1200,7 +1294,8 @@ enum sst_status sst_get_many_async(const struct sst_client *client,
                                    struct sst_operation **operation,
                                    struct sst_error **error);
 
-// Stores a value. `*version` is that of the value that is stored now.
+// Stores a value. `*version` is that of the value that is stored now; NULL if it was not applied because the key is absent,
+// as it can be under `if_version`.
 //
 // Blocks: until the answer, at most for the time-out.
 enum sst_status sst_set(const struct sst_client *client,
@@ -1224,7 +1319,8 @@ enum sst_status sst_set_async(const struct sst_client *client,
                               struct sst_operation **operation,
                               struct sst_error **error);
 
-// Deletes a key.
+// Deletes a key. `*version` is that of the deletion, if the store tells it; of SST_DEL_MISMATCH it is that which the key has,
+// NULL if it is absent.
 //
 // Blocks: until the answer, at most for the time-out.
 enum sst_status sst_del(const struct sst_client *client,
@@ -1232,6 +1328,7 @@ enum sst_status sst_del(const struct sst_client *client,
                         size_t key_len,
                         const struct sst_del_options *options,
                         enum sst_del_result *result,
+                        struct sst_hlc **version,
                         struct sst_error **error);
 
 // Begins sst_del().
@@ -1243,7 +1340,8 @@ enum sst_status sst_del_async(const struct sst_client *client,
                               struct sst_operation **operation,
                               struct sst_error **error);
 
-// Deletes a key if it holds this value.
+// Deletes a key if it holds this value. `*version` is that of the deletion, if the store tells it; of SST_DEL_MISMATCH there
+// is none.
 //
 // Blocks: until the answer, at most for the time-out.
 enum sst_status sst_vdel(const struct sst_client *client,
@@ -1253,6 +1351,7 @@ enum sst_status sst_vdel(const struct sst_client *client,
                          size_t value_len,
                          const struct sst_del_options *options,
                          enum sst_del_result *result,
+                         struct sst_hlc **version,
                          struct sst_error **error);
 
 // Begins sst_vdel().
@@ -1284,11 +1383,12 @@ enum sst_status sst_results_set_at(const struct sst_results *results,
 
 // What the DEL of the key at an index did: this returns and writes what sst_del() would have for it.
 //
-// NULL: `result`. Errors: that of the DEL; SST_INVALID_ARGUMENT if the index is too large or these are not results of
+// NULL: `result` and `version`. Errors: that of the DEL; SST_INVALID_ARGUMENT if the index is too large or these are not results of
 // sst_del_many().
 enum sst_status sst_results_del_at(const struct sst_results *results,
                                    size_t index,
                                    enum sst_del_result *result,
+                                   struct sst_hlc **version,
                                    struct sst_error **error);
 
 // Frees results.
@@ -1334,6 +1434,82 @@ enum sst_status sst_del_many_async(const struct sst_client *client,
                                    size_t count,
                                    const struct sst_del_options *options,
                                    struct sst_on_results callback,
+                                   struct sst_operation **operation,
+                                   struct sst_error **error);
+
+// Makes a transaction without operations.
+enum sst_status sst_transaction_new(struct sst_transaction **transaction, struct sst_error **error);
+
+// Adds a SET. Of the options it has those that say what it is: `condition`, `if_version`, `expires_in_ms`, `fencing_token`.
+//
+// Errors: SST_INVALID_ARGUMENT for the other options.
+enum sst_status sst_transaction_set(const struct sst_transaction *transaction,
+                                    const void *key,
+                                    size_t key_len,
+                                    const void *value,
+                                    size_t value_len,
+                                    const struct sst_set_options *options,
+                                    struct sst_error **error);
+
+// Adds a DEL. Of the options it has `if_version` and `fencing_token`. An absent key is no failure, unless it is to have a
+// version.
+//
+// Errors: SST_INVALID_ARGUMENT for the other options.
+enum sst_status sst_transaction_del(const struct sst_transaction *transaction,
+                                    const void *key,
+                                    size_t key_len,
+                                    const struct sst_del_options *options,
+                                    struct sst_error **error);
+
+// How many operations it has.
+size_t sst_transaction_len(const struct sst_transaction *transaction);
+
+// Frees a transaction. One that is under way goes on.
+void sst_transaction_free(struct sst_transaction *transaction);
+
+// Whether the operations were carried out. If not, the condition of one was not met, and nothing changed.
+bool sst_transaction_outcome_is_applied(const struct sst_transaction_outcome *outcome);
+
+// How many operations were carried out: all, or 0.
+size_t sst_transaction_outcome_len(const struct sst_transaction_outcome *outcome);
+
+// The version of the change of an operation that was carried out; `*version` is NULL for a DEL of an absent key.
+//
+// Errors: SST_INVALID_ARGUMENT if the index is too large, or nothing was carried out.
+enum sst_status sst_transaction_outcome_version_at(const struct sst_transaction_outcome *outcome,
+                                                   size_t index,
+                                                   struct sst_hlc **version,
+                                                   struct sst_error **error);
+
+// The operation whose condition was not met, counted from 0; -1 if all were carried out.
+int64_t sst_transaction_outcome_operation(const struct sst_transaction_outcome *outcome);
+
+// The version that the key of that operation has; `*version` is NULL if it is absent, and if all were carried out.
+enum sst_status sst_transaction_outcome_version(const struct sst_transaction_outcome *outcome,
+                                                struct sst_hlc **version,
+                                                struct sst_error **error);
+
+// Frees the outcome of a transaction.
+void sst_transaction_outcome_free(struct sst_transaction_outcome *outcome);
+
+// Carries out all operations of a transaction, in their order, or none. Others see all of them or none, and a later one sees
+// what an earlier one did. A condition that is not met is an outcome, not an error.
+//
+// Blocks: until the answer, at most for the time-out. Errors: SST_UNSUPPORTED if the store has no transactions, see
+// sst_client_capabilities(); SST_INVALID_ARGUMENT for one without operations, with more than the store takes, or with an
+// operation that cannot be; those of sst_set() and sst_del(). If it is one operation that cannot be, or that the store refused,
+// sst_error_operation() says which.
+enum sst_status sst_transact(const struct sst_client *client,
+                             const struct sst_transaction *transaction,
+                             const struct sst_transact_options *options,
+                             struct sst_transaction_outcome **outcome,
+                             struct sst_error **error);
+
+// Begins sst_transact(). What is added to the transaction afterwards is not in it.
+enum sst_status sst_transact_async(const struct sst_client *client,
+                                   const struct sst_transaction *transaction,
+                                   const struct sst_transact_options *options,
+                                   struct sst_on_transaction_outcome callback,
                                    struct sst_operation **operation,
                                    struct sst_error **error);
 
@@ -1603,7 +1779,7 @@ enum sst_status sst_guard_leave_async(const struct sst_guard *guard,
 void sst_guard_free(struct sst_guard *guard);
 
 // Stores a value and protects the key: from now on it is written and deleted only with this guard's token or a higher
-// one. The options must not have a fencing token. `*version` is that of the value that is stored now.
+// one. The options must not have a fencing token. `*version` is as sst_set() has it.
 //
 // Blocks: until the answer, at most for the time-out, and not longer than the lease is certain. Errors: SST_LOCK_LOST
 // if the lease is not certainly held any more.
@@ -1628,7 +1804,7 @@ enum sst_status sst_guard_set_async(const struct sst_guard *guard,
                                     struct sst_operation **operation,
                                     struct sst_error **error);
 
-// Deletes a key, and with it its protection. The options must not have a fencing token.
+// Deletes a key, and with it its protection. The options must not have a fencing token. `*version` is as sst_del() has it.
 //
 // Blocks: until the answer, at most for the time-out, and not longer than the lease is certain. Errors: SST_LOCK_LOST
 // if the lease is not certainly held any more.
@@ -1637,6 +1813,7 @@ enum sst_status sst_guard_del(const struct sst_guard *guard,
                               size_t key_len,
                               const struct sst_del_options *options,
                               enum sst_del_result *result,
+                              struct sst_hlc **version,
                               struct sst_error **error);
 
 // Begins sst_guard_del().
@@ -1648,7 +1825,8 @@ enum sst_status sst_guard_del_async(const struct sst_guard *guard,
                                     struct sst_operation **operation,
                                     struct sst_error **error);
 
-// Deletes a key if it holds this value, and with it its protection. The options must not have a fencing token.
+// Deletes a key if it holds this value, and with it its protection. The options must not have a fencing token. `*version` is
+// as sst_vdel() has it.
 //
 // Blocks: until the answer, at most for the time-out, and not longer than the lease is certain. Errors: SST_LOCK_LOST
 // if the lease is not certainly held any more.
@@ -1659,6 +1837,7 @@ enum sst_status sst_guard_vdel(const struct sst_guard *guard,
                                size_t value_len,
                                const struct sst_del_options *options,
                                enum sst_del_result *result,
+                               struct sst_hlc **version,
                                struct sst_error **error);
 
 // Begins sst_guard_vdel().

@@ -2,10 +2,10 @@
 use crate::boundary;
 use crate::client::sst_client;
 use crate::error::sst_error;
-use crate::input;
+use crate::input::sized;
+use crate::output;
 use crate::status::sst_status;
-use std::mem::{MaybeUninit, size_of};
-use std::ptr;
+use std::mem::MaybeUninit;
 
 /// Counts since the client was made.
 #[repr(C)]
@@ -48,6 +48,8 @@ pub struct sst_counters {
     pub queued: u64,
 }
 
+sized!(sst_counters, queued: u64);
+
 /// Fills `counters`, as far as its `size` says that there is room; what this version does not know becomes zero.
 ///
 /// Errors: SST_INVALID_ARGUMENT for a size that cannot be. `counters` is not changed then.
@@ -58,46 +60,30 @@ pub unsafe extern "C" fn sst_client_counters(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::with_client(error, client, |client| {
-        if counters.is_null() {
-            return Err(input::null("counters"));
-        }
-        // SAFETY: it is not NULL, and the header asks for a struct that begins with its size.
-        let size = unsafe { input::size(counters.cast(), "sst_counters") }?;
         let seen = client.counters()?;
-        let known = sst_counters {
-            size,
-            sent: seen.sent,
-            completed: seen.completed,
-            timed_out: seen.timed_out,
-            failed: seen.failed,
-            superseded: seen.superseded,
-            resent: seen.resent,
-            reconnects: seen.reconnects,
-            reauthentications: seen.reauthentications,
-            sessions_lost: seen.sessions_lost,
-            protocol_errors: seen.protocol_errors,
-            unmatched_responses: seen.unmatched_responses,
-            clock_skews: seen.clock_skews,
-            notifications: seen.notifications,
-            stale_notifications: seen.stale_notifications,
-            malformed_messages: seen.malformed_messages,
-            in_flight: seen.in_flight,
-            queued: seen.queued,
+        let known = |size| {
+            Ok(sst_counters {
+                size,
+                sent: seen.sent,
+                completed: seen.completed,
+                timed_out: seen.timed_out,
+                failed: seen.failed,
+                superseded: seen.superseded,
+                resent: seen.resent,
+                reconnects: seen.reconnects,
+                reauthentications: seen.reauthentications,
+                sessions_lost: seen.sessions_lost,
+                protocol_errors: seen.protocol_errors,
+                unmatched_responses: seen.unmatched_responses,
+                clock_skews: seen.clock_skews,
+                notifications: seen.notifications,
+                stale_notifications: seen.stale_notifications,
+                malformed_messages: seen.malformed_messages,
+                in_flight: seen.in_flight,
+                queued: seen.queued,
+            })
         };
-        let common = size.min(size_of::<sst_counters>());
-        // SAFETY: the header asks for `size` bytes, of which the first are filled from a struct that is at least as long
-        // as they are, and the rest become zero.
-        unsafe {
-            ptr::copy_nonoverlapping(
-                (&raw const known).cast::<u8>(),
-                counters.cast::<u8>(),
-                common,
-            );
-            counters
-                .cast::<u8>()
-                .add(common)
-                .write_bytes(0, size - common);
-        }
-        Ok(())
+        // SAFETY: the header asks for a struct with its size.
+        unsafe { output::fill(counters, "counters", known) }
     })
 }

@@ -11,7 +11,7 @@ use crate::output::{self, Failed};
 use crate::set;
 use crate::status::sst_status;
 use bytes::Bytes;
-use statestore_core::{DelOptions, DelOutcome};
+use statestore_core::{DelOptions, DelOutcome, Hlc};
 use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -26,7 +26,7 @@ pub enum sst_del_result {
     SST_DEL_DELETED = 1,
     /// The key was not there.
     SST_DEL_ABSENT = 2,
-    /// The key holds another value, and nothing changed (VDEL).
+    /// The key holds another value (VDEL) or does not have the version of `if_version`, and nothing changed.
     SST_DEL_MISMATCH = 3,
 }
 
@@ -44,6 +44,13 @@ impl Outcome for DelOutcome {
             Self::Mismatch { .. } => sst_del_result::SST_DEL_MISMATCH,
         }
     }
+
+    fn version(&self) -> Option<&Hlc> {
+        match self {
+            Self::Deleted { version } | Self::Mismatch { version } => version.as_ref(),
+            Self::Absent => None,
+        }
+    }
 }
 
 /// Options of sst_del(), sst_vdel() and those of guards.
@@ -59,15 +66,24 @@ pub struct sst_del_options {
     pub retry: u32,
     /// Zero.
     pub reserved: u32,
+    /// Only if the key is there and has this version. On a store without such conditions it is SST_UNSUPPORTED; see
+    /// sst_client_capabilities(). Borrowed for the call.
+    pub if_version: *const sst_hlc,
+    /// Zero.
+    pub reserved_2: usize,
 }
 
-sized!(sst_del_options, reserved: u32);
+sized!(sst_del_options, reserved_2: usize);
 
 /// # Safety As [`input::options`] asks.
 pub(crate) unsafe fn options(given: *const sst_del_options) -> Result<DelOptions, Error> {
     // SAFETY: by the contract.
     let given = unsafe { input::options(given) }?;
+    if given.reserved != 0 || given.reserved_2 != 0 {
+        return Err(input::invalid("reserved", "it is not zero"));
+    }
     Ok(DelOptions::new()
+        .if_version(hlc::version(given.if_version)?)
         .fencing_token(hlc::optional(given.fencing_token)?)
         .timeout(milliseconds(given.timeout_ms, "timeout_ms")?)
         .retry(set::retry(given.retry)?))
@@ -90,12 +106,14 @@ pub(crate) unsafe fn read<'a>(
 #[derive(Clone, Copy)]
 pub struct sst_on_del {
     pub context: *mut c_void,
+    /// `version` is as sst_del() and sst_vdel() have it.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
             status: sst_status,
             error: *const sst_error,
             result: sst_del_result,
+            version: *const sst_hlc,
         ),
     >,
     pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
@@ -103,10 +121,11 @@ pub struct sst_on_del {
 
 closure!(
     sst_on_del,
-    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, sst_del_result)
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, sst_del_result, *const sst_hlc)
 );
 
-/// Deletes a key.
+/// Deletes a key. `*version` is that of the deletion, if the store tells it; of SST_DEL_MISMATCH it is that which the key has,
+/// NULL if it is absent.
 ///
 /// Blocks: until the answer, at most for the time-out.
 #[unsafe(no_mangle)]
@@ -116,9 +135,10 @@ pub unsafe extern "C" fn sst_del(
     key_len: usize,
     options: *const sst_del_options,
     result: Option<&mut MaybeUninit<sst_del_result>>,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = Results::new(result);
+    let results = Results::with_version(result, version);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
         let (key, options) = unsafe { read(key, key_len, options) }?;
@@ -144,6 +164,13 @@ pub unsafe extern "C" fn sst_del_async(
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
         let (key, options) = unsafe { read(key, key_len, options) }?;
         let del = client.del(Bytes::copy_from_slice(key), options);
-        begin(client, "deleting", del, callback, operation, outcome::tell)
+        begin(
+            client,
+            "deleting",
+            del,
+            callback,
+            operation,
+            outcome::tell_with_version,
+        )
     })
 }

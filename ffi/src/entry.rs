@@ -4,7 +4,7 @@ use crate::bytes::sst_slice;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::{Timestamp, sst_hlc};
-use crate::input;
+use crate::input::{self, FOREVER};
 use crate::output::Out;
 use crate::status::sst_status;
 use statestore_core::Entry;
@@ -37,6 +37,18 @@ pub extern "C" fn sst_entry_version(
     boundary::status(error, || {
         let version = Out::<Timestamp>::new(version, "version")?;
         version.give(Timestamp::new(&handle::get::<Stored>(entry)?.0.version))
+    })
+}
+
+/// After how many milliseconds the key expires, from when the store answered; SST_FOREVER if it does not, or if the option
+/// `remaining` did not ask for it.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_entry_expires_in_ms(entry: *const sst_entry) -> u64 {
+    boundary::value(0, || {
+        let left = handle::get::<Stored>(entry)?.0.expires_in;
+        Ok(left.map_or(FOREVER, |left| {
+            u64::try_from(left.as_millis()).unwrap_or(FOREVER)
+        }))
     })
 }
 

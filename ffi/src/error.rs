@@ -136,6 +136,15 @@ pub extern "C" fn sst_error_mqtt_reason(error: *const sst_error) -> i32 {
     })
 }
 
+/// The operation of a transaction that cannot be, or that the store refused, counted from 0; -1 if it is about none.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_error_operation(error: *const sst_error) -> i64 {
+    boundary::value(-1, || {
+        let operation = handle::get::<Failure>(error)?.error.operation();
+        Ok(operation.map_or(-1, |operation| i64::try_from(operation).unwrap_or(i64::MAX)))
+    })
+}
+
 /// Another handle of the same error, for keeping one that is borrowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_clone(error: *const sst_error) -> *mut sst_error {

@@ -22,15 +22,25 @@ pub struct sst_get_options {
     pub size: usize,
     /// How long the request may take (default: that of the settings).
     pub timeout_ms: u64,
+    /// Not zero: asks how much time the key has left, for sst_entry_expires_in_ms(). On a store that does not tell it this is
+    /// SST_UNSUPPORTED; see sst_client_capabilities().
+    pub remaining: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-sized!(sst_get_options, timeout_ms: u64);
+sized!(sst_get_options, reserved: u32);
 
 /// # Safety As [`input::options`] asks.
 pub(crate) unsafe fn options(given: *const sst_get_options) -> Result<GetOptions, Error> {
     // SAFETY: by the contract.
     let given = unsafe { input::options(given) }?;
-    Ok(GetOptions::new().timeout(milliseconds(given.timeout_ms, "timeout_ms")?))
+    if given.reserved != 0 {
+        return Err(input::invalid("reserved", "it is not zero"));
+    }
+    Ok(GetOptions::new()
+        .timeout(milliseconds(given.timeout_ms, "timeout_ms")?)
+        .remaining(given.remaining != 0))
 }
 
 /// What to read.

@@ -68,7 +68,7 @@ unsafe fn vdel(
 }
 
 /// Stores a value and protects the key: from now on it is written and deleted only with this guard's token or a higher
-/// one. The options must not have a fencing token. `*version` is that of the value that is stored now.
+/// one. The options must not have a fencing token. `*version` is as sst_set() has it.
 ///
 /// Blocks: until the answer, at most for the time-out, and not longer than the lease is certain. Errors: SST_LOCK_LOST
 /// if the lease is not certainly held any more.
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn sst_guard_set_async(
     })
 }
 
-/// Deletes a key, and with it its protection. The options must not have a fencing token.
+/// Deletes a key, and with it its protection. The options must not have a fencing token. `*version` is as sst_del() has it.
 ///
 /// Blocks: until the answer, at most for the time-out, and not longer than the lease is certain. Errors: SST_LOCK_LOST
 /// if the lease is not certainly held any more.
@@ -132,9 +132,10 @@ pub unsafe extern "C" fn sst_guard_del(
     key_len: usize,
     options: *const sst_del_options,
     result: Option<&mut MaybeUninit<sst_del_result>>,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = Results::new(result);
+    let results = Results::with_version(result, version);
     boundary::with_object::<Guarded>(error, guard, |guard, client| {
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
         let write = unsafe { self::del(&guard, key, key_len, options) }?;
@@ -158,11 +159,19 @@ pub unsafe extern "C" fn sst_guard_del_async(
     boundary::with_object::<Guarded>(error, guard, |guard, client| {
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
         let write = unsafe { self::del(&guard, key, key_len, options) }?;
-        begin(client, ACTION, write, callback, operation, outcome::tell)
+        begin(
+            client,
+            ACTION,
+            write,
+            callback,
+            operation,
+            outcome::tell_with_version,
+        )
     })
 }
 
-/// Deletes a key if it holds this value, and with it its protection. The options must not have a fencing token.
+/// Deletes a key if it holds this value, and with it its protection. The options must not have a fencing token. `*version` is
+/// as sst_vdel() has it.
 ///
 /// Blocks: until the answer, at most for the time-out, and not longer than the lease is certain. Errors: SST_LOCK_LOST
 /// if the lease is not certainly held any more.
@@ -175,9 +184,10 @@ pub unsafe extern "C" fn sst_guard_vdel(
     value_len: usize,
     options: *const sst_del_options,
     result: Option<&mut MaybeUninit<sst_del_result>>,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = Results::new(result);
+    let results = Results::with_version(result, version);
     boundary::with_object::<Guarded>(error, guard, |guard, client| {
         // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
         let write = unsafe { self::vdel(&guard, key, key_len, value, value_len, options) }?;
@@ -203,6 +213,13 @@ pub unsafe extern "C" fn sst_guard_vdel_async(
     boundary::with_object::<Guarded>(error, guard, |guard, client| {
         // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
         let write = unsafe { self::vdel(&guard, key, key_len, value, value_len, options) }?;
-        begin(client, ACTION, write, callback, operation, outcome::tell)
+        begin(
+            client,
+            ACTION,
+            write,
+            callback,
+            operation,
+            outcome::tell_with_version,
+        )
     })
 }

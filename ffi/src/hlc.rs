@@ -5,7 +5,7 @@ use crate::handle::{self, object};
 use crate::input;
 use crate::output::{self, Out};
 use crate::status::sst_status;
-use statestore_core::Hlc;
+use statestore_core::{Hlc, Version};
 use std::cmp::Ordering;
 use std::ffi::{CString, c_char, c_void};
 use std::mem::MaybeUninit;
@@ -38,6 +38,11 @@ pub(crate) fn optional(handle: *const sst_hlc) -> Result<Option<Hlc>, statestore
         return Ok(None);
     }
     Ok(Some(handle::get::<Timestamp>(handle)?.hlc.clone()))
+}
+
+/// A version of the caller, for a condition; `None` for NULL.
+pub(crate) fn version(handle: *const sst_hlc) -> Result<Option<Version>, statestore_embed::Error> {
+    Ok(optional(handle)?.as_ref().map(Version::from))
 }
 
 /// Reads a timestamp: `{milliseconds}:{counter}:{node id}`.

@@ -66,6 +66,8 @@ mod state;
 
 mod counters;
 
+mod capabilities;
+
 mod log;
 
 mod thread;
@@ -87,6 +89,10 @@ mod vdel;
 mod results;
 
 mod write_many;
+
+mod transaction;
+
+mod transact;
 
 mod scan;
 

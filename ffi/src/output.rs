@@ -1,9 +1,9 @@
 //! What an export gives: handles and values, through pointers of the caller.
 use crate::handle::{self, Object};
-use crate::input;
+use crate::input::{self, Sized_};
 use crate::state::sst_state;
 use statestore_embed::Error;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, size_of};
 use std::ptr;
 
 /// What a caller finds in the place of a result after a failure.
@@ -72,6 +72,30 @@ pub(crate) fn give<T: Object>(to: Option<Out<'_, T>>, object: Option<T>) -> Resu
         (Some(to), Some(object)) => to.give(object),
         _ => Ok(()),
     }
+}
+
+/// Fills a struct of the caller as far as its size says that there is room; what is not known becomes zero. `make` is given that size.
+///
+/// # Safety `to` is NULL or points to as many bytes as the size in it says.
+pub(crate) unsafe fn fill<T: Sized_>(
+    to: *mut T,
+    name: &str,
+    make: impl FnOnce(usize) -> Result<T, Error>,
+) -> Result<(), Error> {
+    if to.is_null() {
+        return Err(input::null(name));
+    }
+    // SAFETY: it is not NULL, and by the contract it begins with its size.
+    let size = unsafe { input::size(to.cast(), T::NAME) }?;
+    let known = make(size)?;
+    let common = size.min(size_of::<T>());
+    // SAFETY: by the contract there are `size` bytes, of which the first are filled from a struct that is at least as long as they
+    // are, and the rest become zero.
+    unsafe {
+        ptr::copy_nonoverlapping((&raw const known).cast::<u8>(), to.cast(), common);
+        to.cast::<u8>().add(common).write_bytes(0, size - common);
+    }
+    Ok(())
 }
 
 /// Where a value goes, which is first what it is after a failure.

@@ -90,16 +90,17 @@ pub extern "C" fn sst_results_set_at(
 
 /// What the DEL of the key at an index did: this returns and writes what sst_del() would have for it.
 ///
-/// NULL: `result`. Errors: that of the DEL; SST_INVALID_ARGUMENT if the index is too large or these are not results of
+/// NULL: `result` and `version`. Errors: that of the DEL; SST_INVALID_ARGUMENT if the index is too large or these are not results of
 /// sst_del_many().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_results_del_at(
     results: *const sst_results,
     index: usize,
     result: Option<&mut MaybeUninit<sst_del_result>>,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let to = Results::new(result);
+    let to = Results::with_version(result, version);
     boundary::status(error, || match &*handle::get::<Written>(results)? {
         Written::Deleted(dels) => to.give(at(dels, index)?),
         Written::Set(_) => Err(others("sst_del_many")),

@@ -92,9 +92,14 @@ pub struct sst_set_options {
     pub fencing_token: *const sst_hlc,
     /// How long the request may take (default: that of the settings).
     pub timeout_ms: u64,
+    /// Only if the key is there and has this version. `condition` is SST_ALWAYS then. On a store without such conditions the
+    /// value that had the version is compared, under a fence; see sst_client_capabilities(). Borrowed for the call.
+    pub if_version: *const sst_hlc,
+    /// Zero.
+    pub reserved: usize,
 }
 
-sized!(sst_set_options, timeout_ms: u64);
+sized!(sst_set_options, reserved: usize);
 
 pub(crate) fn retry(value: u32) -> Result<Retry, Error> {
     const SAFE: u32 = sst_retry::SST_RETRY_SAFE as u32;
@@ -115,8 +120,15 @@ pub(crate) unsafe fn options(given: *const sst_set_options) -> Result<SetOptions
     const IF_ABSENT_OR_EQUAL: u32 = sst_condition::SST_IF_ABSENT_OR_EQUAL as u32;
     // SAFETY: by the contract.
     let given = unsafe { input::options(given) }?;
+    if given.reserved != 0 {
+        return Err(input::invalid("reserved", "it is not zero"));
+    }
     let condition = match given.condition {
-        ALWAYS => Condition::Always,
+        ALWAYS => hlc::version(given.if_version)?.map_or(Condition::Always, Condition::IfVersion),
+        _ if !given.if_version.is_null() => {
+            let reason = "a SET has one condition; leave `condition` SST_ALWAYS";
+            return Err(input::invalid("if_version", reason));
+        }
         IF_ABSENT => Condition::IfAbsent,
         IF_ABSENT_OR_EQUAL => Condition::IfAbsentOrEqual,
         other => {
@@ -139,7 +151,7 @@ pub(crate) unsafe fn options(given: *const sst_set_options) -> Result<SetOptions
 #[derive(Clone, Copy)]
 pub struct sst_on_set {
     pub context: *mut c_void,
-    /// `version` is that of the value that is stored now.
+    /// `version` is that of the value that is stored now; NULL if the SET was not applied because the key is absent.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -173,7 +185,8 @@ pub(crate) unsafe fn read<'a>(
     Ok((key, value, unsafe { self::options(options) }?))
 }
 
-/// Stores a value. `*version` is that of the value that is stored now.
+/// Stores a value. `*version` is that of the value that is stored now; NULL if it was not applied because the key is absent,
+/// as it can be under `if_version`.
 ///
 /// Blocks: until the answer, at most for the time-out.
 #[unsafe(no_mangle)]

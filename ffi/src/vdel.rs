@@ -4,13 +4,14 @@ use crate::callback::Callback;
 use crate::client::sst_client;
 use crate::del::{self, sst_del_options, sst_del_result, sst_on_del};
 use crate::error::sst_error;
+use crate::hlc::sst_hlc;
 use crate::input;
 use crate::operation::{begin, sst_operation, wait};
 use crate::outcome::{self, Outcome, Results};
 use crate::output;
 use crate::status::sst_status;
 use bytes::Bytes;
-use statestore_core::{DelOptions, VdelOutcome};
+use statestore_core::{DelOptions, Hlc, VdelOutcome};
 use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -23,6 +24,13 @@ impl Outcome for VdelOutcome {
             Self::Deleted { .. } => sst_del_result::SST_DEL_DELETED,
             Self::Absent => sst_del_result::SST_DEL_ABSENT,
             Self::Mismatch => sst_del_result::SST_DEL_MISMATCH,
+        }
+    }
+
+    fn version(&self) -> Option<&Hlc> {
+        match self {
+            Self::Deleted { version } => version.as_ref(),
+            Self::Absent | Self::Mismatch => None,
         }
     }
 }
@@ -43,7 +51,8 @@ pub(crate) unsafe fn read<'a>(
     Ok((key, value, unsafe { del::options(options) }?))
 }
 
-/// Deletes a key if it holds this value.
+/// Deletes a key if it holds this value. `*version` is that of the deletion, if the store tells it; of SST_DEL_MISMATCH there
+/// is none.
 ///
 /// Blocks: until the answer, at most for the time-out.
 #[unsafe(no_mangle)]
@@ -55,9 +64,10 @@ pub unsafe extern "C" fn sst_vdel(
     value_len: usize,
     options: *const sst_del_options,
     result: Option<&mut MaybeUninit<sst_del_result>>,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = Results::new(result);
+    let results = Results::with_version(result, version);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
         let (key, value, options) = unsafe { read(key, key_len, value, value_len, options) }?;
@@ -86,6 +96,13 @@ pub unsafe extern "C" fn sst_vdel_async(
         let (key, value, options) = unsafe { read(key, key_len, value, value_len, options) }?;
         let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
         let vdel = client.vdel(key, value, options);
-        begin(client, "deleting", vdel, callback, operation, outcome::tell)
+        begin(
+            client,
+            "deleting",
+            vdel,
+            callback,
+            operation,
+            outcome::tell_with_version,
+        )
     })
 }

@@ -7,6 +7,7 @@
 #include "election.hpp"
 #include "lease.hpp"
 #include "observer.hpp"
+#include "transaction.hpp"
 #include "work.hpp"
 
 namespace statestore {
@@ -153,8 +154,8 @@ class [[nodiscard]] client {
   result<del_outcome> del(bytes_view key, const del_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
     const sst_del_options given = detail::raw(options);
-    return detail::give_del([&](sst_del_result* outcome, sst_error** failure) {
-      return sst_del(raw(), key.data(), key.size(), &given, outcome, failure);
+    return detail::give_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
+      return sst_del(raw(), key.data(), key.size(), &given, outcome, version, failure);
     });
   }
 
@@ -178,8 +179,8 @@ class [[nodiscard]] client {
   result<del_outcome> vdel(bytes_view key, bytes_view value, const del_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
     const sst_del_options given = detail::raw(options);
-    return detail::give_del([&](sst_del_result* outcome, sst_error** failure) {
-      return sst_vdel(raw(), key.data(), key.size(), value.data(), value.size(), &given, outcome, failure);
+    return detail::give_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
+      return sst_vdel(raw(), key.data(), key.size(), value.data(), value.size(), &given, outcome, version, failure);
     });
   }
 
@@ -234,58 +235,40 @@ class [[nodiscard]] client {
   /// on the thread of the callbacks, several times if others write meanwhile. What it throws, this throws, and nothing is changed.
   ///
   /// Blocks: until it is done. Errors: those of `get`; SST_TIMED_OUT if others changed the key each time.
-  result<update_outcome> update(bytes_view key, const change& function, const update_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<update_outcome>(*no);
-    const sst_update_options given = detail::raw(options);
-    std::exception_ptr thrown;
-    auto updated = detail::attempt_update([&](sst_update_result* outcome, sst_hlc** version, sst_error** failure) {
-      return sst_update(raw(), key.data(), key.size(), &given,
-                        changer(function ? change([&](const entry* old) { return guarded(function, old, thrown); }) : change()),
-                        outcome, version,
-                        failure);
-    });
-#ifndef STATESTORE_NO_EXCEPTIONS
-    if (thrown) std::rethrow_exception(thrown);
-#endif
-    return detail::unwrap(std::move(updated));
-  }
+  result<update_outcome> update(bytes_view key, const change& function, const update_options& options = {}) const;
 
   /// Begins to change a key by what it holds. `function` must not throw: that ends the program. Blocks: no.
   result<operation> update_async(bytes_view key, change function, completion<update_outcome> done,
-                                 const update_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
-    const sst_update_options given = detail::raw(options);
-    return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_update_async(raw(), key.data(), key.size(), &given, changer(std::move(function)),
-                              detail::on_update(std::move(done)), operation, failure);
-    });
-  }
+                                 const update_options& options = {}) const;
 
   /// Replaces the value of a key if it holds the expected one, or is absent for none. The same fence as `update`.
   ///
   /// Blocks: until it is done. Errors: those of `update`.
   result<update_outcome> compare_and_set(bytes_view key, const std::optional<bytes_view>& expected, bytes_view value,
-                                         const update_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<update_outcome>(*no);
-    const sst_update_options given = detail::raw(options);
-    const sst_slice slice = expected.value_or(bytes_view()).slice();
-    return detail::unwrap(detail::attempt_update([&](sst_update_result* outcome, sst_hlc** version, sst_error** failure) {
-      return sst_compare_and_set(raw(), key.data(), key.size(), expected ? &slice : nullptr, value.data(), value.size(), &given,
-                                 outcome, version, failure);
-    }));
-  }
+                                         const update_options& options = {}) const;
 
   /// Begins to replace the value of a key if it holds the expected one. Blocks: no.
   result<operation> compare_and_set_async(bytes_view key, const std::optional<bytes_view>& expected, bytes_view value,
-                                          completion<update_outcome> done, const update_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
-    const sst_update_options given = detail::raw(options);
-    const sst_slice slice = expected.value_or(bytes_view()).slice();
-    return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_compare_and_set_async(raw(), key.data(), key.size(), expected ? &slice : nullptr, value.data(), value.size(),
-                                       &given, detail::on_update(std::move(done)), operation, failure);
-    });
-  }
+                                          completion<update_outcome> done, const update_options& options = {}) const;
+
+  /// What the store can do besides the protocol that all stores have. It is asked once for each connection.
+  ///
+  /// Blocks: until the answer. Errors: those of `get`.
+  result<statestore::capabilities> capabilities() const;
+
+  /// Begins to ask what the store can do. Blocks: no.
+  result<operation> capabilities_async(completion<statestore::capabilities> done) const;
+
+  /// Carries out all operations of a transaction, in their order, or none. Others see all of them or none, and a later one sees what an
+  /// earlier one did. A condition that is not met is a result, not an error.
+  ///
+  /// Blocks: until the answer. Errors: SST_UNSUPPORTED if the store has no transactions; SST_INVALID_ARGUMENT for one without operations,
+  /// with more than the store takes, or with an operation that cannot be; those of `set`. `error::operation` says which one it was.
+  result<transaction_outcome> transact(const transaction& given, const transact_options& options = {}) const;
+
+  /// Begins to carry out a transaction, as it is now. Blocks: no. Errors: those of operations that cannot be as well.
+  result<operation> transact_async(const transaction& given, completion<transaction_outcome> done,
+                                   const transact_options& options = {}) const;
 
   /// The lease of this name. Nothing is sent. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_CLOSED.
   result<statestore::lease> lease(bytes_view name, const lease_options& options = {}) const {
@@ -444,36 +427,8 @@ class [[nodiscard]] client {
   }
 
   /// The change, or none and the exception.
-  static std::optional<std::string> guarded(const change& function, const entry* old, [[maybe_unused]] std::exception_ptr& thrown) {
-#ifdef STATESTORE_NO_EXCEPTIONS
-    return function(old);
-#else
-    try {
-      return function(old);
-    } catch (...) {
-      thrown = std::current_exception();
-      return std::nullopt;
-    }
-#endif
-  }
-
-  static sst_changer changer(change function) {
-    sst_changer made{};
-    // The library says what is missing.
-    if (!function) return made;
-    made.context = new change(std::move(function));
-    made.call = [](void* context, const sst_entry* borrowed, sst_bytes** value) noexcept -> std::uint32_t {
-      // It is only lent, and given up before the end.
-      std::optional<entry> old = detail::take(const_cast<sst_entry*>(borrowed));
-      const std::optional<std::string> changed = (*static_cast<change*>(context))(old ? &*old : nullptr);
-      if (old) old->release();
-      if (!changed) return SST_KEEP;
-      sst_bytes_new(changed->data(), changed->size(), value, nullptr);
-      return SST_STORE;
-    };
-    made.drop = [](void* context) noexcept { delete static_cast<change*>(context); };
-    return made;
-  }
+  static std::optional<std::string> guarded(const change& function, const entry* old, std::exception_ptr& thrown);
+  static sst_changer changer(change function);
 
   detail::owned<sst_client, sst_client_free> raw_;
 };
@@ -482,5 +437,7 @@ class [[nodiscard]] client {
 }  // namespace statestore
 
 #include "many.hpp"
+#include "transact.hpp"
+#include "update.hpp"
 
 #endif

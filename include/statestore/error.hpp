@@ -5,6 +5,7 @@
 #ifndef STATESTORE_ERROR_HPP
 #define STATESTORE_ERROR_HPP
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -47,6 +48,8 @@ inline std::optional<lost_reason> reason_of(sst_lost_reason reason) noexcept {
 
 }  // namespace detail
 
+class transaction;
+
 /// Why a call failed. Can be copied and kept; refers to nothing of the library.
 class error : public std::exception {
  public:
@@ -56,6 +59,7 @@ class error : public std::exception {
         outcome_(sst_error_outcome(borrowed)),
         is_retryable_(sst_error_is_retryable(borrowed)),
         mqtt_reason_(sst_error_mqtt_reason(borrowed)),
+        operation_(sst_error_operation(borrowed)),
         lost_reason_(detail::reason_of(sst_error_lost_reason(borrowed))),
         message_(borrowed != nullptr ? sst_error_message(borrowed) : sst_status_name(status)) {}
 
@@ -73,16 +77,24 @@ class error : public std::exception {
   bool is_retryable() const noexcept { return is_retryable_; }
   /// The reason code of the MQTT packet that brought the failure, -1 if none did.
   std::int32_t mqtt_reason() const noexcept { return mqtt_reason_; }
+  /// The operation of a transaction that cannot be, or that the store refused, counted from 0.
+  std::optional<std::size_t> operation() const noexcept {
+    return operation_ >= 0 ? std::optional<std::size_t>(static_cast<std::size_t>(operation_)) : std::nullopt;
+  }
   /// Why what a function was told of is over, if this was told at the end.
   std::optional<statestore::lost_reason> lost_reason() const noexcept { return lost_reason_; }
   /// What was tried, on what, and why it failed.
   const char* what() const noexcept override { return message_.c_str(); }
 
  private:
+  friend class transaction;
+
   sst_status status_;
   sst_outcome outcome_;
   bool is_retryable_;
   std::int32_t mqtt_reason_;
+  /// -1 if it is about none.
+  std::int64_t operation_ = -1;
   std::optional<statestore::lost_reason> lost_reason_;
   std::string message_;
 };

@@ -135,8 +135,8 @@ class [[nodiscard]] guard {
   result<del_outcome> del(bytes_view key, const del_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
     const sst_del_options given = detail::raw(options);
-    return detail::give_del([&](sst_del_result* outcome, sst_error** failure) {
-      return sst_guard_del(raw_.get(), key.data(), key.size(), &given, outcome, failure);
+    return detail::give_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
+      return sst_guard_del(raw_.get(), key.data(), key.size(), &given, outcome, version, failure);
     });
   }
 
@@ -153,8 +153,8 @@ class [[nodiscard]] guard {
   result<del_outcome> vdel(bytes_view key, bytes_view value, const del_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
     const sst_del_options given = detail::raw(options);
-    return detail::give_del([&](sst_del_result* outcome, sst_error** failure) {
-      return sst_guard_vdel(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given, outcome, failure);
+    return detail::give_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
+      return sst_guard_vdel(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given, outcome, version, failure);
     });
   }
 

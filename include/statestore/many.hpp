@@ -35,8 +35,9 @@ inline std::vector<expected<set_outcome>> read_sets(const sst_results* raw) {
 inline std::vector<expected<del_outcome>> read_dels(const sst_results* raw) {
   std::vector<expected<del_outcome>> dels;
   for (std::size_t index = 0; index < sst_results_len(raw); ++index) {
-    dels.push_back(attempt_del(
-        [&](sst_del_result* outcome, sst_error** failure) { return sst_results_del_at(raw, index, outcome, failure); }));
+    dels.push_back(attempt_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
+      return sst_results_del_at(raw, index, outcome, version, failure);
+    }));
   }
   return dels;
 }

@@ -20,11 +20,34 @@ struct get_options {
   /// How long the request may take; by default as the settings say. What is not more than 0, as the rest of a time that is over, is
   /// refused with SST_TIMED_OUT, here and in all other options: nothing is sent.
   std::optional<milliseconds> timeout;
+  /// Asks how much time the key has left, for `entry::expires_in`. Not every store tells it: `client::capabilities`.
+  bool remaining = false;
 };
 
-/// Options of `set` and `set_many`.
+/// When a SET applies: an `sst_condition`, or if the key has a version.
+class condition {
+ public:
+  condition(sst_condition always_or_absent = SST_ALWAYS) noexcept : is_(always_or_absent) {}
+  /// Only if the key is there and has this version. On a store without such conditions the value that had the version is compared,
+  /// under a fence.
+  static condition if_version(hlc version) {
+    condition made;
+    made.version_ = std::move(version);
+    return made;
+  }
+
+  sst_condition is() const noexcept { return is_; }
+  /// The version; `is()` is SST_ALWAYS then.
+  const std::optional<hlc>& version() const noexcept { return version_; }
+
+ private:
+  sst_condition is_;
+  std::optional<hlc> version_;
+};
+
+/// Options of `set` and `set_many`, and of a SET in a transaction.
 struct set_options {
-  sst_condition condition = SST_ALWAYS;
+  statestore::condition condition;
   /// After what time the key expires, at least 1 ms; by default never.
   std::optional<milliseconds> expires_in;
   /// Protects the key: from now on it is written and deleted only with this token or a higher one.
@@ -38,11 +61,21 @@ struct set_options {
   sst_retry retry = SST_RETRY_SAFE;
 };
 
-/// Options of `del`, `del_many` and `vdel`.
+/// Options of `del`, `del_many` and `vdel`, and of a DEL in a transaction.
 struct del_options {
   /// Needed for a key that is protected by a fencing token: that token or a higher one.
   std::optional<hlc> fencing_token;
   std::optional<milliseconds> timeout;
+  sst_retry retry = SST_RETRY_SAFE;
+  /// Only if the key is there and has this version. Not every store can do that: `client::capabilities`.
+  std::optional<hlc> if_version;
+};
+
+/// Options of `transact`.
+struct transact_options {
+  std::optional<milliseconds> timeout;
+  /// Asks the store to keep the keys on disk.
+  bool persist = false;
   sst_retry retry = SST_RETRY_SAFE;
 };
 
@@ -166,6 +199,12 @@ inline std::optional<error> refused_if_negative(const char* name, milliseconds t
   return time.count() < 0 ? refused(SST_INVALID_ARGUMENT, name, time) : std::nullopt;
 }
 
+/// A version that is gone is none that a key could have; for the C interface it would be no condition.
+inline std::optional<error> refused(const char* name, const std::optional<hlc>& version) {
+  if (!version || version->raw() != nullptr) return std::nullopt;
+  return error(SST_INVALID_ARGUMENT, std::string("reading the argument `") + name + "`: it was moved from; nothing was sent");
+}
+
 /// The first of them.
 template <class... Errors>
 std::optional<error> first_of(std::optional<error> one, Errors... others) {
@@ -177,11 +216,15 @@ std::optional<error> first_of(std::optional<error> one, Errors... others) {
 
 // Why options cannot be used.
 inline std::optional<error> refused(const get_options& options) { return refused_timeout(options.timeout); }
-inline std::optional<error> refused(const del_options& options) { return refused_timeout(options.timeout); }
+inline std::optional<error> refused(const del_options& options) {
+  return first_of(refused("if_version", options.if_version), refused_timeout(options.timeout));
+}
+inline std::optional<error> refused(const transact_options& options) { return refused_timeout(options.timeout); }
 inline std::optional<error> refused(const scan_options& options) { return refused_timeout(options.timeout); }
 inline std::optional<error> refused(const observe_options& options) { return refused_timeout(options.timeout); }
 inline std::optional<error> refused(const set_options& options) {
-  return first_of(refused(SST_INVALID_ARGUMENT, "expires_in", options.expires_in), refused_timeout(options.timeout));
+  return first_of(refused(SST_INVALID_ARGUMENT, "expires_in", options.expires_in),
+                  refused("condition", options.condition.version()), refused_timeout(options.timeout));
 }
 inline std::optional<error> refused(const update_options& options) {
   return first_of(refused(SST_INVALID_ARGUMENT, "expires_in", options.expires_in), refused_timeout(options.timeout));
@@ -216,13 +259,15 @@ inline sst_get_options raw(const get_options& options) noexcept {
   sst_get_options made{};
   made.size = sizeof made;
   made.timeout_ms = ms(options.timeout);
+  made.remaining = options.remaining;
   return made;
 }
 
 inline sst_set_options raw(const set_options& options) noexcept {
   sst_set_options made{};
   made.size = sizeof made;
-  made.condition = options.condition;
+  made.condition = options.condition.is();
+  made.if_version = raw(options.condition.version());
   made.retry = options.retry;
   made.persist = options.persist;
   made.coalesce = options.coalesce;
@@ -237,6 +282,16 @@ inline sst_del_options raw(const del_options& options) noexcept {
   made.size = sizeof made;
   made.fencing_token = raw(options.fencing_token);
   made.timeout_ms = ms(options.timeout);
+  made.retry = options.retry;
+  made.if_version = raw(options.if_version);
+  return made;
+}
+
+inline sst_transact_options raw(const transact_options& options) noexcept {
+  sst_transact_options made{};
+  made.size = sizeof made;
+  made.timeout_ms = ms(options.timeout);
+  made.persist = options.persist;
   made.retry = options.retry;
   return made;
 }

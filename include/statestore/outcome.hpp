@@ -12,18 +12,28 @@ inline namespace STATESTORE_VARIANT {
 struct set_outcome {
   /// Whether the value is stored; if not, the condition was not met.
   bool applied;
-  /// The version of the value that is stored now.
+  /// The version of the value that is stored now; none if the key is absent, as it can be under `condition::if_version`.
   std::optional<hlc> version;
 };
 
-/// What a DEL or VDEL did.
-enum class del_outcome {
-  /// The key was there and is deleted.
-  deleted = SST_DEL_DELETED,
-  /// The key was not there.
-  absent = SST_DEL_ABSENT,
-  /// The key holds another value, and nothing changed (VDEL).
-  mismatch = SST_DEL_MISMATCH,
+/// What a DEL or VDEL did: `outcome == del_outcome::deleted`.
+struct del_outcome {
+  enum kind {
+    /// The key was there and is deleted.
+    deleted = SST_DEL_DELETED,
+    /// The key was not there.
+    absent = SST_DEL_ABSENT,
+    /// The key holds another value (VDEL) or does not have the version of `del_options::if_version`, and nothing changed.
+    mismatch = SST_DEL_MISMATCH,
+  };
+
+  /// Which of them.
+  kind is;
+  /// The version of the deletion, if the store tells it; of a mismatch of DEL that of the key, none if it is absent.
+  std::optional<hlc> version;
+
+  /// For comparisons and `switch`.
+  operator kind() const noexcept { return is; }
 };
 
 /// What an update or compare-and-set did.
@@ -66,12 +76,13 @@ inline sst_on_set on_set(statestore::completion<set_outcome> done) {
       });
 }
 
-/// A DEL or VDEL; `call` is given where to leave the result and an error.
+/// A DEL or VDEL; `call` is given where to leave the result, the version and an error.
 template <class Call>
 expected<del_outcome> attempt_del(Call call) {
   sst_del_result outcome = SST_DEL_FAILED;
-  return attempt<del_outcome>([&](sst_error** failure) { return call(&outcome, failure); },
-                              [&] { return static_cast<del_outcome>(outcome); });
+  sst_hlc* version = nullptr;
+  return attempt<del_outcome>([&](sst_error** failure) { return call(&outcome, &version, failure); },
+                              [&] { return del_outcome{static_cast<del_outcome::kind>(outcome), take(version)}; });
 }
 
 template <class Call>
@@ -80,8 +91,12 @@ result<del_outcome> give_del(Call call) {
 }
 
 inline sst_on_del on_del(statestore::completion<del_outcome> done) {
-  return completion<sst_on_del, del_outcome>(std::move(done),
-                                             [](sst_del_result outcome) { return static_cast<del_outcome>(outcome); });
+  return completion<sst_on_del, del_outcome>(
+      std::move(done), [](sst_del_result outcome, const sst_hlc* version) -> expected<del_outcome> {
+        auto own = copy<hlc>(version, sst_hlc_clone);
+        if (!own) return own.error();
+        return del_outcome{static_cast<del_outcome::kind>(outcome), std::move(*own)};
+      });
 }
 
 /// An update or compare-and-set; `call` is given where to leave the result, the version and an error.

@@ -2,6 +2,7 @@
 #ifndef STATESTORE_VALUES_HPP
 #define STATESTORE_VALUES_HPP
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -97,6 +98,12 @@ class entry {
   bytes_view value() const noexcept { return sst_entry_value(raw_.get()); }
   /// The version that the SET which stored it returned. Errors: SST_INVALID_ARGUMENT if it was moved from, SST_FORKED.
   result<hlc> version() const { return detail::unwrap(detail::its_version(sst_entry_version, raw())); }
+  /// After what time the key expires, from when the store answered; none if it does not, or if `get_options::remaining` did not ask.
+  std::optional<std::chrono::milliseconds> expires_in() const noexcept {
+    const std::uint64_t left = sst_entry_expires_in_ms(raw_.get());
+    if (left == SST_FOREVER) return std::nullopt;
+    return std::chrono::milliseconds(left);
+  }
   const sst_entry* raw() const noexcept { return raw_.get(); }
   /// Gives the handle up to the caller, who frees it.
   sst_entry* release() noexcept { return raw_.release(); }

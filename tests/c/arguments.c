@@ -163,8 +163,8 @@ static void bytes(sst_client *client) {
   EXPECT(SST_INVALID_ARGUMENT, sst_get(client, NULL, 5, NULL, &entry, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_get(client, "x", SIZE_MAX, NULL, &entry, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_set(client, TEXT("key"), NULL, 5, NULL, NULL, NULL, &error));
-  EXPECT(SST_INVALID_ARGUMENT, sst_del(client, NULL, 5, NULL, NULL, &error));
-  EXPECT(SST_INVALID_ARGUMENT, sst_vdel(client, TEXT("key"), NULL, 5, NULL, NULL, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_del(client, NULL, 5, NULL, NULL, NULL, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_vdel(client, TEXT("key"), NULL, 5, NULL, NULL, NULL, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_get_many(client, &bad, 1, NULL, &entries, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_get_many(client, NULL, 1, NULL, &entries, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_get_many(client, &bad, SIZE_MAX / 2, NULL, &entries, &error));
@@ -199,8 +199,8 @@ static void nulls(sst_client *client) {
   EXPECT(SST_INVALID_ARGUMENT, sst_get(client, TEXT("key"), NULL, NULL, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_get_many(client, NULL, 0, NULL, NULL, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_set(NULL, TEXT("key"), TEXT("x"), NULL, NULL, NULL, &error));
-  EXPECT(SST_INVALID_ARGUMENT, sst_del(NULL, TEXT("key"), NULL, NULL, &error));
-  EXPECT(SST_INVALID_ARGUMENT, sst_vdel(NULL, TEXT("key"), TEXT("x"), NULL, NULL, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_del(NULL, TEXT("key"), NULL, NULL, NULL, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_vdel(NULL, TEXT("key"), TEXT("x"), NULL, NULL, NULL, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_observe(client, TEXT("key"), NULL, NULL, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_observer_next(NULL, 0, NULL, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_observer_fd(NULL, &fd, &error));

@@ -32,7 +32,8 @@ static void on_set(void *context, sst_status status, const sst_error *error, sst
   latch_call((latch *)context, status, sst_hlc_clone(version), result == SST_SET_APPLIED ? "applied" : "not applied");
 }
 
-static void on_del(void *context, sst_status status, const sst_error *error, sst_del_result result) {
+static void on_del(void *context, sst_status status, const sst_error *error, sst_del_result result, const sst_hlc *version) {
+  CHECK((version != NULL) == (result == SST_DEL_DELETED));
   (void)error;
   latch_call((latch *)context, status, NULL,
              result == SST_DEL_DELETED ? "deleted" : result == SST_DEL_ABSENT ? "absent" : "mismatch");

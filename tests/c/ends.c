@@ -204,7 +204,7 @@ static void guards(void) {
   sst_guard_free(guard);
 
   guard = lock_for(client, "ends/taken", 0, SST_FOREVER);
-  EXPECT(SST_OK, sst_del(other, TEXT("ends/taken"), NULL, NULL, &error));
+  EXPECT(SST_OK, sst_del(other, TEXT("ends/taken"), NULL, NULL, NULL, &error));
   taken = lock_for(other, "ends/taken", 0, 0);
   EXPECT(SST_LOCK_LOST, sst_guard_renew(guard, NULL, &error));
   CHECK(sst_guard_lost_reason(guard) == SST_LOST_TAKEN);

@@ -186,15 +186,15 @@ static void results(sst_client *client) {
   if_absent.condition = SST_IF_ABSENT;
   EXPECT(SST_OK, sst_get(client, TEXT("results/key"), NULL, &entry, &error));
   CHECK(entry == NULL);
-  EXPECT(SST_OK, sst_del(client, TEXT("results/key"), NULL, &del, &error));
+  EXPECT(SST_OK, sst_del(client, TEXT("results/key"), NULL, &del, NULL, &error));
   CHECK(del == SST_DEL_ABSENT);
-  EXPECT(SST_OK, sst_vdel(client, TEXT("results/key"), TEXT("x"), NULL, &del, &error));
+  EXPECT(SST_OK, sst_vdel(client, TEXT("results/key"), TEXT("x"), NULL, &del, NULL, &error));
   CHECK(del == SST_DEL_ABSENT);
   EXPECT(SST_OK, sst_set(client, TEXT("results/key"), TEXT("x"), NULL, &set, NULL, &error));
   EXPECT(SST_OK, sst_set(client, TEXT("results/key"), TEXT("y"), &if_absent, &set, &version, &error));
   CHECK(set == SST_SET_NOT_APPLIED && version != NULL);
   sst_hlc_free(version);
-  EXPECT(SST_OK, sst_vdel(client, TEXT("results/key"), TEXT("y"), NULL, &del, &error));
+  EXPECT(SST_OK, sst_vdel(client, TEXT("results/key"), TEXT("y"), NULL, &del, NULL, &error));
   CHECK(del == SST_DEL_MISMATCH);
   EXPECT(SST_OK, sst_compare_and_set(client, TEXT("results/key"), NULL, TEXT("y"), NULL, &update, &version, &error));
   CHECK(update == SST_UPDATE_UNCHANGED && version == NULL);

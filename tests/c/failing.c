@@ -103,11 +103,13 @@ static void on_results(void *context, sst_status status, const sst_error *error,
 static void on_del_results(void *context, sst_status status, const sst_error *error, const sst_results *results) {
   sst_error *own = sst_error_clone(error);
   CHECK((error != NULL) == (status != SST_OK) && (results != NULL) == (status == SST_OK));
-  if (status == SST_OK) status = sst_results_del_at(results, sst_results_len(results) - 1, NULL, &own);
+  if (status == SST_OK) status = sst_results_del_at(results, sst_results_len(results) - 1, NULL, NULL, &own);
   latch_call((latch *)context, status, own, "");
 }
 TOLD(on_set, sst_set_result set AND const sst_hlc *version, set == SST_SET_FAILED && version == NULL, NULL)
-TOLD(on_del, sst_del_result del, del == SST_DEL_FAILED, NULL)
+TOLD(on_del, sst_del_result del AND const sst_hlc *version, del == SST_DEL_FAILED && version == NULL, NULL)
+TOLD(on_capabilities, const sst_capabilities *capabilities, capabilities == NULL, NULL)
+TOLD(on_outcome, const sst_transaction_outcome *outcome, outcome == NULL, NULL)
 TOLD(on_update, sst_update_result update AND const sst_hlc *version, update == SST_UPDATE_FAILED && version == NULL, NULL)
 TOLD(on_keys, const sst_keys *keys, keys == NULL, NULL)
 TOLD(on_bytes, const sst_bytes *bytes, bytes == NULL, NULL)
@@ -182,6 +184,20 @@ static sst_status call_sst_client_counters(const things *of, sst_error **error) 
   return status;
 }
 
+static sst_status call_sst_client_capabilities(const things *of, sst_error **error) {
+  sst_capabilities capabilities, before;
+  sst_status status;
+  memset(&capabilities, 0x55, sizeof capabilities);
+  capabilities.size = sizeof capabilities;
+  before = capabilities;
+  status = sst_client_capabilities(of->client, &capabilities, error);
+  if (status != SST_OK) CHECK(memcmp(&capabilities, &before, sizeof capabilities) == 0);
+  return status;
+}
+
+BEGIN(sst_client_capabilities_async, sst_on_capabilities, on_capabilities,
+      sst_client_capabilities_async(of->client, callback, &operation, error))
+
 CALL(sst_get, sst_entry *entry = JUNK(sst_entry), sst_get(of->client, BYTES, OPTIONS(sst_get_options), &entry, error),
      entry == NULL, sst_entry_free(entry))
 BEGIN(sst_get_async, sst_on_entry, on_entry,
@@ -203,8 +219,12 @@ CALL(sst_set, SET_PLACES, sst_set(of->client, TEXT("key"), BYTES, OPTIONS(sst_se
      sst_hlc_free(version))
 BEGIN(sst_set_async, sst_on_set, on_set,
       sst_set_async(of->client, BYTES, TEXT("x"), OPTIONS(sst_set_options), callback, &operation, error))
-CALL(sst_del, sst_del_result del = SST_DEL_DELETED, sst_del(of->client, BYTES, OPTIONS(sst_del_options), &del, error),
-     del == SST_DEL_FAILED, )
+#define DEL_PLACES                        \
+  sst_del_result del = SST_DEL_DELETED;   \
+  sst_hlc *version = JUNK(sst_hlc)
+#define NOT_DELETED del == SST_DEL_FAILED &&version == NULL
+CALL(sst_del, DEL_PLACES, sst_del(of->client, BYTES, OPTIONS(sst_del_options), &del, &version, error), NOT_DELETED,
+     sst_hlc_free(version))
 BEGIN(sst_del_async, sst_on_del, on_del,
       sst_del_async(of->client, BYTES, OPTIONS(sst_del_options), callback, &operation, error))
 
@@ -223,7 +243,7 @@ static sst_status call_sst_del_many(const things *of, sst_error **error) {
   KEYS;
   sst_status status = sst_del_many(of->client, keys, 2, OPTIONS(sst_del_options), &results, error);
   CHECK((results == NULL) == (status != SST_OK));
-  if (status == SST_OK) status = sst_results_del_at(results, 1, NULL, error);
+  if (status == SST_OK) status = sst_results_del_at(results, 1, NULL, NULL, error);
   sst_results_free(results);
   return status;
 }
@@ -234,12 +254,25 @@ BEGIN_MANY(sst_del_many_async, sst_on_results, on_del_results, KEYS,
            sst_del_many_async(of->client, keys, 2, OPTIONS(sst_del_options), callback, &operation, error))
 
 CALL(sst_results_set_at, SET_PLACES, sst_results_set_at(of->sets, 0, &set, &version, error), NOT_SET, sst_hlc_free(version))
-CALL(sst_results_del_at, sst_del_result del = SST_DEL_DELETED, sst_results_del_at(of->dels, 0, &del, error), del == SST_DEL_FAILED, )
+CALL(sst_results_del_at, DEL_PLACES, sst_results_del_at(of->dels, 0, &del, &version, error), NOT_DELETED, sst_hlc_free(version))
 
-CALL(sst_vdel, sst_del_result del = SST_DEL_DELETED,
-     sst_vdel(of->client, TEXT("key"), BYTES, OPTIONS(sst_del_options), &del, error), del == SST_DEL_FAILED, )
+CALL(sst_vdel, DEL_PLACES, sst_vdel(of->client, TEXT("key"), BYTES, OPTIONS(sst_del_options), &del, &version, error), NOT_DELETED,
+     sst_hlc_free(version))
 BEGIN(sst_vdel_async, sst_on_del, on_del,
       sst_vdel_async(of->client, BYTES, TEXT("x"), OPTIONS(sst_del_options), callback, &operation, error))
+CALL(sst_transaction_new, sst_transaction *transaction = JUNK(sst_transaction), ((void)of, sst_transaction_new(&transaction, error)),
+     transaction == NULL, sst_transaction_free(transaction))
+CALL(sst_transaction_set, , sst_transaction_set(of->transaction, TEXT("key"), BYTES, OPTIONS(sst_set_options), error), true, )
+CALL(sst_transaction_del, , sst_transaction_del(of->transaction, BYTES, OPTIONS(sst_del_options), error), true, )
+CALL(sst_transaction_outcome_version_at, sst_hlc *version = JUNK(sst_hlc),
+     sst_transaction_outcome_version_at(of->outcome, 0, &version, error), version == NULL, sst_hlc_free(version))
+CALL(sst_transaction_outcome_version, sst_hlc *version = JUNK(sst_hlc),
+     sst_transaction_outcome_version(of->outcome, &version, error), version == NULL, )
+CALL(sst_transact, sst_transaction_outcome *outcome = JUNK(sst_transaction_outcome),
+     sst_transact(of->client, of->transaction, OPTIONS(sst_transact_options), &outcome, error), outcome == NULL,
+     sst_transaction_outcome_free(outcome))
+BEGIN(sst_transact_async, sst_on_transaction_outcome, on_outcome,
+      sst_transact_async(of->client, of->transaction, OPTIONS(sst_transact_options), callback, &operation, error))
 CALL(sst_scan_new, sst_scan *scan = JUNK(sst_scan), sst_scan_new(of->client, BYTES, OPTIONS(sst_scan_options), &scan, error),
      scan == NULL, sst_scan_free(scan))
 CALL(sst_scan_next_page, sst_keys *keys = JUNK(sst_keys), sst_scan_next_page(of->scan, &keys, error), keys == NULL,
@@ -311,83 +344,7 @@ CALL(sst_observer_fd, int fd = 7, sst_observer_fd(of->observer, &fd, error), fd 
 SUBSCRIBE(sst_observer_subscribe, sst_on_observation, on_observation,
           sst_observer_subscribe(of->observer, callback, &subscription, error))
 
-CALL(sst_guard_token, sst_hlc *token = JUNK(sst_hlc), sst_guard_token(of->guard, &token, error), token == NULL,
-     sst_hlc_free(token))
-CALL(sst_guard_check, , sst_guard_check(of->guard, error), true, )
-CALL(sst_guard_wait_lost, , sst_guard_wait_lost(of->guard, 1, error), true, )
-BEGIN(sst_guard_wait_lost_async, sst_on_done, on_done, sst_guard_wait_lost_async(of->guard, callback, &operation, error))
-CALL(sst_guard_renew, sst_hlc *version = JUNK(sst_hlc), sst_guard_renew(of->guard, &version, error), version == NULL,
-     sst_hlc_free(version))
-BEGIN(sst_guard_renew_async, sst_on_version, on_version, sst_guard_renew_async(of->guard, callback, &operation, error))
-CALL(sst_guard_release, sst_release release = SST_RELEASED, sst_guard_release(of->guard, &release, error),
-     release == SST_RELEASE_FAILED, )
-BEGIN(sst_guard_release_async, sst_on_release, on_release, sst_guard_release_async(of->guard, callback, &operation, error))
-CALL(sst_guard_leave, , sst_guard_leave(of->guard, error), true, )
-BEGIN(sst_guard_leave_async, sst_on_done, on_done, sst_guard_leave_async(of->guard, callback, &operation, error))
-CALL(sst_guard_set, SET_PLACES, sst_guard_set(of->guard, TEXT("key"), BYTES, OPTIONS(sst_set_options), &set, &version, error),
-     NOT_SET, sst_hlc_free(version))
-BEGIN(sst_guard_set_async, sst_on_set, on_set,
-      sst_guard_set_async(of->guard, BYTES, TEXT("x"), OPTIONS(sst_set_options), callback, &operation, error))
-CALL(sst_guard_del, sst_del_result del = SST_DEL_DELETED, sst_guard_del(of->guard, BYTES, OPTIONS(sst_del_options), &del, error),
-     del == SST_DEL_FAILED, )
-BEGIN(sst_guard_del_async, sst_on_del, on_del,
-      sst_guard_del_async(of->guard, BYTES, OPTIONS(sst_del_options), callback, &operation, error))
-CALL(sst_guard_vdel, sst_del_result del = SST_DEL_DELETED,
-     sst_guard_vdel(of->guard, TEXT("key"), BYTES, OPTIONS(sst_del_options), &del, error), del == SST_DEL_FAILED, )
-BEGIN(sst_guard_vdel_async, sst_on_del, on_del,
-      sst_guard_vdel_async(of->guard, BYTES, TEXT("x"), OPTIONS(sst_del_options), callback, &operation, error))
-CALL(sst_guard_proclaim, SET_PLACES, sst_guard_proclaim(of->lead, BYTES, &set, &version, error), NOT_SET, sst_hlc_free(version))
-BEGIN(sst_guard_proclaim_async, sst_on_set, on_set, sst_guard_proclaim_async(of->lead, BYTES, callback, &operation, error))
-
-CALL(sst_lease_new, sst_lease *lease = JUNK(sst_lease),
-     sst_lease_new(of->client, BYTES, OPTIONS(sst_lease_options), &lease, error), lease == NULL, sst_lease_free(lease))
-#define ACQUIRE_PLACES                 \
-  sst_guard *guard = JUNK(sst_guard);  \
-  sst_holding *holding = JUNK(sst_holding)
-CALL(sst_lease_acquire, ACQUIRE_PLACES, sst_lease_acquire(of->lease, &guard, &holding, error), guard == NULL && holding == NULL,
-     sst_guard_free(guard);
-     sst_holding_free(holding))
-BEGIN(sst_lease_acquire_async, sst_on_acquired, on_acquired, sst_lease_acquire_async(of->lease, callback, &operation, error))
-CALL(sst_lease_release, sst_release release = SST_RELEASED, sst_lease_release(of->lease, &release, error),
-     release == SST_RELEASE_FAILED, )
-BEGIN(sst_lease_release_async, sst_on_release, on_release, sst_lease_release_async(of->lease, callback, &operation, error))
-CALL(sst_lease_holder, sst_holding *holding = JUNK(sst_holding), sst_lease_holder(of->lease, &holding, error), holding == NULL,
-     sst_holding_free(holding))
-BEGIN(sst_lease_holder_async, sst_on_holding, on_holding, sst_lease_holder_async(of->lease, callback, &operation, error))
-SUBSCRIBE(sst_lease_observe, sst_on_holding, on_holding, sst_lease_observe(of->lease, callback, &subscription, error))
-
-// Of these there are two callbacks.
-#define BEGIN_TO_OBSERVE(name, type, function, observe)                                                   \
-  static sst_status call_##name(const things *of, sst_error **error) {                                    \
-    sst_operation *operation = JUNK(sst_operation);                                                       \
-    latch seen, told;                                                                                     \
-    const type callback = {&seen, function, latch_drop};                                                  \
-    const sst_on_subscription done = {&told, on_subscription, latch_drop};                                \
-    sst_status status;                                                                                    \
-    latch_init(&seen);                                                                                    \
-    latch_init(&told);                                                                                    \
-    status = name(of->observe, callback, done, &operation, error);                                        \
-    status = ended(&told, status, operation, error);                                                      \
-    latch_wait_drops(&seen, 1);                                                                           \
-    CHECK(status != SST_OK && seen.calls == 0 && seen.drops == 1);                                        \
-    latch_destroy(&seen);                                                                                 \
-    return status;                                                                                        \
-  }
-BEGIN_TO_OBSERVE(sst_lease_observe_async, sst_on_holding, on_holding, lease)
-BEGIN_TO_OBSERVE(sst_election_observe_async, sst_on_leader, on_leader, election)
-CALL(sst_lock, sst_guard *guard = JUNK(sst_guard), sst_lock(of->client, BYTES, LOCK_OPTIONS, &guard, error), guard == NULL,
-     sst_guard_free(guard))
-BEGIN(sst_lock_async, sst_on_guard, on_guard, sst_lock_async(of->client, BYTES, LOCK_OPTIONS, callback, &operation, error))
-CALL(sst_election_new, sst_election *election = JUNK(sst_election),
-     sst_election_new(of->client, BYTES, LOCK_OPTIONS, &election, error), election == NULL, sst_election_free(election))
-CALL(sst_election_campaign, sst_guard *guard = JUNK(sst_guard), sst_election_campaign(of->election, BYTES, &guard, error),
-     guard == NULL, sst_guard_free(guard))
-BEGIN(sst_election_campaign_async, sst_on_guard, on_guard,
-      sst_election_campaign_async(of->election, BYTES, callback, &operation, error))
-CALL(sst_election_leader, sst_leader *leader = JUNK(sst_leader), sst_election_leader(of->election, &leader, error),
-     leader == NULL, sst_leader_free(leader))
-BEGIN(sst_election_leader_async, sst_on_leader, on_leader, sst_election_leader_async(of->election, callback, &operation, error))
-SUBSCRIBE(sst_election_observe, sst_on_leader, on_leader, sst_election_observe(of->election, callback, &subscription, error))
+#include "failing_locks.h"
 
 #define ROW(name, has, closed, broken, unanswered) {#name, call_##name, has, closed, broken, unanswered}
 // A handle with data of its own, for which the client is not needed.
@@ -426,6 +383,9 @@ const failing failings[] = {
     LOCAL(sst_client_id, 0),
     LOCAL(sst_client_counters, 0),
     LOCAL(sst_client_on_state, 0),
+    // The store was asked before.
+    LOCAL(sst_client_capabilities, 0),
+    LOCAL(sst_client_capabilities_async, 0),
     ROW(sst_client_state, HAS_HANDLE | HAS_CLIENT, SST_OK, SST_INTERNAL, SST_OK),
     REQUEST(sst_get, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_get_async, HAS_BYTES | HAS_OPTIONS),
@@ -441,6 +401,13 @@ const failing failings[] = {
     REQUEST(sst_del_many_async, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_vdel, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_vdel_async, HAS_BYTES | HAS_OPTIONS),
+    ROW(sst_transaction_new, 0, SST_OK, SST_OK, SST_OK),
+    ROW(sst_transaction_set, HAS_HANDLE | HAS_BYTES | HAS_OPTIONS, SST_OK, SST_OK, SST_OK),
+    ROW(sst_transaction_del, HAS_HANDLE | HAS_BYTES | HAS_OPTIONS, SST_OK, SST_OK, SST_OK),
+    DATA(sst_transaction_outcome_version_at),
+    DATA(sst_transaction_outcome_version),
+    REQUEST(sst_transact, HAS_OPTIONS),
+    REQUEST(sst_transact_async, HAS_OPTIONS),
     LOCAL(sst_scan_new, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_scan_next_page, 0),
     REQUEST(sst_scan_next_page_async, 0),

@@ -38,6 +38,9 @@ things make_things(sst_client *client) {
   EXPECT(SST_OK, sst_get_many(client, &key, 1, NULL, &of.entries, &error));
   EXPECT(SST_OK, sst_set_many(client, &pair, 1, NULL, &of.sets, &error));
   EXPECT(SST_OK, sst_del_many(client, &no_key, 1, NULL, &of.dels, &error));
+  EXPECT(SST_OK, sst_transaction_new(&of.transaction, &error));
+  EXPECT(SST_OK, sst_transaction_set(of.transaction, TEXT("failures/transacted"), TEXT("value"), NULL, &error));
+  EXPECT(SST_OK, sst_transact(client, of.transaction, NULL, &of.outcome, &error));
   EXPECT(SST_OK, sst_scan_new(client, TEXT("failures/k*"), NULL, &of.scan, &error));
   EXPECT(SST_OK, sst_scan_next_page(of.scan, &of.keys, &error));
   sst_scan_free(of.scan);
@@ -87,6 +90,8 @@ void free_things(things *things) {
   sst_entries_free(things->entries);
   sst_results_free(things->sets);
   sst_results_free(things->dels);
+  sst_transaction_free(things->transaction);
+  sst_transaction_outcome_free(things->outcome);
   sst_keys_free(things->keys);
   sst_bytes_free(things->bytes);
   sst_error_free(things->error);
@@ -113,6 +118,9 @@ void expect_nothing(const things *of) {
   CHECK(sst_hlc_clone(of->hlc) == NULL);
   CHECK(sst_entry_value(of->entry).data == NULL && sst_entry_value(of->entry).len == 0 && sst_entry_clone(of->entry) == NULL);
   CHECK(sst_entries_len(of->entries) == 0);
+  CHECK(sst_entry_expires_in_ms(of->entry) == 0 && sst_error_operation(of->error) == -1);
+  CHECK(sst_transaction_len(of->transaction) == 0 && !sst_transaction_outcome_is_applied(of->outcome));
+  CHECK(sst_transaction_outcome_len(of->outcome) == 0 && sst_transaction_outcome_operation(of->outcome) == -1);
   CHECK(sst_results_len(of->sets) == 0 && sst_results_failed(of->dels) == 0);
   CHECK(sst_operation_has_ended(of->operation));
   CHECK(sst_observation_kind_of(of->observation) == SST_NOT_OBSERVED && sst_observation_lagged(of->observation) == 0);
@@ -144,6 +152,8 @@ static void with_handles(const things *good, sst_client *client, void *pointer, 
   bad.entries = (sst_entries *)pointer;
   bad.sets = (sst_results *)pointer;
   bad.dels = (sst_results *)pointer;
+  bad.transaction = (sst_transaction *)pointer;
+  bad.outcome = (sst_transaction_outcome *)pointer;
   bad.keys = (sst_keys *)pointer;
   bad.bytes = (sst_bytes *)pointer;
   bad.error = (sst_error *)pointer;

@@ -28,6 +28,8 @@ typedef struct things {
   sst_entries *entries;
   // Of one SET, and of one DEL.
   sst_results *sets, *dels;
+  sst_transaction *transaction;
+  sst_transaction_outcome *outcome;
   sst_keys *keys;
   sst_bytes *bytes;
   sst_error *error;

@@ -11,6 +11,8 @@ static void all_frees_take_null(void) {
   sst_entry_free(NULL);
   sst_entries_free(NULL);
   sst_results_free(NULL);
+  sst_transaction_free(NULL);
+  sst_transaction_outcome_free(NULL);
   sst_client_free(NULL);
   sst_operation_free(NULL);
   sst_subscription_free(NULL);

@@ -52,7 +52,8 @@ static void on_set(void *context, sst_status status, const sst_error *error, sst
   latch_call((latch *)context, status, NULL, result == SST_SET_APPLIED ? "applied" : "not applied");
 }
 
-static void on_del(void *context, sst_status status, const sst_error *error, sst_del_result result) {
+static void on_del(void *context, sst_status status, const sst_error *error, sst_del_result result, const sst_hlc *version) {
+  CHECK((version != NULL) == (result == SST_DEL_DELETED));
   (void)error;
   latch_call((latch *)context, status, NULL, result == SST_DEL_DELETED ? "deleted" : "not deleted");
 }
@@ -87,9 +88,9 @@ static void locks(sst_client *client, sst_client *other) {
   CHECK(set == SST_SET_APPLIED && version != NULL);
   sst_hlc_free(version);
   EXPECT(SST_FENCING_TOKEN_REQUIRED, sst_set(other, TEXT("locks/account"), TEXT("0"), NULL, NULL, NULL, &error));
-  EXPECT(SST_OK, sst_guard_vdel(guard, TEXT("locks/account"), TEXT("0"), NULL, &del, &error));
+  EXPECT(SST_OK, sst_guard_vdel(guard, TEXT("locks/account"), TEXT("0"), NULL, &del, NULL, &error));
   CHECK(del == SST_DEL_MISMATCH);
-  EXPECT(SST_OK, sst_guard_del(guard, TEXT("locks/account"), NULL, &del, &error));
+  EXPECT(SST_OK, sst_guard_del(guard, TEXT("locks/account"), NULL, &del, NULL, &error));
   CHECK(del == SST_DEL_DELETED);
   EXPECT(SST_INVALID_ARGUMENT, sst_guard_proclaim(guard, TEXT("leader"), NULL, NULL, &error));
   EXPECT(SST_OK, sst_guard_release(guard, &release, &error));

@@ -31,6 +31,18 @@ int main() {
   CHECK(client->lease("door")->holder().has_value());
   auto observer = client->observe("key");
   CHECK(observer && observer->next(std::chrono::milliseconds(0)).error().status() == SST_TIMED_OUT);
+  const auto capabilities = client->capabilities();
+  CHECK(capabilities && capabilities->transactions);
+  const auto unknown = statestore::hlc::parse("7:1:StateStore");
+  statestore::set_options old;
+  old.condition = statestore::condition::if_version(*unknown);
+  const auto kept = client->set("key", "x", old);
+  CHECK(kept && !kept->applied && kept->version);
+  const auto transacted = client->transact(statestore::transaction().set("a", "1").del("b"));
+  CHECK(transacted && transacted->applied && transacted->versions.size() == 2);
+  const auto refused = client->transact(statestore::transaction().del("a").set("b", "x", old));
+  CHECK(refused && !refused->applied && refused->operation == 1u && !refused->version);
+  CHECK(client->transact(statestore::transaction().del("a").del("")).error().operation() == 1u);
   CHECK(client->close().has_value());
   CHECK(client->get_async("key", nullptr).error().status() == SST_CLOSED);
   const auto next = observer->next();

@@ -43,7 +43,7 @@ static void by_waiting(sst_client *client) {
   CHECK(version != NULL && sst_observation_lagged(clone) == 0);
   sst_hlc_free(version);
   sst_observation_free(clone);
-  EXPECT(SST_OK, sst_del(client, TEXT("observed"), NULL, &del, &error));
+  EXPECT(SST_OK, sst_del(client, TEXT("observed"), NULL, &del, NULL, &error));
   EXPECT(SST_OK, sst_observer_next(observer, SST_FOREVER, &observation, &error));
   CHECK(sst_observation_kind_of(observation) == SST_OBSERVED_DELETED && sst_observation_value(observation).len == 0);
   sst_observation_free(observation);

@@ -161,6 +161,37 @@ void changes(const statestore::client& client) {
         SST_CANCELLED);
 }
 
+void transactions(const statestore::client& client) {
+  using statestore::transaction_outcome;
+  const auto capabilities = wait_for<statestore::capabilities>([&](auto done) { return client.capabilities_async(done); });
+  CHECK(capabilities && capabilities->conditions && capabilities->remaining_time && capabilities->transactions == 10000u);
+  const auto transact = [&](const statestore::transaction& given) {
+    return wait_for<transaction_outcome>([&](auto done) { return client.transact_async(given, done); });
+  };
+  statestore::set_options absent;
+  absent.condition = SST_IF_ABSENT;
+  const auto given = statestore::transaction().set("cxx/t", "1").set("cxx/u", "1", absent).del("cxx/no");
+  const auto applied = transact(given), refused = transact(given);
+  CHECK(applied && applied->applied && applied->versions.size() == 3 && applied->versions[1] && !applied->versions[2]);
+  CHECK(!applied->operation && !applied->version);
+  CHECK(refused && !refused->applied && refused->versions.empty() && refused->operation == 1u);
+  CHECK(refused->version == applied->versions[1] && client.get("cxx/t")->version() == applied->versions[0]);
+  const auto empty = transact(statestore::transaction());
+  CHECK(status_in(empty) == SST_INVALID_ARGUMENT && !empty.error().operation());
+  CHECK(transact(statestore::transaction().del("cxx/t").set("", "x")).error().operation() == 1u);
+  // What cannot be is known before anything is sent.
+  statestore::set_options never;
+  never.expires_in = 0ms;
+  CHECK(status_of([&] { client.transact_async(statestore::transaction().set("k", "v", never), nullptr); }) == SST_INVALID_ARGUMENT);
+  statestore::transact_options too_late;
+  too_late.timeout = 0ms;
+  CHECK(status_of([&] { client.transact_async(given, nullptr, too_late); }) == SST_TIMED_OUT);
+  const auto deleted = wait_for<del_outcome>([&](auto done) { return client.del_async("cxx/t", done); });
+  CHECK(deleted && *deleted == del_outcome::deleted && deleted->version > applied->versions[0]);
+  const silence silence;
+  CHECK(cancelled<transaction_outcome>([&](auto done) { return client.transact_async(given, done); }) == SST_CANCELLED);
+}
+
 void scans(const statestore::client& client) {
   client.set("cxx/scan/a", "1");
   client.set("cxx/scan/b", "2");
@@ -350,6 +381,11 @@ void moved_from(const statestore::client& client) {
   CHECK(status_of([&] { election.observe_async(nullptr, nullptr); }) == SST_INVALID_ARGUMENT);
   CHECK(status_of([&] { election.leader_async(nullptr); }) == SST_INVALID_ARGUMENT);
   CHECK(status_of([&] { scan.next_async(nullptr); }) == SST_INVALID_ARGUMENT);
+  auto given = statestore::transaction().set("cxx/moved", "1");
+  const auto new_given = std::move(given);
+  CHECK(new_given.size() == 1 && given.size() == 0);
+  CHECK(status_of([&] { client.transact_async(given, nullptr); }) == SST_INVALID_ARGUMENT);
+  CHECK(status_of([&] { client.transact(given); }) == SST_INVALID_ARGUMENT);
 }
 
 }  // namespace
@@ -359,6 +395,7 @@ int main() {
   const auto client = statestore::client::connect(server_url()), other = statestore::client::connect(server_url());
   values(client);
   changes(client);
+  transactions(client);
   scans(client);
   guards(client);
   leases(client, other);

@@ -51,19 +51,36 @@ json as_json(const std::optional<statestore::hlc>& version) {
 
 json as_json(const std::optional<statestore::entry>& entry) {
   if (!entry) return nullptr;
-  return {{"value", as_json(entry->value())}, {"version", as_json(std::optional(entry->version()))}};
+  const auto left = entry->expires_in();
+  return {{"value", as_json(entry->value())},
+          {"version", as_json(std::optional(entry->version()))},
+          {"expires_in", left ? json(left->count()) : json({{"absent", true}})}};
 }
 
 json as_json(const statestore::set_outcome& outcome) {
   return {{"applied", outcome.applied}, {"version", as_json(outcome.version)}};
 }
 
-json as_json(statestore::del_outcome outcome) {
+json as_json(const statestore::del_outcome& outcome) {
   switch (outcome) {
-    case statestore::del_outcome::deleted: return {{"is", "deleted"}};
+    case statestore::del_outcome::deleted: return {{"is", "deleted"}, {"version", as_json(outcome.version)}};
     case statestore::del_outcome::absent: return {{"is", "absent"}};
-    default: return {{"is", "mismatch"}};
+    default: return {{"is", "mismatch"}, {"version", as_json(outcome.version)}};
   }
+}
+
+json as_json(const statestore::transaction_outcome& outcome) {
+  if (!outcome.applied) return {{"applied", false}, {"operation", *outcome.operation}, {"version", as_json(outcome.version)}};
+  json versions = json::array();
+  for (const auto& version : outcome.versions) versions.push_back(as_json(version));
+  return {{"applied", true}, {"versions", std::move(versions)}};
+}
+
+json as_json(const statestore::capabilities& store) {
+  const auto most = store.transactions;
+  return {{"conditions", store.conditions},
+          {"remaining_time", store.remaining_time},
+          {"transactions", most ? json(*most) : json({{"absent", true}})}};
 }
 
 json as_json(const statestore::error& error) {
@@ -116,7 +133,8 @@ class player {
     } catch (const statestore::error& error) {
       if (expected == nullptr) fail(std::string(error.name()) + ": " + error.what());
       const json found = as_json(error);
-      if ((*expected)["kind"] != found["kind"] || expected->value("outcome", found["outcome"]) != found["outcome"]) {
+      const bool is_of_another = expected->contains("operation") && error.operation() != (*expected)["operation"].get<std::size_t>();
+      if ((*expected)["kind"] != found["kind"] || expected->value("outcome", found["outcome"]) != found["outcome"] || is_of_another) {
         fail(found.dump() + ": " + error.what());
       }
       return;
@@ -152,12 +170,12 @@ class player {
     const std::string call = step["call"];
     const json args = step.value("args", json::array()), options = step.value("options", json::object());
     const std::string first = !args.empty() && args[0].is_string() ? bytes(args[0]) : "";
-    if (call == "get") return as_json(client.get(first, {optional_time(options, "timeout")}));
+    if (call == "get") return as_json(client.get(first, get_options(options)));
     if (call == "get_many") {
       std::vector<std::string> keys;
       for (const json& key : args[0]) keys.push_back(bytes(key));
       json all = json::array();
-      for (const auto& entry : client.get_many({keys.begin(), keys.end()}, {optional_time(options, "timeout")})) all.push_back(as_json(entry));
+      for (const auto& entry : client.get_many({keys.begin(), keys.end()}, get_options(options))) all.push_back(as_json(entry));
       return all;
     }
     if (call == "set_many") {
@@ -173,6 +191,8 @@ class player {
     if (call == "set") return as_json(client.set(first, bytes(args[1]), set_options(options)));
     if (call == "del") return as_json(client.del(first, del_options(options)));
     if (call == "vdel") return as_json(client.vdel(first, bytes(args[1]), del_options(options)));
+    if (call == "capabilities") return as_json(client.capabilities());
+    if (call == "transact") return as_json(client.transact(transaction(args[0]), transact_options(options)));
     if (call == "scan") {
       const statestore::scan scan = client.scan(first);
       std::vector<std::string> keys;
@@ -260,9 +280,9 @@ class player {
     return options.contains(name) ? std::optional(milliseconds(options[name].get<int>())) : std::nullopt;
   }
 
-  std::optional<statestore::hlc> token(const json& options) const {
-    if (!options.contains("fencing_token")) return std::nullopt;
-    return versions_.at(options["fencing_token"]["ref"]);
+  std::optional<statestore::hlc> version(const json& options, const char* name) const {
+    if (!options.contains(name)) return std::nullopt;
+    return versions_.at(options[name]["ref"]);
   }
 
   static sst_retry retry(const json& options) {
@@ -270,12 +290,38 @@ class player {
     return retry == "always" ? SST_RETRY_ALWAYS : retry == "never" ? SST_RETRY_NEVER : SST_RETRY_SAFE;
   }
 
+  static statestore::get_options get_options(const json& options) {
+    return {optional_time(options, "timeout"), options.value("remaining", false)};
+  }
+
+  static statestore::transact_options transact_options(const json& options) {
+    return {optional_time(options, "timeout"), options.value("persist", false), retry(options)};
+  }
+
+  statestore::transaction transaction(const json& operations) const {
+    statestore::transaction made;
+    for (const json& operation : operations) {
+      if (operation[0] == "set") {
+        made.set(bytes(operation[1]), bytes(operation[2]), set_options(operation[3]));
+      } else {
+        made.del(bytes(operation[1]), del_options(operation[2]));
+      }
+    }
+    if (made.size() != operations.size()) fail("operations are missing");
+    return made;
+  }
+
+  statestore::condition condition(const json& options) const {
+    const json condition = options.value("condition", json("always"));
+    if (condition.is_object()) return statestore::condition::if_version(*version(condition, "if_version"));
+    return condition == "if_absent" ? SST_IF_ABSENT : condition == "if_absent_or_equal" ? SST_IF_ABSENT_OR_EQUAL : SST_ALWAYS;
+  }
+
   statestore::set_options set_options(const json& options) const {
-    const std::string condition = options.value("condition", "always");
     statestore::set_options given;
-    given.condition = condition == "if_absent" ? SST_IF_ABSENT : condition == "if_absent_or_equal" ? SST_IF_ABSENT_OR_EQUAL : SST_ALWAYS;
+    given.condition = condition(options);
     given.expires_in = optional_time(options, "expires_in");
-    given.fencing_token = token(options);
+    given.fencing_token = version(options, "fencing_token");
     given.persist = options.value("persist", false);
     given.coalesce = options.value("coalesce", false);
     given.timeout = optional_time(options, "timeout");
@@ -284,7 +330,7 @@ class player {
   }
 
   statestore::del_options del_options(const json& options) const {
-    return {token(options), optional_time(options, "timeout"), retry(options)};
+    return {version(options, "fencing_token"), optional_time(options, "timeout"), retry(options), version(options, "if_version")};
   }
 
   static statestore::lease_options lease_options(const json& options) {
@@ -305,6 +351,7 @@ class player {
   bool matches(const json& expected, const json& found) {
     if (expected.is_object() && expected.size() == 1) {
       if (expected.contains("absent")) return found == expected;
+      if (expected.contains("at_most")) return found.is_number() && found > 0 && found <= expected["at_most"];
       for (const char* word : {"save", "same", "newer"}) {
         if (!expected.contains(word) || !found.is_string()) continue;
         const statestore::hlc version = statestore::hlc::parse(bytes(found));

@@ -118,6 +118,56 @@ void times(statestore::client& client) {
 }
 
 // A function that is empty is told nothing, and what it would have got is given back.
+/// What not every store can do.
+void extensions(statestore::client& client) {
+  using statestore::condition;
+  using statestore::del_outcome;
+  using statestore::transaction;
+  const auto one = client.set("cxx/ext", "one").version, two = client.set("cxx/ext", "two").version;
+  statestore::set_options old;
+  old.condition = condition::if_version(*one);
+  old.expires_in = 60s;
+  const auto kept = client.set("cxx/ext", "three", old), none = client.set("cxx/ext/none", "x", old);
+  CHECK(!kept.applied && kept.version == two && !none.applied && !none.version);
+  old.condition = condition::if_version(*two);
+  const auto set = client.set("cxx/ext", "three", old);
+  CHECK(set.applied && set.version > two);
+  statestore::get_options ask;
+  ask.remaining = true;
+  const auto left = client.get("cxx/ext", ask)->expires_in();
+  CHECK(left && *left > 0ms && *left <= 60s && !client.get("cxx/ext")->expires_in());
+  statestore::del_options stale;
+  stale.if_version = one;
+  const auto mismatch = client.del("cxx/ext", stale), absent = client.del("cxx/ext/none", stale);
+  CHECK(mismatch == del_outcome::mismatch && mismatch.version == set.version);
+  CHECK(absent == del_outcome::mismatch && !absent.version && client.del("cxx/ext/none") == del_outcome::absent);
+  CHECK(client.vdel("cxx/ext", "three", stale) == del_outcome::mismatch);
+
+  // A version that is gone is not taken for none.
+  statestore::set_options moved = old;
+  auto gone = *two;
+  const auto elsewhere = std::move(gone);
+  moved.condition = condition::if_version(gone);
+  CHECK(status_of([&] { client.set("cxx/ext", "x", moved); }) == SST_INVALID_ARGUMENT);
+  stale.if_version = gone;
+  CHECK(status_of([&] { client.del("cxx/ext", stale); }) == SST_INVALID_ARGUMENT);
+
+  // A transaction says what it could not take when it is sent, and which operation that was.
+  transaction given;
+  statestore::set_options kept_on_disk;
+  kept_on_disk.persist = true;
+  given.set("cxx/ext/a", "1");
+  CHECK(!given.mistake());
+  given.set("cxx/ext/b", "2", kept_on_disk).del("cxx/ext", stale);
+  CHECK(given.mistake() && given.mistake()->operation() == 1u && given.mistake()->status() == SST_INVALID_ARGUMENT);
+  CHECK(status_of([&] { client.transact(given); }) == SST_INVALID_ARGUMENT && !client.get("cxx/ext/a"));
+  given = transaction();
+  stale.if_version = one;
+  const auto refused = client.transact(std::move(given).set("cxx/ext/a", "1").del("cxx/ext", stale));
+  CHECK(!refused.applied && refused.operation == 1u && refused.version == set.version && !client.get("cxx/ext/a"));
+  CHECK(client.transact(transaction().set("cxx/ext/a", "1")).applied && client.get("cxx/ext/a")->value() == "1");
+}
+
 void empty_functions(statestore::client& client) {
   using none = std::nullptr_t;
   client.set_async("cxx/empty", "value", none());
@@ -336,6 +386,7 @@ int main() {
   errors(client);
   moved_from(client);
   times(client);
+  extensions(client);
   empty_functions(client);
   changes(client);
   observers(client);

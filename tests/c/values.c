@@ -44,14 +44,14 @@ static void set_get_del(sst_client *client) {
   sst_hlc_free(one);
   sst_hlc_free(two);
 
-  EXPECT(SST_OK, sst_vdel(client, TEXT("values/key"), TEXT("other"), NULL, &del, &error));
+  EXPECT(SST_OK, sst_vdel(client, TEXT("values/key"), TEXT("other"), NULL, &del, NULL, &error));
   CHECK(del == SST_DEL_MISMATCH);
-  EXPECT(SST_OK, sst_vdel(client, TEXT("values/key"), NULL, 0, NULL, &del, &error));
+  EXPECT(SST_OK, sst_vdel(client, TEXT("values/key"), NULL, 0, NULL, &del, NULL, &error));
   CHECK(del == SST_DEL_DELETED);
-  EXPECT(SST_OK, sst_del(client, TEXT("values/key"), NULL, &del, &error));
+  EXPECT(SST_OK, sst_del(client, TEXT("values/key"), NULL, &del, NULL, &error));
   CHECK(del == SST_DEL_ABSENT);
   EXPECT(SST_OK, sst_set(client, TEXT("values/key"), TEXT("one"), NULL, NULL, NULL, &error));
-  EXPECT(SST_OK, sst_del(client, TEXT("values/key"), NULL, &del, &error));
+  EXPECT(SST_OK, sst_del(client, TEXT("values/key"), NULL, &del, NULL, &error));
   CHECK(del == SST_DEL_DELETED);
 }
 
@@ -113,10 +113,10 @@ static void conditions_and_options(sst_client *client) {
   options.fencing_token = low;
   EXPECT(SST_FENCING_TOKEN_LOWER, sst_set(client, TEXT("values/fenced"), TEXT("two"), &options, &set, NULL, &error));
   CHECK(set == SST_SET_FAILED);
-  EXPECT(SST_FENCING_TOKEN_REQUIRED, sst_del(client, TEXT("values/fenced"), NULL, &del, &error));
+  EXPECT(SST_FENCING_TOKEN_REQUIRED, sst_del(client, TEXT("values/fenced"), NULL, &del, NULL, &error));
   CHECK(del == SST_DEL_FAILED);
   del_options.fencing_token = high;
-  EXPECT(SST_OK, sst_del(client, TEXT("values/fenced"), &del_options, &del, &error));
+  EXPECT(SST_OK, sst_del(client, TEXT("values/fenced"), &del_options, &del, NULL, &error));
   sst_hlc_free(low);
   sst_hlc_free(high);
   get_options.timeout_ms = 20000;
@@ -166,7 +166,7 @@ static void write_many(sst_client *client) {
   EXPECT(SST_OK, sst_results_set_at(results, 2, &set, NULL, &error));
   CHECK(set == SST_SET_APPLIED);
   EXPECT(SST_INVALID_ARGUMENT, sst_results_set_at(results, 3, &set, NULL, &error));
-  EXPECT(SST_INVALID_ARGUMENT, sst_results_del_at(results, 0, &del, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_results_del_at(results, 0, &del, NULL, &error));
   sst_results_free(results);
   EXPECT(SST_OK, sst_get(client, TEXT("wrote/a"), NULL, &entry, &error));
   CHECK(holds(sst_entry_value(entry), "A"));
@@ -174,11 +174,11 @@ static void write_many(sst_client *client) {
 
   EXPECT(SST_OK, sst_del_many(client, keys, 3, NULL, &results, &error));
   CHECK(sst_results_len(results) == 3 && sst_results_failed(results) == 1);
-  EXPECT(SST_OK, sst_results_del_at(results, 0, &del, &error));
+  EXPECT(SST_OK, sst_results_del_at(results, 0, &del, NULL, &error));
   CHECK(del == SST_DEL_ABSENT);
-  EXPECT(SST_INVALID_ARGUMENT, sst_results_del_at(results, 1, &del, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_results_del_at(results, 1, &del, NULL, &error));
   CHECK(del == SST_DEL_FAILED);
-  EXPECT(SST_OK, sst_results_del_at(results, 2, &del, &error));
+  EXPECT(SST_OK, sst_results_del_at(results, 2, &del, NULL, &error));
   CHECK(del == SST_DEL_DELETED);
   EXPECT(SST_INVALID_ARGUMENT, sst_results_set_at(results, 0, &set, NULL, &error));
   sst_results_free(results);

@@ -127,12 +127,14 @@ static sst_error *play_get(sst_client *client, const action *action, outcome *ou
 
 static sst_error *play_del(sst_client *client, const action *action, outcome *outcome) {
   sst_del_result result = SST_DEL_FAILED;
+  sst_hlc *version = NULL;
   sst_error *error = NULL;
   sst_status status =
       action->call_ == CALL_DEL
-          ? sst_del(client, action->key.data, action->key.len, NULL, &result, &error)
-          : sst_vdel(client, action->key.data, action->key.len, action->value.data, action->value.len, NULL, &result, &error);
+          ? sst_del(client, action->key.data, action->key.len, NULL, &result, &version, &error)
+          : sst_vdel(client, action->key.data, action->key.len, action->value.data, action->value.len, NULL, &result, &version, &error);
   if (status == SST_OK) say(outcome, result == SST_DEL_DELETED ? "deleted" : result == SST_DEL_ABSENT ? "absent" : "mismatch");
+  if (version != NULL) say_version(outcome, version);
   return error;
 }
 

@@ -31,12 +31,11 @@ def gives(action):
             return f"error {kind} {outcome} {'retryable' if retryable else 'final'}"
         case {"is": "counters", **counters}:
             return " ".join(["counters", *map(str, counters.values())])
-        case {"is": "deleted"} if action["call"] != "next":
-            return "deleted"
         case {"is": word, "value": value, "version": version}:
             return f"{word} {version} {hexadecimal(value)}"
         case {"is": word, **rest}:
-            return " ".join([word, *rest.values()])
+            # A deletion may have no version.
+            return " ".join([word, *filter(None, rest.values())])
 
 
 def row(action, client_id):

@@ -1,0 +1,109 @@
+//! What the store can do.
+use crate::boundary;
+use crate::callback::{Callback, closure};
+use crate::client::sst_client;
+use crate::error::{self, sst_error};
+use crate::input::sized;
+use crate::operation::{begin, sst_operation, wait};
+use crate::output;
+use crate::status::sst_status;
+use statestore_core::Capabilities;
+use statestore_embed::Error;
+use std::ffi::c_void;
+use std::mem::{MaybeUninit, size_of};
+use std::ptr;
+
+const ACTION: &str = "asking what the store can do";
+
+/// What a store can do besides the protocol that all stores have.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct sst_capabilities {
+    pub size: usize,
+    /// Not zero: SET, DEL and VDEL take `if_version`.
+    pub conditions: u32,
+    /// Not zero: GET takes `remaining`.
+    pub remaining_time: u32,
+    /// How many operations a transaction may have; 0 if there are no transactions.
+    pub transactions: u64,
+}
+
+sized!(sst_capabilities, transactions: u64);
+
+impl sst_capabilities {
+    fn new(store: Capabilities, size: usize) -> Self {
+        Self {
+            size,
+            conditions: u32::from(store.conditions),
+            remaining_time: u32::from(store.remaining_time),
+            transactions: store.transactions.unwrap_or(0),
+        }
+    }
+}
+
+/// Is called with what a store can do.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_capabilities {
+    pub context: *mut c_void,
+    /// The size in `capabilities` says how much of it this library knows.
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            status: sst_status,
+            error: *const sst_error,
+            capabilities: *const sst_capabilities,
+        ),
+    >,
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_capabilities,
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_capabilities)
+);
+
+fn tell(callback: &Callback<sst_on_capabilities>, result: Result<Capabilities, Error>) {
+    let store = result.map(|store| sst_capabilities::new(store, size_of::<sst_capabilities>()));
+    let lent = store.as_ref().map_or(ptr::null(), ptr::from_ref);
+    error::lend(store.as_ref().err(), |status, error| {
+        // SAFETY: a function of that type, with its context.
+        callback.call(|call, context| unsafe { call(context, status, error, lent) });
+    });
+}
+
+/// What the store can do: fills `capabilities`, as far as its `size` says that there is room; what this version does not know
+/// becomes zero. The store is asked once for each connection; one that does not know the question can do nothing of it.
+///
+/// Blocks: until the answer, at most for the request time-out of the settings. Errors: `capabilities` is not changed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_client_capabilities(
+    client: *const sst_client,
+    capabilities: *mut sst_capabilities,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::with_client(error, client, |client| {
+        let ask = |size| {
+            let store = wait(client, ACTION, client.core()?.capabilities())?;
+            Ok(sst_capabilities::new(store, size))
+        };
+        // SAFETY: the header asks for a struct with its size.
+        unsafe { output::fill(capabilities, "capabilities", ask) }
+    })
+}
+
+/// Begins sst_client_capabilities().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_client_capabilities_async(
+    client: *const sst_client,
+    callback: sst_on_capabilities,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let operation = output::failed(operation);
+    let callback = Callback::new(callback);
+    boundary::with_client(error, client, |client| {
+        let ask = client.capabilities();
+        begin(client, ACTION, ask, callback, operation, tell)
+    })
+}

@@ -1,0 +1,214 @@
+//! TXN.
+use crate::boundary;
+use crate::callback::{Callback, closure};
+use crate::client::sst_client;
+use crate::completion;
+use crate::error::sst_error;
+use crate::handle::{self, object};
+use crate::hlc::{Timestamp, sst_hlc};
+use crate::input::{self, milliseconds, sized};
+use crate::operation::{begin, sst_operation, wait};
+use crate::output::{self, Out};
+use crate::set;
+use crate::status::sst_status;
+use crate::transaction::{Writes, sst_transaction};
+use statestore_core::{TransactOptions, TransactionOutcome};
+use statestore_embed::Error;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+/// Options of sst_transact().
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_transact_options {
+    pub size: usize,
+    /// How long the request may take (default: that of the settings).
+    pub timeout_ms: u64,
+    /// Not zero: asks the store to keep the keys on disk.
+    pub persist: u32,
+    /// Whether it is sent again if the session is lost, an sst_retry.
+    pub retry: u32,
+}
+
+sized!(sst_transact_options, retry: u32);
+
+/// # Safety As [`input::options`] asks.
+unsafe fn options(given: *const sst_transact_options) -> Result<TransactOptions, Error> {
+    // SAFETY: by the contract.
+    let given = unsafe { input::options(given) }?;
+    Ok(TransactOptions::new()
+        .timeout(milliseconds(given.timeout_ms, "timeout_ms")?)
+        .persist(given.persist != 0)
+        .retry(set::retry(given.retry)?))
+}
+
+/// What a transaction did. Opaque.
+pub struct sst_transaction_outcome;
+
+struct Transacted(TransactionOutcome);
+
+object!(
+    Transacted,
+    sst_transaction_outcome,
+    21,
+    "the outcome of a transaction"
+);
+
+/// Whether the operations were carried out. If not, the condition of one was not met, and nothing changed.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_transaction_outcome_is_applied(
+    outcome: *const sst_transaction_outcome,
+) -> bool {
+    boundary::value(false, || {
+        Ok(handle::get::<Transacted>(outcome)?.0.is_applied())
+    })
+}
+
+/// How many operations were carried out: all, or 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_transaction_outcome_len(outcome: *const sst_transaction_outcome) -> usize {
+    boundary::value(0, || match &handle::get::<Transacted>(outcome)?.0 {
+        TransactionOutcome::Applied(versions) => Ok(versions.len()),
+        TransactionOutcome::NotApplied { .. } => Ok(0),
+    })
+}
+
+/// The version of the change of an operation that was carried out; `*version` is NULL for a DEL of an absent key.
+///
+/// Errors: SST_INVALID_ARGUMENT if the index is too large, or nothing was carried out.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_transaction_outcome_version_at(
+    outcome: *const sst_transaction_outcome,
+    index: usize,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || {
+        let to = Out::<Timestamp>::new(version, "version")?;
+        let outcome = handle::get::<Transacted>(outcome)?;
+        let versions = match &outcome.0 {
+            TransactionOutcome::Applied(versions) => versions.as_slice(),
+            TransactionOutcome::NotApplied { .. } => &[],
+        };
+        let Some(version) = versions.get(index) else {
+            let count = versions.len();
+            return Err(input::invalid("index", format!("it is {index} of {count}")));
+        };
+        output::give(Some(to), version.as_ref().map(Timestamp::new))
+    })
+}
+
+/// The operation whose condition was not met, counted from 0; -1 if all were carried out.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_transaction_outcome_operation(
+    outcome: *const sst_transaction_outcome,
+) -> i64 {
+    boundary::value(-1, || match handle::get::<Transacted>(outcome)?.0 {
+        TransactionOutcome::Applied(_) => Ok(-1),
+        TransactionOutcome::NotApplied { operation, .. } => {
+            Ok(i64::try_from(operation).unwrap_or(i64::MAX))
+        }
+    })
+}
+
+/// The version that the key of that operation has; `*version` is NULL if it is absent, and if all were carried out.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_transaction_outcome_version(
+    outcome: *const sst_transaction_outcome,
+    version: Option<&mut MaybeUninit<*mut sst_hlc>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || {
+        let to = Out::<Timestamp>::new(version, "version")?;
+        let version = match &handle::get::<Transacted>(outcome)?.0 {
+            TransactionOutcome::Applied(_) => None,
+            TransactionOutcome::NotApplied { version, .. } => version.as_ref().map(Timestamp::new),
+        };
+        output::give(Some(to), version)
+    })
+}
+
+/// Frees the outcome of a transaction.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_transaction_outcome_free(outcome: *mut sst_transaction_outcome) {
+    boundary::run(|| drop(handle::free::<Transacted>(outcome)));
+}
+
+/// Is called with what a transaction did.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sst_on_transaction_outcome {
+    pub context: *mut c_void,
+    pub call: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            status: sst_status,
+            error: *const sst_error,
+            outcome: *const sst_transaction_outcome,
+        ),
+    >,
+    pub drop: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+closure!(
+    sst_on_transaction_outcome,
+    unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_transaction_outcome)
+);
+
+/// Carries out all operations of a transaction, in their order, or none. Others see all of them or none, and a later one sees
+/// what an earlier one did. A condition that is not met is an outcome, not an error.
+///
+/// Blocks: until the answer, at most for the time-out. Errors: SST_UNSUPPORTED if the store has no transactions, see
+/// sst_client_capabilities(); SST_INVALID_ARGUMENT for one without operations, with more than the store takes, or with an
+/// operation that cannot be; those of sst_set() and sst_del(). If it is one operation that cannot be, or that the store refused,
+/// sst_error_operation() says which.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_transact(
+    client: *const sst_client,
+    transaction: *const sst_transaction,
+    options: *const sst_transact_options,
+    outcome: Option<&mut MaybeUninit<*mut sst_transaction_outcome>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let outcome = output::failed(outcome);
+    boundary::with_client(error, client, |client| {
+        let to = Out::<Transacted>::new(outcome, "outcome")?;
+        let operations = handle::get::<Writes>(transaction)?.operations();
+        // SAFETY: the header asks for a struct with its size.
+        let options = unsafe { self::options(options) }?;
+        let core = client.core()?;
+        let transact = core.transact_with(&operations, &options);
+        to.give(Transacted(wait(client, "transacting", transact)?))
+    })
+}
+
+/// Begins sst_transact(). What is added to the transaction afterwards is not in it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_transact_async(
+    client: *const sst_client,
+    transaction: *const sst_transaction,
+    options: *const sst_transact_options,
+    callback: sst_on_transaction_outcome,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    let operation = output::failed(operation);
+    let callback = Callback::new(callback);
+    boundary::with_client(error, client, |client| {
+        let operations = handle::get::<Writes>(transaction)?.operations();
+        // SAFETY: the header asks for a struct with its size.
+        let options = unsafe { self::options(options) }?;
+        let transact = client.transact(Arc::unwrap_or_clone(operations), options);
+        begin(
+            client,
+            "transacting",
+            transact,
+            callback,
+            operation,
+            |callback, result| {
+                completion::lend(callback, result.map(|outcome| Some(Transacted(outcome))));
+            },
+        )
+    })
+}

@@ -1,0 +1,147 @@
+//! What a transaction is to do.
+use crate::boundary;
+use crate::del::{self, sst_del_options};
+use crate::error::sst_error;
+use crate::handle::{self, object};
+use crate::input;
+use crate::output::Out;
+use crate::set::{self, sst_set_options};
+use crate::status::sst_status;
+use statestore_core::{DelOptions, Retry, SetOptions, Transaction};
+use statestore_embed::Error;
+use std::ffi::c_void;
+use std::mem::{self, MaybeUninit};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Several SETs and DELs, of which sst_transact() carries out all or none. Opaque.
+///
+/// It belongs to no client, and can be sent again, and continued. That an operation cannot be, because its key is empty, is told
+/// when it is sent.
+pub struct sst_transaction;
+
+#[derive(Default)]
+pub(crate) struct Writes(Mutex<Arc<Transaction>>);
+
+object!(Writes, sst_transaction, 20, "a transaction");
+
+impl Writes {
+    /// What it has so far.
+    pub(crate) fn operations(&self) -> Arc<Transaction> {
+        Arc::clone(&self.lock())
+    }
+
+    fn add(&self, add: impl FnOnce(Transaction) -> Transaction) {
+        let mut operations = self.lock();
+        let operations = Arc::make_mut(&mut operations);
+        *operations = add(mem::take(operations));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Transaction>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An option that an operation cannot have by itself.
+fn of_the_whole(name: &str) -> Error {
+    input::invalid(
+        name,
+        "it is an option of sst_transact(), for all operations",
+    )
+}
+
+fn check_set(options: &SetOptions) -> Result<(), Error> {
+    if options.persist {
+        return Err(of_the_whole("persist"));
+    }
+    if options.coalesce {
+        return Err(input::invalid(
+            "coalesce",
+            "a transaction cannot be replaced by a newer one",
+        ));
+    }
+    check(options.timeout.is_some(), options.retry)
+}
+
+fn check_del(options: &DelOptions) -> Result<(), Error> {
+    check(options.timeout.is_some(), options.retry)
+}
+
+fn check(has_timeout: bool, retry: Retry) -> Result<(), Error> {
+    if has_timeout {
+        return Err(of_the_whole("timeout_ms"));
+    }
+    if retry != Retry::default() {
+        return Err(of_the_whole("retry"));
+    }
+    Ok(())
+}
+
+/// Makes a transaction without operations.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_transaction_new(
+    transaction: Option<&mut MaybeUninit<*mut sst_transaction>>,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || {
+        Out::<Writes>::new(transaction, "transaction")?.give(Writes::default())
+    })
+}
+
+/// Adds a SET. Of the options it has those that say what it is: `condition`, `if_version`, `expires_in_ms`, `fencing_token`.
+///
+/// Errors: SST_INVALID_ARGUMENT for the other options.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_transaction_set(
+    transaction: *const sst_transaction,
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+    options: *const sst_set_options,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || {
+        let transaction = handle::get::<Writes>(transaction)?;
+        // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
+        let (key, value, options) = unsafe { set::read(key, key_len, value, value_len, options) }?;
+        check_set(&options)?;
+        transaction.add(|operations| operations.set(key, value, &options));
+        Ok(())
+    })
+}
+
+/// Adds a DEL. Of the options it has `if_version` and `fencing_token`. An absent key is no failure, unless it is to have a
+/// version.
+///
+/// Errors: SST_INVALID_ARGUMENT for the other options.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sst_transaction_del(
+    transaction: *const sst_transaction,
+    key: *const c_void,
+    key_len: usize,
+    options: *const sst_del_options,
+    error: Option<&mut MaybeUninit<*mut sst_error>>,
+) -> sst_status {
+    boundary::status(error, || {
+        let transaction = handle::get::<Writes>(transaction)?;
+        // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
+        let (key, options) = unsafe { del::read(key, key_len, options) }?;
+        check_del(&options)?;
+        transaction.add(|operations| operations.del(key, &options));
+        Ok(())
+    })
+}
+
+/// How many operations it has.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_transaction_len(transaction: *const sst_transaction) -> usize {
+    boundary::value(0, || {
+        Ok(handle::get::<Writes>(transaction)?.operations().len())
+    })
+}
+
+/// Frees a transaction. One that is under way goes on.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_transaction_free(transaction: *mut sst_transaction) {
+    boundary::run(|| drop(handle::free::<Writes>(transaction)));
+}
