@@ -748,8 +748,14 @@ typedef struct sst_transact_options {
     uint64_t timeout_ms;
     // Not zero: asks the store to keep the keys on disk.
     uint32_t persist;
-    // Whether it is sent again if the session is lost, an sst_retry.
+    // Whether it is sent again if the session is lost, an sst_retry. A transaction through intents asks again what became of it,
+    // whatever this says.
     uint32_t retry;
+    // Not zero: a store without transactions is to have them through intents: several requests for each key, a fence on each,
+    // and records at the keys in the meantime, which other libraries would read as values. See docs/intents.md.
+    uint32_t through_intents;
+    // Zero.
+    uint32_t reserved;
 } sst_transact_options;
 
 // Is called with what a transaction did.
@@ -1496,9 +1502,9 @@ void sst_transaction_outcome_free(struct sst_transaction_outcome *outcome);
 // what an earlier one did. A condition that is not met is an outcome, not an error.
 //
 // Blocks: until the answer, at most for the time-out. Errors: SST_UNSUPPORTED if the store has no transactions, see
-// sst_client_capabilities(); SST_INVALID_ARGUMENT for one without operations, with more than the store takes, or with an
-// operation that cannot be; those of sst_set() and sst_del(). If it is one operation that cannot be, or that the store refused,
-// sst_error_operation() says which.
+// sst_client_capabilities(), and `through_intents` does not ask for them; SST_INVALID_ARGUMENT for one without operations, with
+// more than the store takes, or with an operation that cannot be; those of sst_set() and sst_del(). If it is one operation that
+// cannot be, or that the store refused, sst_error_operation() says which.
 enum sst_status sst_transact(const struct sst_client *client,
                              const struct sst_transaction *transaction,
                              const struct sst_transact_options *options,

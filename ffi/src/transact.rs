@@ -27,19 +27,29 @@ pub struct sst_transact_options {
     pub timeout_ms: u64,
     /// Not zero: asks the store to keep the keys on disk.
     pub persist: u32,
-    /// Whether it is sent again if the session is lost, an sst_retry.
+    /// Whether it is sent again if the session is lost, an sst_retry. A transaction through intents asks again what became of it,
+    /// whatever this says.
     pub retry: u32,
+    /// Not zero: a store without transactions is to have them through intents: several requests for each key, a fence on each,
+    /// and records at the keys in the meantime, which other libraries would read as values. See docs/intents.md.
+    pub through_intents: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-sized!(sst_transact_options, retry: u32);
+sized!(sst_transact_options, reserved: u32);
 
 /// # Safety As [`input::options`] asks.
 unsafe fn options(given: *const sst_transact_options) -> Result<TransactOptions, Error> {
     // SAFETY: by the contract.
     let given = unsafe { input::options(given) }?;
+    if given.reserved != 0 {
+        return Err(input::invalid("reserved", "it is not zero"));
+    }
     Ok(TransactOptions::new()
         .timeout(milliseconds(given.timeout_ms, "timeout_ms")?)
         .persist(given.persist != 0)
+        .through_intents(given.through_intents != 0)
         .retry(set::retry(given.retry)?))
 }
 
@@ -160,9 +170,9 @@ closure!(
 /// what an earlier one did. A condition that is not met is an outcome, not an error.
 ///
 /// Blocks: until the answer, at most for the time-out. Errors: SST_UNSUPPORTED if the store has no transactions, see
-/// sst_client_capabilities(); SST_INVALID_ARGUMENT for one without operations, with more than the store takes, or with an
-/// operation that cannot be; those of sst_set() and sst_del(). If it is one operation that cannot be, or that the store refused,
-/// sst_error_operation() says which.
+/// sst_client_capabilities(), and `through_intents` does not ask for them; SST_INVALID_ARGUMENT for one without operations, with
+/// more than the store takes, or with an operation that cannot be; those of sst_set() and sst_del(). If it is one operation that
+/// cannot be, or that the store refused, sst_error_operation() says which.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_transact(
     client: *const sst_client,

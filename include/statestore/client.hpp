@@ -262,8 +262,9 @@ class [[nodiscard]] client {
   /// Carries out all operations of a transaction, in their order, or none. Others see all of them or none, and a later one sees what an
   /// earlier one did. A condition that is not met is a result, not an error.
   ///
-  /// Blocks: until the answer. Errors: SST_UNSUPPORTED if the store has no transactions; SST_INVALID_ARGUMENT for one without operations,
-  /// with more than the store takes, or with an operation that cannot be; those of `set`. `error::operation` says which one it was.
+  /// Blocks: until the answer. Errors: SST_UNSUPPORTED if the store has no transactions, unless `transact_options::through_intents` asks for
+  /// them; SST_INVALID_ARGUMENT for one without operations, with more than the store takes, or with an operation that cannot be; those of
+  /// `set`. `error::operation` says which one it was.
   result<transaction_outcome> transact(const transaction& given, const transact_options& options = {}) const;
 
   /// Begins to carry out a transaction, as it is now. Blocks: no. Errors: those of operations that cannot be as well.

@@ -77,6 +77,8 @@ struct transact_options {
   /// Asks the store to keep the keys on disk.
   bool persist = false;
   sst_retry retry = SST_RETRY_SAFE;
+  /// On a store without transactions, makes one of single requests (docs/intents.md).
+  bool through_intents = false;
 };
 
 /// Options of `scan`.
@@ -293,6 +295,7 @@ inline sst_transact_options raw(const transact_options& options) noexcept {
   made.timeout_ms = ms(options.timeout);
   made.persist = options.persist;
   made.retry = options.retry;
+  made.through_intents = options.through_intents;
   return made;
 }
 
