@@ -41,8 +41,9 @@ const LEAVE: Duration = Duration::from_secs(2);
 
 /// Serves until a signal says so.
 pub(crate) fn serve(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+    // One thread does more than daprd can ask for, and leaves the other processors to daprd, the application and the store. With two,
+    // each call wakes the other thread several times, which costs more than the call.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
