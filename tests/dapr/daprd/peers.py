@@ -8,7 +8,6 @@ its test fail: the page is wrong then.
 """
 
 import json
-import os
 import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -32,9 +31,7 @@ ONE, SEVERAL = "one winner", "several winners"
 
 def begin(processes, **stores):
     """One daprd with a component for each store."""
-    sockets = processes.sockets("statestore")
-    components = [store.component(name) for name, store in stores.items()]
-    daprd = processes.daprd(os.environ["DAPRD_PEERS"], components, sockets)
+    daprd = processes.beside(stores)
     return {name: State(daprd, name) for name in stores}
 
 

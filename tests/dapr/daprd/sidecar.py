@@ -90,6 +90,11 @@ class Processes(ExitStack):
         store = component("store", "azure.iotoperations", hostname="127.0.0.1", tcpPort=port, useTls="false", keyPrefix="name")
         return self.daprd(os.environ["DAPRD"], [store], sockets)
 
+    def beside(self, stores):
+        """daprd with Dapr's own components and ours, one for each store."""
+        sockets = self.sockets("statestore")
+        return self.daprd(os.environ["DAPRD_PEERS"], [store.component(name) for name, store in stores.items()], sockets)
+
 
 def component(name, kind, version="v1", **metadata):
     """A state store as daprd reads it."""

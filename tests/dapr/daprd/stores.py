@@ -14,20 +14,20 @@ class Statestored:
     def __init__(self, processes, *arguments):
         self.processes, self.arguments = processes, arguments
         (self.port,) = free_ports(1)
-        self.folder = processes.folder / f"statestored-{self.port}"
+        if "memory" not in arguments:
+            self.arguments += ("--data-dir", str(processes.folder / f"statestored-{self.port}"))
         self.start()
 
     def start(self):
-        listen = f"tcp://127.0.0.1:{self.port}"
-        words = ["--listen", listen, "--data-dir", str(self.folder), *self.arguments]
+        words = ["--listen", f"tcp://127.0.0.1:{self.port}", *self.arguments]
         self.process = self.processes.start(os.environ["STATESTORED"], *words)
 
     def crash(self):
         self.process.kill()
         self.process.wait(PATIENCE)
 
-    def component(self, name, kind="statestore"):
-        return component(name, kind, url=f"mqtt://127.0.0.1:{self.port}", keyPrefix="none")
+    def component(self, name):
+        return component(name, "statestore", url=f"mqtt://127.0.0.1:{self.port}", keyPrefix="none")
 
 
 class Redis:
