@@ -10,6 +10,9 @@ use tonic::metadata::MetadataMap;
 /// With which name every call comes.
 const NAME: &str = "x-component-instance";
 
+/// The most components: each has a connection of its own.
+const MOST: usize = 100;
+
 /// How often it is looked whether calls still run.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -70,6 +73,7 @@ impl Instances {
     }
 
     async fn connect(&self, name: &str, spec: Spec) -> Result<Arc<Instance>, Status> {
+        self.check_room(name)?;
         let address = spec.settings.address();
         let instance = match Instance::connect(spec).await {
             Ok(instance) => Arc::new(instance),
@@ -93,6 +97,17 @@ impl Instances {
             tokio::spawn(async move { former.close_when_idle().await });
         }
         Ok(instance)
+    }
+
+    /// Refuses a component that would be one too many: whoever may use the socket may call with any name.
+    fn check_room(&self, name: &str) -> Result<(), Status> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < MOST || known.contains_key(name) {
+            return Ok(());
+        }
+        Err(Status::resource_exhausted(format!(
+            "there are {MOST} components already, and more are not served by one process"
+        )))
     }
 
     fn known(&self, name: &str) -> Option<Arc<Instance>> {

@@ -88,6 +88,29 @@ async fn with_a_url_components_outlive_the_process() {
 }
 
 #[tokio::test]
+async fn names_do_not_make_connections_without_end() {
+    let store = RunningServer::start(Config::in_memory()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("component.sock");
+    let _process = Process::start(&socket, &["--url", &store.url()]);
+    let mut first = Sidecar::connect(&socket, "0").await;
+    for number in 0..100 {
+        let mut sidecar = Sidecar::connect(&socket, &number.to_string()).await;
+        sidecar.set(set("key", "value")).await.unwrap();
+    }
+    let mut extra = Sidecar::connect(&socket, "extra").await;
+    for status in [
+        extra.set(set("key", "extra")).await.unwrap_err(),
+        extra.init(&[]).await.unwrap_err(),
+    ] {
+        assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+        assert!(status.message().contains("100 components"), "{status:?}");
+    }
+    first.init(&[]).await.unwrap();
+    assert_eq!(first.value("key").await.as_deref(), Some("value"));
+}
+
+#[tokio::test]
 async fn a_store_that_is_gone_is_an_error_in_time() {
     let mut fixture = Fixture::start_with(&[("requestTimeout", "300ms")]).await;
     fixture.sidecar.set(set("key", "value")).await.unwrap();
