@@ -8,6 +8,7 @@ use crate::lock::{above, is_passing};
 use crate::{Condition, Entry, Hlc, SetOutcome, TransactionOutcome, Version};
 use bytes::Bytes;
 use statestore_protocol::TransactionOperation;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 /// One attempt.
@@ -15,8 +16,8 @@ pub(super) struct Attempt<'a, S> {
     calls: &'a Calls<'a, S>,
     operations: &'a [TransactionOperation],
     id: TransactionId,
-    /// The operations whose intents stand, with the keys.
-    placed: Vec<(usize, Bytes, Found)>,
+    /// The intents that stand, with their keys.
+    placed: Vec<(Bytes, Found)>,
 }
 
 /// How it ended.
@@ -28,8 +29,8 @@ pub(super) enum End {
 
 /// Why there will be no intent at a key.
 enum Stop {
-    /// The condition is not met, since the key has this version.
-    NotApplied(Option<Hlc>),
+    /// The condition of this operation is not met; the key has this version.
+    NotApplied(usize, Option<Hlc>),
     Failed(Error),
 }
 
@@ -53,27 +54,30 @@ impl<'a, S: Store> Attempt<'a, S> {
         }
     }
 
-    /// `order` is that of the keys.
-    pub(super) async fn run(mut self, order: &[usize]) -> End {
-        for &operation in order {
-            let Some(what) = self.operations.get(operation) else {
+    /// `groups` are the operations on each key.
+    pub(super) async fn run(mut self, groups: &[Vec<usize>]) -> End {
+        for group in groups {
+            let Some((first, key)) = group.first().and_then(|first| {
+                let operation = self.operations.get(*first)?;
+                Some((*first, key_of(operation)))
+            }) else {
                 continue;
             };
-            let outcome = match self.place(what).await {
+            let outcome = match self.place(key, group).await {
                 Ok(found) => {
-                    self.placed.push((operation, key_of(what).clone(), found));
+                    self.placed.push((key.clone(), found));
                     continue;
                 }
-                Err(Stop::NotApplied(version)) => {
+                Err(Stop::NotApplied(operation, version)) => {
                     Ok(TransactionOutcome::NotApplied { operation, version })
                 }
-                Err(Stop::Failed(error)) => Err(error.with_operation(operation)),
+                Err(Stop::Failed(error)) => Err(error.with_operation(first)),
             };
             self.restore().await;
             return End::Over(outcome.map_err(not_done));
         }
         match self.decide().await {
-            Decided::Committed(since) => End::Over(Ok(self.finish(since).await)),
+            Decided::Committed(since) => End::Over(Ok(self.finish(since, groups).await)),
             Decided::Aborted => {
                 self.restore().await;
                 End::Aborted
@@ -86,9 +90,8 @@ impl<'a, S: Store> Attempt<'a, S> {
         }
     }
 
-    /// Puts an intent in the place of what the key of an operation holds, if that is what its condition asks for.
-    async fn place(&self, operation: &TransactionOperation) -> Result<Found, Stop> {
-        let key = key_of(operation);
+    /// Puts an intent in the place of what a key holds, if that is what the conditions of the operations on it ask for.
+    async fn place(&self, key: &Bytes, group: &[usize]) -> Result<Found, Stop> {
         let mut delays = backoff();
         let mut is_outranked = false;
         let mut why = None;
@@ -98,7 +101,7 @@ impl<'a, S: Store> Attempt<'a, S> {
                 return Err(Stop::Failed(self.calls.too_late(&action, why.as_ref())));
             }
             let placed = match self.calls.settle(key, Some(self.id)).await {
-                Ok(settled) => self.replace(operation, &settled, is_outranked).await,
+                Ok(settled) => self.replace(key, group, &settled, is_outranked).await,
                 Err(error) => Err(Stop::Failed(error)),
             };
             match placed {
@@ -119,19 +122,23 @@ impl<'a, S: Store> Attempt<'a, S> {
     /// One compare-and-set; `None` if somebody else was faster.
     async fn replace(
         &self,
-        operation: &TransactionOperation,
+        key: &Bytes,
+        group: &[usize],
         settled: &Settled,
         is_outranked: bool,
     ) -> Result<Option<Found>, Stop> {
-        let key = key_of(operation);
         if let Some(found) = settle::intent(settled.stored.as_ref(), settled.since) {
             // Its own, which was stored though the answer got lost.
             return Ok(Some(found));
         }
         let entry = settled.entry();
-        if !is_met(operation, entry) {
-            let version = entry.map(|entry| entry.version.clone());
-            return Err(Stop::NotApplied(version));
+        let mut held = Held::of(entry);
+        for (index, operation) in self.on_key(group) {
+            if !held.meets(operation) {
+                let version = entry.map(|entry| entry.version.clone());
+                return Err(Stop::NotApplied(index, version));
+            }
+            held = Held::after(operation);
         }
         let timestamp = self.calls.store.timestamp();
         let (condition, token, raised) = match &settled.stored {
@@ -158,12 +165,7 @@ impl<'a, S: Store> Attempt<'a, S> {
             id: self.id,
             // With the version that raising the fence gave it, so that readers see versions rise.
             old: entry.and_then(|entry| Some((entry.value.clone(), raised?))),
-            new: match operation {
-                TransactionOperation::Set { value, options, .. } => {
-                    Some((value.clone(), options.expires_in_ms))
-                }
-                TransactionOperation::Del { .. } => None,
-            },
+            new: held.value.map(|value| (value.clone(), held.expires_in_ms)),
         };
         let set = Set {
             key,
@@ -182,6 +184,17 @@ impl<'a, S: Store> Attempt<'a, S> {
         })
     }
 
+    /// These operations, with their places in the transaction.
+    fn on_key<'g>(
+        &self,
+        group: &'g [usize],
+    ) -> impl Iterator<Item = (usize, &'a TransactionOperation)> + use<'a, 'g, S> {
+        let operations = self.operations;
+        group
+            .iter()
+            .filter_map(|index| Some((*index, operations.get(*index)?)))
+    }
+
     async fn set(&self, set: Set<'_>, since: Duration) -> Result<SetOutcome, Stop> {
         let timeout = self.calls.left_since(since);
         let outcome = self.calls.store.set(set, timeout).await;
@@ -190,7 +203,7 @@ impl<'a, S: Store> Attempt<'a, S> {
 
     /// Writes into the register that the transaction is carried out, unless somebody wrote that it is not.
     async fn decide(&self) -> Decided {
-        let keys = self.placed.iter().map(|(_, key, _)| key.clone());
+        let keys = self.placed.iter().map(|(key, _)| key.clone());
         let committed = Record::Decision(Decision::Committed(keys.collect())).encode();
         let register = self.id.register();
         let mut delays = backoff();
@@ -241,10 +254,10 @@ impl<'a, S: Store> Attempt<'a, S> {
     }
 
     /// Puts the new values in place, as far as there is time. What is left, whoever meets it does.
-    async fn finish(self, decided: Duration) -> TransactionOutcome {
+    async fn finish(self, decided: Duration, groups: &[Vec<usize>]) -> TransactionOutcome {
         let mut versions = vec![None; self.operations.len()];
         let mut is_whole = true;
-        for (operation, key, found) in &self.placed {
+        for ((key, found), group) in self.placed.iter().zip(groups) {
             // Nobody else can have done it before.
             let since = Found {
                 since: decided,
@@ -256,11 +269,15 @@ impl<'a, S: Store> Attempt<'a, S> {
             };
             is_whole &= version.is_some();
             let version = version.unwrap_or_else(|| found.version.clone());
-            let was_there = found.intent.old.is_some();
-            if let Some(place) = versions.get_mut(*operation)
-                && (was_there || found.intent.new.is_some())
-            {
-                *place = Some(version);
+            let mut was_there = found.intent.old.is_some();
+            for (index, operation) in self.on_key(group) {
+                let is_there = Held::after(operation).value.is_some();
+                if let Some(place) = versions.get_mut(index)
+                    && (was_there || is_there)
+                {
+                    *place = Some(version.clone());
+                }
+                was_there = is_there;
             }
         }
         if is_whole {
@@ -288,7 +305,7 @@ impl<'a, S: Store> Attempt<'a, S> {
 
     /// Puts the old values back, as far as there is time. It will never be carried out: others who meet the rest abort it.
     async fn restore(&mut self) {
-        for (_, key, found) in std::mem::take(&mut self.placed) {
+        for (key, found) in std::mem::take(&mut self.placed) {
             let mut found = found;
             if self.calls.left_since(found.since).is_zero() {
                 let Ok((stored, since)) = self.calls.get(&key).await else {
@@ -311,18 +328,51 @@ fn key_of(operation: &TransactionOperation) -> &Bytes {
     }
 }
 
-/// Whether an operation may be carried out on what a key holds.
-fn is_met(operation: &TransactionOperation, entry: Option<&Entry>) -> bool {
-    let has = |wanted: Version| entry.is_some_and(|entry| Version::from(&entry.version) == wanted);
-    match operation {
-        TransactionOperation::Set { value, options, .. } => match options.condition {
-            Condition::Always => true,
-            Condition::IfAbsentOrEqual => entry.is_none_or(|entry| entry.value == *value),
-            Condition::IfVersion(version) => has(version),
-            // NX, and whatever is not known here: what exists is not overwritten.
-            _ => entry.is_none(),
-        },
-        TransactionOperation::Del { if_version, .. } => if_version.is_none_or(has),
+/// What a key holds, before or after an operation.
+struct Held<'a> {
+    value: Option<&'a Bytes>,
+    /// None of what the transaction itself sets.
+    version: Option<Version>,
+    expires_in_ms: Option<NonZeroU64>,
+}
+
+impl<'a> Held<'a> {
+    fn of(entry: Option<&'a Entry>) -> Self {
+        Self {
+            value: entry.map(|entry| &entry.value),
+            version: entry.map(|entry| Version::from(&entry.version)),
+            expires_in_ms: None,
+        }
+    }
+
+    fn after(operation: &'a TransactionOperation) -> Self {
+        let (value, expires_in_ms) = match operation {
+            TransactionOperation::Set { value, options, .. } => {
+                (Some(value), options.expires_in_ms)
+            }
+            TransactionOperation::Del { .. } => (None, None),
+        };
+        Self {
+            value,
+            version: None,
+            expires_in_ms,
+        }
+    }
+
+    /// Whether the condition of an operation is met.
+    fn meets(&self, operation: &TransactionOperation) -> bool {
+        match operation {
+            TransactionOperation::Set { value, options, .. } => match options.condition {
+                Condition::Always => true,
+                Condition::IfAbsentOrEqual => self.value.is_none_or(|held| held == value),
+                Condition::IfVersion(version) => self.version == Some(version),
+                // NX, and whatever is not known here: what exists is not overwritten.
+                _ => self.value.is_none(),
+            },
+            TransactionOperation::Del { if_version, .. } => {
+                if_version.is_none_or(|version| self.version == Some(version))
+            }
+        }
     }
 }
 

@@ -6,11 +6,12 @@ use crate::error::{Error, ErrorKind, Outcome};
 use crate::{Transaction, TransactionOutcome};
 use bytes::Bytes;
 use statestore_protocol::TransactionOperation;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Carries out all operations of a transaction, or none.
 ///
-/// A key may stand in it once, and an operation has no fencing token: it takes one of its own.
+/// An operation has no fencing token: it takes one of its own. Operations on one key get one version.
 ///
 /// Dropping the future between two requests is as the end of the program: others abort or finish what it has begun.
 ///
@@ -23,7 +24,7 @@ pub async fn transact<S: Store>(
     timeout: Duration,
 ) -> Result<TransactionOutcome, Error> {
     let operations = &transaction.operations;
-    let order = order(operations)?;
+    let groups = groups(operations)?;
     if timeout > LONGEST {
         let reason = format!("it may take {LONGEST:?} at most");
         return Err(refused(ErrorKind::InvalidArgument, reason));
@@ -31,7 +32,7 @@ pub async fn transact<S: Store>(
     let calls = Calls::new(store, timeout);
     let mut delays = backoff();
     loop {
-        if let End::Over(result) = Attempt::new(&calls, operations).run(&order).await {
+        if let End::Over(result) = Attempt::new(&calls, operations).run(&groups).await {
             return result;
         }
         if calls.left().is_zero() {
@@ -43,13 +44,14 @@ pub async fn transact<S: Store>(
 
 const ACTION: &str = "a transaction through intents";
 
-/// The order of the keys, which all transactions share, so that no two wait for each other.
-fn order(operations: &[TransactionOperation]) -> Result<Vec<usize>, Error> {
+/// The operations on each key, in their order. The keys have an order that all transactions share, so that no two wait for each
+/// other.
+fn groups(operations: &[TransactionOperation]) -> Result<Vec<Vec<usize>>, Error> {
     if operations.is_empty() || operations.len() > MOST_OPERATIONS {
         let reason = format!("it has from 1 to {MOST_OPERATIONS} operations");
         return Err(refused(ErrorKind::InvalidArgument, reason));
     }
-    let mut keys: Vec<(&Bytes, usize)> = Vec::with_capacity(operations.len());
+    let mut groups: BTreeMap<&Bytes, Vec<usize>> = BTreeMap::new();
     for (index, operation) in operations.iter().enumerate() {
         let (key, token, expires_in_ms) = match operation {
             TransactionOperation::Set {
@@ -77,18 +79,9 @@ fn order(operations: &[TransactionOperation]) -> Result<Vec<usize>, Error> {
         if let Some((kind, reason)) = mistake {
             return Err(refused(kind, reason).with_operation(index));
         }
-        keys.push((key, index));
+        groups.entry(key).or_default().push(index);
     }
-    keys.sort_unstable();
-    for pair in keys.windows(2) {
-        if let [(one, _), (other, index)] = pair
-            && one == other
-        {
-            let reason = "a key may stand once in it";
-            return Err(refused(ErrorKind::InvalidArgument, reason).with_operation(*index));
-        }
-    }
-    Ok(keys.into_iter().map(|(_, index)| index).collect())
+    Ok(groups.into_values().collect())
 }
 
 fn refused(kind: ErrorKind, reason: impl Into<String>) -> Error {

@@ -146,12 +146,15 @@ fn apply(state: &State, what: &What) -> Option<State> {
         }
         What::Transaction(changes, Told::NotApplied(index)) => {
             let change = &changes[*index];
-            let may_fail = matches!(change.when, When::Holds(_)) || !is_met(state, change);
-            return may_fail.then_some(next);
+            for earlier in &changes[..*index] {
+                next[earlier.key].clone_from(&earlier.new);
+            }
+            let may_fail = matches!(change.when, When::Holds(_)) || !is_met(&next, change);
+            return may_fail.then(|| state.clone());
         }
         What::Transaction(changes, _) => {
             for change in changes {
-                if !is_met(state, change) {
+                if !is_met(&next, change) {
                     return None;
                 }
                 next[change.key].clone_from(&change.new);

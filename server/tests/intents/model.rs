@@ -38,6 +38,9 @@ impl Plan {
     /// One by chance.
     pub(crate) fn random(seed: u64) -> Self {
         let mut chance = fastrand::Rng::with_seed(seed);
+        if seed % 4 == 3 {
+            return Self::crowded(seed, &mut chance);
+        }
         let actors = chance.usize(2..=4);
         let mut number = 0;
         let mut tasks = Vec::new();
@@ -65,6 +68,27 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// All want to create one key, so that it matters who is told what.
+    fn crowded(seed: u64, chance: &mut fastrand::Rng) -> Self {
+        let create = |number: u32| {
+            let change = Change {
+                key: 0,
+                when: When::Absent,
+                new: Some(format!("t{number}")),
+            };
+            vec![Task::Transact(vec![change], Duration::from_secs(60))]
+        };
+        Self {
+            seed,
+            tasks: (1..=3).map(create).collect(),
+            behind_ms: vec![0; 4],
+            exists: [false; 3],
+            troubles: chance.u32(1..=3),
+        }
+    }
+}
+
 fn task(chance: &mut fastrand::Rng, kind: u32, number: u32) -> Task {
     match kind {
         0 => {
@@ -72,6 +96,10 @@ fn task(chance: &mut fastrand::Rng, kind: u32, number: u32) -> Task {
             chance.shuffle(&mut keys);
             // Mostly they meet.
             keys.truncate(chance.usize(1..=KEYS.len()).max(chance.usize(1..=2)));
+            if chance.u32(0..8) == 0 {
+                // One of them stands in it twice.
+                keys.push(keys[0]);
+            }
             let of_key = |key| Change {
                 key,
                 when: match chance.u32(0..6) {
