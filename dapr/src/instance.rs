@@ -7,7 +7,8 @@ use crate::settings::Spec;
 use crate::status::{failed, mismatch};
 use bytes::Bytes;
 use statestore::{
-    Capabilities, Client, Condition, DelOptions, DelOutcome, GetOptions, SetOptions, SetOutcome,
+    Capabilities, Client, Condition, DelOptions, DelOutcome, Entry, Error, ErrorKind, GetOptions,
+    SetOptions, TransactOptions, Transaction, TransactionOutcome, UpdateOptions, UpdateOutcome,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,33 +105,70 @@ impl Instance {
     /// Writes a key.
     pub(crate) async fn set(&self, request: SetRequest) -> Result<(), Status> {
         let set = self.to_store(request)?;
-        self.check_conditions(matches!(set.options.condition, Condition::IfVersion(_)))
-            .await?;
         let outcome = self.client.set_with(&set.key, &set.value, &set.options);
-        match outcome.await.map_err(|error| failed(&error))? {
-            SetOutcome::Applied { .. } => Ok(()),
-            SetOutcome::NotApplied { .. } => Err(mismatch(set.if_not)),
+        let is_applied = match outcome.await {
+            Ok(outcome) => outcome.is_applied(),
+            Err(error) if self.may_pass_fence(&error).await? => self.set_fenced(&set).await?,
+            Err(error) => return Err(failed(&error)),
+        };
+        if is_applied {
+            return Ok(());
         }
+        Err(mismatch(set.if_not))
+    }
+
+    /// Writes a key that is protected, as keys are that were written with an `ETag` on a store that cannot compare versions. Whether
+    /// it applied.
+    async fn set_fenced(&self, set: &Set) -> Result<bool, Status> {
+        let is_first = set.options.condition == Condition::IfAbsent;
+        let options = UpdateOptions::new()
+            .expires_in(set.options.expires_in)
+            .persist(self.persist);
+        let change = |old: Option<&Entry>| (old.is_none() || !is_first).then(|| set.value.clone());
+        let outcome = self.client.update_with(&set.key, &options, change).await;
+        let outcome = outcome.map_err(|error| failed(&error))?;
+        Ok(matches!(outcome, UpdateOutcome::Applied { .. }))
     }
 
     /// Deletes a key. Without an `ETag`, one that is not there is deleted already.
     pub(crate) async fn delete(&self, request: DeleteRequest) -> Result<(), Status> {
         let options = deletion(&request)?;
-        self.check_conditions(options.if_version.is_some()).await?;
-        let outcome = self.client.del_with(&request.key, &options).await;
-        match outcome.map_err(|error| failed(&error))? {
-            DelOutcome::Deleted { .. } | DelOutcome::Absent => Ok(()),
-            DelOutcome::Mismatch { .. } => Err(mismatch(STALE)),
+        match self.client.del_with(&request.key, &options).await {
+            Ok(DelOutcome::Deleted { .. } | DelOutcome::Absent) => Ok(()),
+            Ok(DelOutcome::Mismatch { .. }) => Err(mismatch(STALE)),
+            // The fence that keeps others out while it is deleted must not go with the key.
+            Err(error)
+                if error.kind() == ErrorKind::Unsupported
+                    || self.may_pass_fence(&error).await? =>
+            {
+                let transaction = Transaction::new().del(&request.key, &options);
+                let outcome = self.transact_in_store(&transaction).await?;
+                if outcome.is_applied() {
+                    return Ok(());
+                }
+                Err(mismatch(STALE))
+            }
+            Err(error) => Err(failed(&error)),
         }
     }
 
-    /// Refuses what the store cannot compare. The client has another way for a SET then, but it leaves a fence behind, and whoever
-    /// writes without an `ETag` afterwards is refused.
-    async fn check_conditions(&self, needed: bool) -> Result<(), Status> {
-        if needed && !self.capabilities().await?.conditions {
-            return Err(Status::unimplemented("the store cannot compare ETags"));
-        }
-        Ok(())
+    /// Whether a write was refused for a fence that other writes of components leave behind: on a store that cannot compare
+    /// versions. Elsewhere the fence is that of somebody who wants to keep others out.
+    async fn may_pass_fence(&self, error: &Error) -> Result<bool, Status> {
+        let is_fenced = error.kind() == ErrorKind::FencingTokenRequired;
+        Ok(is_fenced && !self.capabilities().await?.conditions)
+    }
+
+    /// Does all of a transaction or nothing, on a store without transactions through intents.
+    pub(crate) async fn transact_in_store(
+        &self,
+        transaction: &Transaction,
+    ) -> Result<TransactionOutcome, Status> {
+        let options = TransactOptions::new()
+            .persist(self.persist)
+            .through_intents(true);
+        let outcome = self.client.transact_with(transaction, &options).await;
+        outcome.map_err(|error| failed(&error))
     }
 
     /// What a SET is to the store.

@@ -2,8 +2,9 @@
 use crate::instance::{Instance, STALE, deletion};
 use crate::proto::transactional_state_operation::Request;
 use crate::proto::{TransactionalStateOperation, TransactionalStateRequest};
-use crate::status::{failed, located, mismatch};
-use statestore::{TransactOptions, Transaction, TransactionOutcome};
+use crate::status::{located, mismatch};
+use statestore::intents::MOST_OPERATIONS;
+use statestore::{Transaction, TransactionOutcome};
 use tonic::Status;
 
 /// The words of daprd for what a state store can do.
@@ -14,20 +15,15 @@ const EXPIRY: &str = "TTL";
 impl Instance {
     /// What daprd may use.
     pub(crate) async fn features(&self) -> Result<Vec<String>, Status> {
-        let capabilities = self.capabilities().await?;
-        let features = [
-            (ETAG, capabilities.conditions),
-            (TRANSACTIONAL, capabilities.transactions.is_some()),
-            (EXPIRY, true),
-        ];
-        let there = features.into_iter().filter(|(_, is_there)| *is_there);
-        Ok(there.map(|(name, _)| name.to_owned()).collect())
+        // What some stores cannot do is made of what all can. That there is one is to be known nevertheless.
+        self.capabilities().await?;
+        Ok([ETAG, TRANSACTIONAL, EXPIRY].map(str::to_owned).into())
     }
 
     /// The most operations of a transaction.
     pub(crate) async fn most_operations(&self) -> Result<u64, Status> {
         let transactions = self.capabilities().await?.transactions;
-        transactions.ok_or_else(|| Status::unimplemented("the store has no transactions"))
+        Ok(transactions.unwrap_or(MOST_OPERATIONS as u64))
     }
 
     /// Does everything or nothing.
@@ -52,9 +48,7 @@ impl Instance {
             transaction = extended;
             reasons.push(if_not);
         }
-        let options = TransactOptions::new().persist(self.persist);
-        let outcome = self.client.transact_with(&transaction, &options).await;
-        match outcome.map_err(|error| failed(&error))? {
+        match self.transact_in_store(&transaction).await? {
             TransactionOutcome::Applied(_) => Ok(()),
             TransactionOutcome::NotApplied { operation, .. } => {
                 let if_not = reasons.get(operation).copied().unwrap_or(STALE);

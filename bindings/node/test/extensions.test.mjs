@@ -1,8 +1,9 @@
 /** What not every store can do: how JavaScript has it. What it does is in the scenarios. */
 import assert from "node:assert/strict";
+import { createConnection, createServer } from "node:net";
 import { inspect } from "node:util";
 import { after, before, test } from "node:test";
-import { connect, Hlc, InvalidArgumentError } from "statestore";
+import { connect, Hlc, InvalidArgumentError, UnsupportedError } from "statestore";
 import { startServer } from "statestore/testing";
 
 const VERSION = Hlc.parse("000000000000007:00001:StateStore");
@@ -47,6 +48,35 @@ test("a transaction can be sent again and continued, and keeps what it was given
   assert.equal(outcome.versions[2], null);
   assert.equal(inspect(transaction), "Transaction { length: 3 }");
   assert.equal(await client.get("a"), null);
+});
+
+/** Where the server does not understand what its extensions are asked for. */
+async function plainServer() {
+  const { hostname, port } = new URL(server.url);
+  const hide = (data) => Buffer.from(data.toString("latin1").replaceAll("$4\r\nCAPS\r\n", "$4\r\nNONE\r\n"), "latin1");
+  const proxy = createServer((near) => {
+    const far = createConnection({ host: hostname, port: Number(port) });
+    near.on("data", (data) => far.write(hide(data)));
+    far.on("data", (data) => near.write(data));
+    near.on("close", () => far.destroy()).on("error", () => far.destroy());
+    far.on("close", () => near.destroy()).on("error", () => near.destroy());
+  });
+  await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  return proxy;
+}
+
+test("a store without transactions has them through intents", async () => {
+  const proxy = await plainServer();
+  const plain = await connect(`mqtt://127.0.0.1:${proxy.address().port}`);
+  const transaction = plain.transaction().set("p", "1").set("q", "1", { condition: "if_absent" }).del("r");
+  await assert.rejects(plain.transact(transaction), (error) => error instanceof UnsupportedError && /through_intents/.test(error.message));
+  const outcome = await plain.transact(transaction, { throughIntents: true });
+  assert.equal(outcome.applied, true);
+  assert.equal(outcome.versions[2], null);
+  assert.equal((await plain.get("q")).value.toString(), "1");
+  assert.equal((await plain.transact(transaction, { throughIntents: true })).operation, 1);
+  await plain.close();
+  proxy.close();
 });
 
 test("an operation that cannot be is named", async () => {

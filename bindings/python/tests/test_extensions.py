@@ -1,6 +1,9 @@
 """What not every store can do: how Python has it. What it does is in the scenarios."""
 
 import pickle
+import socket
+import threading
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -45,6 +48,44 @@ def test_a_transaction_can_be_sent_again_and_continued(face, connect):
     assert outcome and len(outcome.versions) == len(transaction) == 2
     assert repr(transaction) == "<Transaction of 2>"
     assert face.run(client.get("a")) is None
+
+
+@pytest.fixture
+def plain_url(statestore_server):
+    """Where the server does not understand what its extensions are asked for."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = urlsplit(statestore_server.url)
+
+    def forward(source, target):
+        while data := source.recv(1 << 16):
+            target.sendall(data.replace(b"$4\r\nCAPS\r\n", b"$4\r\nNONE\r\n"))
+        target.close()
+
+    def serve():
+        while True:
+            try:
+                near, _ = listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection((server.hostname, server.port))
+            for ends in ((near, far), (far, near)):
+                threading.Thread(target=forward, args=ends, daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield f"mqtt://127.0.0.1:{listener.getsockname()[1]}"
+    listener.close()
+
+
+def test_a_store_without_transactions_has_them_through_intents(face, plain_url):
+    client = face.run(face.module.connect(plain_url))
+    transaction = client.transaction().set("a", "1").set("b", "1", condition="if_absent").delete("c")
+    with pytest.raises(statestore.UnsupportedError, match="through_intents"):
+        face.run(client.transact(transaction))
+    outcome = face.run(client.transact(transaction, through_intents=True))
+    assert outcome.applied and outcome.versions[2] is None
+    assert [entry.value for entry in face.run(client.get_many(["a", "b"]))] == [b"1", b"1"]
+    assert face.run(client.transact(transaction, through_intents=True)).operation == 1
+    face.run(client.close())
 
 
 def test_an_operation_that_cannot_be_is_named(face, connect):

@@ -11,10 +11,13 @@ use statestored::RunningServer;
 use statestored::config::Config;
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
+use tokio::net::{TcpListener, TcpStream};
 use tonic::metadata::AsciiMetadataValue;
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
@@ -179,6 +182,38 @@ impl Sidecar {
     }
 }
 
+const QUESTION: &[u8] = b"$4\r\nCAPS\r\n";
+const UNKNOWN: &[u8] = b"$4\r\nNONE\r\n";
+
+/// The address at which a server does not understand what its extensions are asked for.
+async fn without_extensions(server: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            let far = TcpStream::connect(server).await.unwrap();
+            let (mut from_near, mut to_near) = near.into_split();
+            let (mut from_far, mut to_far) = far.into_split();
+            tokio::spawn(async move { copy(&mut from_far, &mut to_near).await });
+            tokio::spawn(async move {
+                let mut bytes = vec![0; 1 << 16];
+                loop {
+                    let len = from_near.read(&mut bytes).await.unwrap_or(0);
+                    if len == 0 {
+                        return;
+                    }
+                    let sent = &mut bytes[..len];
+                    if let Some(at) = sent.windows(QUESTION.len()).position(|it| it == QUESTION) {
+                        sent[at..at + QUESTION.len()].copy_from_slice(UNKNOWN);
+                    }
+                    to_far.write_all(sent).await.unwrap();
+                }
+            });
+        }
+    });
+    address
+}
+
 /// A component with a store in this process, in memory.
 pub(crate) struct Fixture {
     pub(crate) sidecar: Sidecar,
@@ -192,14 +227,33 @@ impl Fixture {
         Self::start_with(&[]).await
     }
 
+    /// One with the extensions of the protocol and one without.
+    pub(crate) async fn of_both_kinds(properties: &[(&str, &str)]) -> [Self; 2] {
+        [
+            Self::start_with(properties).await,
+            Self::plain(properties).await,
+        ]
+    }
+
     /// With more metadata than the URL.
     pub(crate) async fn start_with(properties: &[(&str, &str)]) -> Self {
         let store = RunningServer::start(Config::in_memory()).unwrap();
+        let url = store.url();
+        Self::with_store(store, &url, properties).await
+    }
+
+    /// With a store that knows no more than the protocol that all have.
+    pub(crate) async fn plain(properties: &[(&str, &str)]) -> Self {
+        let store = RunningServer::start(Config::in_memory()).unwrap();
+        let address = without_extensions(store.addresses()[0]).await;
+        Self::with_store(store, &format!("mqtt://{address}"), properties).await
+    }
+
+    async fn with_store(store: RunningServer, url: &str, properties: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let process = Process::start(&folder.path().join("component.sock"), &[]);
         let mut sidecar = Sidecar::connect(&process.socket, "fixture").await;
-        let url = store.url();
-        let all = [&[("url", url.as_str())], properties].concat();
+        let all = [&[("url", url)], properties].concat();
         sidecar.init(&all).await.unwrap();
         Self {
             sidecar,

@@ -30,76 +30,76 @@ async fn daprd_learns_what_there_is() {
 
 #[tokio::test]
 async fn operations_apply_in_their_order() {
-    let mut fixture = Fixture::start().await;
-    let sidecar = &mut fixture.sidecar;
-    sidecar.set(set("old", "value")).await.unwrap();
-    let etag = sidecar.etag("old").await;
-    sidecar
-        .transact(vec![
-            Operation::Set(set("key", "1")),
-            Operation::Set(set("key", "2")),
-            Operation::Set(set("gone", "1")),
-            Operation::Delete(delete("gone")),
-            Operation::Delete(delete_if("old", Some(&etag), FIRST_WRITE)),
-            Operation::Set(set_if("old", "again", None, FIRST_WRITE)),
-            Operation::Set(set_if("key", "3", Some("bad-etag"), LAST_WRITE)),
-            Operation::Delete(delete("absent")),
-            Operation::Set(set_for("short", "value", "100")),
-        ])
-        .await
-        .unwrap();
-    assert_eq!(sidecar.value("key").await.as_deref(), Some("3"));
-    assert_eq!(sidecar.value("gone").await, None);
-    assert_eq!(sidecar.value("old").await.as_deref(), Some("again"));
-    assert!(
+    let fixtures = Fixture::of_both_kinds(&[]).await;
+    for (mut fixture, tells_expiry) in fixtures.into_iter().zip([true, false]) {
+        let sidecar = &mut fixture.sidecar;
+        sidecar.set(set("old", "value")).await.unwrap();
+        let etag = sidecar.etag("old").await;
         sidecar
-            .get("short")
+            .transact(vec![
+                Operation::Set(set("key", "1")),
+                Operation::Set(set("key", "2")),
+                Operation::Set(set("gone", "1")),
+                Operation::Delete(delete("gone")),
+                Operation::Delete(delete_if("old", Some(&etag), FIRST_WRITE)),
+                Operation::Set(set_if("old", "again", None, FIRST_WRITE)),
+                Operation::Set(set_if("key", "3", Some("bad-etag"), LAST_WRITE)),
+                Operation::Delete(delete("absent")),
+                Operation::Set(set_for("short", "value", "100")),
+            ])
             .await
-            .metadata
-            .contains_key("ttlExpireTime")
-    );
+            .unwrap();
+        assert_eq!(sidecar.value("key").await.as_deref(), Some("3"));
+        assert_eq!(sidecar.value("gone").await, None);
+        assert_eq!(sidecar.value("old").await.as_deref(), Some("again"));
+        let short = sidecar.get("short").await;
+        assert_eq!(short.data, "value");
+        assert_eq!(short.metadata.contains_key("ttlExpireTime"), tells_expiry);
+    }
 }
 
 #[tokio::test]
 async fn a_key_that_the_transaction_itself_changed_has_another_etag() {
-    let mut fixture = Fixture::start().await;
-    let sidecar = &mut fixture.sidecar;
-    sidecar.set(set("key", "old")).await.unwrap();
-    let etag = sidecar.etag("key").await;
-    let twice = vec![
-        Operation::Set(set_if("key", "1", Some(&etag), UNSPECIFIED)),
-        Operation::Set(set_if("key", "2", Some(&etag), UNSPECIFIED)),
-    ];
-    assert_mismatch(sidecar.transact(twice).await);
-    assert_eq!(sidecar.value("key").await.as_deref(), Some("old"));
-    assert_eq!(sidecar.etag("key").await, etag);
+    for mut fixture in Fixture::of_both_kinds(&[]).await {
+        let sidecar = &mut fixture.sidecar;
+        sidecar.set(set("key", "old")).await.unwrap();
+        let etag = sidecar.etag("key").await;
+        let twice = vec![
+            Operation::Set(set_if("key", "1", Some(&etag), UNSPECIFIED)),
+            Operation::Set(set_if("key", "2", Some(&etag), UNSPECIFIED)),
+        ];
+        assert_mismatch(sidecar.transact(twice).await);
+        assert_eq!(sidecar.value("key").await.as_deref(), Some("old"));
+        assert_eq!(sidecar.etag("key").await, etag);
+    }
 }
 
 #[tokio::test]
 async fn what_cannot_be_a_transaction_does_nothing() {
-    let mut fixture = Fixture::start().await;
-    let sidecar = &mut fixture.sidecar;
-    sidecar.transact(Vec::new()).await.unwrap();
-    for wrong in [
-        Operation::Set(set("", "value")),
-        Operation::Delete(delete("")),
-        Operation::Set(set_for("key", "value", "foo")),
-    ] {
-        let all = vec![Operation::Set(set("other", "value")), wrong];
-        let status = sidecar.transact(all).await.unwrap_err();
+    for mut fixture in Fixture::of_both_kinds(&[]).await {
+        let sidecar = &mut fixture.sidecar;
+        sidecar.transact(Vec::new()).await.unwrap();
+        for wrong in [
+            Operation::Set(set("", "value")),
+            Operation::Delete(delete("")),
+            Operation::Set(set_for("key", "value", "foo")),
+        ] {
+            let all = vec![Operation::Set(set("other", "value")), wrong];
+            let status = sidecar.transact(all).await.unwrap_err();
+            assert_eq!(status.code(), Code::InvalidArgument);
+            assert!(
+                status.message().starts_with("operation 2 of 2: "),
+                "{status:?}"
+            );
+        }
+        let nothing = TransactionalStateRequest {
+            operations: vec![TransactionalStateOperation { request: None }],
+            ..TransactionalStateRequest::default()
+        };
+        let status = sidecar.transactions.transact(nothing).await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
-        assert!(
-            status.message().starts_with("operation 2 of 2: "),
-            "{status:?}"
-        );
+        assert_eq!(sidecar.value("other").await, None);
     }
-    let nothing = TransactionalStateRequest {
-        operations: vec![TransactionalStateOperation { request: None }],
-        ..TransactionalStateRequest::default()
-    };
-    let status = sidecar.transactions.transact(nothing).await.unwrap_err();
-    assert_eq!(status.code(), Code::InvalidArgument);
-    assert_eq!(sidecar.value("other").await, None);
 }
 
 #[tokio::test]
