@@ -1,5 +1,6 @@
 """What not every store can do: how Python has it. What it does is in the scenarios."""
 
+import contextlib
 import pickle
 import socket
 import threading
@@ -57,9 +58,10 @@ def plain_url(statestore_server):
     server = urlsplit(statestore_server.url)
 
     def forward(source, target):
-        while data := source.recv(1 << 16):
-            target.sendall(data.replace(b"$4\r\nCAPS\r\n", b"$4\r\nNONE\r\n"))
-        target.close()
+        # The other direction closes both.
+        with contextlib.suppress(OSError), source, target:
+            while data := source.recv(1 << 16):
+                target.sendall(data.replace(b"$4\r\nCAPS\r\n", b"$4\r\nNONE\r\n"))
 
     def serve():
         while True:

@@ -3,8 +3,10 @@ package conformance
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,8 +70,59 @@ func TestWithoutTTL(t *testing.T) {
 	run(t, "transaction", "etag", "first-write", "actorStateStore")
 }
 
+// A store with the plain protocol, where ETags are compared and transactions made by the client. It does not tell when keys expire.
+func TestPlain(t *testing.T) {
+	check(t, withoutExtensions(t, server(t)), "transaction", "etag", "first-write", "ttl", "actorStateStore")
+}
+
 func run(t *testing.T, operations ...string) {
-	address := strings.TrimPrefix(start(t, "STATESTORED", "--storage", "memory", "--listen", "tcp://127.0.0.1:0"), "tcp://")
+	check(t, server(t), operations...)
+}
+
+// Starts a store, and gives its address.
+func server(t *testing.T) string {
+	return strings.TrimPrefix(start(t, "STATESTORED", "--storage", "memory", "--listen", "tcp://127.0.0.1:0"), "tcp://")
+}
+
+// The address at which a store does not understand what its extensions are asked for.
+func withoutExtensions(t *testing.T, address string) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", address)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			go func() {
+				_, _ = io.Copy(near, far)
+				_ = near.Close()
+			}()
+			go func() {
+				defer far.Close()
+				sent := make([]byte, 1<<16)
+				for {
+					count, err := near.Read(sent)
+					changed := bytes.ReplaceAll(sent[:count], []byte("$4\r\nCAPS\r\n"), []byte("$4\r\nNONE\r\n"))
+					if _, failed := far.Write(changed); err != nil || failed != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func check(t *testing.T, address string, operations ...string) {
 	path := filepath.Join(t.TempDir(), "statestore.sock")
 	if listening := start(t, "STATESTORE_DAPR", "--socket", path); listening != path {
 		t.Fatalf("listens on %q", listening)
