@@ -309,7 +309,7 @@ static void foreign(void) {
   through_intents.through_intents = 1;
   given = transaction();
   add_set(given, "key", "x", NULL);
-  add_del(given, "key", NULL);
+  add_del(given, "statestore/transactions/x", NULL);
   CHECK(sst_transact(client, given, &through_intents, &outcome, &error) == SST_INVALID_ARGUMENT && outcome == NULL);
   CHECK(sst_error_operation(error) == 1);
   sst_error_free(error);
