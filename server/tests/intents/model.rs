@@ -72,12 +72,12 @@ impl Plan {
     /// All want to create one key, so that it matters who is told what.
     fn crowded(seed: u64, chance: &mut fastrand::Rng) -> Self {
         let create = |number: u32| {
-            let change = Change {
+            let of_key = Change {
                 key: 0,
                 when: When::Absent,
                 new: Some(format!("t{number}")),
             };
-            vec![Task::Transact(vec![change], Duration::from_secs(60))]
+            vec![Task::Transact(vec![of_key], Duration::from_secs(60))]
         };
         Self {
             seed,
