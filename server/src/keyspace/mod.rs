@@ -13,6 +13,7 @@
 //! the [`rules`], which are a pure function of one entry, and commits by compare-and-swap on what it read, again on a
 //! conflict. `server/tests/optimistic` has one of that kind.
 pub mod embedded;
+pub mod remote;
 pub mod rules;
 
 pub use embedded::{Embedded, KeyspaceLimits, PrefixLimit};
@@ -199,6 +200,9 @@ pub trait Keyspace: Debug + Send {
 
     /// Ends with [`Reply::Ok`] once all further changes of this key will be told.
     fn follow(&mut self, asked: &Asked, key: &Bytes) -> Option<End>;
+
+    /// Changes of this key need not be told any more. Nothing is told of it.
+    fn unfollow(&mut self, _key: &[u8]) {}
 
     /// Tells what has ended, what others have changed, and what has expired until `now`; of the latter two so much that
     /// about `most` changes are told. [`next_ms`](Self::next_ms) says whether there is more at once.

@@ -247,6 +247,9 @@ impl Service {
             }
             Ok(Step::Unwatch(key)) => {
                 Some(End::reply(if self.watches.unwatch(request.client, key) {
+                    if self.watches.watchers(key).is_none() {
+                        self.keyspace.unfollow(key);
+                    }
                     Reply::Ok
                 } else {
                     Reply::Count(0)

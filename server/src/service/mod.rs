@@ -241,7 +241,9 @@ impl Service {
 
     /// The client is gone for now: its watches end. To be called before its next request.
     pub fn disconnected(&mut self, client: &str) {
-        self.watches.disconnected(client);
+        let keyspace = &mut self.keyspace;
+        self.watches
+            .disconnected(client, |key| keyspace.unfollow(key));
     }
 
     /// The client is gone for good, or somebody else has its name now: the answers to its requests are forgotten.

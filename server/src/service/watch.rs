@@ -146,14 +146,17 @@ impl Watches {
         found
     }
 
-    /// Ends all watches of a client.
-    pub(super) fn disconnected(&mut self, client: &str) {
+    /// Ends all watches of a client, and gives the keys that nobody watches any more.
+    pub(super) fn disconnected(&mut self, client: &str, mut left: impl FnMut(&[u8])) {
         let Some(watched) = self.by_client.remove(client) else {
             return;
         };
         self.uncount(&watched.user, watched.keys.len());
         for key in watched.keys {
             self.forget(client, &key);
+            if self.watchers(&key).is_none() {
+                left(&key);
+            }
         }
     }
 
@@ -227,8 +230,8 @@ mod tests {
         assert!(watches.unwatch("a", b"k"));
         assert!(!watches.unwatch("a", b"k"));
         assert!(watches.unwatch("a", b"l"));
-        watches.disconnected("b");
-        watches.disconnected("b");
+        watches.disconnected("b", |_| {});
+        watches.disconnected("b", |_| {});
         assert!(watches.by_key.is_empty() && watches.by_client.is_empty());
         assert_eq!((watches.bytes(), watches.bytes_of("a")), (0, 0));
         assert_eq!(watches.len(), 0);
@@ -243,7 +246,7 @@ mod tests {
                 .is_err()
         );
         assert!(watches.by_key.is_empty());
-        watches.disconnected("a");
+        watches.disconnected("a", |_| {});
         assert!(watches.by_client.is_empty());
     }
 
@@ -274,8 +277,8 @@ mod tests {
         );
         assert!(watches.unwatch("a", b"k"));
         watches.watch(&c, &bob, b"l").unwrap();
-        watches.disconnected("c");
-        watches.disconnected("b");
+        watches.disconnected("c", |_| {});
+        watches.disconnected("b", |_| {});
         assert_eq!(watches.len(), 0);
         assert!(watches.by_user.is_empty());
     }

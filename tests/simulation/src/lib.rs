@@ -10,6 +10,7 @@
 mod chance;
 mod checks;
 mod disk;
+pub mod elsewhere;
 mod history;
 mod linearizability;
 mod machine;

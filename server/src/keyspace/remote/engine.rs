@@ -1,0 +1,164 @@
+//! What an engine elsewhere has to do for a [`Remote`](super::Remote) keyspace, as questions and news without I/O.
+use super::record::Record;
+use crate::keyspace::rules::Version;
+use bytes::Bytes;
+use std::fmt::Debug;
+use std::task::{Context, Poll};
+
+/// Into so many buckets the entries are divided; each has a floor of its own.
+pub const BUCKETS: u16 = 1024;
+
+/// The state of a place of the engine, and where in the order of all its changes that was made. No two are equal; a later
+/// one is greater. The one of a place that has never been written, or was deleted, is zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Revision(pub u64);
+
+/// Names a question, so that its answer is known. None is used again by the same process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AskId(pub u64);
+
+/// A place of the engine.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// The [record](Record) of a key.
+    Entry(Bytes),
+    /// The highest version that a tombstone had which was purged from this bucket.
+    Floor(u16),
+}
+
+/// The bucket that a key belongs to. It is the same for ever: the format of the data depends on it.
+pub fn bucket_of(key: &[u8]) -> u16 {
+    // FNV-1a. Buckets need to be even, not secret: who fills one makes its floor rise, nothing else.
+    let hash = key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let folded = (hash >> 32) ^ hash;
+    u16::try_from(folded % u64::from(BUCKETS)).unwrap_or_default()
+}
+
+/// What a place is to hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Put {
+    /// The record of a key.
+    Record(Record),
+    /// The version of a floor.
+    Floor(Version),
+    /// Nothing: a tombstone is purged.
+    Nothing,
+}
+
+/// Changes that are made all at one moment, or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unit {
+    /// They are made if all of these places have these revisions.
+    pub compares: Vec<(Place, Revision)>,
+    /// The changes, of different places.
+    pub puts: Vec<(Place, Put)>,
+}
+
+/// What is asked of an engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// What these keys hold, at one moment between question and answer. Ends with [`News::Read`].
+    Read(Vec<Bytes>),
+    /// Make these changes. Ends with [`News::Committed`].
+    Commit(Unit),
+    /// Keys with records, in the order of the engine, behind this one. Ends with [`News::Page`].
+    Page {
+        /// Behind which key of which bucket.
+        after: Option<(u16, Bytes)>,
+        /// How many records are looked at, at most.
+        most: usize,
+    },
+    /// All records at one moment, and then all changes. What was watched before is forgotten. Tells [`News::Snapshot`] any number of
+    /// times, [`News::Synced`] once, and [`News::Changes`] from then on, until [`News::WatchLost`].
+    Watch,
+}
+
+/// What a key holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The record, with its revision; `None` if there is none.
+    pub record: Option<(Record, Revision)>,
+    /// The floor of its bucket.
+    pub floor: (Version, Revision),
+}
+
+/// A record that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Whose.
+    pub key: Bytes,
+    /// The record.
+    pub record: Record,
+    /// Its revision.
+    pub revision: Revision,
+}
+
+/// Records in the order of the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundPage {
+    /// The records.
+    pub records: Vec<Found>,
+    /// Whether there are more behind them.
+    pub has_more: bool,
+}
+
+/// What became of a [commit](Ask::Commit).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was made, and gave all its places this revision.
+    Done(Revision),
+    /// A place had another revision. What the keys of the unit hold, in their order, at the revision that the engine had then.
+    Refused(Vec<Seen>, Revision),
+    /// It will not be made, for a reason that does not pass by itself.
+    Failed(EngineError),
+    /// It was made, or not, or will still be.
+    Unclear,
+}
+
+/// Why an engine certainly does not do something.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// It has no room.
+    #[error("the storage is full")]
+    Full,
+    /// Something is larger than it takes.
+    #[error("the entry is larger than the storage takes")]
+    TooLarge,
+    /// What it holds is not what this program writes.
+    #[error("the storage holds what this program cannot read: {0}")]
+    Foreign(String),
+}
+
+/// What an engine tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// What keys hold, in their order, at which revision of the whole; `None` if it did not answer.
+    Read(AskId, Result<(Vec<Seen>, Revision), Option<EngineError>>),
+    /// What became of a commit.
+    Committed(AskId, Verdict),
+    /// Some of the records; `None` if it did not answer.
+    Page(AskId, Option<FoundPage>),
+    /// Some of the records that there are.
+    Snapshot(AskId, Vec<Found>),
+    /// The snapshot is whole, at this revision, with the floors of all buckets then.
+    Synced(AskId, Revision, Vec<Version>),
+    /// All changes of one revision, those of floors aside; `None` is a tombstone that was purged.
+    Changes(AskId, Revision, Vec<(Bytes, Option<Record>)>),
+    /// Changes may have been missed.
+    WatchLost(AskId),
+}
+
+/// The way to an engine. Behind it is a task that has the sockets, or a simulation.
+pub trait Link: Debug + Send {
+    /// Takes a question. It is answered later, if the engine answers at all; a question that gets none within the engine's own
+    /// limit of time is answered as [unclear](Verdict::Unclear), or not at all.
+    fn ask(&mut self, id: AskId, ask: Ask);
+
+    /// What the engine has told, in the order in which it came.
+    fn news(&mut self) -> Option<News>;
+
+    /// Ready if there are news. Otherwise the context is woken when there are.
+    fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()>;
+}

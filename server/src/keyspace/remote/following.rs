@@ -1,0 +1,166 @@
+//! Which changes are told: those of the keys that somebody follows, each once, in the order of their versions.
+use super::engine::AskId;
+use super::record::{Content, Record};
+use crate::keyspace::rules::Version;
+use crate::keyspace::{Changed, Ticket, Told, What};
+use bytes::Bytes;
+use std::collections::HashMap;
+
+/// What was told of a key last, or what it was when somebody began to follow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Last {
+    version: Version,
+    is_removed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Followed {
+    /// What was told, or seen while nobody knew yet what the key held at the beginning.
+    last: Option<Last>,
+    /// Those who wait to be told that it is followed.
+    waiting: Vec<Ticket>,
+}
+
+/// The keys that somebody follows.
+#[derive(Debug, Default)]
+pub(super) struct Following {
+    keys: HashMap<Bytes, Followed>,
+    /// Which key a question is about.
+    asked: HashMap<AskId, Bytes>,
+}
+
+impl Following {
+    /// Somebody wants to follow a key. Whether that is so already, and nothing has to be asked.
+    pub(super) fn begin(&mut self, key: &Bytes, ticket: Ticket) -> bool {
+        let followed = self.keys.entry(key.clone()).or_default();
+        if followed.last.is_some() && followed.waiting.is_empty() {
+            return true;
+        }
+        followed.waiting.push(ticket);
+        false
+    }
+
+    /// What the key holds was asked for.
+    pub(super) fn asked(&mut self, ask: AskId, key: Bytes) {
+        self.asked.insert(ask, key);
+    }
+
+    /// Which key a question was about, if it was about one that is to be followed.
+    pub(super) fn answered(&mut self, ask: AskId) -> Option<Bytes> {
+        self.asked.remove(&ask)
+    }
+
+    /// Questions that were asked so far are of no use any more.
+    pub(super) fn forget_asked(&mut self) {
+        self.asked.clear();
+    }
+
+    /// All of them.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Bytes> {
+        self.keys.keys()
+    }
+
+    /// It is known what the key held at one moment; all changes behind it will be told. Gives those who waited for that.
+    pub(super) fn found(
+        &mut self,
+        key: &Bytes,
+        record: Option<&Record>,
+        floor: Version,
+    ) -> Vec<Ticket> {
+        let Some(followed) = self.keys.get_mut(key) else {
+            return Vec::new();
+        };
+        let found = last_of(record, floor);
+        if followed
+            .last
+            .is_none_or(|last| last.version < found.version)
+        {
+            followed.last = Some(found);
+        }
+        std::mem::take(&mut followed.waiting)
+    }
+
+    /// Nobody follows the key any more.
+    pub(super) fn ended(&mut self, key: &[u8]) {
+        self.keys.remove(key);
+    }
+
+    /// A key was changed.
+    pub(super) fn changed(&mut self, key: &Bytes, record: &Record, told: &mut dyn Told) {
+        let Some(followed) = self.keys.get_mut(key) else {
+            return;
+        };
+        let last = followed.last;
+        if last.is_some_and(|last| last.version >= record.version) {
+            return;
+        }
+        followed.last = Some(last_of(Some(record), (0, 0)));
+        // What was made in between was missed: there is no end to tell of what nobody was told.
+        let is_removed_again = !record.is_entry() && last.is_some_and(|last| last.is_removed);
+        if followed.waiting.is_empty() && !is_removed_again {
+            tell(key, record, told);
+        }
+    }
+
+    /// Changes may have been missed, and this is what the key holds by now.
+    pub(super) fn caught_up(
+        &mut self,
+        key: &Bytes,
+        record: Option<&Record>,
+        floor: Version,
+        told: &mut dyn Told,
+    ) -> Vec<Ticket> {
+        if let Some(record) = record {
+            self.changed(key, record, told);
+        } else if let Some(followed) = self.keys.get_mut(key)
+            && let Some(last) = followed.last
+            && !last.is_removed
+            && followed.waiting.is_empty()
+        {
+            // Its tombstone was purged meanwhile. The floor is not below that.
+            let version = floor.max(last.version);
+            followed.last = Some(Last {
+                version,
+                is_removed: true,
+            });
+            tell_removed(key, version, told);
+        }
+        self.found(key, record, floor)
+    }
+}
+
+fn last_of(record: Option<&Record>, floor: Version) -> Last {
+    Last {
+        version: record.map_or(floor, |record| record.version),
+        is_removed: !record.is_some_and(Record::is_entry),
+    }
+}
+
+fn tell(key: &Bytes, record: &Record, told: &mut dyn Told) {
+    let Content::Entry {
+        value,
+        token,
+        expiry,
+    } = &record.content
+    else {
+        return tell_removed(key, record.version, told);
+    };
+    told.changed(&Changed {
+        key,
+        version: record.version,
+        what: What::Set {
+            value,
+            token: token.as_ref(),
+            expiry: *expiry,
+            is_new: false,
+        },
+    });
+}
+
+fn tell_removed(key: &Bytes, version: Version, told: &mut dyn Told) {
+    told.changed(&Changed {
+        key,
+        version,
+        what: What::Removed { floor: version },
+    });
+}

@@ -1,0 +1,394 @@
+//! A keyspace over an engine elsewhere, which other nodes change as well: read, apply the rules, commit by compare-and-swap, and
+//! again on a conflict.
+//!
+//! ```text
+//!   operate, transact ─▶ a queue for each key ─▶ read ─▶ plan (the rules, expiry) ─▶ commit ─▶ ended
+//!                                                 ▲           │ nothing changes ──────────────▶ ended
+//!                                                 └───────────┴── refused, and not by its own copy
+//!   the engine's changes ─▶ sights (what ends when), following (what is told), whose commit was that?
+//! ```
+//!
+//! A state machine without I/O, as every keyspace: what it asks goes through a [`Link`], whose news it takes over in
+//! [`advance`](Keyspace::advance). Nodes do not know of each other; what one needs of another one is in the engine.
+//!
+//! # What a commit compares
+//!
+//! The revision of the record that was read, a tombstone included; or that there is none, and the floor of its bucket. As long
+//! as the floor has its revision no tombstone of the bucket was purged, so nobody made the key and deleted it meanwhile unseen.
+//!
+//! # What became of a commit
+//!
+//! Whoever gets no answer sends the very same commit again until a compare decides. A refusal may come from its own former
+//! copy: each record says who wrote it, and once the node has seen all changes up to the refusal, it knows whether its own was
+//! among them. If changes were missed meanwhile, the outcome is [unknown](End::Unknown).
+mod engine;
+mod following;
+mod pages;
+mod plan;
+mod record;
+mod sights;
+mod task;
+mod tasks;
+mod watching;
+
+pub use engine::{
+    Ask, AskId, BUCKETS, EngineError, Found, FoundPage, Link, News, Place, Put, Revision, Seen,
+    Unit, Verdict, bucket_of,
+};
+pub use record::{Content, Record, RecordError, WriteId};
+
+use super::rules::{Operation, Version};
+use super::{Asked, End, Keyspace, Size, Told};
+use crate::clock::Now;
+use bytes::Bytes;
+use following::Following;
+use pages::Page;
+use plan::{Owned, Work};
+use sights::Sights;
+use statestore_protocol::{Capabilities, Reply, ServiceError};
+use std::collections::{HashMap, HashSet};
+use std::task::{Context, Poll};
+use tasks::Tasks;
+use watching::Watch;
+
+/// How long after a watch was lost the next one is begun.
+const WATCH_AGAIN_MS: u64 = 100;
+
+/// What the operators of a node decide, and what makes it differ from the others.
+#[derive(Debug, Clone)]
+pub struct RemoteConfig {
+    /// Random, another one whenever a program starts: its commits are known by it.
+    pub process: u128,
+    /// How long this node leaves it to others to end what is over and nobody asks for; another time for each node.
+    pub patience_ms: u64,
+    /// How long a tombstone is kept.
+    pub tombstone_ms: u64,
+    /// Most keys of a page.
+    pub page_keys: usize,
+    /// Most operations of a transaction.
+    pub max_operations: u64,
+}
+
+/// Entries in an engine elsewhere.
+#[derive(Debug)]
+pub struct Remote<L> {
+    link: L,
+    config: RemoteConfig,
+    asks: u64,
+    watch: Watch,
+    sights: Sights,
+    following: Following,
+    tasks: Tasks,
+    pages: HashMap<AskId, Page>,
+    /// Questions about keys to follow that got no answer, and pages: asked again then.
+    again: Vec<(u64, Again)>,
+    highest: Version,
+}
+
+#[derive(Debug)]
+enum Again {
+    Follow(Bytes),
+    Page(Page),
+}
+
+/// How long the end of an entry is not begun again.
+const FINISH_AGAIN_MS: u64 = 1_000;
+
+/// How long a question that got no answer is not asked again.
+const ASK_AGAIN_MS: u64 = 100;
+
+impl<L: Link> Remote<L> {
+    /// Over the engine behind `link`, whose changes it begins to watch as soon as it is [advanced](Keyspace::advance).
+    pub fn new(config: RemoteConfig, link: L) -> Self {
+        Self {
+            link,
+            asks: 0,
+            watch: Watch::Begins(0),
+            sights: Sights::new(config.patience_ms, config.tombstone_ms),
+            following: Following::default(),
+            tasks: Tasks::new(config.process),
+            pages: HashMap::new(),
+            again: Vec::new(),
+            highest: (0, 0),
+            config,
+        }
+    }
+
+    /// Whether all changes of the engine are known as they come.
+    pub fn is_live(&self) -> bool {
+        matches!(self.watch, Watch::Live { .. })
+    }
+
+    fn ask(&mut self, ask: Ask) -> AskId {
+        self.asks += 1;
+        let id = AskId(self.asks);
+        self.link.ask(id, ask);
+        id
+    }
+
+    fn take(&mut self, news: News, now: Now, told: &mut dyn Told) {
+        match news {
+            News::Read(ask, result) => {
+                if let Some(key) = self.following.answered(ask) {
+                    self.found(&key, result, now, told);
+                } else {
+                    if let Ok((seen, at)) = &result {
+                        self.saw_keys(&self.tasks.keys_of(ask), seen, *at, now);
+                    }
+                    let news = result.map(|(seen, _)| seen);
+                    self.tasks.read(ask, news, &self.sights, now);
+                }
+            }
+            News::Committed(ask, verdict) => self.committed(ask, verdict, now),
+            News::Page(ask, found) => self.paged(ask, found, now, told),
+            News::Snapshot(ask, records) => self.snapshot(ask, records, now),
+            News::Synced(ask, at, floors) => self.synced(ask, at, &floors, now, told),
+            News::Changes(ask, at, changes) => self.changed(ask, at, changes, now, told),
+            News::WatchLost(lost) => {
+                if let Watch::Snapshot { ask, .. } | Watch::Live { ask, .. } = self.watch
+                    && ask == lost
+                {
+                    self.watch = Watch::Begins(now.mono_ms + WATCH_AGAIN_MS);
+                    self.tasks.missed_changes();
+                    self.following.forget_asked();
+                }
+            }
+        }
+    }
+
+    fn saw_keys(&mut self, keys: &[Bytes], seen: &[Seen], at: Revision, now: Now) {
+        for (key, seen) in keys.iter().zip(seen) {
+            match &seen.record {
+                Some((record, revision)) => self.saw(key, record, *revision, now, false),
+                None => self.sights.saw_none(key, at),
+            }
+        }
+    }
+
+    fn saw(&mut self, key: &Bytes, record: &Record, revision: Revision, now: Now, is_old: bool) {
+        self.highest = self.highest.max(record.version);
+        self.sights.saw(key, record, revision, now, is_old);
+    }
+
+    fn committed(&mut self, ask: AskId, verdict: Verdict, now: Now) {
+        match &verdict {
+            Verdict::Done(revision) => {
+                for (key, record) in self.tasks.records_of(ask) {
+                    self.saw(&key, &record, *revision, now, false);
+                }
+            }
+            Verdict::Refused(seen, at) => self.saw_keys(&self.tasks.keys_of(ask), seen, *at, now),
+            Verdict::Failed(_) | Verdict::Unclear => {}
+        }
+        let known = self.known();
+        self.tasks.committed(ask, verdict, known, &self.sights, now);
+    }
+
+    /// All changes up to this revision are known.
+    fn known(&self) -> Option<Revision> {
+        match self.watch {
+            Watch::Live { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+
+    fn ask_followed(&mut self, key: &Bytes) {
+        // Without a watch the next snapshot answers it.
+        if self.is_live() {
+            let ask = self.ask(Ask::Read(vec![key.clone()]));
+            self.following.asked(ask, key.clone());
+        }
+    }
+
+    fn found(
+        &mut self,
+        key: &Bytes,
+        result: Result<(Vec<Seen>, Revision), Option<EngineError>>,
+        now: Now,
+        told: &mut dyn Told,
+    ) {
+        let Ok((mut seen, at)) = result else {
+            let again = Again::Follow(key.clone());
+            self.again.push((now.mono_ms + ASK_AGAIN_MS, again));
+            return;
+        };
+        self.saw_keys(std::slice::from_ref(key), &seen, at, now);
+        let Some(seen) = seen.pop() else { return };
+        let record = seen.record.as_ref().map(|(record, _)| record);
+        for ticket in self.following.found(key, record, seen.floor.0) {
+            told.ended(ticket, End::reply(Reply::Ok));
+        }
+    }
+
+    /// Begins the next watch, asks again what got no answer, and ends what is over, as far as it is time.
+    fn begin_due(&mut self, now: Now) {
+        if let Watch::Begins(at_ms) = self.watch
+            && at_ms <= now.mono_ms
+        {
+            let ask = self.ask(Ask::Watch);
+            self.watch = Watch::Snapshot {
+                ask,
+                followed: HashMap::new(),
+                ending: HashSet::new(),
+            };
+        }
+        let (due, later) = std::mem::take(&mut self.again)
+            .into_iter()
+            .partition(|(at_ms, _)| *at_ms <= now.mono_ms);
+        self.again = later;
+        for (_, again) in due {
+            match again {
+                Again::Follow(key) => self.ask_followed(&key),
+                Again::Page(page) => self.ask_page(page),
+            }
+        }
+        while let Some((key, revision)) = self.sights.take_due(now) {
+            // Once more later, if it could not be ended by then.
+            let later_ms = now.mono_ms + FINISH_AGAIN_MS;
+            self.sights.postpone(&key, revision, later_ms);
+            if !self.tasks.is_busy(&key) {
+                let deadline_ms = Tasks::deadline(now);
+                let work = Work::Finish(revision);
+                self.tasks.add(None, deadline_ms, vec![key], work);
+            }
+        }
+    }
+
+    /// Sends what the tasks have to ask.
+    fn send(&mut self) {
+        while let Some((task, ask)) = self.tasks.next_ask(self.is_live()) {
+            let ask = self.ask(ask);
+            self.tasks.asked(task, ask);
+        }
+    }
+}
+
+fn deadline_of(asked: &Asked) -> u64 {
+    asked
+        .deadline_ms
+        .unwrap_or_else(|| Tasks::deadline(asked.now))
+}
+
+impl<L: Link> Keyspace for Remote<L> {
+    fn operate(
+        &mut self,
+        asked: &Asked,
+        key: &Bytes,
+        operation: &Operation<'_>,
+        _told: &mut dyn Told,
+    ) -> Option<End> {
+        let work = Work::Operation(Owned::of(operation));
+        let keys = vec![key.clone()];
+        self.tasks
+            .add(Some(asked.ticket), deadline_of(asked), keys, work);
+        self.send();
+        None
+    }
+
+    fn transact(
+        &mut self,
+        asked: &Asked,
+        operations: &[(&Bytes, Operation<'_>)],
+        _told: &mut dyn Told,
+    ) -> Option<End> {
+        let mut keys: Vec<Bytes> = operations.iter().map(|(key, _)| (*key).clone()).collect();
+        keys.sort();
+        keys.dedup();
+        if keys.len() as u64 > self.config.max_operations {
+            let text = format!(
+                "the storage takes {} keys at most in one transaction",
+                self.config.max_operations
+            );
+            let error = ServiceError::Other(text.into());
+            return Some(End::reply(Reply::Error(error)));
+        }
+        let operations = operations.iter().filter_map(|(key, operation)| {
+            let place = keys.binary_search(key).ok()?;
+            Some((place, Owned::of(operation)))
+        });
+        let work = Work::Transaction(operations.collect());
+        self.tasks
+            .add(Some(asked.ticket), deadline_of(asked), keys, work);
+        self.send();
+        None
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::ALL;
+        capabilities.transactions = Some(self.config.max_operations);
+        capabilities
+    }
+
+    fn page(
+        &mut self,
+        asked: &Asked,
+        pattern: &Bytes,
+        token: Option<&Bytes>,
+        _told: &mut dyn Told,
+    ) -> Option<End> {
+        // The token is the last key that was looked at, behind a letter.
+        let after = match token.map(|token| token.strip_prefix(b"+")) {
+            None => None,
+            Some(Some(key)) => Some((bucket_of(key), Bytes::copy_from_slice(key))),
+            Some(None) => return Some(End::reply(Reply::Error(ServiceError::Syntax))),
+        };
+        self.ask_page(Page {
+            ticket: asked.ticket,
+            pattern: pattern.clone(),
+            after,
+            keys: Vec::new(),
+            deadline_ms: asked.deadline_ms,
+        });
+        None
+    }
+
+    fn follow(&mut self, asked: &Asked, key: &Bytes) -> Option<End> {
+        if self.following.begin(key, asked.ticket) {
+            return Some(End::reply(Reply::Ok));
+        }
+        self.ask_followed(key);
+        None
+    }
+
+    fn unfollow(&mut self, key: &[u8]) {
+        self.following.ended(key);
+    }
+
+    fn advance(&mut self, most: usize, now: Now, told: &mut dyn Told) {
+        let mut left = most;
+        while left > 0
+            && let Some(news) = self.link.news()
+        {
+            left -= 1;
+            self.take(news, now, told);
+        }
+        self.tasks.pass(now);
+        self.begin_due(now);
+        self.send();
+        for (ticket, end) in self.tasks.take_ended() {
+            told.ended(ticket, end);
+        }
+    }
+
+    fn next_ms(&self) -> Option<u64> {
+        let watch = match self.watch {
+            Watch::Begins(at_ms) => Some(at_ms),
+            _ => None,
+        };
+        let again = self.again.iter().map(|(at_ms, _)| *at_ms).min();
+        let times = [watch, again, self.sights.next_ms(), self.tasks.next_ms()];
+        times.into_iter().flatten().min()
+    }
+
+    fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.link.poll_news(context)
+    }
+
+    fn highest(&self) -> Version {
+        self.highest
+    }
+
+    fn size(&self) -> Size {
+        Size { keys: 0, bytes: 0 }
+    }
+}

@@ -1,0 +1,72 @@
+//! Pages of keys.
+use super::engine::{Ask, AskId, FoundPage, Link};
+use super::{ASK_AGAIN_MS, Again, Found, Remote, bucket_of};
+use crate::clock::Now;
+use crate::keyspace::{End, Ticket, Told};
+use bytes::{Bytes, BytesMut};
+use statestore_protocol::Reply;
+use statestore_protocol::glob::Glob;
+
+/// A page of keys that was asked for.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) ticket: Ticket,
+    pub(super) pattern: Bytes,
+    pub(super) after: Option<(u16, Bytes)>,
+    pub(super) keys: Vec<Bytes>,
+    pub(super) deadline_ms: Option<u64>,
+}
+
+impl<L: Link> Remote<L> {
+    pub(super) fn ask_page(&mut self, page: Page) {
+        let ask = self.ask(Ask::Page {
+            after: page.after.clone(),
+            most: self.config.page_keys,
+        });
+        self.pages.insert(ask, page);
+    }
+
+    pub(super) fn paged(
+        &mut self,
+        ask: AskId,
+        found: Option<FoundPage>,
+        now: Now,
+        told: &mut dyn Told,
+    ) {
+        let Some(mut page) = self.pages.remove(&ask) else {
+            return;
+        };
+        if page.deadline_ms.is_some_and(|at_ms| at_ms <= now.mono_ms) {
+            return told.ended(page.ticket, End::Expired);
+        }
+        let Some(FoundPage { records, has_more }) = found else {
+            let again = (now.mono_ms + ASK_AGAIN_MS, Again::Page(page));
+            return self.again.push(again);
+        };
+        let glob = Glob::new(&page.pattern);
+        told.worked(records.len());
+        for found in records {
+            let Found {
+                key,
+                record,
+                revision,
+            } = found;
+            self.saw(&key, &record, revision, now, true);
+            page.after = Some((bucket_of(&key), key.clone()));
+            if record.is_entry() && self.sights.is_live(&key, now) && glob.matches(&key) {
+                page.keys.push(key);
+            }
+        }
+        if has_more && page.keys.is_empty() {
+            return self.ask_page(page);
+        }
+        let token = page.after.filter(|_| has_more).map(|(_, key)| {
+            let mut token = BytesMut::with_capacity(1 + key.len());
+            token.extend_from_slice(b"+");
+            token.extend_from_slice(&key);
+            token.freeze()
+        });
+        let keys = page.keys;
+        told.ended(page.ticket, End::reply(Reply::Page { keys, token }));
+    }
+}

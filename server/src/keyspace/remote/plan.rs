@@ -1,0 +1,326 @@
+//! What to do next with what was asked, once it is known what its keys hold: a pure function.
+use super::engine::{Place, Put, Revision, Seen, Unit, bucket_of};
+use super::record::{Content, Record, WriteId};
+use super::sights::Sights;
+use crate::clock::Now;
+use crate::keyspace::End;
+use crate::keyspace::rules::{self, Change, Context, Operation, Token, Version};
+use crate::storage::Expiry;
+use bytes::Bytes;
+use statestore_protocol::{Hlc, Rejection, Reply, ServiceError, SetOptions, Version as Given};
+
+/// An operation that outlives the call that brought it.
+#[derive(Debug, Clone)]
+pub(super) enum Owned {
+    Get(bool),
+    Set(Bytes, SetOptions, Hlc, Option<Hlc>),
+    Del(Option<Given>, Option<Hlc>),
+    Vdel(Bytes, Option<Given>, Option<Hlc>),
+}
+
+impl Owned {
+    pub(super) fn of(operation: &Operation<'_>) -> Self {
+        match *operation {
+            Operation::Get { remaining } => Self::Get(remaining),
+            Operation::Set {
+                value,
+                options,
+                timestamp,
+                token,
+            } => Self::Set(value.clone(), options, timestamp.clone(), token.cloned()),
+            Operation::Del { if_version, token } => Self::Del(if_version, token.cloned()),
+            Operation::Vdel {
+                value,
+                if_version,
+                token,
+            } => Self::Vdel(value.clone(), if_version, token.cloned()),
+        }
+    }
+
+    fn borrowed(&self) -> Operation<'_> {
+        match self {
+            Self::Get(remaining) => Operation::Get {
+                remaining: *remaining,
+            },
+            Self::Set(value, options, timestamp, token) => Operation::Set {
+                value,
+                options: *options,
+                timestamp,
+                token: token.as_ref(),
+            },
+            Self::Del(if_version, token) => Operation::Del {
+                if_version: *if_version,
+                token: token.as_ref(),
+            },
+            Self::Vdel(value, if_version, token) => Operation::Vdel {
+                value,
+                if_version: *if_version,
+                token: token.as_ref(),
+            },
+        }
+    }
+}
+
+/// What is to be done.
+#[derive(Debug, Clone)]
+pub(super) enum Work {
+    /// One operation on the only key.
+    Operation(Owned),
+    /// All of these or none, each on the key of this place.
+    Transaction(Vec<(usize, Owned)>),
+    /// The record of the only key is over, if it has this revision still: an entry becomes a tombstone, a tombstone goes.
+    Finish(Revision),
+}
+
+/// What is done next.
+#[derive(Debug)]
+pub(super) enum Decision {
+    /// Nothing is changed.
+    Ended(End),
+    /// This is to be committed, and then it has ended.
+    Commit(Unit, End),
+    /// Entries are over: this is to be committed, and then everything begins anew.
+    Expire(Unit),
+}
+
+/// What the operations so far would make of a key.
+#[derive(Clone)]
+struct State {
+    record: Option<Record>,
+    left_ms: Option<u64>,
+    floor: Version,
+    is_changed: bool,
+}
+
+/// Where and when is decided.
+pub(super) struct Circumstances<'a> {
+    pub(super) keys: &'a [Bytes],
+    pub(super) seen: &'a [Seen],
+    pub(super) sights: &'a Sights,
+    pub(super) now: Now,
+    pub(super) write: WriteId,
+}
+
+impl Circumstances<'_> {
+    pub(super) fn decide(&self, work: &Work) -> Decision {
+        if let Work::Finish(revision) = work {
+            return self.finish(*revision);
+        }
+        let over = self.over();
+        if !over.is_empty() {
+            return Decision::Expire(self.unit(over));
+        }
+        let mut states = self.states();
+        let end = match work {
+            Work::Operation(operation) => self.operate(operation, &mut states[0]),
+            Work::Transaction(operations) => self.transact(operations, &mut states),
+            Work::Finish(_) => return Decision::Ended(End::Unknown),
+        };
+        let changed = states
+            .into_iter()
+            .enumerate()
+            .filter(|(_, it)| it.is_changed);
+        let puts: Vec<_> = changed
+            .filter_map(|(key, it)| Some((key, it.record?)))
+            .collect();
+        if puts.is_empty() {
+            return Decision::Ended(end);
+        }
+        Decision::Commit(self.unit(puts), end)
+    }
+
+    /// The tombstones of the entries whose time is over.
+    fn over(&self) -> Vec<(usize, Record)> {
+        let seen = self.seen.iter().zip(self.keys).enumerate();
+        let over = seen.filter_map(|(index, (seen, key))| {
+            let (record, revision) = seen.record.as_ref()?;
+            record.expiry()?;
+            let left_ms = self.sights.left_ms(key, *revision, self.now);
+            (left_ms == Some(0)).then(|| (index, self.tombstone(record)))
+        });
+        over.collect()
+    }
+
+    fn tombstone(&self, record: &Record) -> Record {
+        Record {
+            version: rules::deletion_version(record.version, self.now.wall_ms),
+            write: self.write,
+            content: Content::Tombstone,
+        }
+    }
+
+    fn states(&self) -> Vec<State> {
+        let states = self.seen.iter().zip(self.keys).map(|(seen, key)| State {
+            record: seen.record.as_ref().map(|(record, _)| record.clone()),
+            left_ms: seen
+                .record
+                .as_ref()
+                .filter(|(record, _)| record.expiry().is_some())
+                .and_then(|(_, revision)| self.sights.left_ms(key, *revision, self.now)),
+            floor: seen.floor.0,
+            is_changed: false,
+        });
+        states.collect()
+    }
+
+    fn operate(&self, operation: &Owned, state: &mut State) -> End {
+        let Applied { reply, version, .. } = self.apply(operation, state);
+        End::Answered { reply, version }
+    }
+
+    fn transact(&self, operations: &[(usize, Owned)], states: &mut [State]) -> End {
+        let mut versions = Vec::with_capacity(operations.len());
+        for (index, (key, operation)) in operations.iter().enumerate() {
+            let outcome = self.apply(operation, &mut states[*key]);
+            let given = |(wall_ms, counter): Version| Given::new(wall_ms, counter);
+            let reason = match outcome.reply {
+                Reply::NotApplied => Some(Rejection::Condition(outcome.version.map(given))),
+                Reply::Error(error) => Some(Rejection::Error(error)),
+                _ => None,
+            };
+            if let Some(reason) = reason {
+                for state in states.iter_mut() {
+                    state.is_changed = false;
+                }
+                let operation = index as u64;
+                return End::reply(Reply::Rejected { operation, reason });
+            }
+            versions.push(outcome.changed.map(given));
+        }
+        End::reply(Reply::Transacted(versions))
+    }
+
+    /// Carries an operation out on what the ones before it made.
+    fn apply(&self, operation: &Owned, state: &mut State) -> Applied {
+        let entry = match &state.record {
+            Some(Record {
+                version,
+                content: Content::Entry { value, token, .. },
+                ..
+            }) => Some(rules::Entry {
+                value,
+                version: *version,
+                token: token.as_ref().map(Token::from),
+                expires_in_ms: state.left_ms,
+            }),
+            _ => None,
+        };
+        let tombstone = state.record.as_ref().map_or((0, 0), |it| it.version);
+        let circumstances = Context {
+            wall_ms: self.now.wall_ms,
+            floor: state.floor.max(tombstone),
+            has_room: true,
+        };
+        let operation = operation.borrowed();
+        let rules::Outcome {
+            reply,
+            version,
+            change,
+        } = operation.apply(entry.as_ref(), &circumstances);
+        let (version_of_change, made, ttl_ms) = match change {
+            Change::Keep => {
+                return Applied {
+                    reply,
+                    version,
+                    changed: None,
+                };
+            }
+            Change::Put {
+                value,
+                version,
+                token,
+                ttl_ms,
+            } => {
+                let expiry = ttl_ms.map(|ttl| Expiry {
+                    at_wall_ms: self.now.wall_ms.saturating_add(ttl.get()),
+                    ttl_ms: ttl.get(),
+                });
+                let made = Content::Entry {
+                    value: value.clone(),
+                    token: token.cloned(),
+                    expiry,
+                };
+                (version, made, ttl_ms.map(std::num::NonZeroU64::get))
+            }
+            Change::Remove { version } => (version, Content::Tombstone, None),
+        };
+        state.record = Some(Record {
+            version: version_of_change,
+            write: self.write,
+            content: made,
+        });
+        state.left_ms = ttl_ms;
+        state.is_changed = true;
+        Applied {
+            reply,
+            version,
+            changed: Some(version_of_change),
+        }
+    }
+
+    /// All places that were looked at are compared; these records are put.
+    fn unit(&self, puts: Vec<(usize, Record)>) -> Unit {
+        let mut compares = Vec::with_capacity(2 * self.keys.len());
+        for (key, seen) in self.keys.iter().zip(self.seen) {
+            let revision = seen.record.as_ref().map_or(Revision(0), |(_, it)| *it);
+            compares.push((Place::Entry(key.clone()), revision));
+            // While the floor stays, no tombstone was purged that said more of the key than the floor does.
+            let floor = (Place::Floor(bucket_of(key)), seen.floor.1);
+            if seen.record.is_none() && !compares.contains(&floor) {
+                compares.push(floor);
+            }
+        }
+        let puts = puts.into_iter().map(|(index, record)| {
+            let place = Place::Entry(self.keys[index].clone());
+            (place, Put::Record(record))
+        });
+        Unit {
+            compares,
+            puts: puts.collect(),
+        }
+    }
+
+    fn finish(&self, revision: Revision) -> Decision {
+        let nothing = End::Expired;
+        let (Some(seen), Some(key)) = (self.seen.first(), self.keys.first()) else {
+            return Decision::Ended(nothing);
+        };
+        let Some((record, is)) = &seen.record else {
+            return Decision::Ended(nothing);
+        };
+        let is_over = self.sights.left_ms(key, *is, self.now) == Some(0);
+        if *is != revision || !is_over {
+            return Decision::Ended(nothing);
+        }
+        if record.is_entry() {
+            let unit = self.unit(vec![(0, self.tombstone(record))]);
+            return Decision::Commit(unit, nothing);
+        }
+        // Both are compared: of two who purge at the same time, one would lower the floor again.
+        let entry = Place::Entry(key.clone());
+        let floor = Place::Floor(bucket_of(key));
+        let unit = Unit {
+            compares: vec![(entry.clone(), revision), (floor.clone(), seen.floor.1)],
+            puts: vec![
+                (entry, Put::Nothing),
+                (floor, Put::Floor(seen.floor.0.max(record.version))),
+            ],
+        };
+        Decision::Commit(unit, nothing)
+    }
+}
+
+/// What an operation answers, and the version of what it changed.
+struct Applied {
+    reply: Reply,
+    version: Option<Version>,
+    changed: Option<Version>,
+}
+
+/// The answer to what an engine refuses for good.
+pub(super) fn refusal(error: &super::EngineError) -> ServiceError {
+    match error {
+        super::EngineError::Full => ServiceError::QuotaExceeded,
+        other => ServiceError::Other(other.to_string().into()),
+    }
+}

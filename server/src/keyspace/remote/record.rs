@@ -1,0 +1,245 @@
+//! What an engine keeps of a key.
+use crate::keyspace::rules::Version;
+use crate::storage::Expiry;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use statestore_protocol::Hlc;
+
+/// The only format so far. Who finds another one does not touch it.
+const FORMAT: u8 = 1;
+
+const HAS_VALUE: u8 = 1;
+const HAS_TOKEN: u8 = 2;
+const HAS_EXPIRY: u8 = 4;
+
+/// Names the commit that made a record: whoever finds it knows whose commit that was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WriteId {
+    /// Random, another one whenever a program starts.
+    pub process: u128,
+    /// Counts its commits.
+    pub number: u64,
+}
+
+/// What a key holds, or held until it was deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its version, or that of its deletion.
+    pub version: Version,
+    /// Who made it.
+    pub write: WriteId,
+    /// What it is.
+    pub content: Content,
+}
+
+/// What a record says of its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// There is an entry.
+    Entry {
+        /// Its value.
+        value: Bytes,
+        /// The fencing token that protects it.
+        token: Option<Hlc>,
+        /// When it expires.
+        expiry: Option<Expiry>,
+    },
+    /// It was deleted: the version of the deletion must not be forgotten yet.
+    Tombstone,
+}
+
+/// Why bytes are no record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// A newer program wrote it.
+    #[error("its format is {0}, and this program knows {FORMAT} only")]
+    Format(u8),
+    /// It ends too early, or its parts do not belong together.
+    #[error("it is damaged, or not of this program")]
+    Malformed,
+}
+
+impl Record {
+    /// As an engine keeps it.
+    pub fn encode(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        out.put_u8(FORMAT);
+        let (flags, value, token, expiry) = match &self.content {
+            Content::Tombstone => (0, None, None, None),
+            Content::Entry {
+                value,
+                token,
+                expiry,
+            } => {
+                let flags = HAS_VALUE
+                    | token.as_ref().map_or(0, |_| HAS_TOKEN)
+                    | expiry.map_or(0, |_| HAS_EXPIRY);
+                (flags, Some(value), token.as_ref(), *expiry)
+            }
+        };
+        out.put_u8(flags);
+        out.put_u64(self.version.0);
+        out.put_u64(self.version.1);
+        out.put_u128(self.write.process);
+        out.put_u64(self.write.number);
+        if let Some(token) = token {
+            let node_id = token.node_id().as_bytes();
+            out.put_u64(token.wall_ms());
+            out.put_u64(token.counter());
+            // A node id comes out of a user property, which has 65,535 bytes at most.
+            out.put_u32(u32::try_from(node_id.len()).unwrap_or(u32::MAX));
+            out.put_slice(node_id);
+        }
+        if let Some(expiry) = expiry {
+            out.put_u64(expiry.ttl_ms);
+            out.put_u64(expiry.at_wall_ms);
+        }
+        if let Some(value) = value {
+            out.put_slice(value);
+        }
+        out.freeze()
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote; the value shares the memory of `bytes`.
+    ///
+    /// # Errors
+    /// Why that is no record.
+    pub fn decode(mut bytes: Bytes) -> Result<Self, RecordError> {
+        let malformed = |_| RecordError::Malformed;
+        let format = bytes.try_get_u8().map_err(malformed)?;
+        if format != FORMAT {
+            return Err(RecordError::Format(format));
+        }
+        let flags = bytes.try_get_u8().map_err(malformed)?;
+        let wall_ms = bytes.try_get_u64().map_err(malformed)?;
+        let counter = bytes.try_get_u64().map_err(malformed)?;
+        let process = bytes.try_get_u128().map_err(malformed)?;
+        let number = bytes.try_get_u64().map_err(malformed)?;
+        let mut token = None;
+        if flags & HAS_TOKEN != 0 {
+            let wall_ms = bytes.try_get_u64().map_err(malformed)?;
+            let counter = bytes.try_get_u64().map_err(malformed)?;
+            let len = bytes.try_get_u32().map_err(malformed)? as usize;
+            if len > bytes.len() {
+                return Err(RecordError::Malformed);
+            }
+            let node_id = bytes.split_to(len);
+            let node_id = std::str::from_utf8(&node_id).map_err(|_| RecordError::Malformed)?;
+            let hlc = Hlc::new(wall_ms, counter, node_id).map_err(|_| RecordError::Malformed)?;
+            token = Some(hlc);
+        }
+        let mut expiry = None;
+        if flags & HAS_EXPIRY != 0 {
+            expiry = Some(Expiry {
+                ttl_ms: bytes.try_get_u64().map_err(malformed)?,
+                at_wall_ms: bytes.try_get_u64().map_err(malformed)?,
+            });
+        }
+        let content = match flags {
+            0 if bytes.is_empty() => Content::Tombstone,
+            flags if flags & HAS_VALUE != 0 && flags <= HAS_VALUE | HAS_TOKEN | HAS_EXPIRY => {
+                Content::Entry {
+                    value: bytes,
+                    token,
+                    expiry,
+                }
+            }
+            _ => return Err(RecordError::Malformed),
+        };
+        Ok(Self {
+            version: (wall_ms, counter),
+            write: WriteId { process, number },
+            content,
+        })
+    }
+
+    /// When it expires, if it does.
+    pub fn expiry(&self) -> Option<Expiry> {
+        match self.content {
+            Content::Entry { expiry, .. } => expiry,
+            Content::Tombstone => None,
+        }
+    }
+
+    /// Whether there is an entry.
+    pub fn is_entry(&self) -> bool {
+        matches!(self.content, Content::Entry { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record() -> impl Strategy<Value = Record> {
+        let token = (any::<u64>(), any::<u64>(), "[a-z\u{e4}]{1,9}")
+            .prop_map(|(wall, counter, node)| Hlc::new(wall, counter, &node).unwrap());
+        let expiry = (any::<u64>(), any::<u64>())
+            .prop_map(|(ttl_ms, at_wall_ms)| Expiry { at_wall_ms, ttl_ms });
+        let entry = (
+            prop::collection::vec(any::<u8>(), 0..40),
+            prop::option::of(token),
+            prop::option::of(expiry),
+        )
+            .prop_map(|(value, token, expiry)| Content::Entry {
+                value: value.into(),
+                token,
+                expiry,
+            });
+        let content = prop_oneof![1 => Just(Content::Tombstone), 4 => entry];
+        (any::<(u64, u64)>(), any::<(u128, u64)>(), content).prop_map(
+            |(version, (process, number), content)| Record {
+                version,
+                write: WriteId { process, number },
+                content,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(record in record()) {
+            prop_assert_eq!(Record::decode(record.encode()), Ok(record));
+        }
+
+        #[test]
+        fn a_record_that_was_cut_is_not_read_as_another_key_state(record in record(), keep in any::<prop::sample::Index>()) {
+            let bytes = record.encode();
+            let cut = bytes.slice(..keep.index(bytes.len()));
+            if let Ok(other) = Record::decode(cut) {
+                // Only the end of a value can be missing: the engine keeps whole values.
+                prop_assert_eq!(other.is_entry(), record.is_entry());
+                prop_assert_eq!((other.version, other.expiry()), (record.version, record.expiry()));
+            }
+        }
+
+        #[test]
+        fn foreign_bytes_are_refused_or_read_and_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            if let Ok(record) = Record::decode(bytes.clone().into()) {
+                prop_assert_eq!(record.encode(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_named() {
+        let record = Record {
+            version: (1, 2),
+            write: WriteId {
+                process: 3,
+                number: 4,
+            },
+            content: Content::Tombstone,
+        };
+        let mut bytes = record.encode().to_vec();
+        bytes[0] = 9;
+        let error = Record::decode(bytes.into()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "its format is 9, and this program knows 1 only"
+        );
+        let mut bytes = record.encode().to_vec();
+        bytes[1] = 2;
+        assert!(Record::decode(bytes.into()).is_err());
+    }
+}

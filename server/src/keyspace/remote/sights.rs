@@ -1,0 +1,140 @@
+//! When entries expire: each node counts the whole time of an entry on its own clock that never jumps, from when it first saw it.
+//!
+//! The node that wrote it saw it no earlier than the engine had it, so no node lets it end too early, whatever the wall clocks
+//! show. Who finds an entry over commits its tombstone, so that it ends once and for all of them.
+use super::engine::Revision;
+use super::record::Record;
+use crate::clock::Now;
+use bytes::Bytes;
+use std::collections::{BTreeSet, HashMap};
+
+/// From when on a snapshot shows how much of its time an entry has had already, by the wall clocks: so that those who start
+/// anew again and again do not keep it for ever.
+const LONG_TTL_MS: u64 = 10 * 60 * 1000;
+
+/// By how much two wall clocks may differ.
+const SKEW_MS: u64 = 60 * 1000;
+
+/// Records that end some day: entries by their time, tombstones when they are purged.
+#[derive(Debug, Default)]
+pub(super) struct Sights {
+    by_key: HashMap<Bytes, Sight>,
+    due: BTreeSet<(u64, Bytes)>,
+    /// How long this node leaves it to others to end what nobody asks for.
+    patience_ms: u64,
+    keeps_tombstones_ms: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sight {
+    revision: Revision,
+    ends_ms: u64,
+    /// When it is to be ended if nobody asks for it: it is in `due` then.
+    due_ms: u64,
+}
+
+impl Sights {
+    pub(super) fn new(patience_ms: u64, keeps_tombstones_ms: u64) -> Self {
+        Self {
+            patience_ms,
+            keeps_tombstones_ms,
+            ..Self::default()
+        }
+    }
+
+    /// A record was seen, perhaps not for the first time and perhaps after a later one. `is_old`: it may have been there for long.
+    pub(super) fn saw(
+        &mut self,
+        key: &Bytes,
+        record: &Record,
+        revision: Revision,
+        now: Now,
+        is_old: bool,
+    ) {
+        if self
+            .by_key
+            .get(key)
+            .is_some_and(|it| it.revision >= revision)
+        {
+            return;
+        }
+        self.forget(key);
+        let left_ms = match record.expiry() {
+            Some(expiry) if is_old && expiry.ttl_ms > LONG_TTL_MS => {
+                let left = expiry.at_wall_ms.saturating_sub(now.wall_ms);
+                left.saturating_add(SKEW_MS).min(expiry.ttl_ms)
+            }
+            Some(expiry) => expiry.ttl_ms,
+            None if record.is_entry() => return,
+            None => self.keeps_tombstones_ms,
+        };
+        let ends_ms = now.mono_ms.saturating_add(left_ms);
+        let due_ms = ends_ms.saturating_add(self.patience_ms);
+        let sight = Sight {
+            revision,
+            ends_ms,
+            due_ms,
+        };
+        self.by_key.insert(key.clone(), sight);
+        self.due.insert((due_ms, key.clone()));
+    }
+
+    /// A key had no record at this revision of the whole.
+    pub(super) fn saw_none(&mut self, key: &Bytes, at: Revision) {
+        if self.by_key.get(key).is_some_and(|it| it.revision <= at) {
+            self.forget(key);
+        }
+    }
+
+    /// The keys seen so far whose records are not later than a revision.
+    pub(super) fn until(&self, at: Revision) -> impl Iterator<Item = &Bytes> {
+        let known = self.by_key.iter();
+        known
+            .filter(move |(_, sight)| sight.revision <= at)
+            .map(|(key, _)| key)
+    }
+
+    /// In how many milliseconds the record of this revision ends; `None` if it does not, or was not seen.
+    pub(super) fn left_ms(&self, key: &[u8], revision: Revision, now: Now) -> Option<u64> {
+        let sight = self.by_key.get(key).filter(|it| it.revision == revision)?;
+        Some(sight.ends_ms.saturating_sub(now.mono_ms))
+    }
+
+    /// Whether the last record that was seen of this key has time left, as far as this node knows.
+    pub(super) fn is_live(&self, key: &[u8], now: Now) -> bool {
+        let sight = self.by_key.get(key);
+        sight.is_none_or(|sight| sight.ends_ms > now.mono_ms)
+    }
+
+    /// A record to be ended, with its revision; it is not given again before somebody [postpones](Self::postpone) it.
+    pub(super) fn take_due(&mut self, now: Now) -> Option<(Bytes, Revision)> {
+        let (due_ms, _) = self.due.first()?;
+        if *due_ms > now.mono_ms {
+            return None;
+        }
+        let (_, key) = self.due.pop_first()?;
+        let revision = self.by_key.get(&key)?.revision;
+        Some((key, revision))
+    }
+
+    /// The record could not be ended yet.
+    pub(super) fn postpone(&mut self, key: &Bytes, revision: Revision, until_ms: u64) {
+        if let Some(sight) = self.by_key.get_mut(key)
+            && sight.revision == revision
+        {
+            self.due.remove(&(sight.due_ms, key.clone()));
+            sight.due_ms = until_ms;
+            self.due.insert((until_ms, key.clone()));
+        }
+    }
+
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        self.due.first().map(|(due_ms, _)| *due_ms)
+    }
+
+    fn forget(&mut self, key: &Bytes) {
+        if let Some(sight) = self.by_key.remove(key) {
+            self.due.remove(&(sight.due_ms, key.clone()));
+        }
+    }
+}

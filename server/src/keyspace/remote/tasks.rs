@@ -1,0 +1,460 @@
+//! What is under way: for each key one after the other, each from its question to what became of it.
+//!
+//! ```text
+//!   behind others ─▶ to read ─▶ reading ─▶ to commit ─▶ committing ─▶ ended
+//!                       ▲  ▲        │          ▲            │  │
+//!                       │  └ later ◀┘          │   no answer│  │refused
+//!                       │                      └─── later ◀─┘  ▼
+//!                       └──────────── it was not made ◀─── settling
+//! ```
+use super::engine::{Ask, AskId, EngineError, Place, Put, Revision, Seen, Verdict};
+use super::plan::{Circumstances, Decision, Work, refusal};
+use super::record::{Record, WriteId};
+use super::sights::Sights;
+use super::task::{Attempt, Stage, Task, TaskId};
+use crate::clock::Now;
+use crate::keyspace::{End, Ticket};
+use bytes::Bytes;
+use statestore_protocol::Reply;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+/// The time of what has no deadline.
+const MOST_MS: u64 = 60_000;
+
+/// How long what got no answer is not asked again, at first, and at most.
+const FIRST_PAUSE_MS: u64 = 20;
+const MOST_PAUSE_MS: u64 = 1_000;
+
+/// All that is under way.
+#[derive(Debug)]
+pub(super) struct Tasks {
+    process: u128,
+    ids: u64,
+    writes: u64,
+    by_id: HashMap<TaskId, Task>,
+    queues: HashMap<Bytes, VecDeque<TaskId>>,
+    asked: HashMap<AskId, TaskId>,
+    /// Whose commit was that?
+    by_write: HashMap<u64, TaskId>,
+    to_ask: VecDeque<TaskId>,
+    settling: Vec<TaskId>,
+    timers: BTreeSet<(u64, TaskId)>,
+    ended: Vec<(Ticket, End)>,
+}
+
+impl Tasks {
+    pub(super) fn new(process: u128) -> Self {
+        Self {
+            process,
+            ids: 0,
+            writes: 0,
+            by_id: HashMap::new(),
+            queues: HashMap::new(),
+            asked: HashMap::new(),
+            by_write: HashMap::new(),
+            to_ask: VecDeque::new(),
+            settling: Vec::new(),
+            timers: BTreeSet::new(),
+            ended: Vec::new(),
+        }
+    }
+
+    /// Adds what is to be done on these keys, which are in order and different, behind what is to be done on them already.
+    pub(super) fn add(
+        &mut self,
+        ticket: Option<Ticket>,
+        deadline_ms: u64,
+        keys: Vec<Bytes>,
+        work: Work,
+    ) {
+        self.ids += 1;
+        let id = TaskId(self.ids);
+        let mut behind = 0;
+        for key in &keys {
+            let queue = self.queues.entry(key.clone()).or_default();
+            behind += usize::from(!queue.is_empty());
+            queue.push_back(id);
+        }
+        self.timers.insert((deadline_ms, id));
+        let task = Task {
+            ticket,
+            deadline_ms,
+            keys,
+            work,
+            behind,
+            stage: Stage::Behind,
+            asks: None,
+            later_ms: None,
+        };
+        self.by_id.insert(id, task);
+        if behind == 0 {
+            self.put_stage(id, Stage::ToRead);
+        }
+    }
+
+    /// The deadline of what is asked at this time and has none.
+    pub(super) fn deadline(now: Now) -> u64 {
+        now.mono_ms.saturating_add(MOST_MS)
+    }
+
+    /// Whether anything is to be done on a key.
+    pub(super) fn is_busy(&self, key: &[u8]) -> bool {
+        self.queues.contains_key(key)
+    }
+
+    /// What a task has to ask now.
+    pub(super) fn next_ask(&mut self, is_live: bool) -> Option<(TaskId, Ask)> {
+        while let Some(id) = self.to_ask.pop_front() {
+            let Some(task) = self.by_id.get_mut(&id) else {
+                continue;
+            };
+            match std::mem::replace(&mut task.stage, Stage::Behind) {
+                Stage::ToRead => {
+                    task.stage = Stage::Reading;
+                    return Some((id, Ask::Read(task.keys.clone())));
+                }
+                Stage::ToCommit(mut attempt) => {
+                    attempt.has_gap |= !is_live;
+                    let ask = Ask::Commit(attempt.unit.clone());
+                    task.stage = Stage::Committing(attempt);
+                    return Some((id, ask));
+                }
+                stage => task.stage = stage,
+            }
+        }
+        None
+    }
+
+    /// It was asked under this name.
+    pub(super) fn asked(&mut self, id: TaskId, ask: AskId) {
+        if let Some(task) = self.by_id.get_mut(&id) {
+            task.asks = Some(ask);
+            self.asked.insert(ask, id);
+        }
+    }
+
+    /// Whose question it is, if that waits for the answer still.
+    fn answered(&mut self, ask: AskId) -> Option<TaskId> {
+        let id = self.asked.remove(&ask)?;
+        let task = self.by_id.get_mut(&id)?;
+        task.asks.take_if(|asks| *asks == ask).map(|_| id)
+    }
+
+    /// The keys that a question was about.
+    pub(super) fn keys_of(&self, ask: AskId) -> Vec<Bytes> {
+        let task = self.asked.get(&ask).and_then(|id| self.by_id.get(id));
+        task.map_or_else(Vec::new, |task| task.keys.clone())
+    }
+
+    /// The records that a commit puts.
+    pub(super) fn records_of(&self, ask: AskId) -> Vec<(Bytes, Record)> {
+        let task = self.asked.get(&ask).and_then(|id| self.by_id.get(id));
+        let Some(Stage::Committing(attempt)) = task.map(|task| &task.stage) else {
+            return Vec::new();
+        };
+        let records = attempt.unit.puts.iter().filter_map(|put| match put {
+            (Place::Entry(key), Put::Record(record)) => Some((key.clone(), record.clone())),
+            _ => None,
+        });
+        records.collect()
+    }
+
+    /// What the keys of a task hold, if the engine has answered.
+    pub(super) fn read(
+        &mut self,
+        ask: AskId,
+        result: Result<Vec<Seen>, Option<EngineError>>,
+        sights: &Sights,
+        now: Now,
+    ) {
+        let Some(id) = self.answered(ask) else {
+            return;
+        };
+        match self.by_id.get(&id).map(|task| &task.stage) {
+            Some(Stage::Reading) => {}
+            _ => return,
+        }
+        match result {
+            Ok(seen) => self.decide(id, &seen, sights, now),
+            Err(Some(error)) => self.end(id, error_end(&error)),
+            Err(None) => {
+                self.put_stage(id, Stage::ReadLater);
+                self.go_on_later(id, now.mono_ms + FIRST_PAUSE_MS);
+            }
+        }
+    }
+
+    fn decide(&mut self, id: TaskId, seen: &[Seen], sights: &Sights, now: Now) {
+        let Some(task) = self.by_id.get(&id) else {
+            return;
+        };
+        self.writes += 1;
+        let write = self.writes;
+        let circumstances = Circumstances {
+            keys: &task.keys,
+            seen,
+            sights,
+            now,
+            write: WriteId {
+                process: self.process,
+                number: write,
+            },
+        };
+        let (unit, end) = match circumstances.decide(&task.work) {
+            Decision::Ended(end) => return self.end(id, end),
+            Decision::Commit(unit, end) => (unit, Some(end)),
+            Decision::Expire(unit) => (unit, None),
+        };
+        self.by_write.insert(write, id);
+        let attempt = Attempt {
+            write,
+            unit,
+            end,
+            is_open: false,
+            has_gap: false,
+            pause_ms: FIRST_PAUSE_MS,
+        };
+        self.put_stage(id, Stage::ToCommit(attempt));
+    }
+
+    /// What became of a commit. All changes are known up to `known`.
+    pub(super) fn committed(
+        &mut self,
+        ask: AskId,
+        verdict: Verdict,
+        known: Option<Revision>,
+        sights: &Sights,
+        now: Now,
+    ) {
+        let Some(id) = self.answered(ask) else {
+            return;
+        };
+        let Some(mut attempt) = self.take_attempt(id) else {
+            return;
+        };
+        match verdict {
+            Verdict::Done(_) => self.made(id, attempt),
+            Verdict::Refused(seen, at) => {
+                let own = WriteId {
+                    process: self.process,
+                    number: attempt.write,
+                };
+                let records = seen.iter().filter_map(|seen| seen.record.as_ref());
+                if records.into_iter().any(|(record, _)| record.write == own) {
+                    self.made(id, attempt);
+                } else if known.is_some_and(|known| known >= at) && !attempt.has_gap {
+                    self.not_made(id, &attempt, &seen, sights, now);
+                } else if attempt.has_gap {
+                    self.end(id, End::Unknown);
+                } else {
+                    self.settling.push(id);
+                    self.put_stage(id, Stage::Settling(attempt, seen, at));
+                }
+            }
+            Verdict::Failed(error) if !attempt.is_open => self.end(id, error_end(&error)),
+            Verdict::Failed(_) | Verdict::Unclear => {
+                attempt.is_open = true;
+                let at_ms = now.mono_ms + attempt.pause_ms;
+                attempt.pause_ms = (2 * attempt.pause_ms).min(MOST_PAUSE_MS);
+                self.put_stage(id, Stage::CommitLater(attempt));
+                self.go_on_later(id, at_ms);
+            }
+        }
+    }
+
+    /// The attempt of a task that is committing.
+    fn take_attempt(&mut self, id: TaskId) -> Option<Attempt> {
+        let task = self.by_id.get_mut(&id)?;
+        match std::mem::replace(&mut task.stage, Stage::Behind) {
+            Stage::Committing(attempt) => Some(attempt),
+            stage => {
+                task.stage = stage;
+                None
+            }
+        }
+    }
+
+    fn made(&mut self, id: TaskId, attempt: Attempt) {
+        self.by_write.remove(&attempt.write);
+        match attempt.end {
+            Some(end) => self.end(id, end),
+            None => self.put_stage(id, Stage::ToRead),
+        }
+    }
+
+    /// No copy was made, and none will be: what it compared has changed.
+    fn not_made(
+        &mut self,
+        id: TaskId,
+        attempt: &Attempt,
+        seen: &[Seen],
+        sights: &Sights,
+        now: Now,
+    ) {
+        self.by_write.remove(&attempt.write);
+        let Some(task) = self.by_id.get(&id) else {
+            return;
+        };
+        if matches!(task.work, Work::Finish(_)) || task.deadline_ms <= now.mono_ms {
+            return self.end(id, End::Expired);
+        }
+        self.decide(id, seen, sights, now);
+    }
+
+    /// A change was seen that this commit made.
+    pub(super) fn saw_write(&mut self, write: WriteId) {
+        if write.process != self.process {
+            return;
+        }
+        let Some(id) = self.by_write.get(&write.number).copied() else {
+            return;
+        };
+        let Some(task) = self.by_id.get_mut(&id) else {
+            return;
+        };
+        match std::mem::replace(&mut task.stage, Stage::Behind) {
+            Stage::Committing(attempt)
+            | Stage::CommitLater(attempt)
+            | Stage::ToCommit(attempt)
+            | Stage::Settling(attempt, ..) => self.made(id, attempt),
+            stage => task.stage = stage,
+        }
+    }
+
+    /// All changes are known up to this revision.
+    pub(super) fn settle(&mut self, known: Revision, sights: &Sights, now: Now) {
+        for id in std::mem::take(&mut self.settling) {
+            let Some(task) = self.by_id.get_mut(&id) else {
+                continue;
+            };
+            match std::mem::replace(&mut task.stage, Stage::Behind) {
+                Stage::Settling(attempt, seen, at) if at <= known => {
+                    self.not_made(id, &attempt, &seen, sights, now);
+                }
+                stage => {
+                    if matches!(stage, Stage::Settling(..)) {
+                        self.settling.push(id);
+                    }
+                    task.stage = stage;
+                }
+            }
+        }
+    }
+
+    /// Changes may have been missed.
+    pub(super) fn missed_changes(&mut self) {
+        for task in self.by_id.values_mut() {
+            if let Stage::Committing(attempt)
+            | Stage::CommitLater(attempt)
+            | Stage::ToCommit(attempt) = &mut task.stage
+            {
+                attempt.has_gap = true;
+            }
+        }
+        for id in std::mem::take(&mut self.settling) {
+            let stage = self.by_id.get(&id).map(|task| &task.stage);
+            if matches!(stage, Some(Stage::Settling(..))) {
+                self.end(id, End::Unknown);
+            }
+        }
+    }
+
+    /// Lets time pass.
+    pub(super) fn pass(&mut self, now: Now) {
+        while let Some(&(at_ms, id)) = self.timers.first()
+            && at_ms <= now.mono_ms
+        {
+            self.timers.pop_first();
+            let Some(task) = self.by_id.get_mut(&id) else {
+                continue;
+            };
+            if task.deadline_ms <= now.mono_ms {
+                let may_happen = match &task.stage {
+                    Stage::Behind | Stage::ToRead | Stage::Reading | Stage::ReadLater => false,
+                    Stage::ToCommit(attempt) => attempt.is_open,
+                    Stage::Committing(_) | Stage::CommitLater(_) | Stage::Settling(..) => true,
+                };
+                self.end(
+                    id,
+                    if may_happen {
+                        End::Unknown
+                    } else {
+                        End::Expired
+                    },
+                );
+                continue;
+            }
+            task.later_ms = None;
+            match std::mem::replace(&mut task.stage, Stage::Behind) {
+                Stage::ReadLater => self.put_stage(id, Stage::ToRead),
+                Stage::CommitLater(attempt) => self.put_stage(id, Stage::ToCommit(attempt)),
+                stage => task.stage = stage,
+            }
+        }
+    }
+
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        self.timers.first().map(|(at_ms, _)| *at_ms)
+    }
+
+    pub(super) fn take_ended(&mut self) -> Vec<(Ticket, End)> {
+        std::mem::take(&mut self.ended)
+    }
+
+    fn put_stage(&mut self, id: TaskId, stage: Stage) {
+        if let Some(task) = self.by_id.get_mut(&id) {
+            if matches!(stage, Stage::ToRead | Stage::ToCommit(_)) {
+                self.to_ask.push_back(id);
+            }
+            task.stage = stage;
+        }
+    }
+
+    fn go_on_later(&mut self, id: TaskId, at_ms: u64) {
+        if let Some(task) = self.by_id.get_mut(&id) {
+            task.later_ms = Some(at_ms);
+            self.timers.insert((at_ms, id));
+        }
+    }
+
+    fn end(&mut self, id: TaskId, end: End) {
+        let Some(task) = self.by_id.remove(&id) else {
+            return;
+        };
+        self.timers.remove(&(task.deadline_ms, id));
+        if let Some(at_ms) = task.later_ms {
+            self.timers.remove(&(at_ms, id));
+        }
+        if let Stage::ToCommit(attempt)
+        | Stage::Committing(attempt)
+        | Stage::CommitLater(attempt)
+        | Stage::Settling(attempt, ..) = &task.stage
+        {
+            self.by_write.remove(&attempt.write);
+        }
+        if let Some(ticket) = task.ticket {
+            self.ended.push((ticket, end));
+        }
+        for key in task.keys {
+            let Some(queue) = self.queues.get_mut(&key) else {
+                continue;
+            };
+            let was_first = queue.front() == Some(&id);
+            queue.retain(|other| *other != id);
+            let Some(next) = queue.front().copied() else {
+                self.queues.remove(&key);
+                continue;
+            };
+            if was_first && let Some(task) = self.by_id.get_mut(&next) {
+                task.behind -= 1;
+                if task.behind == 0 {
+                    self.put_stage(next, Stage::ToRead);
+                }
+            }
+        }
+    }
+}
+
+fn error_end(error: &EngineError) -> End {
+    End::reply(Reply::Error(refusal(error)))
+}

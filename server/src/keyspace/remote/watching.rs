@@ -1,0 +1,129 @@
+//! Following the changes of the engine: a snapshot, and then each of them, until some may have been missed; then again.
+use super::engine::{AskId, Found, Link, Revision};
+use super::record::Record;
+use super::{Remote, bucket_of};
+use crate::clock::Now;
+use crate::keyspace::rules::Version;
+use crate::keyspace::{End, Told};
+use bytes::Bytes;
+use statestore_protocol::Reply;
+use std::collections::{HashMap, HashSet};
+
+/// How far the changes of the engine are known.
+#[derive(Debug)]
+pub(super) enum Watch {
+    /// None is under way; the next one is begun then.
+    Begins(u64),
+    /// The records of the snapshot that matter later.
+    Snapshot {
+        ask: AskId,
+        followed: HashMap<Bytes, Record>,
+        ending: HashSet<Bytes>,
+    },
+    /// All changes up to this revision are known.
+    Live { ask: AskId, at: Revision },
+}
+
+impl<L: Link> Remote<L> {
+    pub(super) fn changed(
+        &mut self,
+        ask: AskId,
+        at: Revision,
+        changes: Vec<(Bytes, Option<Record>)>,
+        now: Now,
+        told: &mut dyn Told,
+    ) {
+        let Watch::Live {
+            ask: live,
+            at: known,
+        } = &mut self.watch
+        else {
+            return;
+        };
+        if ask != *live || at <= *known {
+            return;
+        }
+        *known = at;
+        for (key, record) in changes {
+            let Some(record) = record else {
+                self.sights.saw_none(&key, at);
+                continue;
+            };
+            self.saw(&key, &record, at, now, false);
+            self.tasks.saw_write(record.write);
+            self.following.changed(&key, &record, told);
+        }
+        self.tasks.settle(at, &self.sights, now);
+    }
+
+    pub(super) fn snapshot(&mut self, from: AskId, records: Vec<Found>, now: Now) {
+        let Watch::Snapshot {
+            ask,
+            followed,
+            ending,
+        } = &mut self.watch
+        else {
+            return;
+        };
+        if *ask != from {
+            return;
+        }
+        for found in records {
+            let Found {
+                key,
+                record,
+                revision,
+            } = found;
+            self.highest = self.highest.max(record.version);
+            self.sights.saw(&key, &record, revision, now, true);
+            if record.expiry().is_some() || !record.is_entry() {
+                ending.insert(key.clone());
+            }
+            // Who begins to follow it before the snapshot ends needs it as well.
+            followed.insert(key, record);
+        }
+    }
+
+    pub(super) fn synced(
+        &mut self,
+        from: AskId,
+        at: Revision,
+        floors: &[Version],
+        now: Now,
+        told: &mut dyn Told,
+    ) {
+        let watch = std::mem::replace(&mut self.watch, Watch::Begins(now.mono_ms));
+        let Watch::Snapshot {
+            ask,
+            mut followed,
+            ending,
+        } = watch
+        else {
+            self.watch = watch;
+            return;
+        };
+        if ask != from {
+            self.watch = Watch::Snapshot {
+                ask,
+                followed,
+                ending,
+            };
+            return;
+        }
+        self.watch = Watch::Live { ask, at };
+        let known: Vec<_> = self.sights.until(at).cloned().collect();
+        for key in known.iter().filter(|key| !ending.contains(*key)) {
+            self.sights.saw_none(key, at);
+        }
+        let keys: Vec<_> = self.following.keys().cloned().collect();
+        for key in keys {
+            let record = followed.remove(&key);
+            let floor = floors.get(usize::from(bucket_of(&key)));
+            let floor = floor.copied().unwrap_or_default();
+            let tickets = self.following.caught_up(&key, record.as_ref(), floor, told);
+            for ticket in tickets {
+                told.ended(ticket, End::reply(Reply::Ok));
+            }
+        }
+    }
+}

@@ -1,0 +1,497 @@
+//! What was told, held against the log of the engine.
+use super::engine::{Engine, Logged};
+use super::node::{Following, operation};
+use super::{Action, Asked, TOMBSTONE_MS, What, World};
+use bytes::Bytes;
+use statestore_protocol::{Rejection, Reply};
+use statestored::keyspace::End;
+use statestored::keyspace::remote::{Content, Place, Put, Record};
+use statestored::keyspace::rules::{Context, Entry, Token, Version};
+use std::collections::BTreeMap;
+
+/// Longer than it takes, while nothing goes wrong, until what is over has ended.
+const SOON_MS: u64 = 3_000;
+
+type States = BTreeMap<Bytes, Record>;
+
+/// The engine's log, with what all keys held after each change.
+struct Truth<'w> {
+    log: &'w [Logged],
+    /// Before the first change, after it, and so on.
+    states: Vec<States>,
+}
+
+impl<'w> Truth<'w> {
+    fn new(engine: &'w Engine) -> Self {
+        let mut states = vec![States::new()];
+        for logged in &engine.log {
+            let mut next = states[states.len() - 1].clone();
+            for (place, put) in &logged.changes {
+                match (place, put) {
+                    (Place::Entry(key), Put::Record(record)) => {
+                        next.insert(key.clone(), record.clone());
+                    }
+                    (Place::Entry(key), _) => {
+                        next.remove(key);
+                    }
+                    _ => {}
+                }
+            }
+            states.push(next);
+        }
+        Self {
+            log: &engine.log,
+            states,
+        }
+    }
+
+    /// The states that there were at some moment between two times, both included.
+    fn between(&self, from_ms: u64, to_ms: u64) -> impl Iterator<Item = &States> {
+        let first = self.log.partition_point(|it| it.at_ms < from_ms);
+        let last = self.log.partition_point(|it| it.at_ms <= to_ms);
+        self.states[first..=last].iter()
+    }
+
+    /// The changes of keys, each with its place in the log.
+    fn records(&self) -> impl Iterator<Item = (usize, &'w Bytes, &'w Record)> {
+        let logged = self.log.iter().enumerate();
+        logged.flat_map(|(index, logged)| {
+            logged
+                .changes
+                .iter()
+                .filter_map(move |change| match change {
+                    (Place::Entry(key), Put::Record(record)) => Some((index, key, record)),
+                    _ => None,
+                })
+        })
+    }
+
+    /// Where the log has this value.
+    fn of_value(&self, value: &Bytes) -> Vec<usize> {
+        let found = self.records().filter(|(_, _, record)| {
+            matches!(&record.content, Content::Entry { value: it, .. } if it == value)
+        });
+        found.map(|(index, ..)| index).collect()
+    }
+}
+
+pub(super) fn check(world: &World) -> Result<(), String> {
+    let engine = world.engine.lock().unwrap();
+    let truth = Truth::new(&engine);
+    versions_rise(&truth)?;
+    for asked in &world.asked {
+        answered(&truth, asked).map_err(|violation| format!("{violation}: {asked:?}"))?;
+    }
+    entries_end_in_time(&truth, world)?;
+    for node in &world.nodes {
+        if !node.is_live() {
+            return Err("a node does not know the changes, although nothing is wrong".into());
+        }
+        for (key, following) in &node.following {
+            followed(&truth, key, following)
+                .map_err(|violation| format!("{violation}: {key:?} {following:?}"))?;
+        }
+    }
+    let in_order = world.asked.iter().filter(|it| it.end.is_none());
+    for asked in in_order {
+        if world.nodes[asked.node].life == asked.life {
+            return Err(format!("it has not ended: {asked:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn versions_rise(truth: &Truth<'_>) -> Result<(), String> {
+    let mut highest = BTreeMap::<&Bytes, Version>::new();
+    for (index, key, record) in truth.records() {
+        if let Some(former) = highest.insert(key, record.version)
+            && former >= record.version
+        {
+            return Err(format!(
+                "change {index}: the version of {key:?} was {former:?} and is {:?}",
+                record.version
+            ));
+        }
+    }
+    let mut floors = BTreeMap::new();
+    for change in truth.log.iter().flat_map(|logged| &logged.changes) {
+        if let (Place::Floor(bucket), Put::Floor(version)) = change
+            && floors
+                .insert(bucket, version)
+                .is_some_and(|former| former > version)
+        {
+            return Err(format!("the floor of bucket {bucket} fell to {version:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// What an operation answers in this state, and what it makes; versions of changes are not compared.
+fn apply(
+    states: &States,
+    key: &Bytes,
+    action: &Action,
+    asked: &Asked,
+) -> (Reply, Option<Version>, bool) {
+    let record = states.get(key);
+    let entry = match record.map(|record| (&record.content, record)) {
+        Some((Content::Entry { value, token, .. }, record)) => Some(Entry {
+            value,
+            version: record.version,
+            token: token.as_ref().map(Token::from),
+            expires_in_ms: None,
+        }),
+        _ => None,
+    };
+    let context = Context {
+        wall_ms: 0,
+        floor: (0, 0),
+        has_room: true,
+    };
+    let outcome = operation(action, asked).apply(entry.as_ref(), &context);
+    let changes = !matches!(outcome.change, statestored::keyspace::rules::Change::Keep);
+    (outcome.reply, outcome.version, changes)
+}
+
+fn answered(truth: &Truth<'_>, asked: &Asked) -> Result<(), String> {
+    let values: Vec<&Bytes> = match &asked.what {
+        What::One(_, action) => value_of(action).into_iter().collect(),
+        What::All(actions) => actions.iter().filter_map(|(_, it)| value_of(it)).collect(),
+        What::Page => Vec::new(),
+    };
+    let written: Vec<_> = values.iter().flat_map(|it| truth.of_value(it)).collect();
+    if written.len() > values.len() {
+        return Err(format!("it was done more than once, at {written:?}"));
+    }
+    if !written.is_empty() && written.iter().any(|it| *it != written[0]) {
+        return Err(format!("it was done in parts, at {written:?}"));
+    }
+    if !written.is_empty() && written.len() < values.len() {
+        return Err(format!("it was done in part, at {written:?}"));
+    }
+    let Some((end_ms, end)) = &asked.end else {
+        return Ok(());
+    };
+    let may_be_written = match end {
+        End::Unknown => return Ok(()),
+        End::Expired => false,
+        End::Answered { reply, .. } => matches!(reply, Reply::Ok | Reply::Transacted(_)),
+    };
+    if !may_be_written && !written.is_empty() {
+        return Err(format!("it was done, at {written:?}"));
+    }
+    let End::Answered { reply, version } = end else {
+        return Ok(());
+    };
+    match (&asked.what, reply) {
+        (What::Page, Reply::Page { keys, .. }) => page(truth, asked.at_ms, *end_ms, keys),
+        (What::One(key, action), _) => one(truth, asked, *end_ms, key, action, (reply, *version)),
+        (What::All(actions), _) => all(truth, asked, *end_ms, actions, reply),
+        _ => Err("that is no answer to it".into()),
+    }
+}
+
+fn value_of(action: &Action) -> Option<&Bytes> {
+    match action {
+        Action::Set { value, .. } => Some(value),
+        _ => None,
+    }
+}
+
+/// A change of this version, made in time, before which the operation answers as it did.
+fn change_of(
+    truth: &Truth<'_>,
+    asked: &Asked,
+    end_ms: u64,
+    key: &Bytes,
+    version: Version,
+) -> Result<usize, String> {
+    let found = truth
+        .records()
+        .find(|(_, of, record)| *of == key && record.version == version);
+    let (index, ..) = found.ok_or_else(|| format!("no change has the version {version:?}"))?;
+    let at_ms = truth.log[index].at_ms;
+    if at_ms < asked.at_ms || at_ms > end_ms {
+        return Err(format!("it was done at {at_ms} ms"));
+    }
+    Ok(index)
+}
+
+fn one(
+    truth: &Truth<'_>,
+    asked: &Asked,
+    end_ms: u64,
+    key: &Bytes,
+    action: &Action,
+    (reply, version): (&Reply, Option<Version>),
+) -> Result<(), String> {
+    if matches!(reply, Reply::Ok | Reply::Count(1)) {
+        let version = version.ok_or("a change without a version")?;
+        let index = change_of(truth, asked, end_ms, key, version)?;
+        let (could, ..) = apply(&truth.states[index], key, action, asked);
+        if could != *reply {
+            return Err(format!("before change {index} it answers {could:?}"));
+        }
+        if let Some(value) = value_of(action)
+            && truth.of_value(value) != [index]
+        {
+            return Err(format!("change {index} is another one"));
+        }
+        return Ok(());
+    }
+    let mut states = truth.between(asked.at_ms, end_ms);
+    let is_explained = states.any(|states| {
+        let (could, its_version, changes) = apply(states, key, action, asked);
+        !changes && could == *reply && its_version == version
+    });
+    if is_explained {
+        Ok(())
+    } else {
+        Err("at no moment there was anything to answer this".into())
+    }
+}
+
+fn all(
+    truth: &Truth<'_>,
+    asked: &Asked,
+    end_ms: u64,
+    actions: &[(Bytes, Action)],
+    reply: &Reply,
+) -> Result<(), String> {
+    match reply {
+        Reply::Transacted(versions) => {
+            let changes = actions
+                .iter()
+                .zip(versions)
+                .filter_map(|((key, _), version)| {
+                    let version = (*version)?;
+                    let version = (version.wall_ms(), version.counter());
+                    Some(change_of(truth, asked, end_ms, key, version))
+                });
+            let places = changes.collect::<Result<Vec<_>, _>>()?;
+            let could = |states: &States| {
+                actions
+                    .iter()
+                    .zip(versions)
+                    .all(|((key, action), version)| {
+                        let (reply, _, changes) = apply(states, key, action, asked);
+                        changes == version.is_some()
+                            && matches!(reply, Reply::Ok | Reply::Count(0 | 1))
+                    })
+            };
+            let Some(index) = places.first() else {
+                let mut states = truth.between(asked.at_ms, end_ms);
+                let is_explained = states.any(could);
+                return is_explained
+                    .then_some(())
+                    .ok_or_else(|| "not at any moment".into());
+            };
+            if places.iter().any(|it| it != index) {
+                return Err(format!("it was done in parts, at {places:?}"));
+            }
+            could(&truth.states[*index])
+                .then_some(())
+                .ok_or_else(|| format!("it could not be done before change {index}"))
+        }
+        Reply::Rejected { operation, reason } => {
+            let operation = usize::try_from(*operation).unwrap();
+            let is_explained = truth.between(asked.at_ms, end_ms).any(|states| {
+                actions
+                    .iter()
+                    .take(operation + 1)
+                    .enumerate()
+                    .all(|(index, (key, action))| {
+                        let (reply, version, _) = apply(states, key, action, asked);
+                        let given =
+                            |(wall, counter)| statestore_protocol::Version::new(wall, counter);
+                        let rejection = match reply {
+                            Reply::NotApplied => Some(Rejection::Condition(version.map(given))),
+                            Reply::Error(error) => Some(Rejection::Error(error)),
+                            _ => None,
+                        };
+                        rejection.as_ref() == (index == operation).then_some(reason)
+                    })
+            });
+            is_explained
+                .then_some(())
+                .ok_or_else(|| "at no moment it had to be rejected".into())
+        }
+        _ => Err("that is no answer to a transaction".into()),
+    }
+}
+
+/// The keys that there were all the time, and none that there was at no time.
+fn page(truth: &Truth<'_>, from_ms: u64, to_ms: u64, keys: &[Bytes]) -> Result<(), String> {
+    let is_entry = |states: &States, key: &Bytes| states.get(key).is_some_and(Record::is_entry);
+    for key in keys {
+        if !truth
+            .between(from_ms, to_ms)
+            .any(|states| is_entry(states, key))
+        {
+            return Err(format!("{key:?} was not there"));
+        }
+    }
+    let first = truth.between(from_ms, to_ms).next().ok_or("no state")?;
+    for key in first.keys() {
+        // One whose time is over may be left out before anybody has committed that.
+        let stays = truth.between(from_ms, to_ms).all(|states| {
+            is_entry(states, key) && states.get(key).is_some_and(|it| it.expiry().is_none())
+        });
+        if stays && !keys.contains(key) {
+            return Err(format!("{key:?} is missing"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether some client may have deleted this.
+fn may_be_deleted(asked: &[Asked], key: &Bytes, at_ms: u64, version: Version) -> bool {
+    let is_del = |action: &Action| matches!(action, Action::Del { .. });
+    asked.iter().any(|asked| {
+        let deletes = match &asked.what {
+            What::One(of, action) => of == key && is_del(action),
+            What::All(actions) => actions.iter().any(|(of, it)| of == key && is_del(it)),
+            What::Page => false,
+        };
+        deletes
+            && asked.at_ms <= at_ms
+            && match &asked.end {
+                None | Some((_, End::Unknown)) => true,
+                Some((_, End::Answered { version: it, reply })) => {
+                    *it == Some(version) || matches!(reply, Reply::Transacted(_))
+                }
+                Some((_, End::Expired)) => false,
+            }
+    })
+}
+
+fn entries_end_in_time(truth: &Truth<'_>, world: &World) -> Result<(), String> {
+    for (index, key, record) in truth.records() {
+        if record.is_entry() {
+            continue;
+        }
+        let Some(former) = truth.states[index].get(key) else {
+            return Err(format!(
+                "change {index} deletes {key:?}, which there is not"
+            ));
+        };
+        if !former.is_entry() {
+            return Err(format!("change {index} deletes {key:?} once more"));
+        }
+        let at_ms = truth.log[index].at_ms;
+        if may_be_deleted(&world.asked, key, at_ms, record.version) {
+            continue;
+        }
+        let made = truth
+            .records()
+            .find(|(_, of, it)| *of == key && it.version == former.version);
+        let (made, ..) = made.ok_or("an entry that nobody made")?;
+        let made_ms = truth.log[made].at_ms;
+        let Some(expiry) = former.expiry() else {
+            return Err(format!(
+                "change {index} deletes {key:?}, for which nobody asked"
+            ));
+        };
+        if made_ms + expiry.ttl_ms > at_ms {
+            return Err(format!(
+                "change {index} ends {key:?} at {at_ms} ms, which was made at {made_ms} ms and lasts {} ms",
+                expiry.ttl_ms
+            ));
+        }
+    }
+    let last = truth.states.last().ok_or("no state")?;
+    for (key, record) in last {
+        let made = truth
+            .records()
+            .find(|(_, of, it)| *of == key && it.version == record.version);
+        let (made, ..) = made.ok_or("an entry that nobody made")?;
+        let lasts_ms = match record.expiry() {
+            Some(expiry) => expiry.ttl_ms,
+            None if record.is_entry() => continue,
+            None => TOMBSTONE_MS,
+        };
+        // Who has just begun counts from then on.
+        let made_ms = truth.log[made].at_ms.max(super::STORM_MS);
+        if made_ms + lasts_ms + SOON_MS < world.now_ms {
+            return Err(format!(
+                "{key:?} is there still: {record:?} of {made_ms} ms"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn followed(truth: &Truth<'_>, key: &Bytes, following: &Following) -> Result<(), String> {
+    let Some(since_ms) = following.since_ms else {
+        return Err("it is not followed yet".into());
+    };
+    let mut former = (0, 0);
+    let mut was_removed = false;
+    for heard in &following.heard {
+        if heard.version <= former {
+            return Err(format!("{:?} was told after {former:?}", heard.version));
+        }
+        former = heard.version;
+        if was_removed && heard.value.is_none() {
+            return Err("it was removed twice".into());
+        }
+        was_removed = heard.value.is_none();
+        let Some(value) = &heard.value else { continue };
+        let made = truth
+            .records()
+            .find(|(_, of, it)| *of == key && it.version == heard.version);
+        let is_that = made.is_some_and(|(_, _, record)| {
+            matches!(&record.content, Content::Entry { value: it, .. } if it == value)
+        });
+        if !is_that {
+            return Err(format!("there was no {heard:?}"));
+        }
+    }
+    // The last state, if it has changed since then.
+    let changes = truth.records().filter(|(_, of, _)| *of == key);
+    let Some((index, _, record)) = changes.last() else {
+        return Ok(());
+    };
+    if truth.log[index].at_ms <= since_ms {
+        return Ok(());
+    }
+    let Some(last) = following.heard.last() else {
+        return Err(format!("nobody was told of change {index}"));
+    };
+    let is_told = if record.is_entry() {
+        last.version == record.version
+    } else {
+        last.value.is_none()
+    };
+    is_told
+        .then_some(())
+        .ok_or_else(|| format!("nobody was told of change {index}"))
+}
+
+/// How many transactions were carried out.
+pub(super) fn transactions(asked: &[Asked]) -> usize {
+    let is_made = |asked: &&Asked| {
+        matches!(
+            &asked.end,
+            Some((_, End::Answered { reply: Reply::Transacted(versions), .. })) if versions.iter().flatten().next().is_some()
+        )
+    };
+    asked.iter().filter(is_made).count()
+}
+
+/// How many tombstones were purged.
+pub(super) fn purged(engine: &Engine) -> usize {
+    let changes = engine.log.iter().flat_map(|logged| &logged.changes);
+    changes.filter(|(_, put)| *put == Put::Nothing).count()
+}
+
+/// How many entries ended for which nobody had asked.
+pub(super) fn ended(engine: &Engine, asked: &[Asked]) -> usize {
+    let truth = Truth::new(engine);
+    let tombstones = truth.records().filter(|(_, _, record)| !record.is_entry());
+    tombstones
+        .filter(|(index, key, record)| {
+            !may_be_deleted(asked, key, truth.log[*index].at_ms, record.version)
+        })
+        .count()
+}

@@ -1,0 +1,366 @@
+//! Nodes over one engine elsewhere: the real [`Remote`](statestored::keyspace::remote::Remote) keyspaces, an engine that does
+//! what etcd documents, and between them what networks, clocks and restarts do.
+//!
+//! The engine's own log is the truth: the order in which everything happened. Each answer is held against it.
+mod checks;
+mod engine;
+mod node;
+
+pub use engine::Fault;
+
+use crate::chance::Chance;
+use bytes::Bytes;
+use engine::{Engine, Weather};
+use node::Node;
+use statestore_protocol::{Condition, Hlc, Version as Wanted};
+use statestored::keyspace::End;
+use statestored::keyspace::remote::bucket_of;
+use statestored::keyspace::rules::Version;
+use std::num::NonZeroU64;
+use std::sync::{Arc, LazyLock, Mutex};
+
+/// How long things go wrong.
+const STORM_MS: u64 = 15_000;
+
+/// How long it is calm afterwards: longer than everything that has to end by itself.
+const CALM_MS: u64 = 15_000;
+
+/// The keys. Some of them share a bucket, and with it a floor.
+static KEYS: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
+    let all = (0..).map(|number| Bytes::from(format!("key{number}")));
+    let neighbours = all
+        .clone()
+        .filter(|key| bucket_of(key) == bucket_of(b"key0"));
+    all.take(2).chain(neighbours.skip(1).take(3)).collect()
+});
+
+/// How long a tombstone is kept, at most.
+const TOMBSTONE_MS: u64 = 2_500;
+
+/// What one client asks.
+#[derive(Debug, Clone)]
+pub(crate) enum Action {
+    Get,
+    Set {
+        value: Bytes,
+        condition: Condition,
+        ttl_ms: Option<NonZeroU64>,
+        token: Option<Hlc>,
+    },
+    Del {
+        if_version: Option<Wanted>,
+        token: Option<Hlc>,
+    },
+}
+
+/// Something that was asked of a node.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) node: usize,
+    /// Which of the node's lives.
+    pub(crate) life: u64,
+    pub(crate) what: What,
+    pub(crate) timestamp: Hlc,
+    pub(crate) at_ms: u64,
+    pub(crate) end: Option<(u64, End)>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum What {
+    One(Bytes, Action),
+    All(Vec<(Bytes, Action)>),
+    Page,
+}
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Report {
+    /// Its seed.
+    pub seed: u64,
+    /// What was violated, if anything was.
+    pub violation: Option<String>,
+    /// How much happened.
+    pub counts: Counts,
+}
+
+/// How much happened, so that nobody takes an idle run for a good one.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Counts {
+    /// What clients asked.
+    pub asked: usize,
+    /// Changes of the engine.
+    pub changes: usize,
+    /// What ended without anybody knowing how.
+    pub unknown: usize,
+    /// What certainly did not happen, because there was no time.
+    pub expired: usize,
+    /// Questions and answers that were lost.
+    pub lost: usize,
+    /// Commits that came a second time.
+    pub doubled: usize,
+    /// Watches that were lost.
+    pub gaps: usize,
+    /// Nodes that ended in the middle.
+    pub restarts: usize,
+    /// Changes that were told.
+    pub told: usize,
+    /// Transactions that were carried out.
+    pub transactions: usize,
+    /// Tombstones that were purged.
+    pub purged: usize,
+    /// Entries that ended by themselves.
+    pub ended: usize,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.asked += other.asked;
+        self.changes += other.changes;
+        self.unknown += other.unknown;
+        self.expired += other.expired;
+        self.lost += other.lost;
+        self.doubled += other.doubled;
+        self.gaps += other.gaps;
+        self.restarts += other.restarts;
+        self.told += other.told;
+        self.transactions += other.transactions;
+        self.purged += other.purged;
+        self.ended += other.ended;
+    }
+}
+
+/// Everything of a run.
+pub(crate) struct World {
+    pub(crate) now_ms: u64,
+    pub(crate) engine: Arc<Mutex<Engine>>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) asked: Vec<Asked>,
+    chance: Chance,
+    /// Versions that clients were told, to ask under.
+    versions: Vec<(Bytes, Version)>,
+    restarts: usize,
+}
+
+impl World {
+    fn new(seed: u64, fault: Option<Fault>) -> Self {
+        let mut chance = Chance::new(seed);
+        let engine = Arc::new(Mutex::new(Engine::new(fault)));
+        let often = chance.spread(1, 20);
+        let weather = Weather {
+            delay_ms: chance.spread(1, 200),
+            lost: chance.below(often),
+            unanswered: chance.below(often),
+            doubled: chance.below(often),
+            watch_lost: chance.below(4 * often),
+        };
+        let count = chance.between(1, 4);
+        let tombstone_ms = chance.spread(10, TOMBSTONE_MS);
+        let nodes = (0..count).map(|_| Node::new(&engine, &mut chance, weather, tombstone_ms));
+        let nodes = nodes.collect();
+        Self {
+            now_ms: 0,
+            engine,
+            nodes,
+            asked: Vec::new(),
+            chance,
+            versions: Vec::new(),
+            restarts: 0,
+        }
+    }
+
+    fn storm(&mut self) {
+        let mut next_request_ms = 0;
+        let mut next_trouble_ms = 0;
+        let pace_ms = self.chance.spread(2, 150);
+        while self.now_ms < STORM_MS {
+            if self.now_ms >= next_request_ms {
+                next_request_ms = self.now_ms + self.chance.below(2 * pace_ms) + 1;
+                self.request();
+            }
+            if self.now_ms >= next_trouble_ms {
+                next_trouble_ms = self.now_ms + self.chance.spread(50, 5_000);
+                self.trouble();
+            }
+            self.pass(next_request_ms.min(next_trouble_ms));
+        }
+    }
+
+    fn calm(&mut self) {
+        for node in &mut self.nodes {
+            node.calm_down();
+        }
+        let end_ms = self.now_ms + CALM_MS;
+        while self.now_ms < end_ms {
+            self.pass(end_ms);
+        }
+    }
+
+    /// Lets time pass until something happens, at most until then.
+    fn pass(&mut self, until_ms: u64) {
+        let next = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.next_ms(self.now_ms));
+        let next_ms = next.min().unwrap_or(u64::MAX);
+        // What is due now was done as far as it can be: a node that asks for the same moment again gets the next one.
+        self.now_ms = next_ms.clamp(self.now_ms + 1, until_ms.max(self.now_ms + 1));
+        self.engine.lock().unwrap().now_ms = self.now_ms;
+        for index in 0..self.nodes.len() {
+            for (ticket, end) in self.nodes[index].proceed(self.now_ms) {
+                self.learn(&end, ticket);
+                self.asked[ticket].end = Some((self.now_ms, end));
+            }
+        }
+    }
+
+    fn learn(&mut self, end: &End, ticket: usize) {
+        if let (What::One(key, _), End::Answered { version, .. }) = (&self.asked[ticket].what, end)
+            && let Some(version) = version
+        {
+            self.versions.push((key.clone(), *version));
+        }
+    }
+
+    fn key(&mut self) -> Bytes {
+        self.chance.pick(&KEYS)
+    }
+
+    fn action(&mut self, key: &Bytes, number: usize) -> Action {
+        let known = self.versions.iter().rev().filter(|(of, _)| of == key);
+        let known: Vec<_> = known.take(3).map(|(_, version)| *version).collect();
+        let token = (self.chance.percent(15)).then(|| {
+            let wall_ms = node::BASE_MS + self.now_ms;
+            Hlc::new(wall_ms, self.chance.below(3), "lock").unwrap()
+        });
+        let if_version = (!known.is_empty() && self.chance.percent(20)).then(|| {
+            let (wall_ms, counter) = self.chance.pick(&known);
+            Wanted::new(wall_ms, counter)
+        });
+        match self.chance.below(100) {
+            0..25 => Action::Get,
+            25..45 => Action::Del { if_version, token },
+            _ => {
+                let condition = match (if_version, self.chance.below(4)) {
+                    (Some(version), _) => Condition::IfVersion(version),
+                    (None, 0) => Condition::IfAbsent,
+                    _ => Condition::Always,
+                };
+                let ttl_ms = self
+                    .chance
+                    .percent(40)
+                    .then(|| self.chance.spread(1, 2_000));
+                Action::Set {
+                    value: Bytes::from(format!("value{number}")),
+                    condition,
+                    ttl_ms: ttl_ms.and_then(NonZeroU64::new),
+                    token,
+                }
+            }
+        }
+    }
+
+    /// A client asks something of a node.
+    fn request(&mut self) {
+        let node = self.chance.index(self.nodes.len());
+        let ticket = self.asked.len();
+        let what = match self.chance.below(100) {
+            0..4 => What::Page,
+            4..14 => {
+                let mut actions: Vec<(Bytes, Action)> = Vec::new();
+                for part in 0..self.chance.between(1, 3) {
+                    let key = self.key();
+                    let number = usize::try_from(part).unwrap() + 10 * ticket;
+                    if actions.iter().any(|(other, _)| *other == key) {
+                        continue;
+                    }
+                    match self.action(&key, number) {
+                        Action::Get => {}
+                        action => actions.push((key, action)),
+                    }
+                }
+                if actions.is_empty() {
+                    return;
+                }
+                What::All(actions)
+            }
+            _ => {
+                let key = self.key();
+                let action = self.action(&key, 10 * ticket);
+                What::One(key, action)
+            }
+        };
+        if self.chance.percent(10) {
+            let key = self.key();
+            self.nodes[node].follow(&key, self.now_ms);
+        }
+        let ahead_ms = self.chance.below(5_000);
+        let wall_ms = node::BASE_MS + self.now_ms + ahead_ms;
+        let timestamp = Hlc::new(wall_ms, 0, "client").unwrap();
+        let deadline_ms = self.chance.spread(20, 10_000);
+        let mut asked = Asked {
+            node,
+            life: self.nodes[node].life,
+            what,
+            timestamp,
+            at_ms: self.now_ms,
+            end: None,
+        };
+        if let Some(end) = self.nodes[node].ask(ticket, &asked, self.now_ms, deadline_ms) {
+            asked.end = Some((self.now_ms, end));
+        }
+        self.asked.push(asked);
+    }
+
+    /// Something goes wrong, or is right again.
+    fn trouble(&mut self) {
+        let index = self.chance.index(self.nodes.len());
+        let node = &mut self.nodes[index];
+        match self.chance.below(6) {
+            0 => node.cut(true),
+            1 => node.cut(false),
+            2 => node.pause_until(self.now_ms + self.chance.spread(10, 3_000)),
+            3 => node.step_clock(self.chance.between(0, 60_000)),
+            4 => {
+                self.restarts += 1;
+                node.restart(&self.engine, &mut self.chance);
+            }
+            _ => {}
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        let engine = self.engine.lock().unwrap();
+        let ends = |wanted: End| {
+            let ends = self.asked.iter().filter_map(|it| it.end.as_ref());
+            ends.filter(|(_, end)| *end == wanted).count()
+        };
+        let ways = || self.nodes.iter().flat_map(Node::ways);
+        Counts {
+            asked: self.asked.len(),
+            changes: engine.log.len(),
+            unknown: ends(End::Unknown),
+            expired: ends(End::Expired),
+            lost: ways().map(|way| way.lock().lost).sum(),
+            doubled: ways().map(|way| way.lock().late).sum(),
+            gaps: ways().map(|way| way.lock().gaps).sum(),
+            restarts: self.restarts,
+            told: self.nodes.iter().map(Node::told_count).sum(),
+            transactions: checks::transactions(&self.asked),
+            purged: checks::purged(&engine),
+            ended: checks::ended(&engine, &self.asked),
+        }
+    }
+}
+
+/// Runs one seed to its end, with a rule that is left out if one is given.
+pub fn run(seed: u64, fault: Option<Fault>) -> Report {
+    let mut world = World::new(seed, fault);
+    world.storm();
+    world.calm();
+    let violation = checks::check(&world).err();
+    Report {
+        seed,
+        violation,
+        counts: world.counts(),
+    }
+}

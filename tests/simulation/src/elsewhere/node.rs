@@ -1,0 +1,300 @@
+//! One node: a keyspace with its clocks, its way to the engine, and what it told.
+use super::engine::{Engine, Shared, Way, Weather};
+use super::{Action, Asked, What};
+use crate::chance::Chance;
+use bytes::Bytes;
+use statestore_protocol::SetOptions;
+use statestored::keyspace::remote::{Remote, RemoteConfig};
+use statestored::keyspace::rules::{Operation, Version};
+use statestored::keyspace::{self, Changed, End, Keyspace, Ticket, Told};
+use statestored::service::Now;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// What the wall clocks show at the beginning.
+pub(crate) const BASE_MS: u64 = 1_700_000_000_000;
+
+/// Tickets of those who follow a key are above these.
+const FOLLOWS: u64 = 1 << 32;
+
+/// A change as it was told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Heard {
+    pub(crate) at_ms: u64,
+    pub(crate) version: Version,
+    /// `None` if it was removed.
+    pub(crate) value: Option<Bytes>,
+}
+
+/// A key that somebody follows at a node, in one of the node's lives.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Following {
+    /// Since when they know that it is followed.
+    pub(crate) since_ms: Option<u64>,
+    pub(crate) heard: Vec<Heard>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    remote: Remote<Shared>,
+    way: Shared,
+    /// Of former lives: what is on them still arrives.
+    former: Vec<Shared>,
+    weather: Weather,
+    tombstone_ms: u64,
+    pub(crate) life: u64,
+    /// How much the wall clock is ahead.
+    ahead_ms: u64,
+    /// Where the clock that never jumps began in this life.
+    start_ms: u64,
+    paused_until_ms: u64,
+    pub(crate) following: BTreeMap<Bytes, Following>,
+    /// Which key somebody follows under which number.
+    follows: BTreeMap<u64, Bytes>,
+    told: usize,
+    process: u128,
+}
+
+#[derive(Default)]
+struct Ear {
+    changes: Vec<(Bytes, Version, Option<Bytes>)>,
+    ended: Vec<(Ticket, End)>,
+}
+
+impl Told for Ear {
+    fn changed(&mut self, change: &Changed<'_>) {
+        let value = match change.what {
+            keyspace::What::Set { value, .. } => Some(value.clone()),
+            keyspace::What::Removed { .. } => None,
+        };
+        self.changes
+            .push((change.key.clone(), change.version, value));
+    }
+
+    fn ended(&mut self, ticket: Ticket, end: End) {
+        self.ended.push((ticket, end));
+    }
+
+    fn worked(&mut self, _steps: usize) {}
+}
+
+fn config(process: u128, chance: &mut Chance, tombstone_ms: u64) -> RemoteConfig {
+    RemoteConfig {
+        process,
+        patience_ms: chance.below(300),
+        tombstone_ms,
+        page_keys: 100,
+        max_operations: 60,
+    }
+}
+
+impl Node {
+    pub(crate) fn new(
+        engine: &Arc<Mutex<Engine>>,
+        chance: &mut Chance,
+        weather: Weather,
+        tombstone_ms: u64,
+    ) -> Self {
+        let way = Way::new(Arc::clone(engine), chance.fork(), weather);
+        let way = Shared(Arc::new(Mutex::new(way)));
+        let process = u128::from(chance.u64());
+        Self {
+            remote: Remote::new(config(process, chance, tombstone_ms), way.clone()),
+            way,
+            former: Vec::new(),
+            weather,
+            tombstone_ms,
+            life: 0,
+            ahead_ms: chance.below(30_000),
+            start_ms: 0,
+            paused_until_ms: 0,
+            following: BTreeMap::new(),
+            follows: BTreeMap::new(),
+            told: 0,
+            process,
+        }
+    }
+
+    pub(crate) fn ways(&self) -> impl Iterator<Item = &Shared> {
+        self.former.iter().chain([&self.way])
+    }
+
+    pub(crate) fn told_count(&self) -> usize {
+        self.told
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        self.remote.is_live()
+    }
+
+    fn now(&self, now_ms: u64) -> Now {
+        Now {
+            wall_ms: BASE_MS + now_ms + self.ahead_ms,
+            mono_ms: now_ms - self.start_ms,
+        }
+    }
+
+    pub(crate) fn cut(&mut self, is_cut: bool) {
+        self.way.lock().is_cut = is_cut;
+    }
+
+    pub(crate) fn pause_until(&mut self, until_ms: u64) {
+        self.paused_until_ms = until_ms;
+    }
+
+    pub(crate) fn step_clock(&mut self, ahead_ms: u64) {
+        self.ahead_ms = ahead_ms;
+    }
+
+    /// The process is killed, and another one begins.
+    pub(crate) fn restart(&mut self, engine: &Arc<Mutex<Engine>>, chance: &mut Chance) {
+        let way = Way::new(Arc::clone(engine), chance.fork(), self.weather);
+        let way = Shared(Arc::new(Mutex::new(way)));
+        let former = std::mem::replace(&mut self.way, way.clone());
+        former.lock().abandon();
+        self.former.push(former);
+        self.process = u128::from(chance.u64());
+        self.remote = Remote::new(config(self.process, chance, self.tombstone_ms), way);
+        self.life += 1;
+        self.start_ms = engine.lock().unwrap().now_ms;
+        self.paused_until_ms = 0;
+        self.following.clear();
+        self.follows.clear();
+    }
+
+    pub(crate) fn calm_down(&mut self) {
+        self.paused_until_ms = 0;
+        for way in self.ways() {
+            let mut way = way.lock();
+            way.is_cut = false;
+            way.weather = Weather {
+                delay_ms: 5,
+                lost: 0,
+                unanswered: 0,
+                doubled: 0,
+                watch_lost: 0,
+            };
+        }
+    }
+
+    pub(crate) fn follow(&mut self, key: &Bytes, now_ms: u64) {
+        if self.following.contains_key(key) {
+            return;
+        }
+        let number = self.following.len() as u64;
+        let mut following = Following::default();
+        let asked = keyspace::Asked {
+            ticket: Ticket(FOLLOWS + number),
+            now: self.now(now_ms),
+            deadline_ms: None,
+        };
+        if self.remote.follow(&asked, key).is_some() {
+            following.since_ms = Some(now_ms);
+        }
+        self.following.insert(key.clone(), following);
+        self.follows.insert(number, key.clone());
+    }
+
+    pub(crate) fn ask(
+        &mut self,
+        ticket: usize,
+        asked: &Asked,
+        now_ms: u64,
+        deadline_ms: u64,
+    ) -> Option<End> {
+        let now = self.now(now_ms);
+        let of = keyspace::Asked {
+            ticket: Ticket(ticket as u64),
+            now,
+            deadline_ms: Some(now.mono_ms + deadline_ms),
+        };
+        let mut ear = Ear::default();
+        match &asked.what {
+            What::One(key, action) => {
+                let operation = operation(action, asked);
+                self.remote.operate(&of, key, &operation, &mut ear)
+            }
+            What::All(actions) => {
+                let operations: Vec<_> = actions
+                    .iter()
+                    .map(|(key, action)| (key, operation(action, asked)))
+                    .collect();
+                self.remote.transact(&of, &operations, &mut ear)
+            }
+            What::Page => self
+                .remote
+                .page(&of, &Bytes::from_static(b"*"), None, &mut ear),
+        }
+    }
+
+    /// When the node, or what is on its way, goes on.
+    pub(crate) fn next_ms(&self, now_ms: u64) -> Option<u64> {
+        let ways = self.ways().filter_map(|way| way.lock().next_ms());
+        let own = self
+            .remote
+            .next_ms()
+            .map(|mono_ms| mono_ms + self.start_ms)
+            .map(|at_ms| at_ms.max(self.paused_until_ms));
+        let news = self.way.lock().has_news();
+        let news = news.then(|| self.paused_until_ms.max(now_ms));
+        ways.chain(own).chain(news).min()
+    }
+
+    /// Lets everything happen that is due, and gives what has ended.
+    pub(crate) fn proceed(&mut self, now_ms: u64) -> Vec<(usize, End)> {
+        for way in self.ways() {
+            way.lock().proceed(now_ms);
+        }
+        if self.paused_until_ms > now_ms {
+            return Vec::new();
+        }
+        let mut ear = Ear::default();
+        self.remote.advance(8, self.now(now_ms), &mut ear);
+        self.told += ear.changes.len();
+        for (key, version, value) in ear.changes {
+            let following = self.following.get_mut(&key).expect("it is followed");
+            following.heard.push(Heard {
+                at_ms: now_ms,
+                version,
+                value,
+            });
+        }
+        let mut ended = Vec::new();
+        for (ticket, end) in ear.ended {
+            if ticket.0 < FOLLOWS {
+                ended.push((usize::try_from(ticket.0).unwrap(), end));
+                continue;
+            }
+            let key = self.follows.get(&(ticket.0 - FOLLOWS)).cloned();
+            let key = key.expect("a key that is followed");
+            let following = self.following.get_mut(&key).expect("it is followed");
+            assert_eq!(following.since_ms.replace(now_ms), None);
+        }
+        ended
+    }
+}
+
+/// As the keyspace is asked it.
+pub(crate) fn operation<'a>(action: &'a Action, asked: &'a Asked) -> Operation<'a> {
+    match action {
+        Action::Get => Operation::Get { remaining: false },
+        Action::Set {
+            value,
+            condition,
+            ttl_ms,
+            token,
+        } => Operation::Set {
+            value,
+            options: SetOptions {
+                condition: *condition,
+                expires_in_ms: *ttl_ms,
+            },
+            timestamp: &asked.timestamp,
+            token: token.as_ref(),
+        },
+        Action::Del { if_version, token } => Operation::Del {
+            if_version: *if_version,
+            token: token.as_ref(),
+        },
+    }
+}
