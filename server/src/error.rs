@@ -22,6 +22,10 @@ pub enum ServerError {
     /// The storage cannot be used.
     #[error("{0}")]
     Storage(Arc<StorageError>),
+    /// The etcd that has the entries cannot be used.
+    #[cfg(feature = "etcd")]
+    #[error(transparent)]
+    Etcd(#[from] crate::keyspace::remote::etcd::EtcdError),
     /// The runtime or its thread cannot be made.
     #[error("cannot start the server: {0}")]
     Runtime(io::Error),

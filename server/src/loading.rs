@@ -2,7 +2,7 @@
 use crate::clock::Now;
 use crate::config::StorageConfig;
 use crate::error::ServerError;
-use crate::keyspace::Embedded;
+use crate::keyspace::{Embedded, Keyspace};
 use crate::service::{Kept, ServiceConfig};
 use crate::storage::{
     DurableOptions, DurableStorage, LoadProgress, MemoryStorage, RecordView, Restore, Storage,
@@ -23,7 +23,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(5);
 pub(crate) struct Loaded {
     pub(crate) storage: Box<dyn Storage>,
     pub(crate) service: ServiceConfig,
-    pub(crate) keyspace: Embedded,
+    pub(crate) keyspace: Box<dyn Keyspace>,
     /// What the storage keeps, and what it is to forget; `None` if it keeps nothing by its nature.
     pub(crate) kept: Option<(Kept, HashSet<Bytes>)>,
 }
@@ -34,6 +34,10 @@ pub(crate) async fn open_and_load(
     service: ServiceConfig,
     now: Now,
 ) -> Result<Loaded, ServerError> {
+    #[cfg(feature = "etcd")]
+    if let StorageConfig::Etcd(etcd) = config {
+        return open_etcd(etcd, service).await;
+    }
     /// Stops the thread when nobody waits for it any more.
     struct Stop(Arc<AtomicBool>);
     impl Drop for Stop {
@@ -64,7 +68,7 @@ pub(crate) async fn open_and_load(
                     kept: service.is_durable.then_some((kept, forgotten)),
                     storage,
                     service,
-                    keyspace,
+                    keyspace: Box::new(keyspace),
                 })
             };
             // Who waited may have given up.
@@ -75,9 +79,33 @@ pub(crate) async fn open_and_load(
     result.map_err(|error: StorageError| ServerError::Storage(Arc::new(error)))
 }
 
+/// Connects to the etcd that has the entries.
+#[cfg(feature = "etcd")]
+async fn open_etcd(
+    etcd: crate::keyspace::remote::etcd::EtcdConfig,
+    service: ServiceConfig,
+) -> Result<Loaded, ServerError> {
+    use crate::keyspace::remote::{Remote, RemoteConfig, etcd::EtcdLink};
+    tracing::info!(
+        endpoints = etcd.endpoints.join(","),
+        prefix = etcd.prefix,
+        "connecting to etcd"
+    );
+    let link = EtcdLink::connect(etcd).await?;
+    let keyspace = Remote::new(RemoteConfig::random().map_err(ServerError::Runtime)?, link);
+    Ok(Loaded {
+        storage: Box::new(MemoryStorage),
+        service,
+        keyspace: Box::new(keyspace),
+        kept: None,
+    })
+}
+
 fn open(config: &StorageConfig) -> Result<Box<dyn Storage>, StorageError> {
     Ok(match config {
         StorageConfig::Memory => Box::new(MemoryStorage),
+        #[cfg(feature = "etcd")]
+        StorageConfig::Etcd(_) => Box::new(MemoryStorage),
         StorageConfig::Durable(path) => {
             tracing::info!(path = %path.display(), "opening the data folder");
             Box::new(DurableStorage::open(path, DurableOptions::default())?)

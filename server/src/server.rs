@@ -75,7 +75,7 @@ impl Server {
             persist_property: config.persist_property,
             client_id_seed: RandomState::new().hash_one(0),
         };
-        let mut service = Service::new(loaded.service, loaded.keyspace);
+        let mut service = Service::over(loaded.service, loaded.keyspace);
         if let Some((kept, forgotten)) = loaded.kept {
             service.restore(kept, forgotten.into_iter());
         }

@@ -110,7 +110,7 @@ impl Bound {
         let (stage, stages) = watch::channel(Stage::Loading);
         let data_dir = match storage {
             StorageConfig::Durable(path) => Some(path.clone()),
-            StorageConfig::Memory => None,
+            _ => None,
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

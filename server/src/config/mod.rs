@@ -95,6 +95,10 @@ pub enum ConfigError {
     /// Contradiction.
     #[error("--storage memory keeps nothing on disk: leave out --data-dir, or --storage memory")]
     MemoryWithFolder,
+    /// Contradiction.
+    #[cfg(feature = "etcd")]
+    #[error("a storage elsewhere keeps nothing on this disk: leave out --data-dir")]
+    ElsewhereWithFolder,
     /// A file of users is not usable.
     #[error(transparent)]
     Users(#[from] UsersError),

@@ -67,7 +67,7 @@ impl PersistenceOptions {
             ("persist-bin-keys", KeyType::Binary, &self.persist_bin_keys),
         ];
         let wrong = |problem| Err(ConfigError::Options(problem));
-        if self.persist_mode != Mode::All && *storage == StorageConfig::Memory {
+        if self.persist_mode != Mode::All && !matches!(storage, StorageConfig::Durable(_)) {
             return wrong("--storage memory keeps nothing: leave out --persist-mode".into());
         }
         let mut patterns = KeyPatterns::default();

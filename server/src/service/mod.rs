@@ -110,8 +110,13 @@ impl std::fmt::Debug for Service {
 impl Service {
     /// In front of this keyspace.
     pub fn new(config: ServiceConfig, keyspace: impl Keyspace + 'static) -> Self {
+        Self::over(config, Box::new(keyspace))
+    }
+
+    /// The same over whatever keyspace it is.
+    pub(crate) fn over(config: ServiceConfig, keyspace: Box<dyn Keyspace>) -> Self {
         Self {
-            keyspace: Box::new(keyspace),
+            keyspace,
             watches: Watches::new(&config),
             replay: Replay::new(&config),
             is_read_only: false,

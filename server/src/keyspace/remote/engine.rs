@@ -104,13 +104,21 @@ pub struct FoundPage {
     pub has_more: bool,
 }
 
+impl Seen {
+    /// The revision of the last change of this key, or, if it has no record, of one behind it.
+    pub fn revision(&self) -> Revision {
+        // Whoever purges a tombstone changes the floor with it.
+        self.record.as_ref().map_or(self.floor.1, |(_, it)| *it)
+    }
+}
+
 /// What became of a [commit](Ask::Commit).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// It was made, and gave all its places this revision.
     Done(Revision),
-    /// A place had another revision. What the keys of the unit hold, in their order, at the revision that the engine had then.
-    Refused(Vec<Seen>, Revision),
+    /// A place had another revision. What the keys of the unit hold, in their order, at the moment of the refusal.
+    Refused(Vec<Seen>),
     /// It will not be made, for a reason that does not pass by itself.
     Failed(EngineError),
     /// It was made, or not, or will still be.
@@ -134,8 +142,8 @@ pub enum EngineError {
 /// What an engine tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// What keys hold, in their order, at which revision of the whole; `None` if it did not answer.
-    Read(AskId, Result<(Vec<Seen>, Revision), Option<EngineError>>),
+    /// What keys hold, in their order; `None` if it did not answer.
+    Read(AskId, Result<Vec<Seen>, Option<EngineError>>),
     /// What became of a commit.
     Committed(AskId, Verdict),
     /// Some of the records; `None` if it did not answer.

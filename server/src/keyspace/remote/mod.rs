@@ -22,6 +22,8 @@
 //! copy: each record says who wrote it, and once the node has seen all changes up to the refusal, it knows whether its own was
 //! among them. If changes were missed meanwhile, the outcome is [unknown](End::Unknown).
 mod engine;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 mod following;
 mod pages;
 mod plan;
@@ -67,6 +69,25 @@ pub struct RemoteConfig {
     pub page_keys: usize,
     /// Most operations of a transaction.
     pub max_operations: u64,
+}
+
+impl RemoteConfig {
+    /// As it should be, with what is to be random.
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
+    pub fn random() -> std::io::Result<Self> {
+        let mut process = [0; 16];
+        getrandom::fill(&mut process).map_err(std::io::Error::other)?;
+        let process = u128::from_ne_bytes(process);
+        Ok(Self {
+            process,
+            patience_ms: u64::try_from(process % 300).unwrap_or_default(),
+            tombstone_ms: 5 * 60 * 1000,
+            page_keys: 1_000,
+            max_operations: 50,
+        })
+    }
 }
 
 /// Entries in an engine elsewhere.
@@ -132,11 +153,10 @@ impl<L: Link> Remote<L> {
                 if let Some(key) = self.following.answered(ask) {
                     self.found(&key, result, now, told);
                 } else {
-                    if let Ok((seen, at)) = &result {
-                        self.saw_keys(&self.tasks.keys_of(ask), seen, *at, now);
+                    if let Ok(seen) = &result {
+                        self.saw_keys(&self.tasks.keys_of(ask), seen, now);
                     }
-                    let news = result.map(|(seen, _)| seen);
-                    self.tasks.read(ask, news, &self.sights, now);
+                    self.tasks.read(ask, result, &self.sights, now);
                 }
             }
             News::Committed(ask, verdict) => self.committed(ask, verdict, now),
@@ -156,11 +176,11 @@ impl<L: Link> Remote<L> {
         }
     }
 
-    fn saw_keys(&mut self, keys: &[Bytes], seen: &[Seen], at: Revision, now: Now) {
+    fn saw_keys(&mut self, keys: &[Bytes], seen: &[Seen], now: Now) {
         for (key, seen) in keys.iter().zip(seen) {
             match &seen.record {
                 Some((record, revision)) => self.saw(key, record, *revision, now, false),
-                None => self.sights.saw_none(key, at),
+                None => self.sights.saw_none(key, seen.revision()),
             }
         }
     }
@@ -177,7 +197,7 @@ impl<L: Link> Remote<L> {
                     self.saw(&key, &record, *revision, now, false);
                 }
             }
-            Verdict::Refused(seen, at) => self.saw_keys(&self.tasks.keys_of(ask), seen, *at, now),
+            Verdict::Refused(seen) => self.saw_keys(&self.tasks.keys_of(ask), seen, now),
             Verdict::Failed(_) | Verdict::Unclear => {}
         }
         let known = self.known();
@@ -203,16 +223,16 @@ impl<L: Link> Remote<L> {
     fn found(
         &mut self,
         key: &Bytes,
-        result: Result<(Vec<Seen>, Revision), Option<EngineError>>,
+        result: Result<Vec<Seen>, Option<EngineError>>,
         now: Now,
         told: &mut dyn Told,
     ) {
-        let Ok((mut seen, at)) = result else {
+        let Ok(mut seen) = result else {
             let again = Again::Follow(key.clone());
             self.again.push((now.mono_ms + ASK_AGAIN_MS, again));
             return;
         };
-        self.saw_keys(std::slice::from_ref(key), &seen, at, now);
+        self.saw_keys(std::slice::from_ref(key), &seen, now);
         let Some(seen) = seen.pop() else { return };
         let record = seen.record.as_ref().map(|(record, _)| record);
         for ticket in self.following.found(key, record, seen.floor.0) {

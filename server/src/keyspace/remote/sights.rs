@@ -79,7 +79,7 @@ impl Sights {
         self.due.insert((due_ms, key.clone()));
     }
 
-    /// A key had no record at this revision of the whole.
+    /// A key had no record behind this revision.
     pub(super) fn saw_none(&mut self, key: &Bytes, at: Revision) {
         if self.by_key.get(key).is_some_and(|it| it.revision <= at) {
             self.forget(key);

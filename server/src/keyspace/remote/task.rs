@@ -31,7 +31,7 @@ pub(super) enum Stage {
     ToCommit(Attempt),
     Committing(Attempt),
     CommitLater(Attempt),
-    /// It was refused when the engine had this revision, with this. All changes until then have to be known.
+    /// It was refused with this, whose last change has this revision. All changes until then have to be known.
     Settling(Attempt, Vec<Seen>, Revision),
 }
 

@@ -234,7 +234,8 @@ impl Tasks {
         };
         match verdict {
             Verdict::Done(_) => self.made(id, attempt),
-            Verdict::Refused(seen, at) => {
+            Verdict::Refused(seen) => {
+                let at = seen.iter().map(Seen::revision).max().unwrap_or_default();
                 let own = WriteId {
                     process: self.process,
                     number: attempt.write,

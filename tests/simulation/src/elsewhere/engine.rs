@@ -123,14 +123,13 @@ impl Engine {
                 Place::Floor(_) => None,
             });
             let mut seen: Vec<_> = keys.collect();
-            let mut at = self.revision();
+
             if self.fault == Some(Fault::RefusalOfTwoMoments) {
-                at = Revision(at.0.saturating_sub(2));
                 for seen in &mut seen {
                     seen.floor = ((0, 0), Revision(0));
                 }
             }
-            return Verdict::Refused(seen, at);
+            return Verdict::Refused(seen);
         }
         let revision = Revision(self.revision().0 + 1);
         for (place, put) in &unit.puts {
@@ -289,7 +288,7 @@ impl Way {
         let news = match ask {
             Ask::Read(keys) => {
                 let seen = keys.iter().map(|key| engine.seen(key)).collect();
-                News::Read(id, Ok((seen, engine.revision())))
+                News::Read(id, Ok(seen))
             }
             Ask::Commit(unit) => News::Committed(id, engine.commit(unit)),
             Ask::Page { after, most } => News::Page(id, Some(page(&engine, after.as_ref(), *most))),
@@ -307,7 +306,7 @@ impl Way {
         if self.chance.percent(self.weather.unanswered) {
             self.lost += 1;
             match (&news, fault) {
-                (News::Committed(id, Verdict::Done(at)), Some(Fault::LossToldAsRefusal)) => {
+                (News::Committed(id, Verdict::Done(_)), Some(Fault::LossToldAsRefusal)) => {
                     let Ask::Commit(unit) = ask else { return };
                     let places = unit.compares.iter();
                     let count = places
@@ -317,8 +316,7 @@ impl Way {
                         record: None,
                         floor: ((0, 0), Revision(0)),
                     };
-                    let at = Revision(at.0 - 1);
-                    news = News::Committed(*id, Verdict::Refused(vec![nothing; count], at));
+                    news = News::Committed(*id, Verdict::Refused(vec![nothing; count]));
                 }
                 _ => return,
             }

@@ -1,0 +1,111 @@
+//! How places are called in etcd.
+use crate::keyspace::remote::{Place, bucket_of};
+use crate::keyspace::rules::Version;
+use bytes::Bytes;
+
+/// Hexadecimal digits of a bucket.
+const BUCKET_DIGITS: usize = 4;
+
+/// The names of places below a prefix.
+#[derive(Debug)]
+pub(super) struct Names {
+    prefix: Vec<u8>,
+}
+
+impl Names {
+    pub(super) fn new(prefix: &str) -> Self {
+        Self {
+            prefix: prefix.trim_end_matches('/').as_bytes().to_vec(),
+        }
+    }
+
+    fn below(&self, kind: &[u8]) -> Vec<u8> {
+        [&self.prefix, kind].concat()
+    }
+
+    pub(super) fn manifest(&self) -> Vec<u8> {
+        self.below(b"/m")
+    }
+
+    /// What the names of all records begin with.
+    pub(super) fn entries(&self) -> Vec<u8> {
+        self.below(b"/e/")
+    }
+
+    /// What the names of all floors begin with.
+    pub(super) fn floors(&self) -> Vec<u8> {
+        self.below(b"/f/")
+    }
+
+    pub(super) fn entry(&self, bucket: u16, key: &[u8]) -> Vec<u8> {
+        let mut name = self.entries();
+        name.extend_from_slice(format!("{bucket:0BUCKET_DIGITS$x}/").as_bytes());
+        name.extend_from_slice(key);
+        name
+    }
+
+    pub(super) fn floor(&self, bucket: u16) -> Vec<u8> {
+        let mut name = self.floors();
+        name.extend_from_slice(format!("{bucket:0BUCKET_DIGITS$x}").as_bytes());
+        name
+    }
+
+    pub(super) fn of(&self, place: &Place) -> Vec<u8> {
+        match place {
+            Place::Entry(key) => self.entry(bucket_of(key), key),
+            Place::Floor(bucket) => self.floor(*bucket),
+        }
+    }
+
+    /// The key whose record is called so; `None` if no record of this program is.
+    pub(super) fn key(&self, name: &[u8]) -> Option<Bytes> {
+        let rest = name.strip_prefix(&self.entries()[..])?;
+        let (bucket, key) = rest.split_at_checked(BUCKET_DIGITS)?;
+        let key = key.strip_prefix(b"/")?;
+        let bucket = u16::from_str_radix(std::str::from_utf8(bucket).ok()?, 16).ok()?;
+        (!key.is_empty() && bucket == bucket_of(key)).then(|| Bytes::copy_from_slice(key))
+    }
+}
+
+pub(super) fn encode_floor((wall_ms, counter): Version) -> Vec<u8> {
+    [wall_ms.to_be_bytes(), counter.to_be_bytes()].concat()
+}
+
+pub(super) fn decode_floor(bytes: &[u8]) -> Option<Version> {
+    let (wall_ms, counter) = bytes.split_first_chunk()?;
+    let counter = counter.try_into().ok()?;
+    Some((u64::from_be_bytes(*wall_ms), u64::from_be_bytes(counter)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        let names = Names::new("a/b/");
+        for key in [&b"k"[..], b"a/b", b"\0\xff", b"/"] {
+            let key = Bytes::copy_from_slice(key);
+            let name = names.of(&Place::Entry(key.clone()));
+            assert!(name.starts_with(b"a/b/e/"));
+            assert_eq!(names.key(&name), Some(key));
+        }
+        assert_eq!(names.floor(10), b"a/b/f/000a");
+        for foreign in [
+            &b"a/b/e/"[..],
+            b"a/b/e/0000/",
+            b"a/b/e/zzzz/k",
+            b"a/b/e/0001/k",
+            b"x",
+        ] {
+            assert_eq!(names.key(foreign), None, "{foreign:?}");
+        }
+    }
+
+    #[test]
+    fn a_floor_is_a_version() {
+        assert_eq!(decode_floor(&encode_floor((7, 9))), Some((7, 9)));
+        assert_eq!(decode_floor(b"short"), None);
+        assert_eq!(decode_floor(&[0; 17]), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! What the thread does that has the connection: it gathers what waits, and sends it in as few transactions as it can.
+use super::names::Names;
+use super::transactions;
+use super::watch::{self, Watching};
+use crate::keyspace::remote::{Ask, AskId, EngineError, News, Place, Unit, Verdict};
+use bytes::Bytes;
+use etcd_client::Client;
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::task::JoinSet;
+
+/// Most transactions of a kind under way: while these are, others gather.
+const UNDER_WAY: usize = 4;
+
+/// Most operations along a path of nested transactions; etcd takes 128.
+const MOST_OPERATIONS: usize = 120;
+
+/// Most bytes of a group of commits.
+const MOST_BYTES: usize = 1_000_000;
+
+/// How many questions are taken at once.
+const AT_ONCE: usize = 512;
+
+pub(super) async fn work(
+    client: Client,
+    names: Arc<Names>,
+    mut asked: UnboundedReceiver<(AskId, Ask)>,
+    tell: UnboundedSender<News>,
+) {
+    let kv = transactions::kv(&client);
+    let mut reads = VecDeque::new();
+    let mut commits = VecDeque::new();
+    let (mut reading, mut committing, mut others) =
+        (JoinSet::new(), JoinSet::new(), JoinSet::new());
+    let mut watching: Option<Watching> = None;
+    let mut some = Vec::with_capacity(AT_ONCE);
+    loop {
+        while reading.len() < UNDER_WAY && !reads.is_empty() {
+            let group = gather_reads(&mut reads);
+            reading.spawn(transactions::read(
+                kv.clone(),
+                Arc::clone(&names),
+                group,
+                tell.clone(),
+            ));
+        }
+        while committing.len() < UNDER_WAY && !commits.is_empty() {
+            let group = gather_commits(&mut commits);
+            committing.spawn(transactions::commit(
+                kv.clone(),
+                Arc::clone(&names),
+                group,
+                tell.clone(),
+            ));
+        }
+        tokio::select! {
+            Some(_) = reading.join_next() => {}
+            Some(_) = committing.join_next() => {}
+            Some(_) = others.join_next() => {}
+            count = asked.recv_many(&mut some, AT_ONCE) => {
+                if count == 0 {
+                    return;
+                }
+                for (id, ask) in some.drain(..) {
+                    match ask {
+                        Ask::Read(keys) => reads.push_back((id, keys)),
+                        Ask::Commit(unit) if transactions::is_too_large(&unit) => {
+                            let verdict = Verdict::Failed(EngineError::TooLarge);
+                            let _ = tell.send(News::Committed(id, verdict));
+                        }
+                        Ask::Commit(unit) => commits.push_back((id, unit)),
+                        Ask::Page { after, most } => {
+                            let (kv, names) = (kv.clone(), Arc::clone(&names));
+                            others.spawn(watch::page(kv, names, id, after, most, tell.clone()));
+                        }
+                        Ask::Watch => {
+                            let begun = Watching::begin(&client, &names, id, &tell);
+                            // The former one ends when it is dropped.
+                            watching = Some(begun);
+                        }
+                    }
+                }
+            }
+        }
+        let _ = &watching;
+    }
+}
+
+/// So many reads as fit one transaction.
+fn gather_reads(reads: &mut VecDeque<(AskId, Vec<Bytes>)>) -> Vec<(AskId, Vec<Bytes>)> {
+    let mut group = Vec::new();
+    let mut operations = 0;
+    while let Some((_, keys)) = reads.front() {
+        operations += 2 * keys.len();
+        if operations > MOST_OPERATIONS && !group.is_empty() {
+            break;
+        }
+        group.extend(reads.pop_front());
+    }
+    group
+}
+
+/// So many units as fit one transaction, which must not put one place twice.
+fn gather_commits(commits: &mut VecDeque<(AskId, Unit)>) -> Vec<(AskId, Unit)> {
+    let mut group: Vec<(AskId, Unit)> = Vec::new();
+    let mut places = HashSet::<Place>::new();
+    let (mut bytes, mut longest) = (0, 0);
+    while let Some((_, unit)) = commits.front() {
+        bytes += transactions::bytes_of(unit);
+        longest = longest.max(transactions::operations_of(unit));
+        let fits = bytes <= MOST_BYTES
+            && group.len() + 1 + longest <= MOST_OPERATIONS
+            && unit.puts.iter().all(|(place, _)| !places.contains(place));
+        if !fits && !group.is_empty() {
+            break;
+        }
+        places.extend(unit.puts.iter().map(|(place, _)| place.clone()));
+        group.extend(commits.pop_front());
+    }
+    group
+}

@@ -1,0 +1,180 @@
+//! An etcd of its own for a test, and servers over it.
+use statestore::{Client, Settings};
+use statestored::RunningServer;
+use statestored::config::{Config, StorageConfig};
+use statestored::keyspace::remote::etcd::EtcdConfig;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio::task::LocalSet;
+
+/// How long an etcd may take until it listens.
+const START: Duration = Duration::from_secs(60);
+
+/// A process with a folder of its own; killed when it is dropped.
+pub(crate) struct Etcd {
+    folder: TempDir,
+    child: Child,
+    port: u16,
+    peer_port: u16,
+}
+
+/// A port that was free a moment ago: etcd does not say which one it took.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+impl Etcd {
+    pub(crate) fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for _ in 0..10 {
+            let (port, peer_port) = (free_port(), free_port());
+            let mut child = spawn(&folder, port, peer_port);
+            if listens(&mut child, port) {
+                return Self {
+                    folder,
+                    child,
+                    port,
+                    peer_port,
+                };
+            }
+        }
+        panic!("etcd does not start: is it installed (Debian: etcd-server)?");
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Its process does nothing until it may go on.
+    pub(crate) fn pause(&self) {
+        self.signal(rustix::process::Signal::STOP);
+    }
+
+    pub(crate) fn go_on(&self) {
+        self.signal(rustix::process::Signal::CONT);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    pub(crate) fn kill_and_start(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.child = spawn(&self.folder, self.port, self.peer_port);
+        assert!(listens(&mut self.child, self.port));
+    }
+
+    /// Writes a key by etcd's own hand.
+    pub(crate) fn put(&self, key: &str, value: &str) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let endpoints = [self.endpoint()];
+            let mut client = etcd_client::Client::connect(endpoints, None).await.unwrap();
+            client.put(key, value, None).await.unwrap();
+        });
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(folder: &TempDir, port: u16, peer_port: u16) -> Child {
+    let client = format!("http://127.0.0.1:{port}");
+    let peer = format!("http://127.0.0.1:{peer_port}");
+    Command::new("etcd")
+        .arg("--data-dir")
+        .arg(folder.path())
+        .args(["--listen-client-urls", &client])
+        .args(["--advertise-client-urls", &client])
+        .args(["--listen-peer-urls", &peer])
+        .args(["--initial-advertise-peer-urls", &peer])
+        .arg(format!("--initial-cluster=default={peer}"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("etcd (Debian: etcd-server)")
+}
+
+/// Whether it listens before it ends.
+fn listens(child: &mut Child, port: u16) -> bool {
+    let end = Instant::now() + START;
+    while child.try_wait().unwrap().is_none() {
+        if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return true;
+        }
+        assert!(Instant::now() < end, "etcd does not listen");
+        // It does not say when it does.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+/// A server over an etcd.
+pub(crate) fn config(etcd: &Etcd, prefix: &str) -> Config {
+    Config {
+        storage: StorageConfig::Etcd(EtcdConfig {
+            endpoints: vec![etcd.endpoint()],
+            prefix: prefix.into(),
+        }),
+        ..Config::in_memory()
+    }
+}
+
+/// Servers over one etcd.
+pub(crate) struct Cluster {
+    pub(crate) etcd: Etcd,
+    nodes: Vec<RunningServer>,
+}
+
+impl Cluster {
+    pub(crate) fn start(nodes: usize) -> Self {
+        Self::over(Etcd::start(), nodes)
+    }
+
+    pub(crate) fn over(etcd: Etcd, nodes: usize) -> Self {
+        let start = |_| RunningServer::start(config(&etcd, "test")).unwrap();
+        let nodes = (0..nodes).map(start).collect();
+        Self { etcd, nodes }
+    }
+
+    pub(crate) async fn client(&self, node: usize) -> Client {
+        let settings: Settings = self.nodes[node].url().parse().unwrap();
+        Client::connect(settings).await.unwrap()
+    }
+
+    pub(crate) fn block_on(&self, test: impl AsyncFnOnce(&Self)) {
+        let runtime: Runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        LocalSet::new().block_on(&runtime, test(self));
+    }
+
+    /// Runs a test, and stops everything afterwards.
+    pub(crate) fn run(self, test: impl AsyncFnOnce(&Self)) {
+        self.block_on(test);
+        drop(self.into_etcd());
+    }
+
+    /// Stops the servers.
+    pub(crate) fn into_etcd(self) -> Etcd {
+        for node in self.nodes {
+            node.stop().unwrap();
+        }
+        self.etcd
+    }
+}
