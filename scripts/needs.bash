@@ -22,6 +22,7 @@ declare -A needs_called=(
   [dh]="debhelper (Debian: debhelper)"
   [dpkg-buildpackage]="dpkg-buildpackage (Debian: dpkg-dev)"
   [etcd]="etcd (Debian: etcd-server)"
+  [protoc]="protoc (Debian: protobuf-compiler)"
   [redis-server]="redis-server (Debian: redis-server)"
 )
 

@@ -28,6 +28,15 @@ pub(crate) struct Loaded {
     pub(crate) kept: Option<(Kept, HashSet<Bytes>)>,
 }
 
+/// Stops the thread when nobody waits for it any more.
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Opens the storage and reads all that it holds, on a thread of its own.
 pub(crate) async fn open_and_load(
     config: StorageConfig,
@@ -38,14 +47,6 @@ pub(crate) async fn open_and_load(
     if let StorageConfig::Etcd(etcd) = config {
         return open_etcd(etcd, service).await;
     }
-    /// Stops the thread when nobody waits for it any more.
-    struct Stop(Arc<AtomicBool>);
-    impl Drop for Stop {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-
     let is_stopped = Arc::new(AtomicBool::new(false));
     let _stop = Stop(Arc::clone(&is_stopped));
     let (report, loaded) = oneshot::channel();

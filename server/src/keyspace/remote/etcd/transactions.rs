@@ -6,8 +6,8 @@ use crate::keyspace::remote::{
 };
 use bytes::Bytes;
 use etcd_client::{
-    Client, Compare, CompareOp, Error, GetResponse, KeyValue, KvClient, Txn, TxnOp, TxnOpResponse,
-    TxnResponse,
+    Client, Compare, CompareOp, Error, GetResponse, KeyValue, KvClient, ResponseHeader, Txn, TxnOp,
+    TxnOpResponse, TxnResponse,
 };
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
@@ -229,7 +229,7 @@ pub(super) async fn commit(
             return;
         }
     };
-    let at = response.header().map_or(0, |header| header.revision());
+    let at = response.header().map_or(0, ResponseHeader::revision);
     let at = Revision(u64::try_from(at).unwrap_or_default());
     let mut nested = if is_alone {
         vec![response]

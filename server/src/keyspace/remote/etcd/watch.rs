@@ -6,7 +6,8 @@ use crate::keyspace::remote::{AskId, BUCKETS, Found, FoundPage, News, Record, Re
 use crate::keyspace::rules::Version;
 use bytes::Bytes;
 use etcd_client::{
-    Client, Error, EventType, GetOptions, GetResponse, KvClient, WatchOptions, WatchResponse,
+    Client, Error, EventType, GetOptions, GetResponse, KvClient, ResponseHeader, WatchOptions,
+    WatchResponse,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,7 +169,7 @@ async fn snapshot(
             .with_limit(AT_ONCE);
         let response = kv.get(from.clone(), Some(options)).await?;
         if at == 0 {
-            at = response.header().map_or(0, |header| header.revision());
+            at = response.header().map_or(0, ResponseHeader::revision);
         }
         let Some(records) = found(&response, names) else {
             return Ok(None);
