@@ -2,10 +2,17 @@
 
 import pytest
 
+import engine
 from peer import Peer
 from server import Server
 from store import Store
 from wire import Connection
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _engine():
+    yield
+    engine.end()
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import threading
 
+import engine
+
 GUARD = 20  # seconds; no healthy step comes near it, so that a hang becomes a failure
 READY = "listening on tcp://127.0.0.1:"
 
@@ -22,7 +24,7 @@ class Server:
 
     def __init__(self, *options):
         if "--data-dir" not in options:
-            options = ("--storage", "memory", *options)
+            options = (*engine.options(), *options)
         self.process = subprocess.Popen(
             [binary(), "--listen", "tcp://127.0.0.1:0", "--log", "warn", *options],
             stdin=subprocess.DEVNULL,

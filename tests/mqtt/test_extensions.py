@@ -4,6 +4,7 @@ import json
 import threading
 from pathlib import Path
 
+import engine
 from store import array, timestamp, user_properties
 
 CASES = json.loads((Path(__file__).parent.parent / "vectors" / "extensions.json").read_text())
@@ -44,7 +45,9 @@ def test_every_extension_is_answered_as_the_vectors_say(open_store):
 
 def test_the_server_says_what_it_has(open_store):
     reply = open_store().reply("CAPS")
-    assert reply == b"*6\r\n$3\r\nIFV\r\n:1\r\n$4\r\nPTTL\r\n:1\r\n$3\r\nTXN\r\n:10000\r\n"
+    # A transaction of etcd has 128 operations.
+    most = b"50" if engine.IS_SHARED else b"10000"
+    assert reply == b"*6\r\n$3\r\nIFV\r\n:1\r\n$4\r\nPTTL\r\n:1\r\n$3\r\nTXN\r\n:" + most + b"\r\n"
 
 
 def test_a_condition_on_a_version_has_one_winner(open_store):
@@ -90,11 +93,13 @@ def test_each_change_of_a_transaction_is_a_notification_in_its_order(open_store)
     for key in ("a", "b"):
         assert watcher.reply("KEYNOTIFY", key) == b"+OK\r\n"
     store.request(txn("SET a 1", "DEL b", "DEL b", "SET a 2", "SET b 3"))
-    told = [watcher.notification() for _ in range(4)]
+    # An engine elsewhere has what a transaction makes of a key, not its steps.
+    expected = [b"SET", b"SET"] if engine.IS_SHARED else [b"SET", b"DELETE", b"SET", b"SET"]
+    told = [watcher.notification() for _ in expected]
     kinds = [message.payload.split(b"\r\n")[4] for message in told]
-    assert kinds == [b"SET", b"DELETE", b"SET", b"SET"]
-    assert version(store, "a") == user_properties(told[2])["__ts"]
-    assert version(store, "b") == user_properties(told[3])["__ts"]
+    assert kinds == expected
+    assert version(store, "a") == user_properties(told[-2])["__ts"]
+    assert version(store, "b") == user_properties(told[-1])["__ts"]
 
 
 def test_nobody_sees_a_part_of_a_transaction(open_store):
