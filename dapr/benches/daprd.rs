@@ -1,5 +1,5 @@
-//! Calls on two state stores of one daprd over HTTP, in turns. `tests/dapr/daprd/speed.py` starts what it needs, and gives the port
-//! of daprd, the names of the stores and the number of rounds.
+//! Calls on three state stores of one daprd over HTTP, in turns: ours, a peer, and one that does nothing (`nothing.rs`).
+//! `tests/dapr/daprd/speed.py` starts what it needs, and gives the port of daprd, the names of the stores and the number of rounds.
 //!
 //! Each caller is a thread with a connection of its own, which waits for each answer.
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
@@ -184,24 +184,32 @@ fn spread(values: &[f64], digits: usize) -> String {
     )
 }
 
+/// Of each round.
+fn ratios_of(of: &[f64], to: &[f64]) -> Vec<f64> {
+    of.iter().zip(to).map(|(of, to)| of / to).collect()
+}
+
 fn main() {
     // As cargo calls it, there is one argument more.
     let arguments: Vec<String> = std::env::args()
         .skip(1)
         .filter(|it| it != "--bench")
         .collect();
-    let [port, rounds, ours, other] = arguments.as_slice() else {
-        panic!("PORT ROUNDS STORE STORE; tests/dapr/daprd/speed.py knows them");
+    let [port, rounds, ours, peer, nothing] = arguments.as_slice() else {
+        panic!("PORT ROUNDS OURS PEER NOTHING; tests/dapr/daprd/speed.py knows them");
     };
     let [port, rounds]: [u16; 2] = [port, rounds].map(|number| number.parse().unwrap());
-    println!("| | {ours}, calls/s | {other}, calls/s | ratio |\n|---|---|---|---|");
+    println!(
+        "| | {ours}, calls/s | {peer}, calls/s | {nothing}, calls/s | {ours}/{peer} | {nothing}/{peer} | {ours}/{nothing} |"
+    );
+    println!("|---|---|---|---|---|---|---|");
     for (kind, name) in [
         (Kind::Get, "get"),
         (Kind::SaveWithEtag, "save with an ETag"),
         (Kind::Transaction, "transaction of 5 saves"),
     ] {
         for count in [1, 32] {
-            let mut stores = [ours, other].map(|store| {
+            let mut stores = [ours, peer, nothing].map(|store| {
                 let mut callers: Vec<_> = (0..count)
                     .map(|number| Caller::new(port, store, number))
                     .collect();
@@ -218,18 +226,12 @@ fn main() {
                     rates.push(round(callers, kind));
                 }
             }
-            let [ours, other] = stores.map(|(_, rates)| rates);
-            let ratios: Vec<_> = ours
-                .iter()
-                .zip(&other)
-                .map(|(ours, other)| ours / other)
-                .collect();
-            println!(
-                "| {name}, {count} at a time | {} | {} | {} |",
-                spread(&ours, 0),
-                spread(&other, 0),
-                spread(&ratios, 2)
-            );
+            let [ours, peer, nothing] = stores.map(|(_, rates)| rates);
+            let rates = [&ours, &peer, &nothing].map(|rates| spread(rates, 0));
+            let ratios = [(&ours, &peer), (&nothing, &peer), (&ours, &nothing)];
+            let ratios = ratios.map(|(of, to)| spread(&ratios_of(of, to), 2));
+            let cells = [rates, ratios].concat().join(" | ");
+            println!("| {name}, {count} at a time | {cells} |");
         }
     }
 }

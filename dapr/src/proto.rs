@@ -10,4 +10,4 @@
 tonic::include_proto!("dapr.proto.components.v1");
 
 /// What the services are made of, for those who ask by reflection.
-pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/components.bin"));
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/components.bin"));

@@ -37,6 +37,9 @@ class Processes(ExitStack):
     def __init__(self):
         super().__init__()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
+        # Where daprd looks for components.
+        self.sockets = self.folder / "sockets"
+        self.sockets.mkdir()
 
     def start(self, *command, is_ready=None, environment=None):
         """Starts a program that says where it listens, or one that is asked whether it is ready."""
@@ -59,13 +62,11 @@ class Processes(ExitStack):
         process = self.start(os.environ["STATESTORED"], "--listen", listen, *arguments)
         return process, process.line.rsplit(":", 1)[1]
 
-    def sockets(self, name):
-        """Starts the component for Dapr, and gives the folder of its socket."""
-        folder = self.folder / f"sockets-{name}"
-        self.start(os.environ["STATESTORE_DAPR"], "--folder", folder, "--name", name)
-        return folder
+    def serve(self, name):
+        """Starts the component for Dapr."""
+        self.start(os.environ["STATESTORE_DAPR"], "--folder", self.sockets, "--name", name)
 
-    def daprd(self, program, components, sockets=""):
+    def daprd(self, program, components):
         """Starts daprd with these components."""
         resources = Path(tempfile.mkdtemp(dir=self.folder))
         for component in components:
@@ -79,21 +80,21 @@ class Processes(ExitStack):
             *["--dapr-listen-addresses", "127.0.0.1", "--dapr-internal-grpc-listen-address", "127.0.0.1"],
             *["--metrics-listen-address", "127.0.0.1", "--metrics-port", str(metrics)],
             is_ready=api.is_ready,
-            environment={"DAPR_COMPONENTS_SOCKETS_FOLDER": str(sockets)},
+            environment={"DAPR_COMPONENTS_SOCKETS_FOLDER": str(self.sockets)},
         )
         return api
 
     def usual(self):
         """daprd with the state store `store`, as the component file of Azure IoT Operations has it."""
         _, port = self.statestored("--storage", "memory")
-        sockets = self.sockets("azure.iotoperations")
+        self.serve("azure.iotoperations")
         store = component("store", "azure.iotoperations", hostname="127.0.0.1", tcpPort=port, useTls="false", keyPrefix="name")
-        return self.daprd(os.environ["DAPRD"], [store], sockets)
+        return self.daprd(os.environ["DAPRD"], [store])
 
     def beside(self, stores):
         """daprd with Dapr's own components and ours, one for each store."""
-        sockets = self.sockets("statestore")
-        return self.daprd(os.environ["DAPRD_PEERS"], [store.component(name) for name, store in stores.items()], sockets)
+        self.serve("statestore")
+        return self.daprd(os.environ["DAPRD_PEERS"], [store.component(name) for name, store in stores.items()])
 
 
 def component(name, kind, version="v1", **metadata):

@@ -30,6 +30,16 @@ class Statestored:
         return component(name, "statestore", url=f"mqtt://127.0.0.1:{self.port}", keyPrefix="none")
 
 
+class Nothing:
+    """A component that does nothing, which has no store."""
+
+    def __init__(self, processes):
+        processes.start(os.environ["NOTHING"], str(processes.sockets / "nothing.sock"))
+
+    def component(self, name):
+        return component(name, "nothing", keyPrefix="none")
+
+
 class Redis:
     """redis-server, as it is without a configuration, but for its port and its folder."""
 

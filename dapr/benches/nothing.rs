@@ -1,0 +1,143 @@
+//! A component that does nothing: every read finds the same entry, every write succeeds, and there is no store. What calls on it take is
+//! what calls on any pluggable component take at least. `tests/dapr/daprd/speed.py` starts it with the path of its socket, and ends it.
+#![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
+
+use bytes::Bytes;
+use futures_util::stream;
+use statestore_dapr::proto::state_store_server::{self, StateStore, StateStoreServer};
+use statestore_dapr::proto::transactional_state_store_server::{
+    self, TransactionalStateStore, TransactionalStateStoreServer,
+};
+use statestore_dapr::proto::transactional_store_multi_max_size_server::{
+    self, TransactionalStoreMultiMaxSize, TransactionalStoreMultiMaxSizeServer,
+};
+use statestore_dapr::proto::{
+    BulkDeleteRequest, BulkDeleteResponse, BulkGetRequest, BulkGetResponse, BulkSetRequest,
+    BulkSetResponse, DESCRIPTORS, DeleteRequest, DeleteResponse, Etag, FeaturesRequest,
+    FeaturesResponse, GetRequest, GetResponse, InitRequest, InitResponse, MultiMaxSizeRequest,
+    MultiMaxSizeResponse, PingRequest, PingResponse, SetRequest, SetResponse,
+    TransactionalStateRequest, TransactionalStateResponse,
+};
+use tokio::net::UnixListener;
+use tonic::transport::Server;
+use tonic::{Request, Response, Status};
+
+/// As long as what the callers save, and as long as an `ETag` of ours.
+const VALUE: &[u8] = br#""0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789""#;
+const ETAG: &str = "001700000000000:00000:StateStore";
+
+/// As many as the store says.
+const MOST_OPERATIONS: i64 = 10_000;
+
+/// The windows of `statestore-dapr`.
+const CONNECTION_WINDOW: u32 = 16 << 20;
+const CALL_WINDOW: u32 = 1 << 20;
+
+#[derive(Debug, Clone, Copy)]
+struct Nothing;
+
+type Answer<T> = Result<Response<T>, Status>;
+
+fn done<T: Default>() -> Response<T> {
+    Response::new(T::default())
+}
+
+#[tonic::async_trait]
+impl StateStore for Nothing {
+    async fn init(&self, _: Request<InitRequest>) -> Answer<InitResponse> {
+        Ok(done())
+    }
+
+    async fn features(&self, _: Request<FeaturesRequest>) -> Answer<FeaturesResponse> {
+        let features = ["ETAG", "TRANSACTIONAL", "TTL"].map(str::to_owned).into();
+        Ok(Response::new(FeaturesResponse { features }))
+    }
+
+    async fn delete(&self, _: Request<DeleteRequest>) -> Answer<DeleteResponse> {
+        Ok(done())
+    }
+
+    async fn get(&self, _: Request<GetRequest>) -> Answer<GetResponse> {
+        let value = ETAG.to_owned();
+        Ok(Response::new(GetResponse {
+            data: Bytes::from_static(VALUE),
+            etag: Some(Etag { value }),
+            ..GetResponse::default()
+        }))
+    }
+
+    async fn set(&self, _: Request<SetRequest>) -> Answer<SetResponse> {
+        Ok(done())
+    }
+
+    async fn ping(&self, _: Request<PingRequest>) -> Answer<PingResponse> {
+        Ok(done())
+    }
+
+    async fn bulk_delete(&self, _: Request<BulkDeleteRequest>) -> Answer<BulkDeleteResponse> {
+        Ok(done())
+    }
+
+    async fn bulk_get(&self, _: Request<BulkGetRequest>) -> Answer<BulkGetResponse> {
+        Ok(done())
+    }
+
+    async fn bulk_set(&self, _: Request<BulkSetRequest>) -> Answer<BulkSetResponse> {
+        Ok(done())
+    }
+}
+
+#[tonic::async_trait]
+impl TransactionalStateStore for Nothing {
+    async fn transact(
+        &self,
+        _: Request<TransactionalStateRequest>,
+    ) -> Answer<TransactionalStateResponse> {
+        Ok(done())
+    }
+}
+
+#[tonic::async_trait]
+impl TransactionalStoreMultiMaxSize for Nothing {
+    async fn multi_max_size(
+        &self,
+        _: Request<MultiMaxSizeRequest>,
+    ) -> Answer<MultiMaxSizeResponse> {
+        let max_size = MOST_OPERATIONS;
+        Ok(Response::new(MultiMaxSizeResponse { max_size }))
+    }
+}
+
+fn main() {
+    let path = std::env::args().nth(1).unwrap();
+    // As statestore-dapr has it.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let listener = UnixListener::bind(&path).unwrap();
+        let incoming = stream::unfold(listener, |listener| async {
+            let accepted = listener.accept().await.map(|(stream, _)| stream);
+            Some((accepted, listener))
+        });
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .with_service_name(state_store_server::SERVICE_NAME)
+            .with_service_name(transactional_state_store_server::SERVICE_NAME)
+            .with_service_name(transactional_store_multi_max_size_server::SERVICE_NAME)
+            .build_v1alpha()
+            .unwrap();
+        println!("listening on {path}");
+        Server::builder()
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_stream_window_size(CALL_WINDOW)
+            .add_service(StateStoreServer::new(Nothing))
+            .add_service(TransactionalStateStoreServer::new(Nothing))
+            .add_service(TransactionalStoreMultiMaxSizeServer::new(Nothing))
+            .add_service(reflection)
+            .serve_with_incoming(incoming)
+            .await
+            .unwrap();
+    });
+}
