@@ -1346,8 +1346,8 @@ enum sst_status sst_del_async(const struct sst_client *client,
                               struct sst_operation **operation,
                               struct sst_error **error);
 
-// Deletes a key if it holds this value. `*version` is that of the deletion, if the store tells it; of SST_DEL_MISMATCH there
-// is none.
+// Deletes a key if it holds this value. `*version` is that of the deletion, if the store tells it; of SST_DEL_MISMATCH it
+// is that which the key has, NULL if it is absent or the options have no `if_version`.
 //
 // Blocks: until the answer, at most for the time-out.
 enum sst_status sst_vdel(const struct sst_client *client,

@@ -155,7 +155,8 @@ export type SetOutcome = { applied: true; version: Hlc } | { applied: false; ver
 
 /** `mismatch`: the key does not have the version that `ifVersion` asks for, but this one; `null` if it is absent. */
 export type DelOutcome = { is: "deleted"; version: Hlc | null } | { is: "absent" } | { is: "mismatch"; version: Hlc | null };
-export type VdelOutcome = { is: "deleted"; version: Hlc | null } | { is: "absent" } | { is: "mismatch" };
+/** `mismatch`: the key holds another value, or is as in {@link DelOutcome}; without `ifVersion` its `version` is `null`. */
+export type VdelOutcome = DelOutcome;
 
 /** What a store can do besides the protocol that all stores have. */
 export interface Capabilities {

@@ -51,26 +51,29 @@ impl Vdel {
         let outcome = outcome.map_err(|error| failure(&error))?;
         connection.close().await;
 
-        let result = match &outcome {
-            VdelOutcome::Deleted { version } => {
-                return del::deleted(global, &key, version.as_ref()).await;
+        match outcome {
+            VdelOutcome::Deleted { version } => del::deleted(global, &key, version.as_ref()).await,
+            VdelOutcome::Absent => {
+                if global.json {
+                    let record = Record::of_key(&key).result("absent");
+                    Output::stdout().print(&record.line()).await?;
+                }
+                Ok(key::absent(&key))
             }
-            VdelOutcome::Absent => "absent",
-            VdelOutcome::Mismatch => "mismatch",
-        };
-        if global.json {
-            Output::stdout()
-                .print(&Record::of_key(&key).result(result).line())
-                .await?;
+            VdelOutcome::Mismatch { version } => {
+                if global.json {
+                    let record = Record::of_key(&key)
+                        .result("mismatch")
+                        .version(version.as_ref());
+                    Output::stdout().print(&record.line()).await?;
+                }
+                if version.as_ref().map(Version::from) == if_version {
+                    let key = escape(&key);
+                    message::complain(&format!("not deleted: '{key}' holds another value"));
+                    return Ok(Exit::Negative);
+                }
+                Ok(key::of_other_version("not deleted", &key, version.as_ref()))
+            }
         }
-        if matches!(outcome, VdelOutcome::Absent) {
-            return Ok(key::absent(&key));
-        }
-        let key = escape(&key);
-        message::complain(&match if_version {
-            Some(_) => format!("not deleted: '{key}' has another value or version"),
-            None => format!("not deleted: '{key}' holds another value"),
-        });
-        Ok(Exit::Negative)
     }
 }

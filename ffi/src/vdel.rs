@@ -23,14 +23,14 @@ impl Outcome for VdelOutcome {
         match self {
             Self::Deleted { .. } => sst_del_result::SST_DEL_DELETED,
             Self::Absent => sst_del_result::SST_DEL_ABSENT,
-            Self::Mismatch => sst_del_result::SST_DEL_MISMATCH,
+            Self::Mismatch { .. } => sst_del_result::SST_DEL_MISMATCH,
         }
     }
 
     fn version(&self) -> Option<&Hlc> {
         match self {
-            Self::Deleted { version } => version.as_ref(),
-            Self::Absent | Self::Mismatch => None,
+            Self::Deleted { version } | Self::Mismatch { version } => version.as_ref(),
+            Self::Absent => None,
         }
     }
 }
@@ -51,8 +51,8 @@ pub(crate) unsafe fn read<'a>(
     Ok((key, value, unsafe { del::options(options) }?))
 }
 
-/// Deletes a key if it holds this value. `*version` is that of the deletion, if the store tells it; of SST_DEL_MISMATCH there
-/// is none.
+/// Deletes a key if it holds this value. `*version` is that of the deletion, if the store tells it; of SST_DEL_MISMATCH it
+/// is that which the key has, NULL if it is absent or the options have no `if_version`.
 ///
 /// Blocks: until the answer, at most for the time-out.
 #[unsafe(no_mangle)]

@@ -29,7 +29,8 @@ struct del_outcome {
 
   /// Which of them.
   kind is;
-  /// The version of the deletion, if the store tells it; of a mismatch of DEL that of the key, none if it is absent.
+  /// The version of the deletion, if the store tells it; of a mismatch under `del_options::if_version` that of the key, none if
+  /// it is absent.
   std::optional<hlc> version;
 
   /// For comparisons and `switch`.

@@ -46,14 +46,16 @@ static void del_under_a_version(sst_client *client) {
   EXPECT(SST_OK, sst_del(client, TEXT("ext/del"), &options, &result, &now, &error));
   CHECK(result == SST_DEL_MISMATCH && is_same(now, one));
   EXPECT(SST_OK, sst_vdel(client, TEXT("ext/del"), TEXT("one"), &options, &result, &now, &error));
-  CHECK(result == SST_DEL_MISMATCH && now == NULL);
+  CHECK(result == SST_DEL_MISMATCH && is_same(now, one));
   options.if_version = one;
-  EXPECT(SST_OK, sst_vdel(client, TEXT("ext/del"), TEXT("two"), &options, &result, NULL, &error));
-  CHECK(result == SST_DEL_MISMATCH && has(client, "ext/del", "one"));
+  EXPECT(SST_OK, sst_vdel(client, TEXT("ext/del"), TEXT("two"), &options, &result, &now, &error));
+  CHECK(result == SST_DEL_MISMATCH && is_same(now, one) && has(client, "ext/del", "one"));
   EXPECT(SST_OK, sst_vdel(client, TEXT("ext/del"), TEXT("one"), &options, &result, &now, &error));
   CHECK(result == SST_DEL_DELETED && !is_same(now, one));
   // An absent key lacks the version, which is no success.
   EXPECT(SST_OK, sst_del(client, TEXT("ext/del"), &options, &result, &now, &error));
+  CHECK(result == SST_DEL_MISMATCH && now == NULL);
+  EXPECT(SST_OK, sst_vdel(client, TEXT("ext/del"), TEXT("one"), &options, &result, &now, &error));
   CHECK(result == SST_DEL_MISMATCH && now == NULL);
   sst_hlc_free(one);
   one = set(client, "ext/del", "one");
@@ -90,6 +92,8 @@ static void under_a_lock(sst_client *client) {
   CHECK(applied == SST_SET_NOT_APPLIED && is_same(now, one));
   del.if_version = old;
   EXPECT(SST_OK, sst_guard_del(guard, TEXT("ext/guarded"), &del, &result, &now, &error));
+  CHECK(result == SST_DEL_MISMATCH && is_same(now, one));
+  EXPECT(SST_OK, sst_guard_vdel(guard, TEXT("ext/guarded"), TEXT("one"), &del, &result, &now, &error));
   CHECK(result == SST_DEL_MISMATCH && is_same(now, one));
   del.if_version = one;
   EXPECT(SST_OK, sst_guard_vdel(guard, TEXT("ext/guarded"), TEXT("one"), &del, &result, &now, &error));

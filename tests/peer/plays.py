@@ -131,7 +131,7 @@ def outcome(verb, reply, version):
         case "del" | "vdel", {"kind": "count", "count": "1"}:
             return {"is": "deleted", "version": version}
         case "vdel", {"kind": "not_applied"}:
-            return {"is": "mismatch"}
+            return {"is": "mismatch", "version": None}
         case "scan", {"kind": "page", "keys": keys}:
             return {"is": "keys", "keys": keys}
         case "observe", {"kind": "ok"}:

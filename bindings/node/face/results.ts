@@ -14,7 +14,6 @@ import type {
   StateStoreError,
   TransactionOutcome,
   UpdateOutcome,
-  VdelOutcome,
 } from "../index.js";
 import { failed } from "./errors.js";
 import { hlc } from "./hlc.js";
@@ -69,7 +68,7 @@ export function set(applied: unknown, version: unknown): SetOutcome {
 }
 
 export function del(is: unknown, version: unknown): DelOutcome {
-  return is === "mismatch" ? { is, version: optional(version) } : (vdel(is, version) as DelOutcome);
+  return is === "absent" ? { is } : { is: is as "deleted" | "mismatch", version: optional(version) };
 }
 
 /** What each of several writes did, in three places each. If any failed, the first failure is thrown, and says what each did. */
@@ -101,10 +100,6 @@ export function sets(list: unknown): SetOutcome[] {
 
 export function dels(list: unknown): DelOutcome[] {
   return each(list, del);
-}
-
-export function vdel(is: unknown, version: unknown): VdelOutcome {
-  return is === "deleted" ? { is, version: optional(version) } : { is: is as "absent" | "mismatch" };
 }
 
 export function update(is: unknown, version: unknown): UpdateOutcome {

@@ -139,7 +139,7 @@ impl Reply {
             Self::Vdel(outcome) => match outcome {
                 VdelOutcome::Deleted { version } => slots.put("deleted", text(version.as_ref())),
                 VdelOutcome::Absent => slots.put("absent", Null),
-                VdelOutcome::Mismatch => slots.put("mismatch", Null),
+                VdelOutcome::Mismatch { version } => slots.put("mismatch", text(version.as_ref())),
             },
             Self::Update(outcome) => match outcome {
                 UpdateOutcome::Applied { version } => slots.put("applied", text(Some(&version))),

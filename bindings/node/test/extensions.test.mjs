@@ -98,7 +98,8 @@ test("a guard takes conditions too", async () => {
     const { version } = await guard.set("guarded", "one");
     assert.deepEqual(await guard.set("guarded", "two", { condition: { ifVersion: VERSION } }), { applied: false, version });
     assert.deepEqual(await guard.del("guarded", { ifVersion: VERSION }), { is: "mismatch", version });
-    assert.deepEqual(await guard.vdel("guarded", "one", { ifVersion: VERSION }), { is: "mismatch" });
+    assert.deepEqual(await guard.vdel("guarded", "one", { ifVersion: VERSION }), { is: "mismatch", version });
+    assert.deepEqual(await guard.vdel("guarded", "two"), { is: "mismatch", version: null });
     assert.equal((await guard.del("guarded", { ifVersion: version })).is, "deleted");
   });
 });

@@ -122,7 +122,7 @@ pub(crate) fn vdel(py: Python<'_>, outcome: &VdelOutcome) -> Result {
     match outcome {
         VdelOutcome::Deleted { version } => deleted(py, version.as_ref()),
         VdelOutcome::Absent => absent(py),
-        VdelOutcome::Mismatch => mismatch(py, None),
+        VdelOutcome::Mismatch { version } => mismatch(py, version.as_ref()),
     }
 }
 

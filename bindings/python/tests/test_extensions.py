@@ -112,14 +112,17 @@ def test_text_goes_into_a_transaction_as_the_client_writes_it(face, connect):
 def test_a_pipeline_and_a_guard_take_conditions_too(face, connect):
     client = connect()
     version = face.run(client.set("key", "one")).version
-    pipeline = client.pipeline().delete("key", if_version=VERSION).get("key", remaining=True)
+    pipeline = client.pipeline().delete("key", if_version=VERSION).vdel("key", "one", if_version=VERSION)
+    pipeline.get("key", remaining=True)
     pipeline.set("key", "two", condition=if_version(version))
-    mismatch, entry, applied = face.run(pipeline.execute())
-    assert mismatch == Mismatch(version) and not mismatch
+    mismatch, vdel, entry, applied = face.run(pipeline.execute())
+    assert mismatch == vdel == Mismatch(version) and not mismatch
     assert entry.expires_in is None and applied
     with_guard = face.run(client.lock("lock"))
     version = face.run(with_guard.set("key", "three", condition=if_version(applied.version))).version
     assert face.run(with_guard.delete("key", if_version=VERSION)) == Mismatch(version)
+    assert face.run(with_guard.vdel("key", "three", if_version=VERSION)) == Mismatch(version)
+    assert face.run(with_guard.vdel("key", "two")) == Mismatch()
     assert face.run(with_guard.vdel("key", "three", if_version=version))
     face.run(with_guard.release())
 

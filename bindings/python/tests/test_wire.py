@@ -121,6 +121,6 @@ def plain(result):
             return {"is": "deleted", "version": version and str(version)}
         case statestore.Absent():
             return {"is": "absent"}
-        case statestore.Mismatch():
-            return {"is": "mismatch"}
+        case statestore.Mismatch(version=version):
+            return {"is": "mismatch", "version": version and str(version)}
     return {"is": repr(result)}

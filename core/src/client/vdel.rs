@@ -18,7 +18,11 @@ pub enum VdelOutcome {
     Absent,
     /// The key holds another value, or does not have the version that [`DelOptions::if_version`] asks for, and nothing
     /// changed.
-    Mismatch,
+    Mismatch {
+        /// The version that it has, asked for by [`DelOptions::if_version`]; `None` if it is absent, or without such a
+        /// condition.
+        version: Option<Hlc>,
+    },
 }
 
 impl Client {
@@ -105,7 +109,10 @@ impl Client {
             Reply::Count(1) => Ok(VdelOutcome::Deleted {
                 version: response.version,
             }),
-            Reply::NotApplied => Ok(VdelOutcome::Mismatch),
+            // What a version would be without the condition is not specified.
+            Reply::NotApplied => Ok(VdelOutcome::Mismatch {
+                version: response.version.filter(|_| vdel.is_if_version()),
+            }),
             _ => Err(vdel.invalid("the response is not one to VDEL")),
         }
     }

@@ -364,7 +364,7 @@ impl Keeper {
                         VdelOutcome::Deleted { .. } => Release::Released,
                         // It was there when an attempt was made whose answer was lost, as far as anybody knows.
                         _ if may_be_given_back => Release::Released,
-                        VdelOutcome::Absent | VdelOutcome::Mismatch => Release::NotHeld,
+                        VdelOutcome::Absent | VdelOutcome::Mismatch { .. } => Release::NotHeld,
                     });
                 }
                 Err(error) => error,

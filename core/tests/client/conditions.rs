@@ -87,7 +87,9 @@ async fn a_store_that_has_conditions_gets_them() {
     let version_9 = Some(version(9));
     assert_eq!(
         del.await.unwrap(),
-        DelOutcome::Mismatch { version: version_9 }
+        DelOutcome::Mismatch {
+            version: version_9.clone()
+        }
     );
     let del = play(client.del_with("k", &options), peer, async |peer| {
         peer.answer(&Reply::Count(1), Some(&version(9))).await;
@@ -95,7 +97,7 @@ async fn a_store_that_has_conditions_gets_them() {
     assert!(matches!(del.await.unwrap(), DelOutcome::Deleted { .. }));
 
     let vdel = play(client.vdel_with("k", "v", &options), peer, async |peer| {
-        let request = peer.answer(&Reply::NotApplied, None).await;
+        let request = peer.answer(&Reply::NotApplied, Some(&version(9))).await;
         let expected = Command::Vdel {
             key: "k".into(),
             value: "v".into(),
@@ -103,7 +105,15 @@ async fn a_store_that_has_conditions_gets_them() {
         };
         assert_eq!(request.command, expected);
     });
-    assert_eq!(vdel.await.unwrap(), VdelOutcome::Mismatch);
+    assert_eq!(
+        vdel.await.unwrap(),
+        VdelOutcome::Mismatch { version: version_9 }
+    );
+    let vdel = play(client.vdel_with("k", "v", &options), peer, async |peer| {
+        peer.answer(&Reply::NotApplied, None).await;
+    });
+    let absent = VdelOutcome::Mismatch { version: None };
+    assert_eq!(vdel.await.unwrap(), absent);
 }
 
 #[tokio::test]

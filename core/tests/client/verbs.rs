@@ -192,10 +192,11 @@ async fn results() {
         peer,
         client.vdel("k", "v"),
         &Reply::NotApplied,
-        None,
+        Some(5),
     )
     .await;
-    assert_eq!(result.unwrap(), VdelOutcome::Mismatch);
+    let unasked = VdelOutcome::Mismatch { version: None };
+    assert_eq!(result.unwrap(), unasked);
 
     let options = DelOptions::new().fencing_token(version(1));
     let (_, request) = call(

@@ -65,7 +65,9 @@ pub(crate) fn vdel(outcome: &VdelOutcome) -> Value {
             json!({"is": "deleted", "version": version(at.as_ref())})
         }
         VdelOutcome::Absent => json!({"is": "absent"}),
-        VdelOutcome::Mismatch => json!({"is": "mismatch"}),
+        VdelOutcome::Mismatch { version: at } => {
+            json!({"is": "mismatch", "version": version(at.as_ref())})
+        }
     }
 }
 

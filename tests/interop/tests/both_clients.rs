@@ -91,7 +91,7 @@ async fn conditions_hold_between_them() {
     assert_eq!(nex.expect("SET NEX"), kept);
     assert_eq!(
         ours.vdel("key", "other").await.expect("VDEL"),
-        VdelOutcome::Mismatch
+        VdelOutcome::Mismatch { version: None }
     );
     let nex = ours
         .set_with("key", "value", &only(Condition::IfAbsentOrEqual))

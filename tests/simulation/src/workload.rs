@@ -401,7 +401,7 @@ async fn carry_out(client: &Client, action: &Action, timeout_ms: u64) -> Answer 
             outcome.map(|outcome| match outcome {
                 VdelOutcome::Deleted { version: it } => Answer::Deleted(it.as_ref().map(version)),
                 VdelOutcome::Absent => Answer::Absent,
-                VdelOutcome::Mismatch => Answer::Mismatch,
+                VdelOutcome::Mismatch { .. } => Answer::Mismatch,
             })
         }
         Action::Scan { pattern } => scan(client, pattern, timeout).await,

@@ -90,7 +90,7 @@ class Mismatch:
     """The key holds another value, or has another version than `if_version` says, and was not deleted. It is false."""
 
     version: Hlc | None = None
-    """Of `Client.delete`: the version that the key has; ``None`` if it is absent."""
+    """Under ``if_version``: the version that the key has; ``None`` if it is absent."""
 
     def __repr__(self) -> str:
         return "Mismatch()" if self.version is None else f"Mismatch(version={self.version!r})"
