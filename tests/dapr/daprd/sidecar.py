@@ -74,7 +74,7 @@ class Processes(ExitStack):
             (resources / f"{component['metadata']['name']}.yaml").write_text(json.dumps(component))
         http, grpc, internal, metrics = free_ports(4)
         api = Api(http, grpc)
-        self.start(
+        api.process = self.start(
             *[program, "--mode", "standalone", "--app-id", "trial", "--resources-path", resources, "--log-level", "warn"],
             *["--dapr-http-port", str(http), "--dapr-grpc-port", str(grpc), "--dapr-internal-grpc-port", str(internal)],
             *["--dapr-listen-addresses", "127.0.0.1", "--dapr-internal-grpc-listen-address", "127.0.0.1"],
