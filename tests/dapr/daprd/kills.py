@@ -61,13 +61,14 @@ def main():
     in_the_middle = 0
     with Processes() as processes:
         _, port = processes.statestored("--storage", "memory")
-        sockets = processes.sockets("statestore")
+        processes.serve("statestore")
         # Another daprd does not know of the component what the one before told it, but tells it the same.
         store = component("store", "statestore", url=f"mqtt://127.0.0.1:{port}", keyPrefix="none")
         writers = [Writer(None, f"writer{number}", 0) for number in range(WRITERS)]
         for kill in range(kills + 1):
             with Processes() as short_lived:
-                api = short_lived.daprd(os.environ["DAPRD"], [store], sockets)
+                short_lived.sockets = processes.sockets
+                api = short_lived.daprd(os.environ["DAPRD"], [store])
                 values = [check(api, writer) for writer in writers]
                 in_the_middle += sum(writer.sent > writer.acknowledged for writer in writers)
                 if kill == kills:
