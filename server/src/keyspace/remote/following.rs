@@ -55,6 +55,17 @@ impl Following {
         self.asked.clear();
     }
 
+    /// Whether somebody follows it, or waits for that.
+    pub(super) fn has(&self, key: &[u8]) -> bool {
+        self.keys.contains_key(key)
+    }
+
+    /// Whether somebody waits until it is known what the key holds.
+    pub(super) fn is_waited_for(&self, key: &[u8]) -> bool {
+        let followed = self.keys.get(key);
+        followed.is_some_and(|followed| !followed.waiting.is_empty())
+    }
+
     /// All of them.
     pub(super) fn keys(&self) -> impl Iterator<Item = &Bytes> {
         self.keys.keys()
@@ -109,13 +120,13 @@ impl Following {
         record: Option<&Record>,
         floor: Version,
         told: &mut dyn Told,
-    ) -> Vec<Ticket> {
+    ) {
         if let Some(record) = record {
-            self.changed(key, record, told);
-        } else if let Some(followed) = self.keys.get_mut(key)
+            return self.changed(key, record, told);
+        }
+        if let Some(followed) = self.keys.get_mut(key)
             && let Some(last) = followed.last
             && !last.is_removed
-            && followed.waiting.is_empty()
         {
             // Its tombstone was purged meanwhile. The floor is not below that.
             let version = floor.max(last.version);
@@ -125,7 +136,6 @@ impl Following {
             });
             tell_removed(key, version, told);
         }
-        self.found(key, record, floor)
     }
 }
 

@@ -213,7 +213,7 @@ impl<L: Link> Remote<L> {
     }
 
     fn ask_followed(&mut self, key: &Bytes) {
-        // Without a watch the next snapshot answers it.
+        // Without a watch it is asked when there is one.
         if self.is_live() {
             let ask = self.ask(Ask::Read(vec![key.clone()]));
             self.following.asked(ask, key.clone());

@@ -4,9 +4,8 @@ use super::record::Record;
 use super::{Remote, bucket_of};
 use crate::clock::Now;
 use crate::keyspace::rules::Version;
-use crate::keyspace::{End, Told};
+use crate::keyspace::Told;
 use bytes::Bytes;
-use statestore_protocol::Reply;
 use std::collections::{HashMap, HashSet};
 
 /// How far the changes of the engine are known.
@@ -79,8 +78,9 @@ impl<L: Link> Remote<L> {
             if record.expiry().is_some() || !record.is_entry() {
                 ending.insert(key.clone());
             }
-            // Who begins to follow it before the snapshot ends needs it as well.
-            followed.insert(key, record);
+            if self.following.has(&key) {
+                followed.insert(key, record);
+            }
         }
     }
 
@@ -117,13 +117,16 @@ impl<L: Link> Remote<L> {
         }
         let keys: Vec<_> = self.following.keys().cloned().collect();
         for key in keys {
+            // Who began to follow it meanwhile may have begun behind its place in the snapshot.
+            if self.following.is_waited_for(&key) {
+                self.ask_followed(&key);
+                continue;
+            }
             let record = followed.remove(&key);
             let floor = floors.get(usize::from(bucket_of(&key)));
             let floor = floor.copied().unwrap_or_default();
-            let tickets = self.following.caught_up(&key, record.as_ref(), floor, told);
-            for ticket in tickets {
-                told.ended(ticket, End::reply(Reply::Ok));
-            }
+            self.following
+                .caught_up(&key, record.as_ref(), floor, told);
         }
     }
 }
