@@ -4,19 +4,21 @@
 //!   service ──operate, page, follow──▶ Keyspace ──▶ rules: (entry or none, operation, clocks) -> (reply, entry or none)
 //!      ▲                                  │
 //!      └── Told: ends, changes, work ─────┤
-//!                                         └─ embedded: table, packed entries, deadlines
+//!                                         ├─ embedded: table, packed entries, deadlines
+//!                                         └─ remote: an engine elsewhere, by compare-and-swap
 //! ```
 //!
-//! [`Keyspace`] is a seam: the service asks, and is told what came of it and what has changed, whoever changed it. The one
-//! keyspace here is the [`embedded`] one: all entries in this process's memory, changes to a [storage](crate::storage) and
-//! from there at start. Another one may keep its entries elsewhere, with others who change them: it reads an entry, applies
-//! the [`rules`], which are a pure function of one entry, and commits by compare-and-swap on what it read, again on a
-//! conflict. `server/tests/optimistic` has one of that kind.
+//! [`Keyspace`] is a seam: the service asks, and is told what came of it and what has changed, whoever changed it. The usual
+//! one is the [`embedded`] one: all entries in this process's memory, changes to a [storage](crate::storage) and from there at
+//! start. The [`remote`] one has its entries elsewhere, with others who change them: it reads an entry, applies the [`rules`],
+//! which are a pure function of one entry, and commits by compare-and-swap on what it read, again on a conflict.
 pub mod embedded;
+mod operation;
 pub mod remote;
 pub mod rules;
 
 pub use embedded::{Embedded, KeyspaceLimits, PrefixLimit};
+pub use operation::OwnedOperation;
 
 use crate::clock::Now;
 use crate::storage::Expiry;

@@ -8,9 +8,11 @@
 use crate::shared::{Change, Map, Put, Seen, Shared};
 use bytes::Bytes;
 use statestore_protocol::glob::Glob;
-use statestore_protocol::{Hlc, Reply, ServiceError, SetOptions, Version as Wanted};
+use statestore_protocol::{Reply, ServiceError};
 use statestored::keyspace::rules::{self, Context, Operation, Token, Version};
-use statestored::keyspace::{Asked, Changed, End, Keyspace, Size, Ticket, Told, What};
+use statestored::keyspace::{
+    Asked, Changed, End, Keyspace, OwnedOperation, Size, Ticket, Told, What,
+};
 use statestored::service::Now;
 use statestored::storage::Expiry;
 use std::collections::{BTreeMap, VecDeque};
@@ -59,63 +61,11 @@ enum Other {
 struct Waiting {
     ticket: Ticket,
     deadline_ms: Option<u64>,
-    operation: Owned,
+    operation: OwnedOperation,
     /// When the next step is done; the first is not begun before the operation is the first of its key.
     due_ms: Option<u64>,
     /// What was read, once something is to be committed.
     seen: Option<Seen>,
-}
-
-/// An operation that outlives the call that brought it.
-#[derive(Debug)]
-enum Owned {
-    Get(bool),
-    Set(Bytes, SetOptions, Hlc, Option<Hlc>),
-    Del(Option<Wanted>, Option<Hlc>),
-    Vdel(Bytes, Option<Wanted>, Option<Hlc>),
-}
-
-impl Owned {
-    fn of(operation: &Operation<'_>) -> Self {
-        match *operation {
-            Operation::Get { remaining } => Self::Get(remaining),
-            Operation::Set {
-                value,
-                options,
-                timestamp,
-                token,
-            } => Self::Set(value.clone(), options, timestamp.clone(), token.cloned()),
-            Operation::Del { if_version, token } => Self::Del(if_version, token.cloned()),
-            Operation::Vdel {
-                value,
-                if_version,
-                token,
-            } => Self::Vdel(value.clone(), if_version, token.cloned()),
-        }
-    }
-
-    fn borrowed(&self) -> Operation<'_> {
-        match self {
-            Self::Get(remaining) => Operation::Get {
-                remaining: *remaining,
-            },
-            Self::Set(value, options, timestamp, token) => Operation::Set {
-                value,
-                options: *options,
-                timestamp,
-                token: token.as_ref(),
-            },
-            Self::Del(if_version, token) => Operation::Del {
-                if_version: *if_version,
-                token: token.as_ref(),
-            },
-            Self::Vdel(value, if_version, token) => Operation::Vdel {
-                value,
-                if_version: *if_version,
-                token: token.as_ref(),
-            },
-        }
-    }
 }
 
 /// What a step of an operation has come to.
@@ -126,7 +76,12 @@ enum Step {
     Again,
 }
 
-fn apply<'o>(operation: &'o Owned, seen: &Seen, has_room: bool, now: Now) -> rules::Outcome<'o> {
+fn apply<'o>(
+    operation: &'o OwnedOperation,
+    seen: &Seen,
+    has_room: bool,
+    now: Now,
+) -> rules::Outcome<'o> {
     let entry = seen.entry.as_ref().map(|entry| rules::Entry {
         value: &entry.value,
         version: entry.version,
@@ -236,7 +191,7 @@ impl Optimistic {
         false
     }
 
-    fn read(&mut self, key: &Bytes, operation: &Owned, now: Now) -> Step {
+    fn read(&mut self, key: &Bytes, operation: &OwnedOperation, now: Now) -> Step {
         let mut map = self.map.lock();
         let seen = map.read(key);
         if expire(&mut map, key, &seen, now) {
@@ -254,7 +209,7 @@ impl Optimistic {
         }
     }
 
-    fn commit(&mut self, key: &Bytes, operation: &Owned, seen: &Seen, now: Now) -> Step {
+    fn commit(&mut self, key: &Bytes, operation: &OwnedOperation, seen: &Seen, now: Now) -> Step {
         if self.happens(self.weather.refused) {
             self.map.lock().conflicts += 1;
             return Step::Again;
@@ -370,7 +325,7 @@ impl Keyspace for Optimistic {
         queue.push_back(Waiting {
             ticket: asked.ticket,
             deadline_ms: asked.deadline_ms,
-            operation: Owned::of(operation),
+            operation: OwnedOperation::of(operation),
             due_ms: queue.is_empty().then_some(due_ms),
             seen: None,
         });

@@ -40,12 +40,12 @@ pub use engine::{
 pub use record::{Content, Record, RecordError, WriteId};
 
 use super::rules::{Operation, Version};
-use super::{Asked, End, Keyspace, Size, Told};
+use super::{Asked, End, Keyspace, OwnedOperation, Size, Told};
 use crate::clock::Now;
 use bytes::Bytes;
 use following::Following;
 use pages::Page;
-use plan::{Owned, Work};
+use plan::Work;
 use sights::Sights;
 use statestore_protocol::{Capabilities, Reply, ServiceError};
 use std::collections::{HashMap, HashSet};
@@ -297,7 +297,7 @@ impl<L: Link> Keyspace for Remote<L> {
         operation: &Operation<'_>,
         _told: &mut dyn Told,
     ) -> Option<End> {
-        let work = Work::Operation(Owned::of(operation));
+        let work = Work::Operation(OwnedOperation::of(operation));
         let keys = vec![key.clone()];
         self.tasks
             .add(Some(asked.ticket), deadline_of(asked), keys, work);
@@ -324,7 +324,7 @@ impl<L: Link> Keyspace for Remote<L> {
         }
         let operations = operations.iter().filter_map(|(key, operation)| {
             let place = keys.binary_search(key).ok()?;
-            Some((place, Owned::of(operation)))
+            Some((place, OwnedOperation::of(operation)))
         });
         let work = Work::Transaction(operations.collect());
         self.tasks

@@ -3,71 +3,19 @@ use super::engine::{Place, Put, Revision, Seen, Unit, bucket_of};
 use super::record::{Content, Record, WriteId};
 use super::sights::Sights;
 use crate::clock::Now;
-use crate::keyspace::End;
-use crate::keyspace::rules::{self, Change, Context, Operation, Token, Version};
+use crate::keyspace::rules::{self, Change, Context, Token, Version};
+use crate::keyspace::{End, OwnedOperation};
 use crate::storage::Expiry;
 use bytes::Bytes;
-use statestore_protocol::{Hlc, Rejection, Reply, ServiceError, SetOptions, Version as Given};
-
-/// An operation that outlives the call that brought it.
-#[derive(Debug, Clone)]
-pub(super) enum Owned {
-    Get(bool),
-    Set(Bytes, SetOptions, Hlc, Option<Hlc>),
-    Del(Option<Given>, Option<Hlc>),
-    Vdel(Bytes, Option<Given>, Option<Hlc>),
-}
-
-impl Owned {
-    pub(super) fn of(operation: &Operation<'_>) -> Self {
-        match *operation {
-            Operation::Get { remaining } => Self::Get(remaining),
-            Operation::Set {
-                value,
-                options,
-                timestamp,
-                token,
-            } => Self::Set(value.clone(), options, timestamp.clone(), token.cloned()),
-            Operation::Del { if_version, token } => Self::Del(if_version, token.cloned()),
-            Operation::Vdel {
-                value,
-                if_version,
-                token,
-            } => Self::Vdel(value.clone(), if_version, token.cloned()),
-        }
-    }
-
-    fn borrowed(&self) -> Operation<'_> {
-        match self {
-            Self::Get(remaining) => Operation::Get {
-                remaining: *remaining,
-            },
-            Self::Set(value, options, timestamp, token) => Operation::Set {
-                value,
-                options: *options,
-                timestamp,
-                token: token.as_ref(),
-            },
-            Self::Del(if_version, token) => Operation::Del {
-                if_version: *if_version,
-                token: token.as_ref(),
-            },
-            Self::Vdel(value, if_version, token) => Operation::Vdel {
-                value,
-                if_version: *if_version,
-                token: token.as_ref(),
-            },
-        }
-    }
-}
+use statestore_protocol::{Rejection, Reply, ServiceError, Version as Given};
 
 /// What is to be done.
 #[derive(Debug, Clone)]
 pub(super) enum Work {
     /// One operation on the only key.
-    Operation(Owned),
+    Operation(OwnedOperation),
     /// All of these or none, each on the key of this place.
-    Transaction(Vec<(usize, Owned)>),
+    Transaction(Vec<(usize, OwnedOperation)>),
     /// The record of the only key is over, if it has this revision still: an entry becomes a tombstone, a tombstone goes.
     Finish(Revision),
 }
@@ -163,12 +111,12 @@ impl Circumstances<'_> {
         states.collect()
     }
 
-    fn operate(&self, operation: &Owned, state: &mut State) -> End {
+    fn operate(&self, operation: &OwnedOperation, state: &mut State) -> End {
         let Applied { reply, version, .. } = self.apply(operation, state);
         End::Answered { reply, version }
     }
 
-    fn transact(&self, operations: &[(usize, Owned)], states: &mut [State]) -> End {
+    fn transact(&self, operations: &[(usize, OwnedOperation)], states: &mut [State]) -> End {
         let mut versions = Vec::with_capacity(operations.len());
         for (index, (key, operation)) in operations.iter().enumerate() {
             let outcome = self.apply(operation, &mut states[*key]);
@@ -191,7 +139,7 @@ impl Circumstances<'_> {
     }
 
     /// Carries an operation out on what the ones before it made.
-    fn apply(&self, operation: &Owned, state: &mut State) -> Applied {
+    fn apply(&self, operation: &OwnedOperation, state: &mut State) -> Applied {
         let entry = match &state.record {
             Some(Record {
                 version,

@@ -3,8 +3,8 @@ use super::engine::{AskId, Found, Link, Revision};
 use super::record::Record;
 use super::{Remote, bucket_of};
 use crate::clock::Now;
-use crate::keyspace::rules::Version;
 use crate::keyspace::Told;
+use crate::keyspace::rules::Version;
 use bytes::Bytes;
 use std::collections::{HashMap, HashSet};
 
@@ -125,8 +125,7 @@ impl<L: Link> Remote<L> {
             let record = followed.remove(&key);
             let floor = floors.get(usize::from(bucket_of(&key)));
             let floor = floor.copied().unwrap_or_default();
-            self.following
-                .caught_up(&key, record.as_ref(), floor, told);
+            self.following.caught_up(&key, record.as_ref(), floor, told);
         }
     }
 }
