@@ -39,20 +39,17 @@ pub enum Fault {
     GapUnnoticed,
     /// A snapshot has the entries without those that expire.
     SnapshotWithoutExpiring,
-    /// A refusal tells what places hold at another moment than its revision.
-    RefusalOfTwoMoments,
     /// A commit whose answer is lost is said to have been refused.
     LossToldAsRefusal,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 5] = [
         Self::FloorNotCompared,
         Self::PurgeWithoutFloor,
         Self::GapUnnoticed,
         Self::SnapshotWithoutExpiring,
-        Self::RefusalOfTwoMoments,
         Self::LossToldAsRefusal,
     ];
 }
@@ -122,14 +119,7 @@ impl Engine {
                 Place::Entry(key) => Some(self.seen(key)),
                 Place::Floor(_) => None,
             });
-            let mut seen: Vec<_> = keys.collect();
-
-            if self.fault == Some(Fault::RefusalOfTwoMoments) {
-                for seen in &mut seen {
-                    seen.floor = ((0, 0), Revision(0));
-                }
-            }
-            return Verdict::Refused(seen);
+            return Verdict::Refused(keys.collect());
         }
         let revision = Revision(self.revision().0 + 1);
         for (place, put) in &unit.puts {
