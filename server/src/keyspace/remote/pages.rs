@@ -51,7 +51,7 @@ impl<L: Link> Remote<L> {
                 record,
                 revision,
             } = found;
-            self.saw(&key, &record, revision, now, true);
+            self.saw(&key, &record, revision, now, false);
             page.after = Some((bucket_of(&key), key.clone()));
             if record.is_entry() && self.sights.is_live(&key, now) && glob.matches(&key) {
                 page.keys.push(key);

@@ -12,7 +12,6 @@ use etcd_client::{
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// Most records of one answer of a snapshot.
@@ -21,41 +20,27 @@ const AT_ONCE: i64 = 1_000;
 /// After so long without a word a watch is asked for one, and then counts as lost.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// A watch under way, which ends when this is dropped.
-#[derive(Debug)]
-pub(super) struct Watching(JoinHandle<()>);
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-impl Watching {
-    pub(super) fn begin(
-        client: &Client,
-        names: &Arc<Names>,
-        ask: AskId,
-        tell: &UnboundedSender<News>,
-    ) -> Self {
-        let (client, names, tell) = (client.clone(), Arc::clone(names), tell.clone());
-        Self(tokio::spawn(async move {
-            let reason = match watch(&client, &names, ask, &tell).await {
-                Ok(reason) => reason,
-                Err(error) => error.to_string(),
-            };
-            tracing::warn!(
-                reason,
-                "the changes of etcd are not known any more; they are watched anew"
-            );
-            // Nobody may listen any more.
-            let _ = tell.send(News::WatchLost(ask));
-        }))
-    }
+/// Tells a snapshot and all changes behind it, and then that some may be missed.
+pub(super) async fn watch(
+    client: Client,
+    names: Arc<Names>,
+    ask: AskId,
+    tell: UnboundedSender<News>,
+) {
+    let reason = match follow(&client, &names, ask, &tell).await {
+        Ok(reason) => reason,
+        Err(error) => error.to_string(),
+    };
+    tracing::warn!(
+        reason,
+        "the changes of etcd are not known any more; they are watched anew"
+    );
+    // Nobody may listen any more.
+    let _ = tell.send(News::WatchLost(ask));
 }
 
 /// Tells a snapshot and all changes behind it, until some may be missed: says why.
-async fn watch(
+async fn follow(
     client: &Client,
     names: &Names,
     ask: AskId,

@@ -1,7 +1,7 @@
 //! What the thread does that has the connection: it gathers what waits, and sends it in as few transactions as it can.
 use super::names::Names;
 use super::transactions;
-use super::watch::{self, Watching};
+use super::watch;
 use crate::keyspace::remote::{Ask, AskId, EngineError, News, Place, Unit, Verdict};
 use bytes::Bytes;
 use etcd_client::Client;
@@ -33,7 +33,7 @@ pub(super) async fn work(
     let mut commits = VecDeque::new();
     let (mut reading, mut committing, mut others) =
         (JoinSet::new(), JoinSet::new(), JoinSet::new());
-    let mut watching: Option<Watching> = None;
+    let mut watches = JoinSet::new();
     let mut some = Vec::with_capacity(AT_ONCE);
     loop {
         while reading.len() < UNDER_WAY && !reads.is_empty() {
@@ -58,6 +58,7 @@ pub(super) async fn work(
             Some(_) = reading.join_next() => {}
             Some(_) = committing.join_next() => {}
             Some(_) = others.join_next() => {}
+            Some(_) = watches.join_next() => {}
             count = asked.recv_many(&mut some, AT_ONCE) => {
                 if count == 0 {
                     return;
@@ -75,15 +76,15 @@ pub(super) async fn work(
                             others.spawn(watch::page(kv, names, id, after, most, tell.clone()));
                         }
                         Ask::Watch => {
-                            let begun = Watching::begin(&client, &names, id, &tell);
-                            // The former one ends when it is dropped.
-                            watching = Some(begun);
+                            // There is one at a time.
+                            watches.abort_all();
+                            let (client, names) = (client.clone(), Arc::clone(&names));
+                            watches.spawn(watch::watch(client, names, id, tell.clone()));
                         }
                     }
                 }
             }
         }
-        let _ = &watching;
     }
 }
 
