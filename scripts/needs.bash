@@ -22,7 +22,7 @@ declare -A needs_called=(
   [dh]="debhelper (Debian: debhelper)"
   [dpkg-buildpackage]="dpkg-buildpackage (Debian: dpkg-dev)"
   [etcd]="etcd (Debian: etcd-server)"
-  [protoc]="protoc (Debian: protobuf-compiler)"
+  [protoc]="protoc with its descriptions (Debian: protobuf-compiler and libprotobuf-dev)"
   [redis-server]="redis-server (Debian: redis-server)"
 )
 
@@ -41,6 +41,8 @@ has() {
     certificates) command -v openssl ;;
     json) echo '#include <nlohmann/json.hpp>' | c++ -std=c++17 -fsyntax-only -x c++ - ;;
     sanitizers) echo 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c - -o /dev/null ;;
+    # The descriptions that come with it are another package on Debian.
+    protoc) echo 'syntax = "proto3"; import "google/protobuf/descriptor.proto";' | protoc -I/dev -o/dev/null /dev/stdin ;;
     # Debian keeps it where only root looks.
     mosquitto) PATH="$PATH:/usr/sbin:/usr/local/sbin" command -v mosquitto ;;
     *) command -v -- "$1" ;;
