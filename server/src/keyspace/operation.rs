@@ -35,6 +35,11 @@ impl OwnedOperation {
         })
     }
 
+    /// Whether it never changes anything.
+    pub fn only_reads(&self) -> bool {
+        matches!(self.0, Owned::Get(_))
+    }
+
     /// The operation.
     pub fn borrowed(&self) -> Operation<'_> {
         match &self.0 {

@@ -25,6 +25,7 @@ mod engine;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 mod following;
+mod guesses;
 mod pages;
 mod plan;
 mod record;
@@ -44,6 +45,7 @@ use super::{Asked, End, Keyspace, OwnedOperation, Size, Told};
 use crate::clock::Now;
 use bytes::Bytes;
 use following::Following;
+use guesses::Guesses;
 use pages::Page;
 use plan::Work;
 use sights::Sights;
@@ -69,6 +71,8 @@ pub struct RemoteConfig {
     pub page_keys: usize,
     /// Most operations of a transaction.
     pub max_operations: u64,
+    /// Bytes of memory for what keys held last: it saves a change the read before it.
+    pub guess_bytes: usize,
 }
 
 impl RemoteConfig {
@@ -86,6 +90,7 @@ impl RemoteConfig {
             tombstone_ms: 5 * 60 * 1000,
             page_keys: 1_000,
             max_operations: 50,
+            guess_bytes: 16 * 1024 * 1024,
         })
     }
 }
@@ -99,6 +104,7 @@ pub struct Remote<L> {
     watch: Watch,
     sights: Sights,
     following: Following,
+    guesses: Guesses,
     tasks: Tasks,
     pages: HashMap<AskId, Page>,
     /// Questions about keys to follow that got no answer, and pages: asked again then.
@@ -127,6 +133,7 @@ impl<L: Link> Remote<L> {
             watch: Watch::Begins(0),
             sights: Sights::new(config.patience_ms, config.tombstone_ms),
             following: Following::default(),
+            guesses: Guesses::new(config.guess_bytes),
             tasks: Tasks::new(config.process),
             pages: HashMap::new(),
             again: Vec::new(),
@@ -170,6 +177,7 @@ impl<L: Link> Remote<L> {
                 {
                     self.watch = Watch::Begins(now.mono_ms + WATCH_AGAIN_MS);
                     self.tasks.missed_changes();
+                    self.guesses.clear();
                     self.following.forget_asked();
                 }
             }
@@ -178,6 +186,7 @@ impl<L: Link> Remote<L> {
 
     fn saw_keys(&mut self, keys: &[Bytes], seen: &[Seen], now: Now) {
         for (key, seen) in keys.iter().zip(seen) {
+            self.guesses.saw(key, seen);
             match &seen.record {
                 Some((record, revision)) => self.saw(key, record, *revision, now, false),
                 None => self.sights.saw_none(key, seen.revision()),
@@ -187,6 +196,7 @@ impl<L: Link> Remote<L> {
 
     fn saw(&mut self, key: &Bytes, record: &Record, revision: Revision, now: Now, is_old: bool) {
         self.highest = self.highest.max(record.version);
+        self.guesses.changed(key, record, revision);
         self.sights.saw(key, record, revision, now, is_old);
     }
 
@@ -275,8 +285,13 @@ impl<L: Link> Remote<L> {
     }
 
     /// Sends what the tasks have to ask.
-    fn send(&mut self) {
-        while let Some((task, ask)) = self.tasks.next_ask(self.is_live()) {
+    fn send(&mut self, now: Now) {
+        let is_live = self.is_live();
+        loop {
+            let guesses = is_live.then_some(&mut self.guesses);
+            let Some((task, ask)) = self.tasks.next_ask(guesses, &self.sights, now) else {
+                return;
+            };
             let ask = self.ask(ask);
             self.tasks.asked(task, ask);
         }
@@ -301,7 +316,7 @@ impl<L: Link> Keyspace for Remote<L> {
         let keys = vec![key.clone()];
         self.tasks
             .add(Some(asked.ticket), deadline_of(asked), keys, work);
-        self.send();
+        self.send(asked.now);
         None
     }
 
@@ -329,7 +344,7 @@ impl<L: Link> Keyspace for Remote<L> {
         let work = Work::Transaction(operations.collect());
         self.tasks
             .add(Some(asked.ticket), deadline_of(asked), keys, work);
-        self.send();
+        self.send(asked.now);
         None
     }
 
@@ -384,7 +399,7 @@ impl<L: Link> Keyspace for Remote<L> {
         }
         self.tasks.pass(now);
         self.begin_due(now);
-        self.send();
+        self.send(now);
         for (ticket, end) in self.tasks.take_ended() {
             told.ended(ticket, end);
         }

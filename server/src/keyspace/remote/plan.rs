@@ -20,6 +20,17 @@ pub(super) enum Work {
     Finish(Revision),
 }
 
+impl Work {
+    /// Whether it is worth a try to begin with a guess.
+    pub(super) fn may_guess(&self) -> bool {
+        match self {
+            Self::Operation(operation) => !operation.only_reads(),
+            Self::Transaction(_) => true,
+            Self::Finish(_) => false,
+        }
+    }
+}
+
 /// What is done next.
 #[derive(Debug)]
 pub(super) enum Decision {

@@ -1,14 +1,19 @@
 //! What is under way: for each key one after the other, each from its question to what became of it.
 //!
 //! ```text
+//!                       ┌── a guess ───────┐
+//!                       │                  ▼
 //!   behind others ─▶ to read ─▶ reading ─▶ to commit ─▶ committing ─▶ ended
 //!                       ▲  ▲        │          ▲            │  │
 //!                       │  └ later ◀┘          │   no answer│  │refused
 //!                       │                      └─── later ◀─┘  ▼
 //!                       └──────────── it was not made ◀─── settling
 //! ```
+mod deciding;
+
 use super::engine::{Ask, AskId, EngineError, Place, Put, Revision, Seen, Verdict};
-use super::plan::{Circumstances, Decision, Work, refusal};
+use super::guesses::Guesses;
+use super::plan::{Work, refusal};
 use super::record::{Record, WriteId};
 use super::sights::Sights;
 use super::task::{Attempt, Stage, Task, TaskId};
@@ -102,9 +107,18 @@ impl Tasks {
         self.queues.contains_key(key)
     }
 
-    /// What a task has to ask now.
-    pub(super) fn next_ask(&mut self, is_live: bool) -> Option<(TaskId, Ask)> {
+    /// What a task has to ask now. There are no guesses unless all changes are known.
+    pub(super) fn next_ask(
+        &mut self,
+        mut guesses: Option<&mut Guesses>,
+        sights: &Sights,
+        now: Now,
+    ) -> Option<(TaskId, Ask)> {
+        let is_live = guesses.is_some();
         while let Some(id) = self.to_ask.pop_front() {
+            if let Some(guesses) = &mut guesses {
+                self.guess(id, guesses, sights, now);
+            }
             let Some(task) = self.by_id.get_mut(&id) else {
                 continue;
             };
@@ -149,6 +163,8 @@ impl Tasks {
     /// The records that a commit puts.
     pub(super) fn records_of(&self, ask: AskId) -> Vec<(Bytes, Record)> {
         let task = self.asked.get(&ask).and_then(|id| self.by_id.get(id));
+        // A late answer is about an attempt before this one.
+        let task = task.filter(|task| task.asks == Some(ask));
         let Some(Stage::Committing(attempt)) = task.map(|task| &task.stage) else {
             return Vec::new();
         };
@@ -182,39 +198,6 @@ impl Tasks {
                 self.go_on_later(id, now.mono_ms + FIRST_PAUSE_MS);
             }
         }
-    }
-
-    fn decide(&mut self, id: TaskId, seen: &[Seen], sights: &Sights, now: Now) {
-        let Some(task) = self.by_id.get(&id) else {
-            return;
-        };
-        self.writes += 1;
-        let write = self.writes;
-        let circumstances = Circumstances {
-            keys: &task.keys,
-            seen,
-            sights,
-            now,
-            write: WriteId {
-                process: self.process,
-                number: write,
-            },
-        };
-        let (unit, end) = match circumstances.decide(&task.work) {
-            Decision::Ended(end) => return self.end(id, end),
-            Decision::Commit(unit, end) => (unit, Some(end)),
-            Decision::Expire(unit) => (unit, None),
-        };
-        self.by_write.insert(write, id);
-        let attempt = Attempt {
-            write,
-            unit,
-            end,
-            is_open: false,
-            has_gap: false,
-            pause_ms: FIRST_PAUSE_MS,
-        };
-        self.put_stage(id, Stage::ToCommit(attempt));
     }
 
     /// What became of a commit. All changes are known up to `known`.

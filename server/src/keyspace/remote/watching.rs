@@ -46,6 +46,7 @@ impl<L: Link> Remote<L> {
         for (key, record) in changes {
             let Some(record) = record else {
                 self.sights.saw_none(&key, at);
+                self.guesses.purged(&key);
                 continue;
             };
             self.saw(&key, &record, at, now, false);

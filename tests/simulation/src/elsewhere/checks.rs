@@ -456,7 +456,12 @@ fn followed(truth: &Truth<'_>, key: &Bytes, following: &Following) -> Result<(),
         return Ok(());
     }
     let Some(last) = following.heard.last() else {
-        return Err(format!("nobody was told of change {index}"));
+        // What was made and removed again in a gap leaves nothing to tell.
+        let is_entry = |states: &States| states.get(key).is_some_and(Record::is_entry);
+        let was_absent = truth.between(since_ms, since_ms).any(|it| !is_entry(it));
+        return (was_absent && !record.is_entry())
+            .then_some(())
+            .ok_or_else(|| format!("nobody was told of change {index}"));
     };
     let is_told = if record.is_entry() {
         last.version == record.version
@@ -466,23 +471,6 @@ fn followed(truth: &Truth<'_>, key: &Bytes, following: &Following) -> Result<(),
     is_told
         .then_some(())
         .ok_or_else(|| format!("nobody was told of change {index}"))
-}
-
-/// How many transactions were carried out.
-pub(super) fn transactions(asked: &[Asked]) -> usize {
-    let is_made = |asked: &&Asked| {
-        matches!(
-            &asked.end,
-            Some((_, End::Answered { reply: Reply::Transacted(versions), .. })) if versions.iter().flatten().next().is_some()
-        )
-    };
-    asked.iter().filter(is_made).count()
-}
-
-/// How many tombstones were purged.
-pub(super) fn purged(engine: &Engine) -> usize {
-    let changes = engine.log.iter().flat_map(|logged| &logged.changes);
-    changes.filter(|(_, put)| *put == Put::Nothing).count()
 }
 
 /// How many entries ended for which nobody had asked.

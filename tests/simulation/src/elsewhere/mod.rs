@@ -3,6 +3,7 @@
 //!
 //! The engine's own log is the truth: the order in which everything happened. Each answer is held against it.
 mod checks;
+mod counts;
 mod engine;
 mod node;
 
@@ -345,8 +346,8 @@ impl World {
             gaps: ways().map(|way| way.lock().gaps).sum(),
             restarts: self.restarts,
             told: self.nodes.iter().map(Node::told_count).sum(),
-            transactions: checks::transactions(&self.asked),
-            purged: checks::purged(&engine),
+            transactions: counts::transactions(&self.asked),
+            purged: counts::purged(&engine),
             ended: checks::ended(&engine, &self.asked),
         }
     }

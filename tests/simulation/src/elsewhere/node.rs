@@ -85,6 +85,8 @@ fn config(process: u128, chance: &mut Chance, tombstone_ms: u64) -> RemoteConfig
         tombstone_ms,
         page_keys: 100,
         max_operations: 60,
+        // For a few of the keys, or for all.
+        guess_bytes: if chance.below(2) == 0 { 1_500 } else { 100_000 },
     }
 }
 

@@ -1,0 +1,77 @@
+//! From what the keys of a task hold, or may hold, to what is committed.
+use super::{FIRST_PAUSE_MS, Tasks};
+use crate::clock::Now;
+use crate::keyspace::End;
+use crate::keyspace::remote::engine::{Seen, Unit};
+use crate::keyspace::remote::guesses::Guesses;
+use crate::keyspace::remote::plan::{Circumstances, Decision};
+use crate::keyspace::remote::record::WriteId;
+use crate::keyspace::remote::sights::Sights;
+use crate::keyspace::remote::task::{Attempt, Stage, Task, TaskId};
+
+impl Tasks {
+    /// Goes on to the commit at once if there is a guess of what the keys hold, and the work changes something then.
+    pub(super) fn guess(&mut self, id: TaskId, guesses: &mut Guesses, sights: &Sights, now: Now) {
+        let Some(task) = self.by_id.get(&id) else {
+            return;
+        };
+        if !matches!(task.stage, Stage::ToRead) || !task.work.may_guess() {
+            return;
+        }
+        let Some(seen) = guesses.of(&task.keys) else {
+            return;
+        };
+        let (unit, end) = match self.decision(task, &seen, sights, now) {
+            // A guess is no answer.
+            Decision::Ended(_) => return,
+            Decision::Commit(unit, end) => (unit, Some(end)),
+            Decision::Expire(unit) => (unit, None),
+        };
+        let attempt = self.attempt(id, unit, end);
+        if let Some(task) = self.by_id.get_mut(&id) {
+            task.stage = Stage::ToCommit(attempt);
+        }
+    }
+
+    pub(super) fn decide(&mut self, id: TaskId, seen: &[Seen], sights: &Sights, now: Now) {
+        let Some(task) = self.by_id.get(&id) else {
+            return;
+        };
+        let (unit, end) = match self.decision(task, seen, sights, now) {
+            Decision::Ended(end) => return self.end(id, end),
+            Decision::Commit(unit, end) => (unit, Some(end)),
+            Decision::Expire(unit) => (unit, None),
+        };
+        let attempt = self.attempt(id, unit, end);
+        self.put_stage(id, Stage::ToCommit(attempt));
+    }
+
+    /// What comes next for a task whose keys hold this. Its changes have the number of the next write.
+    fn decision(&self, task: &Task, seen: &[Seen], sights: &Sights, now: Now) -> Decision {
+        let circumstances = Circumstances {
+            keys: &task.keys,
+            seen,
+            sights,
+            now,
+            write: WriteId {
+                process: self.process,
+                number: self.writes + 1,
+            },
+        };
+        circumstances.decide(&task.work)
+    }
+
+    /// What was decided, under the number of the next write.
+    fn attempt(&mut self, id: TaskId, unit: Unit, end: Option<End>) -> Attempt {
+        self.writes += 1;
+        self.by_write.insert(self.writes, id);
+        Attempt {
+            write: self.writes,
+            unit,
+            end,
+            is_open: false,
+            has_gap: false,
+            pause_ms: FIRST_PAUSE_MS,
+        }
+    }
+}
