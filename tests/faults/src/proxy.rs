@@ -106,6 +106,11 @@ impl Proxy {
         }
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Settings of a client that connects through the proxy and reconnects without delay.
     pub fn settings(&self) -> Settings {
         Settings::new(self.address.ip().to_string(), self.address.port())

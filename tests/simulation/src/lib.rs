@@ -12,7 +12,7 @@ mod checks;
 mod disk;
 pub mod elsewhere;
 mod history;
-mod linearizability;
+pub mod linearizability;
 mod machine;
 mod network;
 mod observers;

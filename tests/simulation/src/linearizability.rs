@@ -6,10 +6,13 @@ use std::collections::HashSet;
 use std::hash::Hash;
 
 /// What the operations are on, one after the other.
-pub(crate) trait Model {
+pub trait Model {
+    /// What they are in.
     type State: Clone + Eq + Hash;
+    /// An operation and its result.
     type Step;
 
+    /// The state before all of them.
     fn initial(&self) -> Self::State;
 
     /// The state after a step with the result that it has; `None` if it cannot have it in this state.
@@ -21,16 +24,21 @@ pub(crate) trait Model {
 
 /// An operation with the time in which it took effect.
 #[derive(Debug, Clone)]
-pub(crate) struct Interval<S> {
-    pub(crate) from: u64,
-    pub(crate) to: u64,
+pub struct Interval<S> {
+    /// Not before.
+    pub from: u64,
+    /// Not after.
+    pub to: u64,
     /// Whether it certainly took effect.
-    pub(crate) is_certain: bool,
-    pub(crate) step: S,
+    pub is_certain: bool,
+    /// What it was.
+    pub step: S,
 }
 
+/// What was found.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
+    /// There is an order.
     Linearizable,
     /// There is no order. In the best attempt these were taken, in this order, and no further one could be.
     Violated(Vec<usize>),
@@ -70,11 +78,7 @@ struct Frame<S> {
 }
 
 /// Looks for an order, through `max_visits` configurations at most.
-pub(crate) fn check<M: Model>(
-    model: &M,
-    intervals: &[Interval<M::Step>],
-    max_visits: usize,
-) -> Verdict {
+pub fn check<M: Model>(model: &M, intervals: &[Interval<M::Step>], max_visits: usize) -> Verdict {
     let nothing = Taken(vec![0; intervals.len().div_ceil(64)].into());
     let Some(first) = options(model, intervals, &nothing, &model.initial()) else {
         return Verdict::Linearizable;

@@ -1,0 +1,141 @@
+//! Clients that read and write keys, and note what they were told.
+use crate::history::{Asked, Call, Condition, History, Told};
+use statestore::{Client, DelOutcome, Error, Outcome, SetOptions, SetOutcome, Settings, Version};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// How many keys are in use at a time.
+const KEYS: u64 = 3;
+
+/// How long a key is in use: the shorter, the sooner it is known whether its history has an order.
+const EPOCH: Duration = Duration::from_secs(2);
+
+/// What all of them share.
+pub(crate) struct Shared {
+    pub(crate) history: RefCell<History>,
+    pub(crate) is_over: Cell<bool>,
+    begun: Instant,
+    values: Cell<u64>,
+    /// The longest time in which a client had no answer.
+    pub(crate) longest_stall: Cell<Duration>,
+}
+
+impl Shared {
+    pub(crate) fn new() -> Rc<Self> {
+        Rc::new(Self {
+            history: RefCell::new(History::new()),
+            is_over: Cell::new(false),
+            begun: Instant::now(),
+            values: Cell::new(0),
+            longest_stall: Cell::new(Duration::ZERO),
+        })
+    }
+
+    fn next_value(&self) -> u64 {
+        self.values.set(self.values.get() + 1);
+        self.values.get()
+    }
+
+    fn key(&self, chance: &mut fastrand::Rng) -> String {
+        let epoch = self.begun.elapsed().as_millis() / EPOCH.as_millis();
+        format!("register-{epoch}-{}", chance.u64(0..KEYS))
+    }
+}
+
+/// How often a client makes place for another one, which may begin with another server: otherwise all of them gather at one
+/// that was not killed.
+const CALLS: u32 = 300;
+
+/// Calls until it is over. There are settings for each server to begin with.
+pub(crate) async fn call(settings: Vec<Settings>, shared: Rc<Shared>, mut chance: fastrand::Rng) {
+    // What was read last of which key, for conditions.
+    let mut read: Option<(String, Version)> = None;
+    let mut answered = Instant::now();
+    while !shared.is_over.get() {
+        let settings = settings[chance.usize(..settings.len())].clone();
+        let Ok(client) = Client::connect(settings).await else {
+            continue;
+        };
+        for _ in 0..CALLS {
+            if shared.is_over.get() {
+                break;
+            }
+            one(&client, &shared, &mut chance, &mut read, &mut answered).await;
+        }
+    }
+}
+
+/// One call.
+async fn one(
+    client: &Client,
+    shared: &Shared,
+    chance: &mut fastrand::Rng,
+    read: &mut Option<(String, Version)>,
+    answered: &mut Instant,
+) {
+    let key = shared.key(chance);
+    let asked = match chance.u32(0..10) {
+        0..4 => Asked::Get,
+        4..6 => Asked::Set(shared.next_value(), None),
+        6 => Asked::Set(shared.next_value(), Some(Condition::IfAbsent)),
+        7..9 => match read.take() {
+            Some((of, version)) if of == key => {
+                Asked::Set(shared.next_value(), Some(Condition::IfVersion(version)))
+            }
+            _ => Asked::Get,
+        },
+        _ => Asked::Del,
+    };
+    let from = shared.history.borrow().now();
+    let told = match ask(client, &key, &asked).await {
+        Ok(told) => Some(told),
+        Err(error) if error.outcome() == Outcome::NotDone => {
+            // Nothing happened. The next attempt need not come at once.
+            return tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Err(_) => None,
+    };
+    if told.is_some() {
+        let stall = shared.longest_stall.get().max(answered.elapsed());
+        shared.longest_stall.set(stall);
+        *answered = Instant::now();
+    }
+    if let Some(Told::Entry(Some((_, version)))) = &told {
+        *read = Some((key.clone(), version.into()));
+    }
+    // A read that nobody answered says nothing.
+    if told.is_some() || !matches!(asked, Asked::Get) {
+        let call = Call { asked, told };
+        shared.history.borrow_mut().add(key, from, call);
+    }
+}
+
+async fn ask(client: &Client, key: &str, asked: &Asked) -> Result<Told, Error> {
+    Ok(match asked {
+        Asked::Get => Told::Entry(client.get(key).await?.map(|entry| {
+            let value = std::str::from_utf8(&entry.value).unwrap();
+            (value.parse().unwrap(), entry.version)
+        })),
+        Asked::Set(value, condition) => {
+            let options = match condition {
+                None => SetOptions::new(),
+                Some(Condition::IfAbsent) => {
+                    SetOptions::new().condition(statestore::Condition::IfAbsent)
+                }
+                Some(Condition::IfVersion(version)) => {
+                    SetOptions::new().condition(statestore::Condition::IfVersion(*version))
+                }
+            };
+            match client.set_with(key, value.to_string(), &options).await? {
+                SetOutcome::Applied { version } => Told::Applied(version),
+                SetOutcome::NotApplied { version } => Told::NotApplied(version),
+            }
+        }
+        Asked::Del => match client.del(key).await? {
+            DelOutcome::Deleted { version } => Told::Deleted(version),
+            DelOutcome::Absent => Told::Absent,
+            other @ DelOutcome::Mismatch { .. } => panic!("{other:?} to an unconditional DEL"),
+        },
+    })
+}

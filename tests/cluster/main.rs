@@ -1,0 +1,172 @@
+//! Servers over three members of etcd, all of them real processes, while one after the other is killed, stopped, or cut off.
+//!
+//! `CLUSTER_SECONDS` says for how long, `CLUSTER_SEED` what goes wrong when; docs/testing.md says more.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod calls;
+mod engine;
+mod history;
+mod locks;
+mod nodes;
+mod process;
+mod storm;
+
+use calls::Shared;
+use engine::Engine;
+use locks::Holdings;
+use nodes::{NODES, Nodes};
+use statestore::{
+    Client, Condition, Error, Observation, Observer, Outcome, SetOptions, SetOutcome,
+};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::task::{JoinSet, LocalSet};
+
+/// Longer than anything takes once everything is in order again.
+const LONG: Duration = Duration::from_secs(60);
+
+/// How long things go wrong if nothing is said.
+const SECONDS: u64 = 120;
+
+fn setting(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().expect("a number"))
+}
+
+/// How often somebody counted, as far as is known.
+#[derive(Debug, Default)]
+struct Count {
+    certain: Cell<u64>,
+    perhaps: Cell<u64>,
+}
+
+fn number(value: &[u8]) -> u64 {
+    std::str::from_utf8(value).unwrap().parse().unwrap()
+}
+
+/// Counts one further; whether that was done.
+async fn count(client: &Client) -> Result<bool, Error> {
+    let entry = client.get("count").await?;
+    let (count, condition) = match entry {
+        None => (0, Condition::IfAbsent),
+        Some(entry) => (
+            number(&entry.value),
+            Condition::IfVersion((&entry.version).into()),
+        ),
+    };
+    let options = SetOptions::new().condition(condition);
+    let set = client.set_with("count", (count + 1).to_string(), &options);
+    Ok(matches!(set.await?, SetOutcome::Applied { .. }))
+}
+
+async fn count_on(client: Client, shared: Rc<Shared>, counted: Rc<Count>) {
+    while !shared.is_over.get() {
+        match count(&client).await {
+            Ok(true) => counted.certain.set(counted.certain.get() + 1),
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                counted.perhaps.set(counted.perhaps.get() + 1);
+            }
+            Ok(false) | Err(_) => {}
+        }
+        tokio::time::sleep(Duration::from_millis(3)).await;
+    }
+}
+
+/// The last that an observer is told of a key that does not change any more.
+async fn reaches(observer: &mut Observer, value: u64) {
+    let mut last = None;
+    let waiting = async {
+        while last != Some(value) {
+            match observer.next().await.expect("it goes on") {
+                Observation::Set { value, .. } => last = Some(number(&value)),
+                Observation::Deleted { .. } => last = None,
+                _ => {}
+            }
+        }
+    };
+    let reached = tokio::time::timeout(LONG, waiting).await;
+    assert!(
+        reached.is_ok(),
+        "an observer was told {last:?} last of {value}"
+    );
+}
+
+async fn patiently<T>(what: impl AsyncFn() -> Result<T, Error>) -> T {
+    let end = Instant::now() + LONG;
+    loop {
+        match what().await {
+            Ok(done) => return done,
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[test]
+fn what_was_promised_holds_while_members_and_servers_are_killed_stopped_and_cut_off() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    LocalSet::new().block_on(&runtime, storm_and_calm());
+}
+
+async fn storm_and_calm() {
+    let seed = setting("CLUSTER_SEED").unwrap_or_else(|| fastrand::u64(..));
+    let lasts = Duration::from_secs(setting("CLUSTER_SECONDS").unwrap_or(SECONDS));
+    println!("CLUSTER_SEED={seed}");
+    let mut chance = fastrand::Rng::with_seed(seed);
+    let mut engine = Engine::start().await;
+    let mut nodes = Nodes::start(&engine).await;
+    let shared = Shared::new();
+    let holdings = Rc::new(Holdings::default());
+    let counted = Rc::new(Count::default());
+    let mut workers = JoinSet::new();
+    let mut observers = Vec::new();
+    let settings: Vec<_> = (0..NODES).map(|first| nodes.settings(first)).collect();
+    for _ in 0..4 {
+        let calls = calls::call(settings.clone(), Rc::clone(&shared), chance.fork());
+        workers.spawn_local(calls);
+    }
+    for number in 0..3 {
+        let client = Client::connect(nodes.settings(number)).await.unwrap();
+        observers.push(client.observe("count").await.unwrap());
+        let (shared, holdings) = (Rc::clone(&shared), Rc::clone(&holdings));
+        let held = locks::hold(number, client.clone(), Rc::clone(&shared), holdings);
+        workers.spawn_local(held);
+        workers.spawn_local(count_on(client, shared, Rc::clone(&counted)));
+    }
+    let counts = storm::rage(&mut engine, &mut nodes, lasts, &mut chance).await;
+    for number in 0..NODES {
+        nodes.listens(number).await;
+    }
+    shared.is_over.set(true);
+    while let Some(worker) = workers.join_next().await {
+        worker.unwrap();
+    }
+
+    let client = Client::connect(nodes.settings(0)).await.unwrap();
+    while !patiently(async || count(&client).await).await {}
+    counted.certain.set(counted.certain.get() + 1);
+    let last = patiently(async || client.get("count").await).await.unwrap();
+    let last = number(&last.value);
+    let (certain, perhaps) = (counted.certain.get(), counted.perhaps.get());
+    let (calls, unknown) = shared.history.borrow().counts();
+    println!(
+        "{counts:?}: {calls} calls, {unknown} of them unknown; counted to {last}, {certain} certainly and {perhaps} perhaps; \
+         {} times locked; longest time without an answer {:.1?}",
+        holdings.count(),
+        shared.longest_stall.get(),
+    );
+    assert!(
+        certain <= last && last <= certain + perhaps,
+        "counts were lost or made twice"
+    );
+    holdings.check();
+    shared.history.borrow().check();
+    for mut observer in observers {
+        reaches(&mut observer, last).await;
+    }
+    let is_idle = calls < 100 || holdings.count() < 5 || certain < 20;
+    assert!(!is_idle, "too little happened for this to say anything");
+}

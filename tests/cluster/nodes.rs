@@ -1,0 +1,104 @@
+//! Two servers over one engine, each behind proxies of its own on its way there.
+use crate::engine::{Engine, MEMBERS};
+use crate::process::{Process, free_port};
+use faults::proxy::{Admission, Cut, Proxy};
+use statestore::Settings;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// How many.
+pub(crate) const NODES: usize = 2;
+
+/// How long a client waits for an answer.
+pub(crate) const REQUEST: Duration = Duration::from_secs(5);
+
+struct Node {
+    port: u16,
+    /// Its way to each member.
+    ways: Vec<Proxy>,
+    process: Option<Process>,
+}
+
+/// All of them.
+pub(crate) struct Nodes(Vec<Node>);
+
+impl Nodes {
+    pub(crate) async fn start(engine: &Engine) -> Self {
+        let mut nodes = Self(Vec::new());
+        for number in 0..NODES {
+            let mut ways = Vec::with_capacity(MEMBERS);
+            for address in engine.addresses() {
+                ways.push(Proxy::start(address).await);
+            }
+            nodes.0.push(Node {
+                port: free_port(),
+                ways,
+                process: None,
+            });
+            nodes.begin(number);
+            nodes.listens(number).await;
+        }
+        nodes
+    }
+
+    /// Settings of a client that knows all of them, and begins with this one.
+    pub(crate) fn settings(&self, first: usize) -> Settings {
+        let port = |number: usize| self.0[number % NODES].port;
+        let settings = Settings::new("127.0.0.1", port(first));
+        let settings = (1..NODES).fold(settings, |settings, other| {
+            settings.also("127.0.0.1", port(first + other))
+        });
+        settings
+            .reconnect_delay(Duration::from_millis(10), Duration::from_millis(200))
+            .keep_alive(Duration::from_secs(1))
+            .ping_timeout(Duration::from_secs(1))
+            .request_timeout(REQUEST)
+    }
+
+    pub(crate) fn process(&mut self, number: usize) -> Option<&mut Process> {
+        self.0[number].process.as_mut()
+    }
+
+    pub(crate) fn kill(&mut self, number: usize) {
+        self.0[number].process = None;
+    }
+
+    pub(crate) fn begin(&mut self, number: usize) {
+        let node = &mut self.0[number];
+        let members = node.ways.iter().map(|way| way.address().to_string());
+        let members = members.collect::<Vec<_>>().join(",");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_statestored"));
+        command
+            .arg(format!("--storage=etcd://{members}/cluster"))
+            .arg(format!("--listen=tcp://127.0.0.1:{}", node.port))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        node.process = Some(Process::start(&mut command));
+    }
+
+    pub(crate) async fn listens(&mut self, number: usize) {
+        let node = &mut self.0[number];
+        let process = node.process.as_mut().unwrap();
+        process.listens(node.port).await;
+    }
+
+    /// Cuts a node's way to a member, and lets nothing through any more.
+    pub(crate) fn cut(&self, node: usize, member: usize, admission: Admission) {
+        let way = &self.0[node].ways[member];
+        way.admit(admission);
+        way.cut(Cut::Reset);
+    }
+
+    /// Each byte takes so much longer from a node to a member and back.
+    pub(crate) fn slow(&self, node: usize, member: usize, delay: Duration) {
+        self.0[node].ways[member].set_delay(delay);
+    }
+
+    /// Everything gets through again.
+    pub(crate) fn heal(&self, node: usize) {
+        for way in &self.0[node].ways {
+            way.admit(Admission::Forward);
+            way.set_delay(Duration::ZERO);
+        }
+    }
+}

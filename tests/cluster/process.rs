@@ -1,0 +1,72 @@
+//! Processes that end with the test.
+use rustix::process::{Pid, Signal, kill_process};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// How long one may take until it listens.
+const START: Duration = Duration::from_secs(60);
+
+/// A port that was free a moment ago: it has to be the same after a restart.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Killed when it is dropped.
+pub(crate) struct Process {
+    child: Child,
+    is_stopped: bool,
+}
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let program = command.get_program().to_owned();
+        let child = command.spawn();
+        Self {
+            child: child.unwrap_or_else(|error| panic!("{}: {error}", program.display())),
+            is_stopped: false,
+        }
+    }
+
+    /// Waits until it listens, which it does not say. The proxies go on meanwhile.
+    pub(crate) async fn listens(&mut self, port: u16) {
+        let end = Instant::now() + START;
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none(), "it ended instead of listening: {ended:?}");
+            assert!(Instant::now() < end, "it does not listen");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// It does nothing until it may go on.
+    pub(crate) fn stop(&mut self) {
+        self.signal(Signal::STOP);
+        self.is_stopped = true;
+    }
+
+    pub(crate) fn go_on(&mut self) {
+        if self.is_stopped {
+            self.signal(Signal::CONT);
+            self.is_stopped = false;
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
