@@ -4,6 +4,7 @@ use super::gate::Rights;
 use super::reply::{self, Reply};
 use super::routes::Room;
 use crate::hub::Figures;
+use crate::keyspace::remote::Trouble;
 use hyper::StatusCode;
 use serde::Serialize;
 use std::time::Duration;
@@ -43,6 +44,23 @@ const DISK_SLOW: Reason = Reason {
     text: "so much waits for the disk that no further writes are taken",
 };
 
+const AWAY: Reason = Reason {
+    code: "storage_away",
+    text: "the storage does not answer: requests are refused",
+};
+const UNREADABLE: Reason = Reason {
+    code: "storage_unreadable",
+    text: "the storage holds what this program cannot read: see the log",
+};
+const FULL: Reason = Reason {
+    code: "storage_full",
+    text: "the storage is full: entries can be read but not changed",
+};
+const UNWATCHED: Reason = Reason {
+    code: "catching_up",
+    text: "not all changes that others made are known yet",
+};
+
 impl Reason {
     /// Why a server that answers is not ready for clients.
     pub(super) fn of(figures: &Figures) -> Vec<Self> {
@@ -51,7 +69,14 @@ impl Reason {
             (figures.is_storage_busy, DISK_SLOW),
         ];
         let reasons = reasons.into_iter().filter(|(is_so, _)| *is_so);
-        reasons.map(|(_, reason)| reason).collect()
+        let trouble = figures.engine.and_then(|engine| engine.trouble);
+        let trouble = trouble.map(|trouble| match trouble {
+            Trouble::Away => AWAY,
+            Trouble::Unreadable => UNREADABLE,
+            Trouble::Full => FULL,
+            Trouble::Unwatched => UNWATCHED,
+        });
+        reasons.map(|(_, reason)| reason).chain(trouble).collect()
     }
 }
 

@@ -13,6 +13,8 @@ mod access;
 mod admin;
 mod arguments;
 mod doors;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod layers;
 mod limits;
 mod listen_address;

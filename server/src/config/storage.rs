@@ -1,6 +1,8 @@
 //! Options: where the state lives.
 use super::ConfigError;
 #[cfg(feature = "etcd")]
+use super::etcd::{self, EtcdOptions, EtcdUrl};
+#[cfg(feature = "etcd")]
 use crate::keyspace::remote::etcd::EtcdConfig;
 use clap::Args;
 use std::path::PathBuf;
@@ -9,13 +11,17 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(super) struct StorageOptions {
     /// Where the state lives: `durable` on disk, `memory` until the process ends, or
-    /// `etcd://HOST:PORT[,HOST:PORT…][/PREFIX]`, which other servers use as well
+    /// `etcd://HOST:PORT[,HOST:PORT…][/PREFIX]`, which other servers use as well; `etcds` is the same over TLS
     #[arg(long, value_name = "KIND", value_parser = parse_kind, default_value = "durable")]
     storage: StorageKind,
 
     /// Folder of the durable storage [default: statestored in the user's data folder]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+
+    #[cfg(feature = "etcd")]
+    #[command(flatten)]
+    etcd: EtcdOptions,
 }
 
 /// What `--storage` says.
@@ -24,43 +30,32 @@ enum StorageKind {
     Durable,
     Memory,
     #[cfg(feature = "etcd")]
-    Etcd(EtcdConfig),
+    Etcd(EtcdUrl),
 }
 
 fn parse_kind(text: &str) -> Result<StorageKind, String> {
     match text {
         "durable" => Ok(StorageKind::Durable),
         "memory" => Ok(StorageKind::Memory),
-        _ => match text.strip_prefix("etcd://") {
-            Some(place) => parse_etcd(place),
-            None => Err("expected durable, memory or etcd://HOST:PORT".into()),
-        },
+        _ => elsewhere(text)
+            .unwrap_or_else(|| Err("expected durable, memory or etcd://HOST:PORT".into())),
     }
 }
 
 #[cfg(not(feature = "etcd"))]
-fn parse_etcd(_place: &str) -> Result<StorageKind, String> {
-    Err("this statestored was built without etcd: build it with the cargo feature `etcd`".into())
+fn elsewhere(text: &str) -> Option<Result<StorageKind, String>> {
+    let is_etcd = text.starts_with("etcd://") || text.starts_with("etcds://");
+    is_etcd.then(|| {
+        Err(
+            "this statestored was built without etcd: build it with the cargo feature `etcd`"
+                .into(),
+        )
+    })
 }
 
 #[cfg(feature = "etcd")]
-fn parse_etcd(place: &str) -> Result<StorageKind, String> {
-    /// What keys begin with if nothing else is said.
-    const PREFIX: &str = "statestore";
-    let (members, prefix) = place.split_once('/').unwrap_or((place, PREFIX));
-    let endpoints: Vec<_> = members
-        .split(',')
-        .map(|member| {
-            let (host, port) = member.rsplit_once(':')?;
-            let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
-            (!host.is_empty() && is_port).then(|| format!("http://{member}"))
-        })
-        .collect::<Option<_>>()
-        .ok_or("expected etcd://HOST:PORT[,HOST:PORT…][/PREFIX]")?;
-    Ok(StorageKind::Etcd(EtcdConfig {
-        endpoints,
-        prefix: if prefix.is_empty() { PREFIX } else { prefix }.to_owned(),
-    }))
+fn elsewhere(text: &str) -> Option<Result<StorageKind, String>> {
+    Some(etcd::parse(text)?.map(StorageKind::Etcd))
 }
 
 /// Where the state lives.
@@ -78,15 +73,24 @@ pub enum StorageConfig {
 
 impl StorageOptions {
     pub(super) fn into_config(self) -> Result<StorageConfig, ConfigError> {
+        #[cfg(feature = "etcd")]
+        {
+            let url = match &self.storage {
+                StorageKind::Etcd(url) => Some(url.clone()),
+                StorageKind::Durable | StorageKind::Memory => None,
+            };
+            if let Some(etcd) = self.etcd.into_config(url)? {
+                return match self.data_dir {
+                    Some(_) => Err(ConfigError::ElsewhereWithFolder),
+                    None => Ok(StorageConfig::Etcd(etcd)),
+                };
+            }
+        }
         Ok(match (self.storage, self.data_dir) {
             (StorageKind::Memory, Some(_)) => return Err(ConfigError::MemoryWithFolder),
-            #[cfg(feature = "etcd")]
-            (StorageKind::Etcd(_), Some(_)) => return Err(ConfigError::ElsewhereWithFolder),
-            #[cfg(feature = "etcd")]
-            (StorageKind::Etcd(etcd), None) => StorageConfig::Etcd(etcd),
             (StorageKind::Memory, None) => StorageConfig::Memory,
-            (StorageKind::Durable, Some(folder)) => StorageConfig::Durable(folder),
-            (StorageKind::Durable, None) => {
+            (_, Some(folder)) => StorageConfig::Durable(folder),
+            (_, None) => {
                 StorageConfig::Durable(default_data_dir().ok_or(ConfigError::NoDataFolder)?)
             }
         })

@@ -3,6 +3,7 @@ use super::refusals::{Cause, Refusals, Refused};
 use super::{ConnectionId, Hub, Statistics};
 use crate::clock::Now;
 use crate::connection::Connection;
+use crate::keyspace::remote::EngineFigures;
 use crate::service::RequestFigures;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub(crate) struct Figures {
     pub(crate) is_storage_busy: bool,
     /// Everybody may connect and do everything.
     pub(crate) is_open: bool,
+    /// The engine that has the entries, if that is elsewhere.
+    pub(crate) engine: Option<EngineFigures>,
 }
 
 impl Hub {
@@ -66,6 +69,7 @@ impl Hub {
             is_read_only: self.service.is_read_only(),
             is_storage_busy: self.is_storage_full,
             is_open: self.is_open(),
+            engine: self.service.engine(),
         }
     }
 }

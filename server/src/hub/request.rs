@@ -143,6 +143,11 @@ impl Hub {
                 ReasonCode::QUOTA_EXCEEDED,
                 "too many responses are not acknowledged; the request was not executed",
             ),
+            // Of all codes, this one says that nothing was done, and that it may be in a moment.
+            Outcome::Refused(Refusal::Away) => (
+                ReasonCode::NO_MATCHING_SUBSCRIBERS,
+                "the storage does not answer; the request was not executed",
+            ),
             // An error would say that it was not executed. Without an answer, the client comes to know that nobody knows.
             Outcome::Unknown => (ReasonCode::SUCCESS, ""),
         };

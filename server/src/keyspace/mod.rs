@@ -23,6 +23,7 @@ pub use operation::OwnedOperation;
 use crate::clock::Now;
 use crate::storage::Expiry;
 use bytes::Bytes;
+use remote::EngineFigures;
 use rules::{Operation, Version};
 use statestore_protocol::{Capabilities, Hlc, Reply, ServiceError};
 use std::fmt::Debug;
@@ -55,6 +56,8 @@ pub enum End {
     },
     /// Its deadline had passed before anything was done: it certainly did not happen, and will not.
     Expired,
+    /// What has the entries does not answer: it certainly did not happen, and will not.
+    Away,
     /// It may have happened, or not, or may still happen; nothing more will be known.
     Unknown,
 }
@@ -228,6 +231,11 @@ pub trait Keyspace: Debug + Send {
 
     /// How much there is, as far as known here.
     fn size(&self) -> Size;
+
+    /// What it says of the engine that has the entries, if that is elsewhere.
+    fn engine(&self) -> Option<EngineFigures> {
+        None
+    }
 
     /// What an entry is now, with at most so many bytes of its value, for those who look after the store; `None` if it is absent,
     /// or not known here.

@@ -278,6 +278,7 @@ impl Service {
                 self.answer(response)
             }
             End::Expired => self.end(Outcome::Refused(Refusal::Expired)),
+            End::Away => self.end(Outcome::Refused(Refusal::Away)),
             End::Unknown => {
                 if let Some(id) = id {
                     self.replay.remember_unknown(request.client, id);
@@ -343,11 +344,15 @@ impl Service {
                     place.and_then(|place| self.replay.answered(place, ticket, &response));
                 self.answered(response)
             }
-            End::Expired => {
+            End::Expired | End::Away => {
                 if let Some(place) = place {
                     self.replay.did_not_happen(place, ticket);
                 }
-                Outcome::Refused(Refusal::Expired)
+                Outcome::Refused(if end == End::Away {
+                    Refusal::Away
+                } else {
+                    Refusal::Expired
+                })
             }
             End::Unknown => {
                 if let Some(place) = place {
@@ -392,7 +397,7 @@ impl Service {
         *match outcome {
             Outcome::Answered(_) => &mut statistics.executed,
             Outcome::Refused(Refusal::Expired) => &mut statistics.expired,
-            Outcome::Refused(Refusal::NoRoom) => &mut statistics.refused,
+            Outcome::Refused(Refusal::NoRoom | Refusal::Away) => &mut statistics.refused,
             Outcome::Unknown => &mut statistics.unknown,
         } += 1;
     }

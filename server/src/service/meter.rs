@@ -71,7 +71,7 @@ impl Verb {
 }
 
 /// What comes of requests, as far as it is counted apart. The names are in the order of [`result`].
-pub(crate) const RESULTS: [&str; 16] = [
+pub(crate) const RESULTS: [&str; 17] = [
     "ok",
     "absent",
     "not_applied",
@@ -88,12 +88,14 @@ pub(crate) const RESULTS: [&str; 16] = [
     "timestamp",
     "read_only",
     "other",
+    "unavailable",
 ];
 
 fn result(outcome: &Outcome) -> usize {
     let error = match outcome {
         Outcome::Refused(Refusal::Expired) => return 3,
         Outcome::Refused(Refusal::NoRoom) => return 4,
+        Outcome::Refused(Refusal::Away) => return 16,
         Outcome::Unknown => return 5,
         Outcome::Answered(answered) => match &answered.response.reply {
             Reply::Error(error)

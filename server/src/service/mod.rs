@@ -52,6 +52,7 @@ pub(crate) use retention::Kept;
 pub use retention::Retention;
 
 use crate::access::Rights;
+use crate::keyspace::remote::EngineFigures;
 use crate::keyspace::{Embedded, Keyspace, Size};
 use crate::storage::Batch;
 use bytes::Bytes;
@@ -71,7 +72,7 @@ const CHANGES_PER_CALL: usize = 256;
 pub(crate) struct RequestStatistics {
     /// Executed.
     pub(crate) executed: u64,
-    /// Not executed since there was no room for the answer.
+    /// Not executed since there was no room for the answer, or the storage did not answer.
     pub(crate) refused: u64,
     /// Not executed since their deadline had passed.
     pub(crate) expired: u64,
@@ -293,6 +294,11 @@ impl Service {
     /// How much the keyspace has.
     pub fn size(&self) -> Size {
         self.keyspace.size()
+    }
+
+    /// What the keyspace says of the engine that has the entries, if that is elsewhere.
+    pub(crate) fn engine(&self) -> Option<EngineFigures> {
+        self.keyspace.engine()
     }
 
     /// What became of requests.

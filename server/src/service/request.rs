@@ -24,6 +24,8 @@ pub enum Refusal {
     Expired,
     /// There is no room for its answer.
     NoRoom,
+    /// What has the entries does not answer.
+    Away,
 }
 
 /// A commit by its number; numbers rise by one. What tells of the writes in it does not leave before it is durable.

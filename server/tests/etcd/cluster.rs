@@ -19,6 +19,7 @@ pub(crate) struct Etcd {
     child: Child,
     port: u16,
     peer_port: u16,
+    arguments: Vec<String>,
 }
 
 /// A port that was free a moment ago: etcd does not say which one it took.
@@ -29,16 +30,22 @@ fn free_port() -> u16 {
 
 impl Etcd {
     pub(crate) fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// With these arguments as well; over TLS if they name files for it.
+    pub(crate) fn with(arguments: &[String]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for _ in 0..10 {
             let (port, peer_port) = (free_port(), free_port());
-            let mut child = spawn(&folder, port, peer_port);
+            let mut child = spawn(&folder, port, peer_port, arguments);
             if listens(&mut child, port) {
                 return Self {
                     folder,
                     child,
                     port,
                     peer_port,
+                    arguments: arguments.to_vec(),
                 };
             }
         }
@@ -46,7 +53,7 @@ impl Etcd {
     }
 
     pub(crate) fn endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("{}://127.0.0.1:{}", scheme(&self.arguments), self.port)
     }
 
     /// Its process does nothing until it may go on.
@@ -64,9 +71,18 @@ impl Etcd {
     }
 
     pub(crate) fn kill_and_start(&mut self) {
+        self.kill();
+        self.start_again();
+    }
+
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        self.child = spawn(&self.folder, self.port, self.peer_port);
+    }
+
+    /// With what it has on its disk.
+    pub(crate) fn start_again(&mut self) {
+        self.child = spawn(&self.folder, self.port, self.peer_port, &self.arguments);
         assert!(listens(&mut self.child, self.port));
     }
 
@@ -92,8 +108,13 @@ impl Drop for Etcd {
     }
 }
 
-fn spawn(folder: &TempDir, port: u16, peer_port: u16) -> Child {
-    let client = format!("http://127.0.0.1:{port}");
+fn scheme(arguments: &[String]) -> &'static str {
+    let has_tls = arguments.iter().any(|it| it.starts_with("--cert-file"));
+    if has_tls { "https" } else { "http" }
+}
+
+fn spawn(folder: &TempDir, port: u16, peer_port: u16, arguments: &[String]) -> Child {
+    let client = format!("{}://127.0.0.1:{port}", scheme(arguments));
     let peer = format!("http://127.0.0.1:{peer_port}");
     Command::new("etcd")
         .arg("--data-dir")
@@ -103,6 +124,7 @@ fn spawn(folder: &TempDir, port: u16, peer_port: u16) -> Child {
         .args(["--listen-peer-urls", &peer])
         .args(["--initial-advertise-peer-urls", &peer])
         .arg(format!("--initial-cluster=default={peer}"))
+        .args(arguments)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -129,6 +151,8 @@ pub(crate) fn config(etcd: &Etcd, prefix: &str) -> Config {
         storage: StorageConfig::Etcd(EtcdConfig {
             endpoints: vec![etcd.endpoint()],
             prefix: prefix.into(),
+            tls: None,
+            user: None,
         }),
         ..Config::in_memory()
     }

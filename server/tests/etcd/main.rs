@@ -1,6 +1,8 @@
 //! Servers over a real etcd: what one of them did, the others know.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod away;
 mod cluster;
+mod secure;
 
 use cluster::{Cluster, Etcd, config};
 use statestore::{

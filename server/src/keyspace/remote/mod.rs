@@ -30,6 +30,7 @@ mod pages;
 mod plan;
 mod record;
 mod sights;
+mod standing;
 mod task;
 mod tasks;
 mod watching;
@@ -39,6 +40,7 @@ pub use engine::{
     Unit, Verdict, bucket_of,
 };
 pub use record::{Content, Record, RecordError, WriteId};
+pub use standing::{EngineFigures, Kind as AskKind, Result as AskResult, Trouble};
 
 use super::rules::{Operation, Version};
 use super::{Asked, End, Keyspace, OwnedOperation, Size, Told};
@@ -49,6 +51,7 @@ use guesses::Guesses;
 use pages::Page;
 use plan::Work;
 use sights::Sights;
+use standing::Standing;
 use statestore_protocol::{Capabilities, Reply, ServiceError};
 use std::collections::{HashMap, HashSet};
 use std::task::{Context, Poll};
@@ -110,6 +113,7 @@ pub struct Remote<L> {
     /// Questions about keys to follow that got no answer, and pages: asked again then.
     again: Vec<(u64, Again)>,
     highest: Version,
+    standing: Standing,
 }
 
 #[derive(Debug)]
@@ -138,6 +142,7 @@ impl<L: Link> Remote<L> {
             pages: HashMap::new(),
             again: Vec::new(),
             highest: (0, 0),
+            standing: Standing::default(),
             config,
         }
     }
@@ -150,11 +155,15 @@ impl<L: Link> Remote<L> {
     fn ask(&mut self, ask: Ask) -> AskId {
         self.asks += 1;
         let id = AskId(self.asks);
+        if !matches!(ask, Ask::Watch) {
+            self.standing.asked();
+        }
         self.link.ask(id, ask);
         id
     }
 
     fn take(&mut self, news: News, now: Now, told: &mut dyn Told) {
+        self.standing.heard(&news, now);
         match news {
             News::Read(ask, result) => {
                 if let Some(key) = self.following.answered(ask) {
@@ -181,6 +190,9 @@ impl<L: Link> Remote<L> {
                     self.following.forget_asked();
                 }
             }
+        }
+        if self.standing.is_away(now) {
+            self.tasks.give_up();
         }
     }
 
@@ -403,6 +415,7 @@ impl<L: Link> Keyspace for Remote<L> {
         for (ticket, end) in self.tasks.take_ended() {
             told.ended(ticket, end);
         }
+        self.standing.pass(self.is_live(), now);
     }
 
     fn next_ms(&self) -> Option<u64> {
@@ -425,5 +438,9 @@ impl<L: Link> Keyspace for Remote<L> {
 
     fn size(&self) -> Size {
         Size { keys: 0, bytes: 0 }
+    }
+
+    fn engine(&self) -> Option<EngineFigures> {
+        Some(self.standing.figures())
     }
 }

@@ -40,6 +40,9 @@ impl<L: Link> Remote<L> {
             return told.ended(page.ticket, End::Expired);
         }
         let Some(FoundPage { records, has_more }) = found else {
+            if self.standing.is_away(now) {
+                return told.ended(page.ticket, End::Away);
+            }
             let again = (now.mono_ms + ASK_AGAIN_MS, Again::Page(page));
             return self.again.push(again);
         };

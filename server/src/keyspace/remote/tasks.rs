@@ -343,6 +343,19 @@ impl Tasks {
         }
     }
 
+    /// The engine is away: what was not sent to it to be made does not happen.
+    pub(super) fn give_up(&mut self) {
+        let unsent = self.by_id.iter().filter(|(_, task)| match &task.stage {
+            Stage::Behind | Stage::ToRead | Stage::Reading | Stage::ReadLater => true,
+            Stage::ToCommit(attempt) => !attempt.is_open,
+            Stage::Committing(_) | Stage::CommitLater(_) | Stage::Settling(..) => false,
+        });
+        let unsent: Vec<_> = unsent.map(|(id, _)| *id).collect();
+        for id in unsent {
+            self.end(id, End::Away);
+        }
+    }
+
     /// Lets time pass.
     pub(super) fn pass(&mut self, now: Now) {
         while let Some(&(at_ms, id)) = self.timers.first()

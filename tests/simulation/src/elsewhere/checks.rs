@@ -174,7 +174,7 @@ fn answered(truth: &Truth<'_>, asked: &Asked) -> Result<(), String> {
     };
     let may_be_written = match end {
         End::Unknown => return Ok(()),
-        End::Expired => false,
+        End::Expired | End::Away => false,
         End::Answered { reply, .. } => matches!(reply, Reply::Ok | Reply::Transacted(_)),
     };
     if !may_be_written && !written.is_empty() {
@@ -360,7 +360,7 @@ fn may_be_deleted(asked: &[Asked], key: &Bytes, at_ms: u64, version: Version) ->
                 Some((_, End::Answered { version: it, reply })) => {
                     *it == Some(version) || matches!(reply, Reply::Transacted(_))
                 }
-                Some((_, End::Expired)) => false,
+                Some((_, End::Expired | End::Away)) => false,
             }
     })
 }

@@ -11,24 +11,21 @@
 //!
 //! A bucket is four hexadecimal digits. All floors exist from the first start on: without one, data is missing, and nothing is
 //! answered.
+mod connecting;
 mod names;
 mod transactions;
 mod watch;
 mod worker;
 
-use super::{Ask, AskId, Link, News};
-use etcd_client::{Client, ConnectOptions};
-use names::Names;
-use std::sync::Arc;
+use super::{Ask, AskId, Link, News, Verdict};
+use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// How long one request may take before its outcome counts as unknown.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long the first answer may take.
-const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Most bytes of a message that is read: a group of commits, or a page of a snapshot.
 const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
@@ -40,14 +37,33 @@ pub struct EtcdConfig {
     pub endpoints: Vec<String>,
     /// What all keys begin with, without the last `/`.
     pub prefix: String,
+    /// What TLS is made of, for endpoints that begin with `https`.
+    pub tls: Option<EtcdTls>,
+    /// Which of its users the server is, and the file that holds the password.
+    pub user: Option<(String, PathBuf)>,
+}
+
+/// The files that TLS to an etcd is made of, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EtcdTls {
+    /// The authorities that sign its certificates; without, those of the system.
+    pub ca: Option<PathBuf>,
+    /// The certificate that the server shows, and its private key.
+    pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// Why an etcd cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum EtcdError {
-    /// It does not answer, or refuses.
-    #[error("etcd at {0}: {1}")]
+    /// It cannot be reached.
+    #[error("etcd at {0} cannot be reached: {1}")]
     Unreachable(String, String),
+    /// It refuses.
+    #[error("etcd at {0} refuses: {1}")]
+    Refused(String, String),
+    /// A file cannot be used.
+    #[error("cannot read {0:?}: {1}")]
+    File(PathBuf, std::io::Error),
     /// It does not answer in time.
     #[error("etcd at {0} does not answer within {1:?}")]
     TimedOut(String, Duration),
@@ -64,8 +80,9 @@ pub enum EtcdError {
 pub struct EtcdLink {
     asks: mpsc::UnboundedSender<(AskId, Ask)>,
     news: mpsc::UnboundedReceiver<News>,
-    /// What [`poll_news`](Link::poll_news) has found.
-    next: Option<News>,
+    /// What [`poll_news`](Link::poll_news) has found, and what a thread that has ended does not answer.
+    next: VecDeque<News>,
+    is_dead: bool,
 }
 
 impl EtcdLink {
@@ -92,7 +109,7 @@ impl EtcdLink {
                     }
                 };
                 runtime.block_on(async {
-                    match begin(&config).await {
+                    match connecting::begin(&config).await {
                         Err(error) => drop(report.send(Err(error))),
                         Ok((client, names)) => {
                             if report.send(Ok(())).is_ok() {
@@ -108,56 +125,42 @@ impl EtcdLink {
         Ok(Self {
             asks,
             news,
-            next: None,
+            next: VecDeque::new(),
+            is_dead: false,
         })
     }
 }
 
-async fn begin(config: &EtcdConfig) -> Result<(Client, Arc<Names>), EtcdError> {
-    let place = config.endpoints.join(",");
-    let options = ConnectOptions::new()
-        .with_connect_timeout(REQUEST_TIMEOUT)
-        .with_keep_alive(Duration::from_secs(5), Duration::from_secs(5))
-        .with_keep_alive_while_idle(true)
-        .with_require_leader(true);
-    let names = Arc::new(Names::new(&config.prefix));
-    let connecting = async {
-        let mut client = Client::connect(&config.endpoints, Some(options))
-            .await
-            .map_err(|error| EtcdError::Unreachable(place.clone(), error.to_string()))?;
-        transactions::initialise(&mut client, &names)
-            .await
-            .map_err(|error| match error {
-                transactions::BeginError::Etcd(error) => {
-                    EtcdError::Unreachable(place.clone(), error.to_string())
-                }
-                transactions::BeginError::Foreign(what) => EtcdError::Foreign(place.clone(), what),
-            })?;
-        Ok(client)
-    };
-    let client = tokio::time::timeout(START_TIMEOUT, connecting)
-        .await
-        .map_err(|_| EtcdError::TimedOut(place.clone(), START_TIMEOUT))??;
-    Ok((client, names))
-}
-
 impl Link for EtcdLink {
     fn ask(&mut self, id: AskId, ask: Ask) {
-        // Without a thread there are no answers, and all requests end by their deadlines.
-        let _ = self.asks.send((id, ask));
+        let Err(unsent) = self.asks.send((id, ask)) else {
+            return;
+        };
+        if !std::mem::replace(&mut self.is_dead, true) {
+            tracing::error!(
+                "the thread that talks to etcd has ended: this is a bug, please report it"
+            );
+        }
+        let (id, ask) = unsent.0;
+        self.next.push_back(match ask {
+            Ask::Read(_) => News::Read(id, Err(None)),
+            Ask::Commit(_) => News::Committed(id, Verdict::Unclear),
+            Ask::Page { .. } => News::Page(id, None),
+            Ask::Watch => News::WatchLost(id),
+        });
     }
 
     fn news(&mut self) -> Option<News> {
-        self.next.take().or_else(|| self.news.try_recv().ok())
+        self.next.pop_front().or_else(|| self.news.try_recv().ok())
     }
 
     fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.next.is_some() {
+        if !self.next.is_empty() {
             return Poll::Ready(());
         }
         match self.news.poll_recv(context) {
             Poll::Ready(Some(news)) => {
-                self.next = Some(news);
+                self.next.push_back(news);
                 Poll::Ready(())
             }
             // Its thread has ended: there is nothing more to come.

@@ -1,4 +1,5 @@
 //! Snapshots, pages, and the changes behind them.
+use super::connecting;
 use super::names::{Names, decode_floor};
 use super::transactions::{record_of, revision_of};
 use super::{MAX_MESSAGE_BYTES, REQUEST_TIMEOUT};
@@ -29,7 +30,19 @@ pub(super) async fn watch(
 ) {
     let reason = match follow(&client, &names, ask, &tell).await {
         Ok(reason) => reason,
-        Err(error) => error.to_string(),
+        Err(error) => {
+            let text = connecting::describe(&error);
+            // A token of a user is good for some minutes.
+            if text.contains("invalid auth token")
+                && let Err(error) = client.refresh_token().await
+            {
+                tracing::warn!(
+                    error = connecting::describe(&error),
+                    "etcd does not accept the user any more"
+                );
+            }
+            text
+        }
     };
     tracing::warn!(
         reason,

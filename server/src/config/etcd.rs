@@ -1,0 +1,105 @@
+//! Options: an etcd that has the entries.
+use super::ConfigError;
+use crate::keyspace::remote::etcd::{EtcdConfig, EtcdTls};
+use clap::Args;
+use std::path::PathBuf;
+
+/// What keys begin with if nothing else is said.
+const PREFIX: &str = "statestore";
+
+/// How this server shows itself to etcd, and etcd to it.
+#[derive(Debug, Args)]
+#[allow(
+    clippy::struct_field_names,
+    reason = "they are the names of the options"
+)]
+pub(super) struct EtcdOptions {
+    /// File with the authorities that sign the certificates of etcd, in PEM, for etcds [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    etcd_ca: Option<PathBuf>,
+
+    /// File with the certificate that this server shows to etcd, in PEM, for etcds
+    #[arg(long, value_name = "FILE", requires = "etcd_key")]
+    etcd_cert: Option<PathBuf>,
+
+    /// File with the private key of --etcd-cert, in PEM
+    #[arg(long, value_name = "FILE", requires = "etcd_cert")]
+    etcd_key: Option<PathBuf>,
+
+    /// The user of etcd that this server is; with --etcd-password-file
+    #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
+    etcd_user: Option<String>,
+
+    /// File that holds the password of --etcd-user
+    #[arg(long, value_name = "FILE", requires = "etcd_user")]
+    etcd_password_file: Option<PathBuf>,
+}
+
+/// What a URL says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct EtcdUrl {
+    members: Vec<String>,
+    prefix: String,
+    has_tls: bool,
+}
+
+/// Reads `etcd://HOST:PORT[,HOST:PORT…][/PREFIX]`, or `etcds`; `None` if it is for something else.
+pub(super) fn parse(text: &str) -> Option<Result<EtcdUrl, String>> {
+    let (scheme, place) = text.split_once("://")?;
+    let has_tls = match scheme {
+        "etcd" => false,
+        "etcds" => true,
+        _ => return None,
+    };
+    let (members, prefix) = place.split_once('/').unwrap_or((place, PREFIX));
+    let members = members.split(',').map(|member| {
+        let (host, port) = member.rsplit_once(':')?;
+        let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
+        // A user belongs into an option, where no list of processes shows the password.
+        (!host.is_empty() && !host.contains('@') && is_port).then(|| member.to_owned())
+    });
+    let Some(members) = members.collect() else {
+        let expected = format!("expected {scheme}://HOST:PORT[,HOST:PORT…][/PREFIX]");
+        return Some(Err(expected));
+    };
+    Some(Ok(EtcdUrl {
+        members,
+        prefix: if prefix.is_empty() { PREFIX } else { prefix }.to_owned(),
+        has_tls,
+    }))
+}
+
+impl EtcdOptions {
+    /// With what the URL says, if it is one of etcd.
+    pub(super) fn into_config(
+        self,
+        url: Option<EtcdUrl>,
+    ) -> Result<Option<EtcdConfig>, ConfigError> {
+        let wrong = |problem: &str| Err(ConfigError::Options(problem.into()));
+        let has_files = self.etcd_ca.is_some() || self.etcd_cert.is_some();
+        let Some(url) = url else {
+            if has_files || self.etcd_user.is_some() {
+                return wrong(
+                    "options that begin with --etcd are for --storage etcd://… and etcds://…",
+                );
+            }
+            return Ok(None);
+        };
+        if has_files && !url.has_tls {
+            return wrong("certificates need TLS: write etcds:// in the place of etcd://");
+        }
+        let scheme = if url.has_tls { "https" } else { "http" };
+        let members = url.members.iter();
+        Ok(Some(EtcdConfig {
+            endpoints: members
+                .map(|member| format!("{scheme}://{member}"))
+                .collect(),
+            prefix: url.prefix,
+            tls: url.has_tls.then_some(EtcdTls {
+                ca: self.etcd_ca,
+                identity: self.etcd_cert.zip(self.etcd_key),
+            }),
+            user: self.etcd_user.zip(self.etcd_password_file),
+        }))
+    }
+}

@@ -1,0 +1,196 @@
+//! What the engine is like, as far as its answers show.
+use super::engine::{EngineError, News, Verdict};
+use crate::clock::Now;
+
+/// For so long nothing may come but the lack of answers until the engine counts as away. Another leader takes about a second.
+const AWAY_MS: u64 = 1_500;
+
+/// Why not everything can be done at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// The engine does not answer.
+    Away,
+    /// What it holds cannot be read.
+    Unreadable,
+    /// It has no room.
+    Full,
+    /// Not all of its changes are known.
+    Unwatched,
+}
+
+/// What was asked of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// What keys hold.
+    Read,
+    /// Changes.
+    Commit,
+    /// A page of keys.
+    Page,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Result {
+    /// It was done.
+    Done,
+    /// What a commit compared had changed.
+    Refused,
+    /// It will not be done.
+    Failed,
+    /// No answer came in time.
+    Unanswered,
+}
+
+/// What was asked of an engine, and what it is like.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EngineFigures {
+    counts: [[u64; Result::ALL.len()]; Kind::ALL.len()],
+    /// Questions whose answers are still to come.
+    pub under_way: u64,
+    /// Whether all changes are known as they come.
+    pub is_watched: bool,
+    /// Why not everything can be done at the moment.
+    pub trouble: Option<Trouble>,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Commit, Self::Page];
+
+    /// As metrics call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Commit => "commit",
+            Self::Page => "page",
+        }
+    }
+}
+
+impl Result {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Done, Self::Refused, Self::Failed, Self::Unanswered];
+
+    /// As metrics call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::Unanswered => "unanswered",
+        }
+    }
+}
+
+impl EngineFigures {
+    /// How often something came of what was asked.
+    pub fn count(&self, kind: Kind, result: Result) -> u64 {
+        self.counts[kind as usize][result as usize]
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    figures: EngineFigures,
+    /// Since when nothing has come but the lack of answers.
+    silent_since_ms: Option<u64>,
+    is_full: bool,
+    is_unreadable: bool,
+}
+
+impl Standing {
+    pub(super) fn asked(&mut self) {
+        self.figures.under_way += 1;
+    }
+
+    pub(super) fn heard(&mut self, news: &News, now: Now) {
+        let (kind, result) = match news {
+            News::Read(_, Ok(_)) => (Kind::Read, Result::Done),
+            News::Read(_, Err(Some(error))) => (Kind::Read, self.failed(error)),
+            News::Read(_, Err(None)) => (Kind::Read, Result::Unanswered),
+            News::Committed(_, Verdict::Done(_)) => {
+                self.is_full = false;
+                (Kind::Commit, Result::Done)
+            }
+            News::Committed(_, Verdict::Refused(_)) => (Kind::Commit, Result::Refused),
+            News::Committed(_, Verdict::Failed(error)) => (Kind::Commit, self.failed(error)),
+            News::Committed(_, Verdict::Unclear) => (Kind::Commit, Result::Unanswered),
+            News::Page(_, Some(_)) => (Kind::Page, Result::Done),
+            News::Page(_, None) => (Kind::Page, Result::Unanswered),
+            News::Snapshot(..) | News::Synced(..) | News::Changes(..) => {
+                self.silent_since_ms = None;
+                return;
+            }
+            News::WatchLost(_) => {
+                self.silent(now);
+                return;
+            }
+        };
+        self.figures.under_way = self.figures.under_way.saturating_sub(1);
+        self.figures.counts[kind as usize][result as usize] += 1;
+        match result {
+            Result::Done | Result::Refused => {
+                self.silent_since_ms = None;
+                self.is_unreadable = false;
+            }
+            Result::Failed => self.silent_since_ms = None,
+            Result::Unanswered => self.silent(now),
+        }
+    }
+
+    fn failed(&mut self, error: &EngineError) -> Result {
+        match error {
+            EngineError::Full => self.is_full = true,
+            EngineError::Foreign(_) => self.is_unreadable = true,
+            EngineError::TooLarge => {}
+        }
+        Result::Failed
+    }
+
+    fn silent(&mut self, now: Now) {
+        self.silent_since_ms.get_or_insert(now.mono_ms);
+    }
+
+    pub(super) fn is_away(&self, now: Now) -> bool {
+        let silent_ms = self
+            .silent_since_ms
+            .map(|since| now.mono_ms.saturating_sub(since));
+        silent_ms.is_some_and(|ms| ms >= AWAY_MS)
+    }
+
+    /// Takes notice of what has changed.
+    pub(super) fn pass(&mut self, is_watched: bool, now: Now) {
+        self.figures.is_watched = is_watched;
+        let trouble = if self.is_away(now) {
+            Some(Trouble::Away)
+        } else if self.is_unreadable {
+            Some(Trouble::Unreadable)
+        } else if self.is_full {
+            Some(Trouble::Full)
+        } else {
+            (!is_watched).then_some(Trouble::Unwatched)
+        };
+        let former = std::mem::replace(&mut self.figures.trouble, trouble);
+        if former == trouble {
+            return;
+        }
+        match trouble {
+            Some(Trouble::Away) => tracing::error!(
+                "the storage does not answer: requests are refused until it does, and nothing is lost"
+            ),
+            Some(Trouble::Unreadable) => {
+                tracing::error!("the storage holds what this program cannot read");
+            }
+            Some(Trouble::Full) => {
+                tracing::error!("the storage is full: entries can be read but not changed");
+            }
+            Some(Trouble::Unwatched) => tracing::info!("catching up with what others have changed"),
+            None => tracing::info!("the storage answers, and all changes are known"),
+        }
+    }
+
+    pub(super) fn figures(&self) -> EngineFigures {
+        self.figures
+    }
+}
