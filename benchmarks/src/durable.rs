@@ -4,21 +4,11 @@ use crate::{
     load::{self, COLUMNS, Mix, measured},
     own::Own,
     plan::{Plan, thread_per_core},
+    process::Folder,
     table::Table,
 };
-use std::path::PathBuf;
-
 const KEYS: u64 = 10_000;
 const IN_FLIGHT: usize = 256;
-
-/// A folder for data; gone when dropped.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Measures and prints.
 pub fn measure(plan: &Plan) {
@@ -37,11 +27,12 @@ fn storages(plan: &Plan, title: &str, mix: Mix) {
     // Dropped after the servers.
     let (mut folders, mut servers) = (Vec::new(), Vec::new());
     for (number, build) in plan.builds().iter().enumerate() {
-        let folder = Folder(
-            std::env::temp_dir().join(format!("statestore-bench-{}-{number}", std::process::id())),
-        );
+        let folder = Folder::new(&number.to_string());
         servers.push((format!("memory{}", build.mark), build.in_memory(&[])));
-        servers.push((format!("durable{}", build.mark), build.durable(&folder.0)));
+        servers.push((
+            format!("durable{}", build.mark),
+            build.durable(folder.path()),
+        ));
         folders.push(folder);
     }
     let mut table = Table::new(&COLUMNS);

@@ -6,6 +6,8 @@
 mod builds;
 mod clients;
 mod durable;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod flat;
 mod idle;
 mod load;
@@ -69,6 +71,21 @@ enum What {
     Million,
     /// Client and server of the build in --before against those of this one, by `statestore bench`.
     Builds,
+    /// One and two servers over an etcd of one member, with a client of etcd as peer. Only if it is named.
+    #[cfg(feature = "etcd")]
+    Etcd,
+}
+
+impl What {
+    /// Whether it is part of everything.
+    fn is_of_all(self, plan: &Plan) -> bool {
+        match self {
+            Self::Builds => plan.before.is_some(),
+            #[cfg(feature = "etcd")]
+            Self::Etcd => false,
+            _ => true,
+        }
+    }
 }
 
 type Measurement = fn(&Plan);
@@ -81,7 +98,7 @@ fn main() {
         statestored: process::statestored_binary(),
         before: arguments.before,
     };
-    let measurements: [(What, Measurement); 7] = [
+    let measurements: &[(What, Measurement)] = &[
         (What::Clients, clients::measure),
         (What::Servers, servers::measure),
         (What::Durable, durable::measure),
@@ -89,11 +106,12 @@ fn main() {
         (What::Flat, flat::measure),
         (What::Million, million::measure),
         (What::Builds, builds::measure),
+        #[cfg(feature = "etcd")]
+        (What::Etcd, etcd::measure),
     ];
     for (what, measure) in measurements {
-        let is_named = arguments.what.contains(&what);
-        let is_of_all =
-            arguments.what.contains(&What::All) && (what != What::Builds || plan.before.is_some());
+        let is_named = arguments.what.contains(what);
+        let is_of_all = arguments.what.contains(&What::All) && what.is_of_all(&plan);
         if is_named || is_of_all {
             measure(&plan);
         }

@@ -8,10 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long `redis-server` may take until it serves.
-const REDIS_START: Duration = Duration::from_secs(10);
+/// How long `redis-server` or `etcd` may take until it serves.
+const PEER_START: Duration = Duration::from_secs(10);
 
-/// A running `statestored` or `redis-server`.
+/// A running `statestored`, `redis-server` or `etcd`.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -23,16 +23,30 @@ impl Server {
     /// Starts `statestored`; `data_dir` none means memory storage.
     pub fn statestored(binary: &Path, data_dir: Option<&Path>, more: &[&str]) -> Self {
         let mut command = Command::new(binary);
-        command.args(["--listen", "tcp://127.0.0.1:0", "--log", "warn"]);
         match data_dir {
             Some(dir) => command.arg("--data-dir").arg(dir),
             None => command.args(["--storage", "memory"]),
         };
+        command.args(more);
+        Self::listening(command)
+    }
+
+    /// Starts `statestored` over an etcd.
+    #[cfg(feature = "etcd")]
+    pub fn over_etcd(binary: &Path, etcd: &Server) -> Self {
+        let mut command = Command::new(binary);
+        let storage = format!("etcd://127.0.0.1:{}", etcd.port);
+        command.args(["--storage", &storage]);
+        Self::listening(command)
+    }
+
+    /// Starts `statestored` and waits until it listens.
+    fn listening(mut command: Command) -> Self {
+        command.args(["--listen", "tcp://127.0.0.1:0", "--log", "warn"]);
         let mut child = command
-            .args(more)
             .stdout(Stdio::piped())
             .spawn()
-            .unwrap_or_else(|e| panic!("cannot start {}: {e}", binary.display()));
+            .unwrap_or_else(|e| panic!("cannot start {command:?}: {e}"));
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped"))
             .read_line(&mut line)
@@ -48,29 +62,75 @@ impl Server {
 
     /// Starts `redis-server` without persistence.
     pub fn redis() -> Self {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|l| l.local_addr())
-            .expect("a free port")
-            .port();
+        let port = free_port();
         let child = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--loglevel", "warning"])
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server is installed (apt-get install redis-server)");
-        let mut server = Self { child, port };
-        let deadline = Instant::now() + REDIS_START;
+        Self { child, port }.serving("redis-server")
+    }
+
+    /// Starts `etcd` with one member, whose data is in this folder.
+    #[cfg(feature = "etcd")]
+    pub fn etcd(folder: &Path) -> Self {
+        let port = free_port();
+        let (own, peers) = (
+            format!("http://127.0.0.1:{port}"),
+            format!("http://127.0.0.1:{}", free_port()),
+        );
+        let child = Command::new("etcd")
+            .arg("--data-dir")
+            .arg(folder)
+            .args([
+                "--listen-client-urls",
+                &own,
+                "--advertise-client-urls",
+                &own,
+            ])
+            .args([
+                "--listen-peer-urls",
+                &peers,
+                "--initial-advertise-peer-urls",
+                &peers,
+            ])
+            .args([
+                "--initial-cluster",
+                &format!("default={peers}"),
+                "--log-level",
+                "error",
+            ])
+            // Each round writes new revisions of the same keys: they would fill it.
+            .args([
+                "--auto-compaction-mode",
+                "revision",
+                "--auto-compaction-retention",
+                "100000",
+            ])
+            .args(["--quota-backend-bytes", "8000000000"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("etcd is installed (apt-get install etcd-server)");
+        Self { child, port }.serving("etcd")
+    }
+
+    /// Waits until it takes connections.
+    fn serving(mut self, name: &str) -> Self {
+        let port = self.port;
+        let deadline = Instant::now() + PEER_START;
         while let Err(error) = TcpStream::connect(("127.0.0.1", port)) {
-            if let Some(status) = server.child.try_wait().expect("its own child") {
-                panic!("redis-server ended instead of serving port {port}: {status}");
+            if let Some(status) = self.child.try_wait().expect("its own child") {
+                panic!("{name} ended instead of serving port {port}: {status}");
             }
             assert!(
                 Instant::now() < deadline,
-                "redis-server does not serve port {port} after {REDIS_START:?}: {error}"
+                "{name} does not serve port {port} after {PEER_START:?}: {error}"
             );
             std::thread::sleep(Duration::from_millis(10));
         }
-        server
+        self
     }
 
     /// Resident set in bytes.
@@ -96,6 +156,36 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A folder for the data of a server; gone when dropped.
+#[derive(Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// One that no other run has; it is not made yet.
+    pub fn new(name: &str) -> Self {
+        let name = format!("statestore-bench-{}-{name}", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|it| it.local_addr())
+        .expect("a free port")
+        .port()
 }
 
 /// CPU time that the threads of this process used so far.

@@ -1,0 +1,142 @@
+//! Servers over an etcd of one member, with a client of etcd as peer.
+
+use crate::{
+    load::{self, COLUMNS, Done, Mix, Target, VALUE, measured},
+    own::Own,
+    plan::{Plan, thread_per_core},
+    process::{Folder, Server},
+    table::Table,
+};
+use etcd_client::{Client, Compare, CompareOp, KvClient, Txn, TxnOp};
+use std::sync::Arc;
+use tokio::runtime::Runtime;
+
+const KEYS: u64 = 10_000;
+
+/// A client of etcd, whose SET is a transaction by itself: a compare and a put.
+struct Direct(KvClient);
+
+impl Direct {
+    async fn connect(port: u16) -> Arc<Self> {
+        let client = Client::connect([format!("http://127.0.0.1:{port}")], None).await;
+        Arc::new(Self(client.expect("etcd answers").kv_client()))
+    }
+}
+
+fn name(key: &[u8]) -> Vec<u8> {
+    [b"direct/", key].concat()
+}
+
+impl Target for Direct {
+    async fn set(&self, key: &[u8], value: &[u8]) {
+        let name = name(key);
+        // As what has been read before would be compared; it holds.
+        let compare = Compare::mod_revision(name.clone(), CompareOp::Greater, -1);
+        let put = TxnOp::put(name, value, None);
+        let txn = Txn::new().when([compare]).and_then([put]);
+        let answer = self.0.clone().txn(txn).await.expect("set");
+        assert!(answer.succeeded());
+    }
+
+    async fn get(&self, key: &[u8]) {
+        let answer = self.0.clone().get(name(key), None).await.expect("get");
+        assert_eq!(
+            answer.kvs().first().map(|it| it.value().len()),
+            Some(VALUE.len())
+        );
+    }
+}
+
+/// Measures and prints.
+pub fn measure(plan: &Plan) {
+    let runtime = &thread_per_core();
+    let folder = Folder::new("etcd");
+    let etcd = Server::etcd(folder.path());
+    let builds = plan.builds();
+    let nodes: Vec<_> = builds
+        .iter()
+        .flat_map(|build| ["", "second "].map(|which| (which, build)))
+        .map(|(which, build)| (which, build.mark, Server::over_etcd(&build.binary, &etcd)))
+        .collect();
+    let first = &nodes[0].2;
+    runtime.block_on(async {
+        load::fill(&Direct::connect(etcd.port).await, 0..KEYS).await;
+        load::fill(&Own::connect(first.port, "bench-fill").await, 0..KEYS).await;
+    });
+    for (in_flight, sets_of_100, what) in [
+        (1, 0, "GET"),
+        (1, 100, "SET"),
+        (64, 100, "SET"),
+        (256, 0, "GET"),
+        (256, 100, "SET"),
+        (256, 50, "half GET, half SET"),
+    ] {
+        let mix = Mix {
+            sets_of_100,
+            ..plan.mix(in_flight, KEYS)
+        };
+        let title = format!("Over an etcd of one member, {in_flight} in flight, {what}");
+        table(plan, &title, runtime, &etcd, &nodes, mix);
+    }
+    drop(nodes);
+    drop(etcd);
+}
+
+fn table(
+    plan: &Plan,
+    title: &str,
+    runtime: &Runtime,
+    etcd: &Server,
+    nodes: &[(&str, &str, Server)],
+    mix: Mix,
+) {
+    let mut table = Table::new(&COLUMNS);
+    let direct = runtime.block_on(Direct::connect(etcd.port));
+    let peer = table.row("client of etcd", move || {
+        measured(etcd, || run(runtime, &[Arc::clone(&direct)], mix))
+    });
+    let mut own = Vec::new();
+    for (which, mark, server) in nodes.iter().filter(|(which, ..)| which.is_empty()) {
+        let client = runtime.block_on(Own::connect(server.port, "bench-own"));
+        let row = table.row(format!("own client, {which}statestored{mark}"), move || {
+            measured(server, || run(runtime, &[Arc::clone(&client)], mix))
+        });
+        table.ratio(format!("statestored{mark} / client of etcd"), row, peer);
+        own.push(row);
+    }
+    if let [now, before] = own[..] {
+        table.ratio("now / before", now, before);
+    }
+    // The load is shared: each has half of it.
+    let (one, other) = (&nodes[0].2, &nodes[1].2);
+    if mix.in_flight > 1 {
+        let half = Mix {
+            in_flight: mix.in_flight / 2,
+            ..mix
+        };
+        let clients = runtime.block_on(async {
+            let one = Own::connect(one.port, "bench-one").await;
+            [one, Own::connect(other.port, "bench-other").await]
+        });
+        let two = table.row("own clients, two statestored", move || {
+            let before = other.cpu();
+            let mut requests = 0;
+            let mut numbers = measured(one, || {
+                let done = run(runtime, &clients, half);
+                requests = done.latencies.len();
+                done
+            });
+            let more = other.cpu().saturating_sub(before);
+            if let Some(cpu) = numbers.last_mut() {
+                *cpu += load::micros(more) / requests as f64;
+            }
+            numbers
+        });
+        table.ratio("two statestored / one", two, own[0]);
+    }
+    table.print(title, plan.rounds);
+}
+
+fn run<T: Target>(runtime: &Runtime, targets: &[Arc<T>], mix: Mix) -> Done {
+    runtime.block_on(load::run(targets, mix))
+}
