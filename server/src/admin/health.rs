@@ -52,6 +52,10 @@ const UNREADABLE: Reason = Reason {
     code: "storage_unreadable",
     text: "the storage holds what this program cannot read: see the log",
 };
+const REPLACED: Reason = Reason {
+    code: "storage_replaced",
+    text: "the storage is not the one that the server began with: start it anew",
+};
 const FULL: Reason = Reason {
     code: "storage_full",
     text: "the storage is full: entries can be read but not changed",
@@ -73,6 +77,7 @@ impl Reason {
         let trouble = trouble.map(|trouble| match trouble {
             Trouble::Away => AWAY,
             Trouble::Unreadable => UNREADABLE,
+            Trouble::Replaced => REPLACED,
             Trouble::Full => FULL,
             Trouble::Unwatched => UNWATCHED,
         });

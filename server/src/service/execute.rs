@@ -133,8 +133,13 @@ impl Service {
                 .remember_under_way(request.client, id, asked.ticket)
         });
         let rights = request.rights.map(Arc::clone);
+        let is_watch = matches!(command, Command::Watch { .. });
+        let watcher = is_watch.then(|| Arc::clone(request.client));
         let measured = self.meter.taken(*verb);
-        Reception::Later(self.under_way.begin(command, place, rights, measured))
+        let ticket = self
+            .under_way
+            .begin(command, place, rights, watcher, measured);
+        Reception::Later(ticket)
     }
 
     /// Of a page, the keys that somebody may read.
@@ -246,10 +251,8 @@ impl Service {
                 }
             }
             Ok(Step::Unwatch(key)) => {
-                Some(End::reply(if self.watches.unwatch(request.client, key) {
-                    if self.watches.watchers(key).is_none() {
-                        self.keyspace.unfollow(key);
-                    }
+                let was_watched = self.unwatch(request.client, key);
+                Some(End::reply(if was_watched {
                     Reply::Ok
                 } else {
                     Reply::Count(0)
@@ -259,6 +262,15 @@ impl Service {
                 self.keyspace.page(asked, pattern, token, &mut told)
             }
         }
+    }
+
+    /// Whether that had been watched.
+    fn unwatch(&mut self, client: &str, key: &[u8]) -> bool {
+        let was_watched = self.watches.unwatch(client, key);
+        if was_watched && self.watches.watchers(key).is_none() {
+            self.keyspace.unfollow(key);
+        }
+        was_watched
     }
 
     fn ended_at_once(
@@ -311,10 +323,22 @@ impl Service {
                     command,
                     place,
                     rights,
+                    watcher,
                     measured,
                     followers,
                 } = waiting;
                 let end = self.shown_to(rights.as_ref(), end);
+                if let (Some(watcher), Command::Watch { key }) = (watcher, &command)
+                    && !matches!(
+                        &end,
+                        End::Answered {
+                            reply: Reply::Ok,
+                            ..
+                        }
+                    )
+                {
+                    self.unwatch(&watcher, key);
+                }
                 let verb = Verb::of(&command);
                 let outcome = self.ended_later(ticket, command, place.as_ref(), end);
                 self.count(&outcome);

@@ -17,6 +17,8 @@ pub(super) struct Waiting {
     pub(super) place: Option<Place>,
     /// What whoever asked may see; `None` is everything.
     pub(super) rights: Option<Arc<Rights>>,
+    /// Who is to be told of the changes of a key, if that was asked.
+    pub(super) watcher: Option<Arc<str>>,
     /// When it was asked, if it is measured.
     pub(super) measured: Option<Measured>,
     /// Requests that were the same again: they have its outcome, too.
@@ -44,6 +46,7 @@ impl UnderWay {
         command: Command,
         place: Option<Place>,
         rights: Option<Arc<Rights>>,
+        watcher: Option<Arc<str>>,
         measured: Option<Measured>,
     ) -> Ticket {
         let ticket = self.take_ticket();
@@ -51,6 +54,7 @@ impl UnderWay {
             command,
             place,
             rights,
+            watcher,
             measured,
             followers: Vec::new(),
         };

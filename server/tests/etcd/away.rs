@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use tokio::task::LocalSet;
 
-fn get(server: &RunningServer, path: &str) -> String {
+pub(crate) fn get(server: &RunningServer, path: &str) -> String {
     let mut stream = TcpStream::connect(server.http_address().unwrap()).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
@@ -20,7 +20,7 @@ fn get(server: &RunningServer, path: &str) -> String {
 }
 
 /// Asks until it is so.
-async fn until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + LONG;
     while !is_so() {
         assert!(Instant::now() < end, "not in time: {what}");

@@ -1,9 +1,11 @@
 //! An etcd of its own for a test, and servers over it.
+use etcd_client::{AlarmAction, AlarmOptions, AlarmType};
 use statestore::{Client, Settings};
 use statestored::RunningServer;
 use statestored::config::{Config, StorageConfig};
 use statestored::keyspace::remote::etcd::EtcdConfig;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -86,6 +88,49 @@ impl Etcd {
         assert!(listens(&mut self.child, self.port));
     }
 
+    /// What is on its disk, in a folder of its own.
+    pub(crate) fn copy(&self) -> TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        copy_folder(self.folder.path(), copy.path());
+        copy
+    }
+
+    /// It has this on its disk, and nothing else.
+    pub(crate) fn restore(&mut self, copy: &TempDir) {
+        self.folder = tempfile::tempdir().unwrap();
+        copy_folder(copy.path(), self.folder.path());
+    }
+
+    async fn client(&self) -> etcd_client::Client {
+        let endpoints = [self.endpoint()];
+        etcd_client::Client::connect(endpoints, None).await.unwrap()
+    }
+
+    /// Removes all keys that begin so, by etcd's own hand.
+    pub(crate) async fn remove(&self, prefix: &str) {
+        let all = etcd_client::DeleteOptions::new().with_prefix();
+        let mut client = self.client().await;
+        client.delete(prefix, Some(all)).await.unwrap();
+    }
+
+    /// Forgets what was, and takes writes again: what an operator does when it is full.
+    pub(crate) async fn make_room(&self) {
+        let mut client = self.client().await;
+        let found = client.get("k", None).await.unwrap();
+        let revision = found.header().unwrap().revision();
+        let physical = etcd_client::CompactionOptions::new().with_physical();
+        client.compact(revision, Some(physical)).await.unwrap();
+        client.defragment().await.unwrap();
+        let full = AlarmType::Nospace;
+        let raised = client.alarm(AlarmAction::Get, full, None).await.unwrap();
+        for alarm in raised.alarms() {
+            let mut member = AlarmOptions::new();
+            member.with_member(alarm.member_id());
+            let off = AlarmAction::Deactivate;
+            client.alarm(off, full, Some(member)).await.unwrap();
+        }
+    }
+
     /// Writes a key by etcd's own hand.
     pub(crate) fn put(&self, key: &str, value: &str) {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -93,8 +138,7 @@ impl Etcd {
             .build()
             .unwrap();
         runtime.block_on(async {
-            let endpoints = [self.endpoint()];
-            let mut client = etcd_client::Client::connect(endpoints, None).await.unwrap();
+            let mut client = self.client().await;
             client.put(key, value, None).await.unwrap();
         });
     }
@@ -105,6 +149,19 @@ impl Drop for Etcd {
         // It may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let copy = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            std::fs::create_dir(&copy).unwrap();
+            copy_folder(&entry.path(), &copy);
+        } else {
+            std::fs::copy(entry.path(), copy).unwrap();
+        }
     }
 }
 

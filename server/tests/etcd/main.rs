@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod away;
 mod cluster;
+mod replaced;
 mod secure;
 
 use cluster::{Cluster, Etcd, config};

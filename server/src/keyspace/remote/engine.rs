@@ -137,25 +137,28 @@ pub enum EngineError {
     /// What it holds is not what this program writes.
     #[error("the storage holds what this program cannot read: {0}")]
     Foreign(String),
+    /// It is not the one any more that this process began with.
+    #[error("the storage is another one by now, and the server has to be started anew: {0}")]
+    Replaced(String),
 }
 
 /// What an engine tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// What keys hold, in their order; `None` if it did not answer.
+    /// What keys hold, in their order; no error if it did not answer.
     Read(AskId, Result<Vec<Seen>, Option<EngineError>>),
     /// What became of a commit.
     Committed(AskId, Verdict),
-    /// Some of the records; `None` if it did not answer.
-    Page(AskId, Option<FoundPage>),
+    /// Some of the records; no error if it did not answer.
+    Page(AskId, Result<FoundPage, Option<EngineError>>),
     /// Some of the records that there are.
     Snapshot(AskId, Vec<Found>),
     /// The snapshot is whole, at this revision, with the floors of all buckets then.
     Synced(AskId, Revision, Vec<Version>),
     /// All changes of one revision, those of floors aside; `None` is a tombstone that was purged.
     Changes(AskId, Revision, Vec<(Bytes, Option<Record>)>),
-    /// Changes may have been missed.
-    WatchLost(AskId),
+    /// Changes may have been missed, for this reason if it does not pass by itself.
+    WatchLost(AskId, Option<EngineError>),
 }
 
 /// The way to an engine. Behind it is a task that has the sockets, or a simulation.

@@ -91,6 +91,20 @@ impl Following {
         std::mem::take(&mut followed.waiting)
     }
 
+    /// It cannot be known what the key holds. Gives those who wait for that.
+    pub(super) fn refused(&mut self, key: &[u8]) -> Vec<Ticket> {
+        let followed = self.keys.get_mut(key);
+        followed.map_or_else(Vec::new, |it| std::mem::take(&mut it.waiting))
+    }
+
+    /// Nothing will be known soon. Gives those who wait, whose keys are not followed for them.
+    pub(super) fn give_up(&mut self) -> Vec<Ticket> {
+        let waiting = self.keys.values_mut();
+        waiting
+            .flat_map(|followed| std::mem::take(&mut followed.waiting))
+            .collect()
+    }
+
     /// Nobody follows the key any more.
     pub(super) fn ended(&mut self, key: &[u8]) {
         self.keys.remove(key);

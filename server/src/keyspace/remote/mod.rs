@@ -61,6 +61,9 @@ use watching::Watch;
 /// How long after a watch was lost the next one is begun.
 const WATCH_AGAIN_MS: u64 = 100;
 
+/// The same, if it was lost for a reason that does not pass by itself.
+const UNWATCHABLE_AGAIN_MS: u64 = 5_000;
+
 /// What the operators of a node decide, and what makes it differ from the others.
 #[derive(Debug, Clone)]
 pub struct RemoteConfig {
@@ -180,11 +183,19 @@ impl<L: Link> Remote<L> {
             News::Snapshot(ask, records) => self.snapshot(ask, records, now),
             News::Synced(ask, at, floors) => self.synced(ask, at, &floors, now, told),
             News::Changes(ask, at, changes) => self.changed(ask, at, changes, now, told),
-            News::WatchLost(lost) => {
+            News::WatchLost(lost, error) => {
                 if let Watch::Snapshot { ask, .. } | Watch::Live { ask, .. } = self.watch
                     && ask == lost
                 {
-                    self.watch = Watch::Begins(now.mono_ms + WATCH_AGAIN_MS);
+                    let pause_ms = match error {
+                        Some(error) => {
+                            let refused = End::reply(Reply::Error(plan::refusal(&error)));
+                            self.give_up_following(&refused, told);
+                            UNWATCHABLE_AGAIN_MS
+                        }
+                        None => WATCH_AGAIN_MS,
+                    };
+                    self.watch = Watch::Begins(now.mono_ms + pause_ms);
                     self.tasks.missed_changes();
                     self.guesses.clear();
                     self.following.forget_asked();
@@ -193,6 +204,13 @@ impl<L: Link> Remote<L> {
         }
         if self.standing.is_away(now) {
             self.tasks.give_up();
+            self.give_up_following(&End::Away, told);
+        }
+    }
+
+    fn give_up_following(&mut self, end: &End, told: &mut dyn Told) {
+        for ticket in self.following.give_up() {
+            told.ended(ticket, end.clone());
         }
     }
 
@@ -249,10 +267,20 @@ impl<L: Link> Remote<L> {
         now: Now,
         told: &mut dyn Told,
     ) {
-        let Ok(mut seen) = result else {
-            let again = Again::Follow(key.clone());
-            self.again.push((now.mono_ms + ASK_AGAIN_MS, again));
-            return;
+        let mut seen = match result {
+            Ok(seen) => seen,
+            Err(Some(error)) => {
+                let refused = End::reply(Reply::Error(plan::refusal(&error)));
+                for ticket in self.following.refused(key) {
+                    told.ended(ticket, refused.clone());
+                }
+                return;
+            }
+            Err(None) => {
+                let again = Again::Follow(key.clone());
+                self.again.push((now.mono_ms + ASK_AGAIN_MS, again));
+                return;
+            }
         };
         self.saw_keys(std::slice::from_ref(key), &seen, now);
         let Some(seen) = seen.pop() else { return };

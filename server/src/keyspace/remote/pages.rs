@@ -1,6 +1,6 @@
 //! Pages of keys.
-use super::engine::{Ask, AskId, FoundPage, Link};
-use super::{ASK_AGAIN_MS, Again, Found, Remote, bucket_of};
+use super::engine::{Ask, AskId, EngineError, FoundPage, Link};
+use super::{ASK_AGAIN_MS, Again, Found, Remote, bucket_of, plan};
 use crate::clock::Now;
 use crate::keyspace::{End, Ticket, Told};
 use bytes::{Bytes, BytesMut};
@@ -29,7 +29,7 @@ impl<L: Link> Remote<L> {
     pub(super) fn paged(
         &mut self,
         ask: AskId,
-        found: Option<FoundPage>,
+        found: Result<FoundPage, Option<EngineError>>,
         now: Now,
         told: &mut dyn Told,
     ) {
@@ -39,12 +39,19 @@ impl<L: Link> Remote<L> {
         if page.deadline_ms.is_some_and(|at_ms| at_ms <= now.mono_ms) {
             return told.ended(page.ticket, End::Expired);
         }
-        let Some(FoundPage { records, has_more }) = found else {
-            if self.standing.is_away(now) {
+        let FoundPage { records, has_more } = match found {
+            Ok(found) => found,
+            Err(Some(error)) => {
+                let refused = Reply::Error(plan::refusal(&error));
+                return told.ended(page.ticket, End::reply(refused));
+            }
+            Err(None) if self.standing.is_away(now) => {
                 return told.ended(page.ticket, End::Away);
             }
-            let again = (now.mono_ms + ASK_AGAIN_MS, Again::Page(page));
-            return self.again.push(again);
+            Err(None) => {
+                let again = (now.mono_ms + ASK_AGAIN_MS, Again::Page(page));
+                return self.again.push(again);
+            }
         };
         let glob = Glob::new(&page.pattern);
         told.worked(records.len());

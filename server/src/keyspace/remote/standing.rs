@@ -12,6 +12,8 @@ pub enum Trouble {
     Away,
     /// What it holds cannot be read.
     Unreadable,
+    /// It is not the one that the server began with.
+    Replaced,
     /// It has no room.
     Full,
     /// Not all of its changes are known.
@@ -96,7 +98,15 @@ pub(super) struct Standing {
     /// Since when nothing has come but the lack of answers.
     silent_since_ms: Option<u64>,
     is_full: bool,
-    is_unreadable: bool,
+    is_replaced: bool,
+    unreadable: Unreadable,
+}
+
+/// Whether the last of these has met what this program cannot read.
+#[derive(Debug, Default)]
+struct Unreadable {
+    answer: bool,
+    watch: bool,
 }
 
 impl Standing {
@@ -116,14 +126,26 @@ impl Standing {
             News::Committed(_, Verdict::Refused(_)) => (Kind::Commit, Result::Refused),
             News::Committed(_, Verdict::Failed(error)) => (Kind::Commit, self.failed(error)),
             News::Committed(_, Verdict::Unclear) => (Kind::Commit, Result::Unanswered),
-            News::Page(_, Some(_)) => (Kind::Page, Result::Done),
-            News::Page(_, None) => (Kind::Page, Result::Unanswered),
+            News::Page(_, Ok(_)) => (Kind::Page, Result::Done),
+            News::Page(_, Err(Some(error))) => (Kind::Page, self.failed(error)),
+            News::Page(_, Err(None)) => (Kind::Page, Result::Unanswered),
             News::Snapshot(..) | News::Synced(..) | News::Changes(..) => {
+                if matches!(news, News::Synced(..)) {
+                    self.unreadable.watch = false;
+                }
                 self.silent_since_ms = None;
                 return;
             }
-            News::WatchLost(_) => {
+            News::WatchLost(_, None) => {
                 self.silent(now);
+                return;
+            }
+            News::WatchLost(_, Some(error)) => {
+                match error {
+                    EngineError::Foreign(_) => self.unreadable.watch = true,
+                    error => _ = self.failed(error),
+                }
+                self.silent_since_ms = None;
                 return;
             }
         };
@@ -132,7 +154,7 @@ impl Standing {
         match result {
             Result::Done | Result::Refused => {
                 self.silent_since_ms = None;
-                self.is_unreadable = false;
+                self.unreadable.answer = false;
             }
             Result::Failed => self.silent_since_ms = None,
             Result::Unanswered => self.silent(now),
@@ -142,7 +164,8 @@ impl Standing {
     fn failed(&mut self, error: &EngineError) -> Result {
         match error {
             EngineError::Full => self.is_full = true,
-            EngineError::Foreign(_) => self.is_unreadable = true,
+            EngineError::Foreign(_) => self.unreadable.answer = true,
+            EngineError::Replaced(_) => self.is_replaced = true,
             EngineError::TooLarge => {}
         }
         Result::Failed
@@ -162,9 +185,11 @@ impl Standing {
     /// Takes notice of what has changed.
     pub(super) fn pass(&mut self, is_watched: bool, now: Now) {
         self.figures.is_watched = is_watched;
-        let trouble = if self.is_away(now) {
+        let trouble = if self.is_replaced {
+            Some(Trouble::Replaced)
+        } else if self.is_away(now) {
             Some(Trouble::Away)
-        } else if self.is_unreadable {
+        } else if self.unreadable.answer || self.unreadable.watch {
             Some(Trouble::Unreadable)
         } else if self.is_full {
             Some(Trouble::Full)
@@ -182,6 +207,9 @@ impl Standing {
             Some(Trouble::Unreadable) => {
                 tracing::error!("the storage holds what this program cannot read");
             }
+            Some(Trouble::Replaced) => tracing::error!(
+                "the storage is not the one any more that this server began with: everything is refused until it is started anew"
+            ),
             Some(Trouble::Full) => {
                 tracing::error!("the storage is full: entries can be read but not changed");
             }

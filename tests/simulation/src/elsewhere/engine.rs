@@ -261,10 +261,10 @@ impl Way {
                 let news = match ask {
                     Ask::Read(_) => News::Read(id, Err(None)),
                     Ask::Commit(_) => News::Committed(id, Verdict::Unclear),
-                    Ask::Page { .. } => News::Page(id, None),
+                    Ask::Page { .. } => News::Page(id, Err(None)),
                     // One that has begun says itself how it goes on.
                     Ask::Watch if self.watch.is_some_and(|(watch, ..)| watch == id) => return,
-                    Ask::Watch => News::WatchLost(id),
+                    Ask::Watch => News::WatchLost(id, None),
                 };
                 self.answered.insert(id);
                 self.told.push(news);
@@ -281,7 +281,7 @@ impl Way {
                 News::Read(id, Ok(seen))
             }
             Ask::Commit(unit) => News::Committed(id, engine.commit(unit)),
-            Ask::Page { after, most } => News::Page(id, Some(page(&engine, after.as_ref(), *most))),
+            Ask::Page { after, most } => News::Page(id, Ok(page(&engine, after.as_ref(), *most))),
             Ask::Watch => {
                 drop(engine);
                 return self.begin_watch(id);
@@ -368,7 +368,7 @@ impl Way {
                 self.watch = Some((id, engine.log.len() as u64, next_ms));
             } else {
                 self.watch = None;
-                self.told.push(News::WatchLost(id));
+                self.told.push(News::WatchLost(id, None));
             }
             return;
         }

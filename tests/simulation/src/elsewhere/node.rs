@@ -3,7 +3,7 @@ use super::engine::{Engine, Shared, Way, Weather};
 use super::{Action, Asked, What};
 use crate::chance::Chance;
 use bytes::Bytes;
-use statestore_protocol::SetOptions;
+use statestore_protocol::{Reply, SetOptions};
 use statestored::keyspace::remote::{Remote, RemoteConfig};
 use statestored::keyspace::rules::{Operation, Version};
 use statestored::keyspace::{self, Changed, End, Keyspace, Ticket, Told};
@@ -51,6 +51,7 @@ pub(crate) struct Node {
     pub(crate) following: BTreeMap<Bytes, Following>,
     /// Which key somebody follows under which number.
     follows: BTreeMap<u64, Bytes>,
+    follows_so_far: u64,
     told: usize,
     process: u128,
 }
@@ -112,6 +113,7 @@ impl Node {
             paused_until_ms: 0,
             following: BTreeMap::new(),
             follows: BTreeMap::new(),
+            follows_so_far: 0,
             told: 0,
             process,
         }
@@ -183,7 +185,8 @@ impl Node {
         if self.following.contains_key(key) {
             return;
         }
-        let number = self.following.len() as u64;
+        let number = self.follows_so_far;
+        self.follows_so_far += 1;
         let mut following = Following::default();
         let asked = keyspace::Asked {
             ticket: Ticket(FOLLOWS + number),
@@ -267,10 +270,23 @@ impl Node {
                 ended.push((usize::try_from(ticket.0).unwrap(), end));
                 continue;
             }
-            let key = self.follows.get(&(ticket.0 - FOLLOWS)).cloned();
+            let key = self.follows.remove(&(ticket.0 - FOLLOWS));
             let key = key.expect("a key that is followed");
             let following = self.following.get_mut(&key).expect("it is followed");
-            assert_eq!(following.since_ms.replace(now_ms), None);
+            assert_eq!(following.since_ms, None);
+            if matches!(
+                end,
+                End::Answered {
+                    reply: Reply::Ok,
+                    ..
+                }
+            ) {
+                following.since_ms = Some(now_ms);
+            } else {
+                assert_eq!(end, End::Away);
+                self.following.remove(&key);
+                self.remote.unfollow(&key);
+            }
         }
         ended
     }

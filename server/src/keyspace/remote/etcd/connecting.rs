@@ -1,12 +1,12 @@
 //! Connecting, and making what has to be there at the first start.
-use super::names::Names;
-use super::transactions::{self, BeginError};
-use super::{EtcdConfig, EtcdError, EtcdTls, REQUEST_TIMEOUT};
+use super::store::{BeginError, Store};
+use super::{EtcdConfig, EtcdError, EtcdTls, REQUEST_TIMEOUT, releases};
 use etcd_client::{Certificate, Client, ConnectOptions, Error, Identity, TlsOptions};
 use std::error::Error as StdError;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 /// For how long an etcd that does not answer yet is asked again at the start.
@@ -16,18 +16,20 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(250);
 
 /// Connects, and makes what has to be there.
-pub(super) async fn begin(config: &EtcdConfig) -> Result<(Client, Arc<Names>), EtcdError> {
+pub(super) async fn begin(config: &EtcdConfig) -> Result<(Client, Arc<Store>), EtcdError> {
     let place = config.endpoints.join(",");
     let options = options(config)?;
-    let names = Arc::new(Names::new(&config.prefix));
     let end = Instant::now() + START_TIMEOUT;
     let mut is_told = false;
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        let once = connect_and_initialise(config, options.clone(), &names);
+        let once = connect_once(config, &options);
         let error = match timeout(left.max(REQUEST_TIMEOUT), once).await {
-            Ok(Ok(client)) => return Ok((client, names)),
+            Ok(Ok((client, store))) => return Ok((client, Arc::new(store))),
             Ok(Err(BeginError::Foreign(what))) => return Err(EtcdError::Foreign(place, what)),
+            Ok(Err(BeginError::Release(place, release, objection))) => {
+                return Err(EtcdError::Release(place, release, objection));
+            }
             Ok(Err(BeginError::Etcd(error))) if !may_pass(&error) => {
                 let text = explained(&error, config);
                 return Err(EtcdError::Refused(place, text));
@@ -50,14 +52,43 @@ pub(super) async fn begin(config: &EtcdConfig) -> Result<(Client, Arc<Names>), E
     }
 }
 
-async fn connect_and_initialise(
+async fn connect_once(
     config: &EtcdConfig,
-    options: ConnectOptions,
-    names: &Names,
-) -> Result<Client, BeginError> {
-    let mut client = Client::connect(&config.endpoints, Some(options)).await?;
-    transactions::initialise(&mut client, names).await?;
-    Ok(client)
+    options: &ConnectOptions,
+) -> Result<(Client, Store), BeginError> {
+    let mut client = Client::connect(&config.endpoints, Some(options.clone())).await?;
+    let mut members = JoinSet::new();
+    for endpoint in &config.endpoints {
+        members.spawn(release_of(endpoint.clone(), options.clone()));
+    }
+    while let Some(member) = members.join_next().await {
+        if let Ok((endpoint, Some(release))) = member
+            && let Some(objection) = releases::objection(&release)
+        {
+            return Err(BeginError::Release(endpoint, release, objection));
+        }
+    }
+    let store = Store::find_or_make(&mut client, &config.prefix).await?;
+    Ok((client, store))
+}
+
+/// Which release a member is of, if it says so.
+async fn release_of(endpoint: String, options: ConnectOptions) -> (String, Option<String>) {
+    let asking = async {
+        let mut client = Client::connect([&endpoint], Some(options)).await?;
+        client.status().await
+    };
+    let release = match timeout(REQUEST_TIMEOUT, asking).await {
+        Ok(Ok(status)) => Some(status.version().to_owned()),
+        // It may come later, or may not say it to everybody.
+        Ok(Err(error)) => {
+            let error = describe(&error);
+            tracing::debug!(endpoint, error, "the release of a member is not known");
+            None
+        }
+        Err(_) => None,
+    };
+    (endpoint, release)
 }
 
 fn options(config: &EtcdConfig) -> Result<ConnectOptions, EtcdError> {
@@ -150,11 +181,19 @@ fn explained(error: &Error, config: &EtcdConfig) -> String {
         format!(
             "the user (of --etcd-user, or in the certificate) needs a role that may read and write: etcdctl role grant-permission ROLE readwrite --prefix=true {prefix}/"
         )
-    } else if text.contains("closed") && config.tls.as_ref().is_some_and(|it| it.identity.is_none())
+    } else if may_lack_a_certificate(&text)
+        && config.tls.as_ref().is_some_and(|it| it.identity.is_none())
     {
         "it may ask for a certificate: name one with --etcd-cert and --etcd-key".to_owned()
     } else {
         return text;
     };
     format!("{text}; {advice}")
+}
+
+/// In TLS 1.3 a client learns late that its certificate is asked for: by an alert, or by the connection's end if that is seen first.
+fn may_lack_a_certificate(text: &str) -> bool {
+    let signs = ["closed", "fatal alert", "broken pipe", "reset"];
+    let text = text.to_lowercase();
+    signs.iter().any(|sign| text.contains(sign))
 }

@@ -7,12 +7,15 @@
 //! |---|---|
 //! | `PREFIX/m` | format of all of this |
 //! | `PREFIX/e/BUCKET/KEY` | a [record](super::Record) |
+//! | `PREFIX/x` | nothing: left by a server that found another store where its own was |
 //! | `PREFIX/f/BUCKET` | wall clock and counter of the [floor](super::Place::Floor), 16 bytes |
 //!
 //! A bucket is four hexadecimal digits. All floors exist from the first start on: without one, data is missing, and nothing is
 //! answered.
 mod connecting;
 mod names;
+mod releases;
+mod store;
 mod transactions;
 mod watch;
 mod worker;
@@ -70,6 +73,9 @@ pub enum EtcdError {
     /// The keys below the prefix are not what this program writes.
     #[error("etcd at {0} holds something else below the prefix: {1}")]
     Foreign(String, String),
+    /// A member is of a release that cannot be used.
+    #[error("etcd at {0} is of the release {1}: {2}")]
+    Release(String, String, &'static str),
     /// No thread could be started.
     #[error("cannot start the thread that talks to etcd: {0}")]
     Thread(std::io::Error),
@@ -111,9 +117,9 @@ impl EtcdLink {
                 runtime.block_on(async {
                     match connecting::begin(&config).await {
                         Err(error) => drop(report.send(Err(error))),
-                        Ok((client, names)) => {
+                        Ok((client, store)) => {
                             if report.send(Ok(())).is_ok() {
-                                worker::work(client, names, asked, tell).await;
+                                worker::work(client, store, asked, tell).await;
                             }
                         }
                     }
@@ -145,8 +151,8 @@ impl Link for EtcdLink {
         self.next.push_back(match ask {
             Ask::Read(_) => News::Read(id, Err(None)),
             Ask::Commit(_) => News::Committed(id, Verdict::Unclear),
-            Ask::Page { .. } => News::Page(id, None),
-            Ask::Watch => News::WatchLost(id),
+            Ask::Page { .. } => News::Page(id, Err(None)),
+            Ask::Watch => News::WatchLost(id, None),
         });
     }
 

@@ -27,6 +27,16 @@ impl Names {
         self.below(b"/m")
     }
 
+    /// What a server leaves that found another store where its own was.
+    pub(super) fn mark(&self) -> Vec<u8> {
+        self.below(b"/x")
+    }
+
+    /// What all names begin with.
+    pub(super) fn all(&self) -> Vec<u8> {
+        self.below(b"/")
+    }
+
     /// What the names of all records begin with.
     pub(super) fn entries(&self) -> Vec<u8> {
         self.below(b"/e/")

@@ -1,8 +1,9 @@
 //! Reads and commits as etcd's transactions.
 use super::names::{Names, decode_floor, encode_floor};
+use super::store::Store;
 use super::{MAX_MESSAGE_BYTES, REQUEST_TIMEOUT};
 use crate::keyspace::remote::{
-    AskId, BUCKETS, EngineError, News, Place, Put, Record, Revision, Seen, Unit, Verdict, bucket_of,
+    AskId, EngineError, News, Place, Put, Record, Revision, Seen, Unit, Verdict, bucket_of,
 };
 use bytes::Bytes;
 use etcd_client::{
@@ -13,55 +14,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
 
-/// The only format so far.
-const FORMAT: &[u8] = b"libstatestore 1";
-
 /// The largest record: etcd takes requests of 1.5 MiB by default.
 const MAX_RECORD_BYTES: usize = 1_400_000;
-
-/// Most operations of a transaction that makes the floors.
-const FLOORS_AT_ONCE: usize = 100;
-
-pub(super) enum BeginError {
-    Etcd(Error),
-    Foreign(String),
-}
-
-impl From<Error> for BeginError {
-    fn from(error: Error) -> Self {
-        Self::Etcd(error)
-    }
-}
-
-/// Makes what has to be there at the first start: all floors, and then what says that they are there.
-pub(super) async fn initialise(client: &mut Client, names: &Names) -> Result<(), BeginError> {
-    let found = client.get(names.manifest(), None).await?;
-    match found.kvs().first().map(KeyValue::value) {
-        Some(FORMAT) => return Ok(()),
-        Some(other) => {
-            let other = String::from_utf8_lossy(other).into_owned();
-            return Err(BeginError::Foreign(format!("its format is {other:?}")));
-        }
-        None => {}
-    }
-    tracing::info!("making the store in etcd");
-    let create = |name: Vec<u8>, value: Vec<u8>| {
-        let absent = Compare::mod_revision(name.clone(), CompareOp::Equal, 0);
-        Txn::new()
-            .when([absent])
-            .and_then([TxnOp::put(name, value, None)])
-    };
-    let buckets: Vec<_> = (0..BUCKETS).collect();
-    for some in buckets.chunks(FLOORS_AT_ONCE) {
-        let floor = |bucket: &u16| TxnOp::txn(create(names.floor(*bucket), encode_floor((0, 0))));
-        let floors: Vec<_> = some.iter().map(floor).collect();
-        client.txn(Txn::new().and_then(floors)).await?;
-    }
-    client
-        .txn(create(names.manifest(), FORMAT.to_vec()))
-        .await?;
-    Ok(())
-}
 
 /// The limits of messages are etcd's own.
 pub(super) fn kv(client: &Client) -> KvClient {
@@ -119,33 +73,46 @@ fn all_seen(responses: &[TxnOpResponse]) -> Result<Vec<Seen>, EngineError> {
 
 /// Reads what some questions are about, all at one moment.
 pub(super) async fn read(
-    mut kv: KvClient,
-    names: Arc<Names>,
+    kv: KvClient,
+    store: Arc<Store>,
     asked: Vec<(AskId, Vec<Bytes>)>,
     tell: UnboundedSender<News>,
 ) {
-    let all = asked.iter().flat_map(|(_, keys)| gets(&names, keys));
-    let txn = Txn::new().and_then(all.collect::<Vec<_>>());
-    let response = timeout(REQUEST_TIMEOUT, kv.txn(txn)).await;
-    let responses = match response {
-        Ok(Ok(response)) => response.op_responses(),
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "etcd did not answer a read");
-            Vec::new()
-        }
-        Err(_) => Vec::new(),
-    };
-    let mut rest = &responses[..];
+    let responses = ask_for(kv, &store, &asked).await;
+    let mut rest = responses.as_deref().unwrap_or_default();
     for (ask, keys) in asked {
-        let found = match rest.split_at_checked(2 * keys.len()) {
-            Some((own, behind)) => {
+        let found = match (&responses, rest.split_at_checked(2 * keys.len())) {
+            (Err(error), _) => Err(error.clone()),
+            (Ok(_), Some((own, behind))) => {
                 rest = behind;
                 all_seen(own).map_err(Some)
             }
-            None => Err(None),
+            (Ok(_), None) => Err(None),
         };
         // Nobody may listen any more.
         let _ = tell.send(News::Read(ask, found));
+    }
+}
+
+/// What is answered to [gets] for all of these; no error if nothing is.
+async fn ask_for(
+    mut kv: KvClient,
+    store: &Store,
+    asked: &[(AskId, Vec<Bytes>)],
+) -> Result<Vec<TxnOpResponse>, Option<EngineError>> {
+    store.check()?;
+    let all = asked
+        .iter()
+        .flat_map(|(_, keys)| gets(store.names(), keys))
+        .collect();
+    let latest = store.latest();
+    match timeout(REQUEST_TIMEOUT, kv.txn(store.only_here(all))).await {
+        Ok(Ok(response)) => Ok(store.answers(&response, latest)?),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "etcd did not answer a read");
+            Err(None)
+        }
+        Err(_) => Err(None),
     }
 }
 
@@ -204,50 +171,51 @@ pub(super) fn is_too_large(unit: &Unit) -> bool {
 
 /// Commits several units, each by itself.
 pub(super) async fn commit(
-    mut kv: KvClient,
-    names: Arc<Names>,
+    kv: KvClient,
+    store: Arc<Store>,
     asked: Vec<(AskId, Unit)>,
     tell: UnboundedSender<News>,
 ) {
-    let mut units: Vec<_> = asked.iter().map(|(_, unit)| txn_of(&names, unit)).collect();
-    let is_alone = units.len() == 1;
-    let txn = if is_alone {
-        units.remove(0)
-    } else {
-        let nested: Vec<_> = units.into_iter().map(TxnOp::txn).collect();
-        Txn::new().and_then(nested)
-    };
+    let (asks, units): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+    let verdicts = commit_all(kv, &store, &units).await;
+    let mut verdicts = verdicts.map(Vec::into_iter);
+    for ask in asks {
+        let verdict = match &mut verdicts {
+            Ok(verdicts) => verdicts.next().unwrap_or(Verdict::Unclear),
+            Err(verdict) => verdict.clone(),
+        };
+        let _ = tell.send(News::Committed(ask, verdict));
+    }
+}
+
+/// A verdict for each, or one for all.
+async fn commit_all(
+    mut kv: KvClient,
+    store: &Store,
+    units: &[Unit],
+) -> Result<Vec<Verdict>, Verdict> {
+    store.check().map_err(Verdict::Failed)?;
+    let nested = units
+        .iter()
+        .map(|unit| TxnOp::txn(txn_of(store.names(), unit)));
+    let txn = store.written_only_here(nested.collect());
+    let latest = store.latest();
     let response = match timeout(REQUEST_TIMEOUT, kv.txn(txn)).await {
         Ok(Ok(response)) => response,
         result => {
             let error = result.ok().and_then(Result::err);
             tracing::debug!(?error, "etcd did not answer a commit");
-            let verdict = error.as_ref().map_or(Verdict::Unclear, verdict_of_error);
-            for (ask, _) in asked {
-                let _ = tell.send(News::Committed(ask, verdict.clone()));
-            }
-            return;
+            return Err(error.as_ref().map_or(Verdict::Unclear, verdict_of_error));
         }
     };
+    let answers = store.answers(&response, latest).map_err(Verdict::Failed)?;
     let at = response.header().map_or(0, ResponseHeader::revision);
     let at = Revision(u64::try_from(at).unwrap_or_default());
-    let mut nested = if is_alone {
-        vec![response]
-    } else {
-        let responses = response.op_responses().into_iter();
-        let nested = responses.filter_map(|response| match response {
-            TxnOpResponse::Txn(response) => Some(response),
-            _ => None,
-        });
-        nested.collect()
-    }
-    .into_iter();
-    for (ask, _) in asked {
-        let verdict = nested
-            .next()
-            .map_or(Verdict::Unclear, |it| verdict_of(&it, at));
-        let _ = tell.send(News::Committed(ask, verdict));
-    }
+    let verdicts = answers.iter().map(|answer| match answer {
+        TxnOpResponse::Txn(response) => verdict_of(response, at),
+        _ => Verdict::Unclear,
+    });
+    Ok(verdicts.collect())
 }
 
 fn verdict_of(response: &TxnResponse, at: Revision) -> Verdict {

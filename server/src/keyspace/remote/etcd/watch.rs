@@ -1,14 +1,17 @@
 //! Snapshots, pages, and the changes behind them.
 use super::connecting;
 use super::names::{Names, decode_floor};
+use super::store::Store;
 use super::transactions::{record_of, revision_of};
 use super::{MAX_MESSAGE_BYTES, REQUEST_TIMEOUT};
-use crate::keyspace::remote::{AskId, BUCKETS, Found, FoundPage, News, Record, Revision};
+use crate::keyspace::remote::{
+    AskId, BUCKETS, EngineError, Found, FoundPage, News, Record, Revision,
+};
 use crate::keyspace::rules::Version;
 use bytes::Bytes;
 use etcd_client::{
-    Client, Error, EventType, GetOptions, GetResponse, KvClient, ResponseHeader, WatchOptions,
-    WatchResponse,
+    Client, Error, EventType, GetOptions, GetResponse, KeyValue, KvClient, ResponseHeader,
+    WatchOptions, WatchResponse,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +27,13 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Tells a snapshot and all changes behind it, and then that some may be missed.
 pub(super) async fn watch(
     client: Client,
-    names: Arc<Names>,
+    store: Arc<Store>,
     ask: AskId,
     tell: UnboundedSender<News>,
 ) {
-    let reason = match follow(&client, &names, ask, &tell).await {
-        Ok(reason) => reason,
+    let (reason, error) = match follow(&client, &store, ask, &tell).await {
+        Ok(Lost::Passing(reason)) => (reason, None),
+        Ok(Lost::ForGood(error)) => (error.to_string(), Some(error)),
         Err(error) => {
             let text = connecting::describe(&error);
             // A token of a user is good for some minutes.
@@ -41,7 +45,7 @@ pub(super) async fn watch(
                     "etcd does not accept the user any more"
                 );
             }
-            text
+            (text, None)
         }
     };
     tracing::warn!(
@@ -49,18 +53,37 @@ pub(super) async fn watch(
         "the changes of etcd are not known any more; they are watched anew"
     );
     // Nobody may listen any more.
-    let _ = tell.send(News::WatchLost(ask));
+    let _ = tell.send(News::WatchLost(ask, error));
+}
+
+/// Why changes may be missed.
+enum Lost {
+    /// It may be otherwise in a moment.
+    Passing(String),
+    ForGood(EngineError),
+}
+
+impl From<EngineError> for Lost {
+    fn from(error: EngineError) -> Self {
+        Self::ForGood(error)
+    }
+}
+
+fn passing(reason: &str) -> Lost {
+    Lost::Passing(reason.into())
 }
 
 /// Tells a snapshot and all changes behind it, until some may be missed: says why.
 async fn follow(
     client: &Client,
-    names: &Names,
+    store: &Store,
     ask: AskId,
     tell: &UnboundedSender<News>,
-) -> Result<String, Error> {
-    let Some((at, floors)) = snapshot(client, names, ask, tell).await? else {
-        return Ok("it holds what this program cannot read".into());
+) -> Result<Lost, Error> {
+    let names = store.names();
+    let (at, floors) = match snapshot(client, store, ask, tell).await? {
+        Ok(snapshot) => snapshot,
+        Err(error) => return Ok(error.into()),
     };
     let begins = i64::try_from(at.0).unwrap_or(i64::MAX).saturating_add(1);
     let options = WatchOptions::new()
@@ -69,9 +92,9 @@ async fn follow(
     let mut watch = client
         .watch_client()
         .max_decoding_message_size(MAX_MESSAGE_BYTES);
-    let opening = timeout(REQUEST_TIMEOUT, watch.watch(names.entries(), Some(options)));
+    let opening = timeout(REQUEST_TIMEOUT, watch.watch(names.all(), Some(options)));
     let Ok(opened) = opening.await else {
-        return Ok("it does not answer".into());
+        return Ok(passing("it does not answer"));
     };
     let mut stream = opened?;
     let _ = tell.send(News::Synced(ask, at, floors));
@@ -79,7 +102,7 @@ async fn follow(
     loop {
         let response = match timeout(SILENCE, stream.message()).await {
             Ok(response) => response?,
-            Err(_) if is_asked => return Ok("it has been silent".into()),
+            Err(_) if is_asked => return Ok(passing("it has been silent")),
             Err(_) => {
                 is_asked = true;
                 stream.request_progress().await?;
@@ -88,73 +111,86 @@ async fn follow(
         };
         is_asked = false;
         let Some(response) = response else {
-            return Ok("it has ended".into());
+            return Ok(passing("it has ended"));
         };
         if response.canceled() {
-            return Ok(format!("it was cancelled: {}", response.cancel_reason()));
+            return Ok(Lost::Passing(format!(
+                "it was cancelled: {}",
+                response.cancel_reason()
+            )));
         }
-        if !tell_changes(&response, names, ask, tell) {
-            return Ok("it holds what this program cannot read".into());
+        if let Err(error) = tell_changes(&response, store, ask, tell) {
+            return Ok(error.into());
         }
     }
 }
 
-/// Tells the changes of each revision; whether all of them could be read.
+/// Tells the changes of each revision.
 fn tell_changes(
     response: &WatchResponse,
-    names: &Names,
+    store: &Store,
     ask: AskId,
     tell: &UnboundedSender<News>,
-) -> bool {
+) -> Result<(), EngineError> {
+    let names = store.names();
+    let (manifest, floors, mark) = (names.manifest(), names.floors(), names.mark());
     let events = response.events();
     let revision = |event: &etcd_client::Event| event.kv().map(revision_of).unwrap_or_default();
     for group in events.chunk_by(|a, b| revision(a) == revision(b)) {
         let mut changes: Vec<(Bytes, Option<Record>)> = Vec::with_capacity(group.len());
         for event in group {
             let Some(found) = event.kv() else { continue };
-            let Some(key) = names.key(found.key()) else {
-                tracing::error!(name = ?String::from_utf8_lossy(found.key()), "a key that this program did not write");
-                return false;
-            };
+            if found.key() == manifest {
+                let is_put = event.event_type() == EventType::Put;
+                return Err(store.is_another(is_put.then_some(found)));
+            }
+            if found.key().starts_with(&floors) || found.key() == mark {
+                continue;
+            }
             let record = match event.event_type() {
                 EventType::Delete => None,
-                EventType::Put => match record_of(found) {
-                    Ok(record) => Some(record),
-                    Err(error) => {
-                        tracing::error!(%error, "a record that this program cannot read");
-                        return false;
-                    }
-                },
+                EventType::Put => Some(record_of(found)?),
             };
-            changes.push((key, record));
+            changes.push((key_of(found, names)?, record));
         }
         let at = group.first().map(revision).unwrap_or_default();
         let _ = tell.send(News::Changes(ask, at, changes));
     }
-    true
+    Ok(())
 }
 
-fn found(response: &GetResponse, names: &Names) -> Option<Vec<Found>> {
+fn key_of(found: &KeyValue, names: &Names) -> Result<Bytes, EngineError> {
+    names.key(found.key()).ok_or_else(|| {
+        let name = String::from_utf8_lossy(found.key());
+        EngineError::Foreign(format!("this program gives no key the name {name:?}"))
+    })
+}
+
+fn found(response: &GetResponse, names: &Names) -> Result<Vec<Found>, EngineError> {
     let found = response.kvs().iter().map(|found| {
-        let record = record_of(found).inspect_err(|error| {
-            tracing::error!(%error, "a record that this program cannot read");
-        });
-        Some(Found {
-            key: names.key(found.key())?,
-            record: record.ok()?,
+        Ok(Found {
+            key: key_of(found, names)?,
+            record: record_of(found)?,
             revision: revision_of(found),
         })
     });
     found.collect()
 }
 
-/// Tells all records at one revision, and gives that and the floors; nothing if it cannot be read.
+type Snapshot = (Revision, Vec<Version>);
+
+/// Tells all records at one revision, and gives that and the floors.
 async fn snapshot(
     client: &Client,
-    names: &Names,
+    store: &Store,
     ask: AskId,
     tell: &UnboundedSender<News>,
-) -> Result<Option<(Revision, Vec<Version>)>, Error> {
+) -> Result<Result<Snapshot, EngineError>, Error> {
+    if let Err(error) = store.check() {
+        return Ok(Err(error));
+    }
+    let names = store.names();
+    let latest = store.latest();
     let mut kv = super::transactions::kv(client);
     let entries = names.entries();
     let end = prefix_end(&entries);
@@ -166,11 +202,15 @@ async fn snapshot(
             .with_revision(at)
             .with_limit(AT_ONCE);
         let response = kv.get(from.clone(), Some(options)).await?;
+        if let Err(error) = store.look_at(response.header(), latest) {
+            return Ok(Err(error));
+        }
         if at == 0 {
             at = response.header().map_or(0, ResponseHeader::revision);
         }
-        let Some(records) = found(&response, names) else {
-            return Ok(None);
+        let records = match found(&response, names) {
+            Ok(records) => records,
+            Err(error) => return Ok(Err(error)),
         };
         if let Some(last) = response.kvs().last() {
             from = [last.key(), b"\0"].concat();
@@ -179,6 +219,11 @@ async fn snapshot(
         if !response.more() {
             break;
         }
+    }
+    let options = GetOptions::new().with_revision(at);
+    let manifest = kv.get(names.manifest(), Some(options)).await?;
+    if let Err(error) = store.look_at_manifest(&manifest) {
+        return Ok(Err(error));
     }
     let options = GetOptions::new().with_prefix().with_revision(at);
     let response = kv.get(names.floors(), Some(options)).await?;
@@ -189,7 +234,8 @@ async fn snapshot(
         .collect();
     let floors = floors.filter(|floors| floors.len() == usize::from(BUCKETS));
     let at = Revision(u64::try_from(at).unwrap_or_default());
-    Ok(floors.map(|floors| (at, floors)))
+    let missing = || EngineError::Foreign("floors are missing: data was lost".into());
+    Ok(floors.map(|floors| (at, floors)).ok_or_else(missing))
 }
 
 /// The first name behind all that begin so.
@@ -205,12 +251,24 @@ fn prefix_end(prefix: &[u8]) -> Vec<u8> {
 /// Records behind a key.
 pub(super) async fn page(
     mut kv: KvClient,
-    names: Arc<Names>,
+    store: Arc<Store>,
     ask: AskId,
     after: Option<(u16, Bytes)>,
     most: usize,
     tell: UnboundedSender<News>,
 ) {
+    let page = page_behind(&mut kv, &store, after, most).await;
+    let _ = tell.send(News::Page(ask, page));
+}
+
+async fn page_behind(
+    kv: &mut KvClient,
+    store: &Store,
+    after: Option<(u16, Bytes)>,
+    most: usize,
+) -> Result<FoundPage, Option<EngineError>> {
+    store.check()?;
+    let names = store.names();
     let entries = names.entries();
     let from = match after {
         Some((bucket, key)) => [&names.entry(bucket, &key)[..], b"\0"].concat(),
@@ -219,12 +277,13 @@ pub(super) async fn page(
     let options = GetOptions::new()
         .with_range(prefix_end(&entries))
         .with_limit(i64::try_from(most).unwrap_or(AT_ONCE));
-    let page = match timeout(REQUEST_TIMEOUT, kv.get(from, Some(options))).await {
-        Ok(Ok(response)) => found(&response, &names).map(|records| FoundPage {
-            records,
-            has_more: response.more(),
-        }),
-        _ => None,
+    let latest = store.latest();
+    let Ok(Ok(response)) = timeout(REQUEST_TIMEOUT, kv.get(from, Some(options))).await else {
+        return Err(None);
     };
-    let _ = tell.send(News::Page(ask, page));
+    store.look_at(response.header(), latest)?;
+    Ok(FoundPage {
+        records: found(&response, names)?,
+        has_more: response.more(),
+    })
 }

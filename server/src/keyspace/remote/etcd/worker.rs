@@ -1,5 +1,5 @@
 //! What the thread does that has the connection: it gathers what waits, and sends it in as few transactions as it can.
-use super::names::Names;
+use super::store::Store;
 use super::transactions;
 use super::watch;
 use crate::keyspace::remote::{Ask, AskId, EngineError, News, Place, Unit, Verdict};
@@ -24,7 +24,7 @@ const AT_ONCE: usize = 512;
 
 pub(super) async fn work(
     client: Client,
-    names: Arc<Names>,
+    store: Arc<Store>,
     mut asked: UnboundedReceiver<(AskId, Ask)>,
     tell: UnboundedSender<News>,
 ) {
@@ -40,7 +40,7 @@ pub(super) async fn work(
             let group = gather_reads(&mut reads);
             reading.spawn(transactions::read(
                 kv.clone(),
-                Arc::clone(&names),
+                Arc::clone(&store),
                 group,
                 tell.clone(),
             ));
@@ -49,7 +49,7 @@ pub(super) async fn work(
             let group = gather_commits(&mut commits);
             committing.spawn(transactions::commit(
                 kv.clone(),
-                Arc::clone(&names),
+                Arc::clone(&store),
                 group,
                 tell.clone(),
             ));
@@ -72,14 +72,14 @@ pub(super) async fn work(
                         }
                         Ask::Commit(unit) => commits.push_back((id, unit)),
                         Ask::Page { after, most } => {
-                            let (kv, names) = (kv.clone(), Arc::clone(&names));
-                            others.spawn(watch::page(kv, names, id, after, most, tell.clone()));
+                            let (kv, store) = (kv.clone(), Arc::clone(&store));
+                            others.spawn(watch::page(kv, store, id, after, most, tell.clone()));
                         }
                         Ask::Watch => {
                             // There is one at a time.
                             watches.abort_all();
-                            let (client, names) = (client.clone(), Arc::clone(&names));
-                            watches.spawn(watch::watch(client, names, id, tell.clone()));
+                            let (client, store) = (client.clone(), Arc::clone(&store));
+                            watches.spawn(watch::watch(client, store, id, tell.clone()));
                         }
                     }
                 }

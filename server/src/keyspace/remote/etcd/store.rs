@@ -1,0 +1,247 @@
+//! Which store this is, and whether what etcd answers goes on with what it answered before.
+//!
+//! A commit compares revisions of what was read. These mean nothing in another history: a prefix that was removed and made anew, another
+//! cluster at the same address, a backup that was restored. So each transaction is made only if the manifest is the one that was there at the
+//! start, each answer has to come from the same cluster, and none may be older than what was known when it was asked for.
+use super::names::{Names, encode_floor};
+use crate::keyspace::remote::{BUCKETS, EngineError};
+use etcd_client::{
+    Client, Compare, CompareOp, Error, GetResponse, KeyValue, ResponseHeader, Txn, TxnOp,
+    TxnOpResponse, TxnResponse,
+};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// What the manifest begins with.
+const PROGRAM: &str = "libstatestore";
+
+/// The only format so far.
+const FORMAT: u32 = 1;
+
+/// Most operations of a transaction that makes the floors.
+const FLOORS_AT_ONCE: usize = 100;
+
+/// Why a store cannot be begun with.
+pub(super) enum BeginError {
+    Etcd(Error),
+    Foreign(String),
+    Release(String, String, &'static str),
+}
+
+impl From<Error> for BeginError {
+    fn from(error: Error) -> Self {
+        Self::Etcd(error)
+    }
+}
+
+/// A store that was found at the start.
+#[derive(Debug)]
+pub(super) struct Store {
+    names: Names,
+    /// The revision of the manifest.
+    manifest: i64,
+    cluster: u64,
+    /// The latest revision that an answer has had.
+    latest: AtomicI64,
+    /// What has shown that it is another one by now.
+    replaced: OnceLock<String>,
+}
+
+fn manifest_of(format: u32) -> Vec<u8> {
+    format!("{PROGRAM} {format}").into_bytes()
+}
+
+/// What is wrong with a manifest, if something is.
+fn objection(manifest: &[u8]) -> Option<String> {
+    if manifest == manifest_of(FORMAT) {
+        return None;
+    }
+    let text = String::from_utf8_lossy(manifest);
+    let format = text
+        .strip_prefix(PROGRAM)
+        .and_then(|rest| rest.strip_prefix(' '))
+        .and_then(|format| format.parse::<u32>().ok());
+    Some(match format {
+        Some(format) => format!(
+            "its format is {format}, and this statestored knows {FORMAT}: use the release that wrote it, or a later one"
+        ),
+        None => format!("its manifest is {text:?}"),
+    })
+}
+
+impl Store {
+    /// Finds the store below a prefix, or makes it: all floors, and then the manifest, which says that they are there.
+    pub(super) async fn find_or_make(
+        client: &mut Client,
+        prefix: &str,
+    ) -> Result<Self, BeginError> {
+        let names = Names::new(prefix);
+        let mut found = client.get(names.manifest(), None).await?;
+        if found.kvs().is_empty() {
+            make(client, &names).await?;
+            found = client.get(names.manifest(), None).await?;
+        }
+        let (Some(manifest), Some(header)) = (found.kvs().first(), found.header()) else {
+            return Err(BeginError::Foreign(
+                "its manifest was removed at once".into(),
+            ));
+        };
+        match objection(manifest.value()) {
+            Some(objection) => Err(BeginError::Foreign(objection)),
+            None => Ok(Self {
+                manifest: manifest.mod_revision(),
+                cluster: header.cluster_id(),
+                latest: AtomicI64::new(header.revision()),
+                replaced: OnceLock::new(),
+                names,
+            }),
+        }
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The latest revision so far, which no answer to a question from now on may be before.
+    pub(super) fn latest(&self) -> i64 {
+        self.latest.load(Ordering::Relaxed)
+    }
+
+    /// # Errors
+    /// It has turned out to be another store.
+    pub(super) fn check(&self) -> Result<(), EngineError> {
+        let replaced = self.replaced.get();
+        replaced.map_or(Ok(()), |why| Err(EngineError::Replaced(why.clone())))
+    }
+
+    fn replaced(&self, why: impl FnOnce() -> String) -> EngineError {
+        EngineError::Replaced(self.replaced.get_or_init(why).clone())
+    }
+
+    /// Looks at an answer to a question that was asked when this revision was the latest.
+    ///
+    /// # Errors
+    /// It comes from another history.
+    pub(super) fn look_at(
+        &self,
+        header: Option<&ResponseHeader>,
+        latest: i64,
+    ) -> Result<(), EngineError> {
+        self.check()?;
+        let Some(header) = header else { return Ok(()) };
+        let (cluster, revision) = (header.cluster_id(), header.revision());
+        if cluster != self.cluster {
+            let former = self.cluster;
+            return Err(self.replaced(|| format!("its cluster is {cluster:x} and was {former:x}")));
+        }
+        if revision < latest {
+            return Err(self.replaced(|| {
+                format!("its revision is {revision} and was {latest}: a backup was restored")
+            }));
+        }
+        self.latest.fetch_max(revision, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// A transaction that is made in this store only.
+    pub(super) fn only_here(&self, operations: Vec<TxnOp>) -> Txn {
+        self.here_or(operations, Vec::new())
+    }
+
+    /// The same of one that writes.
+    pub(super) fn written_only_here(&self, operations: Vec<TxnOp>) -> Txn {
+        // etcd 3.4 looks for puts on the first level only before it says that it is full. Which branch they are in does not matter;
+        // this one is taken once at most, by a server whose store was removed.
+        let mark = TxnOp::put(self.names.mark(), "", None);
+        self.here_or(operations, vec![mark])
+    }
+
+    fn here_or(&self, operations: Vec<TxnOp>, elsewhere: Vec<TxnOp>) -> Txn {
+        let name = self.names.manifest();
+        let is_here = Compare::mod_revision(name.clone(), CompareOp::Equal, self.manifest);
+        let mut otherwise = vec![TxnOp::get(name, None)];
+        otherwise.extend(elsewhere);
+        Txn::new()
+            .when([is_here])
+            .and_then(operations)
+            .or_else(otherwise)
+    }
+
+    /// What was answered to such a transaction, asked when this revision was the latest.
+    ///
+    /// # Errors
+    /// It is another store by now.
+    pub(super) fn answers(
+        &self,
+        response: &TxnResponse,
+        latest: i64,
+    ) -> Result<Vec<TxnOpResponse>, EngineError> {
+        self.look_at(response.header(), latest)?;
+        let answers = response.op_responses();
+        if response.succeeded() {
+            return Ok(answers);
+        }
+        let found = match answers.first() {
+            Some(TxnOpResponse::Get(found)) => found.kvs().first(),
+            _ => None,
+        };
+        Err(self.is_another(found))
+    }
+
+    /// # Errors
+    /// It is another store by now.
+    pub(super) fn look_at_manifest(&self, found: &GetResponse) -> Result<(), EngineError> {
+        let found = found.kvs().first();
+        if found.is_some_and(|found| found.mod_revision() == self.manifest) {
+            return Ok(());
+        }
+        Err(self.is_another(found))
+    }
+
+    /// The manifest is this one by now.
+    pub(super) fn is_another(&self, manifest: Option<&KeyValue>) -> EngineError {
+        self.replaced(|| match manifest {
+            None => "its manifest was removed".into(),
+            Some(found) => objection(found.value())
+                .unwrap_or_else(|| "its manifest was removed and made anew".into()),
+        })
+    }
+}
+
+async fn make(client: &mut Client, names: &Names) -> Result<(), Error> {
+    tracing::info!("making the store in etcd");
+    let create = |name: Vec<u8>, value: Vec<u8>| {
+        let absent = Compare::mod_revision(name.clone(), CompareOp::Equal, 0);
+        Txn::new()
+            .when([absent])
+            .and_then([TxnOp::put(name, value, None)])
+    };
+    let buckets: Vec<_> = (0..BUCKETS).collect();
+    for some in buckets.chunks(FLOORS_AT_ONCE) {
+        let floor = |bucket: &u16| TxnOp::txn(create(names.floor(*bucket), encode_floor((0, 0))));
+        let floors: Vec<_> = some.iter().map(floor).collect();
+        client.txn(Txn::new().and_then(floors)).await?;
+    }
+    let manifest = create(names.manifest(), manifest_of(FORMAT));
+    client.txn(manifest).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_manifests_are_named() {
+        assert_eq!(objection(b"libstatestore 1"), None);
+        let newer = objection(b"libstatestore 2").unwrap_or_default();
+        assert!(
+            newer.starts_with("its format is 2, and this statestored knows 1"),
+            "{newer}"
+        );
+        for foreign in [&b""[..], b"libstatestore", b"libstatestore x", b"\xff"] {
+            let objection = objection(foreign).unwrap_or_default();
+            assert!(objection.starts_with("its manifest is \""), "{objection}");
+        }
+    }
+}

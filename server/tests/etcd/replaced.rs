@@ -1,0 +1,149 @@
+//! An etcd that does not go on with what it held: a server must not take one history for another.
+use crate::away::{get, until};
+use crate::cluster::{Etcd, config};
+use crate::{LONG, value};
+use statestore::{Client, ErrorKind, ObserveOptions, Outcome, Settings};
+use statestored::RunningServer;
+use statestored::admin::AdminConfig;
+use statestored::config::Config;
+use std::future::Future;
+use std::time::Instant;
+use tokio::task::LocalSet;
+
+fn block_on(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    LocalSet::new().block_on(&runtime, test);
+}
+
+fn start(etcd: &Etcd) -> RunningServer {
+    let admin = AdminConfig::new("http://127.0.0.1:0".parse().unwrap(), None).unwrap();
+    RunningServer::start(Config {
+        admin: Some(admin),
+        ..config(etcd, "test")
+    })
+    .unwrap()
+}
+
+async fn client_of(server: &RunningServer) -> Client {
+    let settings: Settings = server.url().parse().unwrap();
+    Client::connect(settings).await.unwrap()
+}
+
+/// Everything is refused, and the reason is told.
+async fn refuses_all(server: &RunningServer, client: &Client, why: &str) {
+    let says = |what: &str| get(server, "/readyz").contains(what);
+    until("it says so", || says("storage_replaced")).await;
+    for error in [
+        client.get("k").await.unwrap_err(),
+        client.set("k", "2").await.unwrap_err(),
+        client.set("new", "1").await.unwrap_err(),
+        client.scan("*").next_page().await.unwrap_err(),
+        client.observe("unseen").await.unwrap_err(),
+    ] {
+        assert_eq!(error.outcome(), Outcome::NotDone, "{error}");
+        assert!(error.to_string().contains("started anew"), "{error}");
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    // It stays so.
+    assert!(says("storage_replaced"));
+}
+
+#[test]
+fn a_store_that_was_removed_is_not_taken_for_an_empty_one() {
+    let etcd = Etcd::start();
+    let server = start(&etcd);
+    block_on(async {
+        let client = client_of(&server).await;
+        client.set("k", "1").await.unwrap();
+        let told = ObserveOptions::new();
+        let mut told = client.observe_with("k", &told).await.unwrap();
+        etcd.remove("test/").await;
+        refuses_all(&server, &client, "its manifest was removed").await;
+
+        // Another server makes it anew; this one does not go on there.
+        let other = start(&etcd);
+        let of_other = client_of(&other).await;
+        assert_eq!(value(&of_other, "k").await, None);
+        of_other.set("k", "anew").await.unwrap();
+        refuses_all(&server, &client, "its manifest was removed").await;
+        // Nobody is told of an end that nobody has decided.
+        let nothing = tokio::time::timeout(std::time::Duration::from_millis(200), told.next());
+        assert!(nothing.await.is_err());
+        other.stop().unwrap();
+    });
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_backup_that_was_restored_is_noticed() {
+    let mut etcd = Etcd::start();
+    let server = start(&etcd);
+    block_on(async {
+        let client = client_of(&server).await;
+        client.set("k", "1").await.unwrap();
+        etcd.kill();
+        let backup = etcd.copy();
+        etcd.start_again();
+        let end = Instant::now() + LONG;
+        while let Err(error) = client.set("k", "2").await {
+            assert!(
+                error.kind() == ErrorKind::NoStore && Instant::now() < end,
+                "{error}"
+            );
+        }
+        etcd.kill();
+        etcd.restore(&backup);
+        etcd.start_again();
+        refuses_all(&server, &client, "a backup was restored").await;
+        server.stop().unwrap();
+
+        let anew = start(&etcd);
+        let client = client_of(&anew).await;
+        assert_eq!(value(&client, "k").await.as_deref(), Some("1"));
+        client.set("k", "3").await.unwrap();
+        anew.stop().unwrap();
+    });
+}
+
+#[test]
+fn an_etcd_that_is_full_can_be_read_and_takes_writes_again_when_it_has_room() {
+    let etcd = Etcd::with(&["--quota-backend-bytes=4194304".into()]);
+    let server = start(&etcd);
+    block_on(async {
+        let client = client_of(&server).await;
+        client.set("small", "kept").await.unwrap();
+        let end = Instant::now() + LONG;
+        let refused = loop {
+            assert!(Instant::now() < end);
+            if let Err(error) = client.set("large", vec![b'v'; 500_000]).await {
+                break error;
+            }
+        };
+        assert_eq!(refused.outcome(), Outcome::NotDone, "{refused}");
+        assert!(refused.to_string().contains("quota"), "{refused}");
+        let is_full = || get(&server, "/readyz").contains("storage_full");
+        until("it says so", is_full).await;
+        assert_eq!(value(&client, "small").await.as_deref(), Some("kept"));
+
+        etcd.make_room().await;
+        client.set("small", "written").await.unwrap();
+        let is_ready = || get(&server, "/readyz").starts_with("HTTP/1.1 200");
+        until("it is ready again", is_ready).await;
+    });
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_newer_format_is_named() {
+    let etcd = Etcd::start();
+    etcd.put("newer/m", "libstatestore 2");
+    let error = RunningServer::start(config(&etcd, "newer")).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("its format is 2, and this statestored knows 1"),
+        "{text}"
+    );
+}
