@@ -26,6 +26,10 @@ pub enum ServerError {
     #[cfg(feature = "etcd")]
     #[error(transparent)]
     Etcd(#[from] crate::keyspace::remote::etcd::EtcdError),
+    /// The Redis that has the entries cannot be used.
+    #[cfg(feature = "redis")]
+    #[error(transparent)]
+    Redis(#[from] crate::keyspace::remote::redis::RedisError),
     /// The runtime or its thread cannot be made.
     #[error("cannot start the server: {0}")]
     Runtime(io::Error),

@@ -2,6 +2,8 @@
 use crate::clock::Now;
 use crate::config::StorageConfig;
 use crate::error::ServerError;
+#[cfg(feature = "elsewhere")]
+use crate::keyspace::remote::{self, Remote, RemoteConfig, ThreadLink};
 use crate::keyspace::{Embedded, Keyspace};
 use crate::service::{Kept, ServiceConfig};
 use crate::storage::{
@@ -45,7 +47,14 @@ pub(crate) async fn open_and_load(
 ) -> Result<Loaded, ServerError> {
     #[cfg(feature = "etcd")]
     if let StorageConfig::Etcd(etcd) = config {
-        return open_etcd(etcd, service).await;
+        let endpoints = etcd.endpoints.join(",");
+        tracing::info!(endpoints, prefix = etcd.prefix, "connecting to etcd");
+        return elsewhere(remote::etcd::connect(etcd).await?, service);
+    }
+    #[cfg(feature = "redis")]
+    if let StorageConfig::Redis(redis) = config {
+        tracing::info!(addresses = ?redis.addresses, prefix = redis.prefix, "connecting to redis");
+        return elsewhere(remote::redis::connect(redis).await?, service);
     }
     let is_stopped = Arc::new(AtomicBool::new(false));
     let _stop = Stop(Arc::clone(&is_stopped));
@@ -80,24 +89,14 @@ pub(crate) async fn open_and_load(
     result.map_err(|error: StorageError| ServerError::Storage(Arc::new(error)))
 }
 
-/// Connects to the etcd that has the entries.
-#[cfg(feature = "etcd")]
-async fn open_etcd(
-    etcd: crate::keyspace::remote::etcd::EtcdConfig,
-    service: ServiceConfig,
-) -> Result<Loaded, ServerError> {
-    use crate::keyspace::remote::{Remote, RemoteConfig, etcd::EtcdLink};
-    tracing::info!(
-        endpoints = etcd.endpoints.join(","),
-        prefix = etcd.prefix,
-        "connecting to etcd"
-    );
-    let link = EtcdLink::connect(etcd).await?;
-    let keyspace = Remote::new(RemoteConfig::random().map_err(ServerError::Runtime)?, link);
+/// A keyspace over an engine that has the entries.
+#[cfg(feature = "elsewhere")]
+fn elsewhere(link: ThreadLink, service: ServiceConfig) -> Result<Loaded, ServerError> {
+    let config = RemoteConfig::random().map_err(ServerError::Runtime)?;
     Ok(Loaded {
         storage: Box::new(MemoryStorage),
         service,
-        keyspace: Box::new(keyspace),
+        keyspace: Box::new(Remote::new(config, link)),
         kept: None,
     })
 }
@@ -107,6 +106,8 @@ fn open(config: &StorageConfig) -> Result<Box<dyn Storage>, StorageError> {
         StorageConfig::Memory => Box::new(MemoryStorage),
         #[cfg(feature = "etcd")]
         StorageConfig::Etcd(_) => Box::new(MemoryStorage),
+        #[cfg(feature = "redis")]
+        StorageConfig::Redis(_) => Box::new(MemoryStorage),
         StorageConfig::Durable(path) => {
             tracing::info!(path = %path.display(), "opening the data folder");
             Box::new(DurableStorage::open(path, DurableOptions::default())?)

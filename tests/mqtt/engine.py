@@ -1,4 +1,4 @@
-"""Where the servers of these tests keep their entries: TESTED_STORAGE is ``memory`` (if it is not set) or ``etcd``."""
+"""Where the servers of these tests keep their entries: TESTED_STORAGE is ``memory`` (if it is not set), ``etcd`` or ``redis``."""
 
 import itertools
 import os
@@ -15,7 +15,7 @@ _numbers = itertools.count()
 
 
 def _free_port():
-    # etcd does not say which port it took.
+    # Engines do not say which port they took.
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
@@ -26,28 +26,20 @@ def _listens(port):
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-class Etcd:
-    """An etcd of its own, on free ports."""
+class _Engine:
+    """A process with a folder of its own, on free ports."""
 
     def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="etcd-")
+        self.folder = tempfile.mkdtemp(prefix=f"{self.name}-")
         for _ in range(10):
             self.port = _free_port()
-            if self._starts(f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{_free_port()}"):
+            if self._starts():
                 return
-        raise RuntimeError("etcd does not start: is it installed (Debian: etcd-server)?")
+        raise RuntimeError(f"{self.name} does not start: is it installed (Debian: {self.package})?")
 
-    def _starts(self, client, peer):
+    def _starts(self):
         self.process = subprocess.Popen(
-            [
-                "etcd",
-                f"--data-dir={self.folder}",
-                f"--listen-client-urls={client}",
-                f"--advertise-client-urls={client}",
-                f"--listen-peer-urls={peer}",
-                f"--initial-advertise-peer-urls={peer}",
-                f"--initial-cluster=default={peer}",
-            ],
+            self.command(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -56,7 +48,7 @@ class Etcd:
         while self.process.poll() is None:
             if _listens(self.port):
                 return True
-            assert time.monotonic() < end, "etcd does not listen"
+            assert time.monotonic() < end, f"{self.name} does not listen"
             time.sleep(0.02)  # it does not say when it does
         return False
 
@@ -66,22 +58,53 @@ class Etcd:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-_etcd = None
+class Etcd(_Engine):
+    name, package = "etcd", "etcd-server"
+
+    def command(self):
+        client, peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{_free_port()}"
+        return [
+            "etcd",
+            f"--data-dir={self.folder}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+        ]
+
+    def storage(self, prefix):
+        return f"etcd://127.0.0.1:{self.port}/{prefix}"
+
+
+class Redis(_Engine):
+    name, package = "redis-server", "redis-server"
+
+    def command(self):
+        place = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", self.folder]
+        return ["redis-server", *place, "--appendonly", "yes", "--save", ""]
+
+    def storage(self, prefix):
+        return f"redis://127.0.0.1:{self.port}?prefix={prefix}"
+
+
+_ENGINES = {"etcd": Etcd, "redis": Redis}
+_engine = None
 
 
 def options():
     """The options of a server with a store of its own."""
-    global _etcd
+    global _engine
     if not IS_SHARED:
         return ("--storage", "memory")
-    if _etcd is None:
-        _etcd = Etcd()
-    return ("--storage", f"etcd://127.0.0.1:{_etcd.port}/test{next(_numbers)}")
+    if _engine is None:
+        _engine = _ENGINES[STORAGE]()
+    return ("--storage", _engine.storage(f"test{next(_numbers)}"))
 
 
 def end():
     """Ends what was started for the tests."""
-    global _etcd
-    if _etcd is not None:
-        _etcd.end()
-        _etcd = None
+    global _engine
+    if _engine is not None:
+        _engine.end()
+        _engine = None

@@ -171,6 +171,12 @@ fn engine(text: &mut Exposition, engine: &EngineFigures) {
         "1 while the engine does not answer.",
     )
     .sample(&[], u8::from(engine.trouble == Some(Trouble::Away)));
+    text.family(
+        "statestored_engine_reversions_total",
+        Counter,
+        "How often the engine went on from an earlier state, and may have lost what was acknowledged last.",
+    )
+    .sample(&[], engine.reversions);
 }
 
 fn requests(text: &mut Exposition, requests: &RequestFigures) {

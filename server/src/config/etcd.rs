@@ -1,6 +1,7 @@
 //! Options: an etcd that has the entries.
 use super::ConfigError;
-use crate::keyspace::remote::etcd::{EtcdConfig, EtcdTls};
+use crate::keyspace::remote::EngineTls;
+use crate::keyspace::remote::etcd::EtcdConfig;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -95,7 +96,7 @@ impl EtcdOptions {
                 .map(|member| format!("{scheme}://{member}"))
                 .collect(),
             prefix: url.prefix,
-            tls: url.has_tls.then_some(EtcdTls {
+            tls: url.has_tls.then_some(EngineTls {
                 ca: self.etcd_ca,
                 identity: self.etcd_cert.zip(self.etcd_key),
             }),

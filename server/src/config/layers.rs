@@ -316,7 +316,7 @@ mod tests {
             ),
             (
                 "storage = 'disk'",
-                "s.toml:1:11: `storage`: expected durable, memory or etcd://HOST:PORT",
+                "s.toml:1:11: `storage`: expected durable, memory, etcd://HOST:PORT or redis://HOST:PORT",
             ),
             ("log = 'ä'\nlog = 'b'", "s.toml:2:1: duplicate key"),
             (

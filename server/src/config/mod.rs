@@ -19,6 +19,8 @@ mod layers;
 mod limits;
 mod listen_address;
 mod persistence;
+#[cfg(feature = "redis")]
+mod redis;
 mod storage;
 
 pub use crate::listeners::{Tls, TlsError};
@@ -98,7 +100,7 @@ pub enum ConfigError {
     #[error("--storage memory keeps nothing on disk: leave out --data-dir, or --storage memory")]
     MemoryWithFolder,
     /// Contradiction.
-    #[cfg(feature = "etcd")]
+    #[cfg(feature = "elsewhere")]
     #[error("a storage elsewhere keeps nothing on this disk: leave out --data-dir")]
     ElsewhereWithFolder,
     /// A file of users is not usable.

@@ -2,8 +2,12 @@
 use super::ConfigError;
 #[cfg(feature = "etcd")]
 use super::etcd::{self, EtcdOptions, EtcdUrl};
+#[cfg(feature = "redis")]
+use super::redis::{self, RedisOptions, RedisUrl};
 #[cfg(feature = "etcd")]
 use crate::keyspace::remote::etcd::EtcdConfig;
+#[cfg(feature = "redis")]
+use crate::keyspace::remote::redis::RedisConfig;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -11,7 +15,8 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(super) struct StorageOptions {
     /// Where the state lives: `durable` on disk, `memory` until the process ends, or
-    /// `etcd://HOST:PORT[,HOST:PORT…][/PREFIX]`, which other servers use as well; `etcds` is the same over TLS
+    /// `etcd://HOST:PORT[,HOST:PORT…][/PREFIX]` or `redis://HOST:PORT[,HOST:PORT…][/DATABASE][?prefix=PREFIX]`, which other
+    /// servers use as well; `etcds` and `rediss` are the same over TLS, `redis-sentinel://HOST:PORT[,…]/MASTER` asks sentinels
     #[arg(long, value_name = "KIND", value_parser = parse_kind, default_value = "durable")]
     storage: StorageKind,
 
@@ -22,6 +27,10 @@ pub(super) struct StorageOptions {
     #[cfg(feature = "etcd")]
     #[command(flatten)]
     etcd: EtcdOptions,
+
+    #[cfg(feature = "redis")]
+    #[command(flatten)]
+    redis: RedisOptions,
 }
 
 /// What `--storage` says.
@@ -31,31 +40,52 @@ enum StorageKind {
     Memory,
     #[cfg(feature = "etcd")]
     Etcd(EtcdUrl),
+    #[cfg(feature = "redis")]
+    Redis(RedisUrl),
 }
 
 fn parse_kind(text: &str) -> Result<StorageKind, String> {
     match text {
         "durable" => Ok(StorageKind::Durable),
         "memory" => Ok(StorageKind::Memory),
-        _ => elsewhere(text)
-            .unwrap_or_else(|| Err("expected durable, memory or etcd://HOST:PORT".into())),
+        _ => elsewhere(text).unwrap_or_else(|| {
+            Err("expected durable, memory, etcd://HOST:PORT or redis://HOST:PORT".into())
+        }),
     }
 }
 
-#[cfg(not(feature = "etcd"))]
+/// `None` if it is no URL of an engine.
 fn elsewhere(text: &str) -> Option<Result<StorageKind, String>> {
-    let is_etcd = text.starts_with("etcd://") || text.starts_with("etcds://");
-    is_etcd.then(|| {
-        Err(
-            "this statestored was built without etcd: build it with the cargo feature `etcd`"
-                .into(),
-        )
-    })
+    let (scheme, _) = text.split_once("://")?;
+    match scheme {
+        "etcd" | "etcds" => Some(etcd_kind(text)),
+        "redis" | "rediss" | "redis-sentinel" | "rediss-sentinel" => Some(redis_kind(text)),
+        _ => None,
+    }
 }
 
 #[cfg(feature = "etcd")]
-fn elsewhere(text: &str) -> Option<Result<StorageKind, String>> {
-    Some(etcd::parse(text)?.map(StorageKind::Etcd))
+fn etcd_kind(text: &str) -> Result<StorageKind, String> {
+    etcd::parse(text)
+        .unwrap_or_else(|| Err("expected etcd://HOST:PORT".into()))
+        .map(StorageKind::Etcd)
+}
+
+#[cfg(feature = "redis")]
+fn redis_kind(text: &str) -> Result<StorageKind, String> {
+    redis::parse(text)
+        .unwrap_or_else(|| Err("expected redis://HOST:PORT".into()))
+        .map(StorageKind::Redis)
+}
+
+#[cfg(not(feature = "etcd"))]
+fn etcd_kind(_text: &str) -> Result<StorageKind, String> {
+    Err("this statestored was built without etcd: build it with the cargo feature `etcd`".into())
+}
+
+#[cfg(not(feature = "redis"))]
+fn redis_kind(_text: &str) -> Result<StorageKind, String> {
+    Err("this statestored was built without redis: build it with the cargo feature `redis`".into())
 }
 
 /// Where the state lives.
@@ -69,21 +99,33 @@ pub enum StorageConfig {
     /// In an etcd, which other servers may use as well.
     #[cfg(feature = "etcd")]
     Etcd(EtcdConfig),
+    /// In a Redis or Valkey, which other servers may use as well.
+    #[cfg(feature = "redis")]
+    Redis(RedisConfig),
 }
 
 impl StorageOptions {
     pub(super) fn into_config(self) -> Result<StorageConfig, ConfigError> {
+        #[cfg(feature = "elsewhere")]
+        let has_folder = self.data_dir.is_some();
         #[cfg(feature = "etcd")]
         {
             let url = match &self.storage {
                 StorageKind::Etcd(url) => Some(url.clone()),
-                StorageKind::Durable | StorageKind::Memory => None,
+                _ => None,
             };
             if let Some(etcd) = self.etcd.into_config(url)? {
-                return match self.data_dir {
-                    Some(_) => Err(ConfigError::ElsewhereWithFolder),
-                    None => Ok(StorageConfig::Etcd(etcd)),
-                };
+                return without_folder(has_folder, StorageConfig::Etcd(etcd));
+            }
+        }
+        #[cfg(feature = "redis")]
+        {
+            let url = match &self.storage {
+                StorageKind::Redis(url) => Some(url.clone()),
+                _ => None,
+            };
+            if let Some(redis) = self.redis.into_config(url)? {
+                return without_folder(has_folder, StorageConfig::Redis(redis));
             }
         }
         Ok(match (self.storage, self.data_dir) {
@@ -95,6 +137,14 @@ impl StorageOptions {
             }
         })
     }
+}
+
+#[cfg(feature = "elsewhere")]
+fn without_folder(has_folder: bool, config: StorageConfig) -> Result<StorageConfig, ConfigError> {
+    if has_folder {
+        return Err(ConfigError::ElsewhereWithFolder);
+    }
+    Ok(config)
 }
 
 /// `$XDG_DATA_HOME/statestored`, by default `~/.local/share/statestored`.

@@ -1,19 +1,11 @@
-//! An etcd of its own for a test, and servers over it.
+//! An etcd of its own for a test.
+use crate::elsewhere::{Engine, free_port, listens};
 use etcd_client::{AlarmAction, AlarmOptions, AlarmType};
-use statestore::{Client, Settings};
-use statestored::RunningServer;
-use statestored::config::{Config, StorageConfig};
+use statestored::config::StorageConfig;
 use statestored::keyspace::remote::etcd::EtcdConfig;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tokio::runtime::Runtime;
-use tokio::task::LocalSet;
-
-/// How long an etcd may take until it listens.
-const START: Duration = Duration::from_secs(60);
 
 /// A process with a folder of its own; killed when it is dropped.
 pub(crate) struct Etcd {
@@ -24,17 +16,7 @@ pub(crate) struct Etcd {
     arguments: Vec<String>,
 }
 
-/// A port that was free a moment ago: etcd does not say which one it took.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
-}
-
 impl Etcd {
-    pub(crate) fn start() -> Self {
-        Self::with(&[])
-    }
-
     /// With these arguments as well; over TLS if they name files for it.
     pub(crate) fn with(arguments: &[String]) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -56,36 +38,6 @@ impl Etcd {
 
     pub(crate) fn endpoint(&self) -> String {
         format!("{}://127.0.0.1:{}", scheme(&self.arguments), self.port)
-    }
-
-    /// Its process does nothing until it may go on.
-    pub(crate) fn pause(&self) {
-        self.signal(rustix::process::Signal::STOP);
-    }
-
-    pub(crate) fn go_on(&self) {
-        self.signal(rustix::process::Signal::CONT);
-    }
-
-    fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, signal).unwrap();
-    }
-
-    pub(crate) fn kill_and_start(&mut self) {
-        self.kill();
-        self.start_again();
-    }
-
-    pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    /// With what it has on its disk.
-    pub(crate) fn start_again(&mut self) {
-        self.child = spawn(&self.folder, self.port, self.peer_port, &self.arguments);
-        assert!(listens(&mut self.child, self.port));
     }
 
     /// What is on its disk, in a folder of its own.
@@ -144,6 +96,35 @@ impl Etcd {
     }
 }
 
+impl Engine for Etcd {
+    fn start() -> Self {
+        Self::with(&[])
+    }
+
+    fn storage(&self, prefix: &str) -> StorageConfig {
+        StorageConfig::Etcd(EtcdConfig {
+            endpoints: vec![self.endpoint()],
+            prefix: prefix.into(),
+            tls: None,
+            user: None,
+        })
+    }
+
+    fn child(&self) -> &Child {
+        &self.child
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn start_again(&mut self) {
+        self.child = spawn(&self.folder, self.port, self.peer_port, &self.arguments);
+        assert!(listens(&mut self.child, self.port));
+    }
+}
+
 impl Drop for Etcd {
     fn drop(&mut self) {
         // It may have ended.
@@ -186,76 +167,4 @@ fn spawn(folder: &TempDir, port: u16, peer_port: u16, arguments: &[String]) -> C
         .stderr(Stdio::null())
         .spawn()
         .expect("etcd (Debian: etcd-server)")
-}
-
-/// Whether it listens before it ends.
-fn listens(child: &mut Child, port: u16) -> bool {
-    let end = Instant::now() + START;
-    while child.try_wait().unwrap().is_none() {
-        if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return true;
-        }
-        assert!(Instant::now() < end, "etcd does not listen");
-        // It does not say when it does.
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    false
-}
-
-/// A server over an etcd.
-pub(crate) fn config(etcd: &Etcd, prefix: &str) -> Config {
-    Config {
-        storage: StorageConfig::Etcd(EtcdConfig {
-            endpoints: vec![etcd.endpoint()],
-            prefix: prefix.into(),
-            tls: None,
-            user: None,
-        }),
-        ..Config::in_memory()
-    }
-}
-
-/// Servers over one etcd.
-pub(crate) struct Cluster {
-    pub(crate) etcd: Etcd,
-    nodes: Vec<RunningServer>,
-}
-
-impl Cluster {
-    pub(crate) fn start(nodes: usize) -> Self {
-        Self::over(Etcd::start(), nodes)
-    }
-
-    pub(crate) fn over(etcd: Etcd, nodes: usize) -> Self {
-        let start = |_| RunningServer::start(config(&etcd, "test")).unwrap();
-        let nodes = (0..nodes).map(start).collect();
-        Self { etcd, nodes }
-    }
-
-    pub(crate) async fn client(&self, node: usize) -> Client {
-        let settings: Settings = self.nodes[node].url().parse().unwrap();
-        Client::connect(settings).await.unwrap()
-    }
-
-    pub(crate) fn block_on(&self, test: impl AsyncFnOnce(&Self)) {
-        let runtime: Runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        LocalSet::new().block_on(&runtime, test(self));
-    }
-
-    /// Runs a test, and stops everything afterwards.
-    pub(crate) fn run(self, test: impl AsyncFnOnce(&Self)) {
-        self.block_on(test);
-        drop(self.into_etcd());
-    }
-
-    /// Stops the servers.
-    pub(crate) fn into_etcd(self) -> Etcd {
-        for node in self.nodes {
-            node.stop().unwrap();
-        }
-        self.etcd
-    }
 }

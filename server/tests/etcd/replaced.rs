@@ -1,55 +1,9 @@
 //! An etcd that does not go on with what it held: a server must not take one history for another.
-use crate::away::{get, until};
-use crate::cluster::{Etcd, config};
-use crate::{LONG, value};
-use statestore::{Client, ErrorKind, ObserveOptions, Outcome, Settings};
+use crate::cluster::Etcd;
+use crate::elsewhere::{Engine, LONG, block_on, client_of, get, refuses_all, start, until, value};
+use statestore::{ErrorKind, ObserveOptions, Outcome};
 use statestored::RunningServer;
-use statestored::admin::AdminConfig;
-use statestored::config::Config;
-use std::future::Future;
 use std::time::Instant;
-use tokio::task::LocalSet;
-
-fn block_on(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    LocalSet::new().block_on(&runtime, test);
-}
-
-fn start(etcd: &Etcd) -> RunningServer {
-    let admin = AdminConfig::new("http://127.0.0.1:0".parse().unwrap(), None).unwrap();
-    RunningServer::start(Config {
-        admin: Some(admin),
-        ..config(etcd, "test")
-    })
-    .unwrap()
-}
-
-async fn client_of(server: &RunningServer) -> Client {
-    let settings: Settings = server.url().parse().unwrap();
-    Client::connect(settings).await.unwrap()
-}
-
-/// Everything is refused, and the reason is told.
-async fn refuses_all(server: &RunningServer, client: &Client, why: &str) {
-    let says = |what: &str| get(server, "/readyz").contains(what);
-    until("it says so", || says("storage_replaced")).await;
-    for error in [
-        client.get("k").await.unwrap_err(),
-        client.set("k", "2").await.unwrap_err(),
-        client.set("new", "1").await.unwrap_err(),
-        client.scan("*").next_page().await.unwrap_err(),
-        client.observe("unseen").await.unwrap_err(),
-    ] {
-        assert_eq!(error.outcome(), Outcome::NotDone, "{error}");
-        assert!(error.to_string().contains("started anew"), "{error}");
-        assert!(error.to_string().contains(why), "{error}");
-    }
-    // It stays so.
-    assert!(says("storage_replaced"));
-}
 
 #[test]
 fn a_store_that_was_removed_is_not_taken_for_an_empty_one() {
@@ -140,7 +94,7 @@ fn an_etcd_that_is_full_can_be_read_and_takes_writes_again_when_it_has_room() {
 fn a_newer_format_is_named() {
     let etcd = Etcd::start();
     etcd.put("newer/m", "libstatestore 2");
-    let error = RunningServer::start(config(&etcd, "newer")).unwrap_err();
+    let error = RunningServer::start(etcd.config("newer")).unwrap_err();
     let text = error.to_string();
     assert!(
         text.contains("its format is 2, and this statestored knows 1"),

@@ -159,6 +159,9 @@ pub enum News {
     Changes(AskId, Revision, Vec<(Bytes, Option<Record>)>),
     /// Changes may have been missed, for this reason if it does not pass by itself.
     WatchLost(AskId, Option<EngineError>),
+    /// The engine goes on from an earlier state: the last changes that were made or told may not be there. Revisions from now on are
+    /// greater than all before. What was asked before is answered before.
+    Reverted,
 }
 
 /// The way to an engine. Behind it is a task that has the sockets, or a simulation.
@@ -169,6 +172,9 @@ pub trait Link: Debug + Send {
 
     /// What the engine has told, in the order in which it came.
     fn news(&mut self) -> Option<News>;
+
+    /// Whether a commit that was asked once is sent once: nothing on the way sends it again by itself. A refusal is its own then.
+    fn sends_once(&self) -> bool;
 
     /// Ready if there are news. Otherwise the context is woken when there are.
     fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()>;

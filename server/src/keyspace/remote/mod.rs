@@ -29,10 +29,16 @@ mod guesses;
 mod pages;
 mod plan;
 mod record;
+#[cfg(feature = "redis")]
+pub mod redis;
 mod sights;
 mod standing;
 mod task;
 mod tasks;
+#[cfg(feature = "elsewhere")]
+mod thread;
+#[cfg(feature = "elsewhere")]
+mod tls;
 mod watching;
 
 pub use engine::{
@@ -41,6 +47,10 @@ pub use engine::{
 };
 pub use record::{Content, Record, RecordError, WriteId};
 pub use standing::{EngineFigures, Kind as AskKind, Result as AskResult, Trouble};
+#[cfg(feature = "elsewhere")]
+pub use thread::ThreadLink;
+#[cfg(feature = "elsewhere")]
+pub use tls::EngineTls;
 
 use super::rules::{Operation, Version};
 use super::{Asked, End, Keyspace, OwnedOperation, Size, Told};
@@ -195,17 +205,26 @@ impl<L: Link> Remote<L> {
                         }
                         None => WATCH_AGAIN_MS,
                     };
-                    self.watch = Watch::Begins(now.mono_ms + pause_ms);
-                    self.tasks.missed_changes();
-                    self.guesses.clear();
-                    self.following.forget_asked();
+                    self.missed_changes(now.mono_ms + pause_ms);
                 }
+            }
+            News::Reverted => {
+                self.sights.doubt();
+                self.missed_changes(now.mono_ms);
             }
         }
         if self.standing.is_away(now) {
             self.tasks.give_up();
             self.give_up_following(&End::Away, told);
         }
+    }
+
+    /// Begins to watch anew then.
+    fn missed_changes(&mut self, watch_at_ms: u64) {
+        self.watch = Watch::Begins(watch_at_ms);
+        self.tasks.missed_changes();
+        self.guesses.clear();
+        self.following.forget_asked();
     }
 
     fn give_up_following(&mut self, end: &End, told: &mut dyn Told) {
@@ -241,7 +260,9 @@ impl<L: Link> Remote<L> {
             Verdict::Failed(_) | Verdict::Unclear => {}
         }
         let known = self.known();
-        self.tasks.committed(ask, verdict, known, &self.sights, now);
+        let is_own = self.link.sends_once();
+        self.tasks
+            .committed(ask, verdict, (known, is_own), &self.sights, now);
     }
 
     /// All changes up to this revision are known.

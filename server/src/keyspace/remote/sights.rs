@@ -28,6 +28,8 @@ pub(super) struct Sights {
 #[derive(Debug, Clone, Copy)]
 struct Sight {
     revision: Revision,
+    /// It may have been lost, and what is there now may be older.
+    is_doubtful: bool,
     ends_ms: u64,
     /// When it is to be ended if nobody asks for it: it is in `due` then.
     due_ms: u64,
@@ -51,12 +53,13 @@ impl Sights {
         now: Now,
         is_old: bool,
     ) {
-        if self
-            .by_key
-            .get(key)
-            .is_some_and(|it| it.revision >= revision)
-        {
-            return;
+        if let Some(sight) = self.by_key.get_mut(key) {
+            if sight.revision == revision {
+                sight.is_doubtful = false;
+            }
+            if sight.revision == revision || (sight.revision > revision && !sight.is_doubtful) {
+                return;
+            }
         }
         self.forget(key);
         let left_ms = match record.expiry() {
@@ -72,11 +75,19 @@ impl Sights {
         let due_ms = ends_ms.saturating_add(self.patience_ms);
         let sight = Sight {
             revision,
+            is_doubtful: false,
             ends_ms,
             due_ms,
         };
         self.by_key.insert(key.clone(), sight);
         self.due.insert((due_ms, key.clone()));
+    }
+
+    /// What was seen last may have been lost. What is seen again keeps its time.
+    pub(super) fn doubt(&mut self) {
+        for sight in self.by_key.values_mut() {
+            sight.is_doubtful = true;
+        }
     }
 
     /// A key had no record behind this revision.

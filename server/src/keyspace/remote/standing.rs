@@ -54,6 +54,8 @@ pub struct EngineFigures {
     pub is_watched: bool,
     /// Why not everything can be done at the moment.
     pub trouble: Option<Trouble>,
+    /// How often the engine went on from an earlier state.
+    pub reversions: u64,
 }
 
 impl Kind {
@@ -133,6 +135,11 @@ impl Standing {
                 if matches!(news, News::Synced(..)) {
                     self.unreadable.watch = false;
                 }
+                self.silent_since_ms = None;
+                return;
+            }
+            News::Reverted => {
+                self.figures.reversions += 1;
                 self.silent_since_ms = None;
                 return;
             }

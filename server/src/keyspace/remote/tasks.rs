@@ -200,12 +200,12 @@ impl Tasks {
         }
     }
 
-    /// What became of a commit. All changes are known up to `known`.
+    /// What became of a commit. All changes are known up to `known`; a refusal `is_own` if no copy was sent but the one that was asked.
     pub(super) fn committed(
         &mut self,
         ask: AskId,
         verdict: Verdict,
-        known: Option<Revision>,
+        (known, is_own): (Option<Revision>, bool),
         sights: &Sights,
         now: Now,
     ) {
@@ -226,7 +226,9 @@ impl Tasks {
                 let records = seen.iter().filter_map(|seen| seen.record.as_ref());
                 if records.into_iter().any(|(record, _)| record.write == own) {
                     self.made(id, attempt);
-                } else if known.is_some_and(|known| known >= at) && !attempt.has_gap {
+                } else if is_own && !attempt.is_open
+                    || known.is_some_and(|known| known >= at) && !attempt.has_gap
+                {
                     self.not_made(id, &attempt, &seen, sights, now);
                 } else if attempt.has_gap {
                     self.end(id, End::Unknown);

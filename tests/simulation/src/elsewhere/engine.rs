@@ -41,16 +41,19 @@ pub enum Fault {
     SnapshotWithoutExpiring,
     /// A commit whose answer is lost is said to have been refused.
     LossToldAsRefusal,
+    /// Commits that come twice are said to come once.
+    SaysToSendOnce,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::FloorNotCompared,
         Self::PurgeWithoutFloor,
         Self::GapUnnoticed,
         Self::SnapshotWithoutExpiring,
         Self::LossToldAsRefusal,
+        Self::SaysToSendOnce,
     ];
 }
 
@@ -162,6 +165,8 @@ pub(crate) struct Way {
     engine: Arc<Mutex<Engine>>,
     chance: Chance,
     pub(crate) weather: Weather,
+    /// No commit comes twice by itself.
+    sends_once: bool,
     /// While it is cut nothing gets through, in no direction.
     pub(crate) is_cut: bool,
     events: BTreeMap<(u64, u64), Event>,
@@ -183,6 +188,7 @@ impl Way {
             engine,
             chance,
             weather,
+            sends_once: weather.doubled == 0,
             is_cut: false,
             events: BTreeMap::new(),
             sent: 0,
@@ -449,6 +455,11 @@ impl Link for Shared {
     fn news(&mut self) -> Option<News> {
         let mut way = self.lock();
         (!way.told.is_empty()).then(|| way.told.remove(0))
+    }
+
+    fn sends_once(&self) -> bool {
+        let way = self.lock();
+        way.sends_once || way.engine.lock().unwrap().fault == Some(Fault::SaysToSendOnce)
     }
 
     fn poll_news(&mut self, _context: &mut Context<'_>) -> Poll<()> {

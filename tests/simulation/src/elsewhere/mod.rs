@@ -151,7 +151,12 @@ impl World {
             delay_ms: chance.spread(1, 200),
             lost: chance.below(often),
             unanswered: chance.below(often),
-            doubled: chance.below(often),
+            doubled: chance.below(often)
+                + if fault == Some(Fault::SaysToSendOnce) {
+                    20
+                } else {
+                    0
+                },
             watch_lost: chance.below(4 * often),
         };
         let count = chance.between(1, 4);

@@ -1,6 +1,7 @@
 //! Connecting, and making what has to be there at the first start.
 use super::store::{BeginError, Store};
-use super::{EtcdConfig, EtcdError, EtcdTls, REQUEST_TIMEOUT, releases};
+use super::{EngineTls, EtcdConfig, EtcdError, REQUEST_TIMEOUT, releases};
+use crate::keyspace::remote::tls::may_lack_a_certificate;
 use etcd_client::{Certificate, Client, ConnectOptions, Error, Identity, TlsOptions};
 use std::error::Error as StdError;
 use std::path::Path;
@@ -114,7 +115,7 @@ fn options(config: &EtcdConfig) -> Result<ConnectOptions, EtcdError> {
     Ok(options)
 }
 
-fn tls_options(tls: &EtcdTls) -> Result<TlsOptions, EtcdError> {
+fn tls_options(tls: &EngineTls) -> Result<TlsOptions, EtcdError> {
     let options = match &tls.ca {
         Some(file) => TlsOptions::new().ca_certificate(Certificate::from_pem(read(file)?)),
         None => TlsOptions::new().with_native_roots(),
@@ -189,11 +190,4 @@ fn explained(error: &Error, config: &EtcdConfig) -> String {
         return text;
     };
     format!("{text}; {advice}")
-}
-
-/// In TLS 1.3 a client learns late that its certificate is asked for: by an alert, or by the connection's end if that is seen first.
-fn may_lack_a_certificate(text: &str) -> bool {
-    let signs = ["closed", "fatal alert", "broken pipe", "reset"];
-    let text = text.to_lowercase();
-    signs.iter().any(|sign| text.contains(sign))
 }

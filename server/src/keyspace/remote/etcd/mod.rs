@@ -20,12 +20,10 @@ mod transactions;
 mod watch;
 mod worker;
 
-use super::{Ask, AskId, Link, News, Verdict};
-use std::collections::VecDeque;
+use super::thread::{Ends, ThreadLink};
+use super::tls::EngineTls;
 use std::path::PathBuf;
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
 
 /// How long one request may take before its outcome counts as unknown.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
@@ -41,18 +39,9 @@ pub struct EtcdConfig {
     /// What all keys begin with, without the last `/`.
     pub prefix: String,
     /// What TLS is made of, for endpoints that begin with `https`.
-    pub tls: Option<EtcdTls>,
+    pub tls: Option<EngineTls>,
     /// Which of its users the server is, and the file that holds the password.
     pub user: Option<(String, PathBuf)>,
-}
-
-/// The files that TLS to an etcd is made of, in PEM.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct EtcdTls {
-    /// The authorities that sign its certificates; without, those of the system.
-    pub ca: Option<PathBuf>,
-    /// The certificate that the server shows, and its private key.
-    pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// Why an etcd cannot be used.
@@ -81,96 +70,18 @@ pub enum EtcdError {
     Thread(std::io::Error),
 }
 
-/// The way to an etcd, whose thread ends when this is dropped.
-#[derive(Debug)]
-pub struct EtcdLink {
-    asks: mpsc::UnboundedSender<(AskId, Ask)>,
-    news: mpsc::UnboundedReceiver<News>,
-    /// What [`poll_news`](Link::poll_news) has found, and what a thread that has ended does not answer.
-    next: VecDeque<News>,
-    is_dead: bool,
-}
-
-impl EtcdLink {
-    /// Connects, and makes what has to be there at the first start.
-    ///
-    /// # Errors
-    /// It does not answer, or holds something else.
-    pub async fn connect(config: EtcdConfig) -> Result<Self, EtcdError> {
-        let (asks, asked) = mpsc::unbounded_channel();
-        let (tell, news) = mpsc::unbounded_channel();
-        let (report, started) = oneshot::channel();
-        std::thread::Builder::new()
-            .name("etcd".into())
-            .spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build();
-                let runtime = match runtime {
-                    Ok(runtime) => runtime,
-                    Err(error) => {
-                        // Who waited may have given up.
-                        let _ = report.send(Err(EtcdError::Thread(error)));
-                        return;
-                    }
-                };
-                runtime.block_on(async {
-                    match connecting::begin(&config).await {
-                        Err(error) => drop(report.send(Err(error))),
-                        Ok((client, store)) => {
-                            if report.send(Ok(())).is_ok() {
-                                worker::work(client, store, asked, tell).await;
-                            }
-                        }
-                    }
-                });
-            })
-            .map_err(EtcdError::Thread)?;
-        let ended = |_| EtcdError::Thread(std::io::Error::other("it has ended"));
-        started.await.map_err(ended)??;
-        Ok(Self {
-            asks,
-            news,
-            next: VecDeque::new(),
-            is_dead: false,
-        })
+impl From<std::io::Error> for EtcdError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Thread(error)
     }
 }
 
-impl Link for EtcdLink {
-    fn ask(&mut self, id: AskId, ask: Ask) {
-        let Err(unsent) = self.asks.send((id, ask)) else {
-            return;
-        };
-        if !std::mem::replace(&mut self.is_dead, true) {
-            tracing::error!(
-                "the thread that talks to etcd has ended: this is a bug, please report it"
-            );
-        }
-        let (id, ask) = unsent.0;
-        self.next.push_back(match ask {
-            Ask::Read(_) => News::Read(id, Err(None)),
-            Ask::Commit(_) => News::Committed(id, Verdict::Unclear),
-            Ask::Page { .. } => News::Page(id, Err(None)),
-            Ask::Watch => News::WatchLost(id, None),
-        });
-    }
-
-    fn news(&mut self) -> Option<News> {
-        self.next.pop_front().or_else(|| self.news.try_recv().ok())
-    }
-
-    fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.next.is_empty() {
-            return Poll::Ready(());
-        }
-        match self.news.poll_recv(context) {
-            Poll::Ready(Some(news)) => {
-                self.next.push_back(news);
-                Poll::Ready(())
-            }
-            // Its thread has ended: there is nothing more to come.
-            Poll::Ready(None) | Poll::Pending => Poll::Pending,
-        }
-    }
+/// Connects, and makes what has to be there at the first start.
+///
+/// # Errors
+/// It does not answer, or holds something else.
+pub async fn connect(config: EtcdConfig) -> Result<ThreadLink, EtcdError> {
+    let begin = || async move { connecting::begin(&config).await };
+    let work = |(client, store), ends: Ends| worker::work(client, store, ends);
+    ThreadLink::start("etcd", begin, work).await
 }

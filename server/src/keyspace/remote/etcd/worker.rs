@@ -2,12 +2,12 @@
 use super::store::Store;
 use super::transactions;
 use super::watch;
+use crate::keyspace::remote::thread::Ends;
 use crate::keyspace::remote::{Ask, AskId, EngineError, News, Place, Unit, Verdict};
 use bytes::Bytes;
 use etcd_client::Client;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinSet;
 
 /// Most transactions of a kind under way: while these are, others gather.
@@ -22,12 +22,7 @@ const MOST_BYTES: usize = 1_000_000;
 /// How many questions are taken at once.
 const AT_ONCE: usize = 512;
 
-pub(super) async fn work(
-    client: Client,
-    store: Arc<Store>,
-    mut asked: UnboundedReceiver<(AskId, Ask)>,
-    tell: UnboundedSender<News>,
-) {
+pub(super) async fn work(client: Client, store: Arc<Store>, Ends { mut asked, tell }: Ends) {
     let kv = transactions::kv(&client);
     let mut reads = VecDeque::new();
     let mut commits = VecDeque::new();

@@ -1,0 +1,435 @@
+//! Finding the master, looking whether it can have the entries, and making what has to be there at the first start.
+use super::names::{Names, number};
+use super::{REQUEST_TIMEOUT, RedisConfig, RedisError};
+use crate::keyspace::remote::BUCKETS;
+use crate::keyspace::remote::tls::may_lack_a_certificate;
+use ::redis::aio::MultiplexedConnection;
+use ::redis::{
+    AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, ErrorKind, IntoConnectionInfo,
+    RedisConnectionInfo, ServerErrorKind, TlsCertificates, Value,
+};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// For how long a Redis that does not answer yet is asked again at the start.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long it is left in peace in between.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// What the manifest says of the only format so far.
+const FORMAT: &str = "libstatestore 1";
+
+/// How far revisions jump when the engine begins anew: further than any number of changes that it may have lost.
+const JUMP: u64 = 1 << 32;
+
+/// Scripts count in floating point numbers, which are exact up to here.
+const MOST_REVISIONS: u64 = 1 << 52;
+
+/// Most servers of a cluster that are asked for the one that has the keys.
+const MOST_REDIRECTIONS: usize = 5;
+
+const BEGIN: &str = include_str!("begin.lua");
+const COMMIT: &str = include_str!("commit.lua");
+const READ: &str = include_str!("read.lua");
+
+/// A master that has the entries.
+pub(super) struct Reached {
+    pub(super) connection: MultiplexedConnection,
+    pub(super) session: Arc<Session>,
+}
+
+/// What holds for all that is asked through a connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) names: Names,
+    pub(super) address: (String, u16),
+    /// The id of the store.
+    pub(super) store: String,
+    /// Which of its histories it is.
+    pub(super) history: String,
+    /// How the scripts are called that commit and read.
+    pub(super) commit: String,
+    pub(super) read: String,
+    pub(super) replicas: u32,
+}
+
+/// Why there is no connection.
+pub(super) enum Obstacle {
+    Redis(::redis::RedisError),
+    File(PathBuf, std::io::Error),
+    Foreign(String),
+    Unfit(String),
+    /// The store is not there any more.
+    Gone,
+    /// It is no master, or none that is known.
+    NoMaster(String),
+    Late,
+}
+
+impl From<::redis::RedisError> for Obstacle {
+    fn from(error: ::redis::RedisError) -> Self {
+        Self::Redis(error)
+    }
+}
+
+pub(super) fn place(config: &RedisConfig) -> String {
+    let addresses = config.addresses.iter();
+    let addresses: Vec<_> = addresses
+        .map(|(host, port)| format!("{host}:{port}"))
+        .collect();
+    addresses.join(",")
+}
+
+/// Connects at the start, and makes what has to be there.
+pub(super) async fn begin(config: &RedisConfig) -> Result<Reached, RedisError> {
+    let place = place(config);
+    let end = Instant::now() + START_TIMEOUT;
+    let mut is_told = false;
+    loop {
+        let obstacle = match reach(config, true).await {
+            Ok(reached) => return Ok(reached),
+            Err(obstacle) => obstacle,
+        };
+        let text = match obstacle {
+            Obstacle::File(path, error) => return Err(RedisError::File(path, error)),
+            Obstacle::Foreign(what) => return Err(RedisError::Foreign(place, what)),
+            Obstacle::Unfit(why) => return Err(RedisError::Unfit(place, why)),
+            Obstacle::Redis(error) if !may_pass(&error) => {
+                return Err(RedisError::Refused(place, explained(&error, config)));
+            }
+            Obstacle::Redis(error) => explained(&error, config),
+            obstacle => obstacle.describe(),
+        };
+        if end <= Instant::now() + AGAIN {
+            return Err(RedisError::Unreachable(place, text));
+        }
+        if !is_told {
+            is_told = true;
+            tracing::warn!(
+                error = text,
+                "redis is not there yet: trying for {START_TIMEOUT:?}"
+            );
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+impl Obstacle {
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Redis(error) => error.to_string(),
+            Self::File(path, error) => format!("cannot read {}: {error}", path.display()),
+            Self::Foreign(what) | Self::Unfit(what) | Self::NoMaster(what) => what.clone(),
+            Self::Gone => "its manifest was removed".into(),
+            Self::Late => format!("it does not answer within {REQUEST_TIMEOUT:?}"),
+        }
+    }
+}
+
+/// Connects to the master, wherever it is by now. `may_make`: the store, if there is none.
+pub(super) async fn reach(config: &RedisConfig, may_make: bool) -> Result<Reached, Obstacle> {
+    let mut places = match &config.master {
+        Some(master) => vec![master_of(config, master).await?],
+        None => config.addresses.clone(),
+    };
+    places.reverse();
+    let most = places.len() + MOST_REDIRECTIONS;
+    let mut obstacle = Obstacle::NoMaster("there is no address".into());
+    for _ in 0..most {
+        let Some(address) = places.pop() else { break };
+        let reaching = reach_at(config, &address, may_make);
+        let found = match timeout(2 * REQUEST_TIMEOUT, reaching).await {
+            Ok(Ok(reached)) => return Ok(reached),
+            Ok(Err(found)) => found,
+            Err(_) => Obstacle::Late,
+        };
+        if let Obstacle::Redis(error) = &found
+            && let Some((other, _)) = error.redirect_node()
+            && let Some((host, port)) = other.rsplit_once(':')
+            && let Ok(port) = port.parse()
+        {
+            // An empty host is the one that was asked.
+            let host = if host.is_empty() { &address.0 } else { host };
+            places.push((host.to_owned(), port));
+        }
+        if matches!(
+            found,
+            Obstacle::Foreign(_) | Obstacle::Unfit(_) | Obstacle::Gone
+        ) {
+            return Err(found);
+        }
+        obstacle = found;
+    }
+    Err(obstacle)
+}
+
+/// Asks the sentinels.
+async fn master_of(config: &RedisConfig, master: &str) -> Result<(String, u16), Obstacle> {
+    let unknown = || Obstacle::NoMaster(format!("the sentinels know no master {master:?}"));
+    let mut obstacle = unknown();
+    for address in &config.addresses {
+        let asking = async {
+            // They have users of their own.
+            let settings = RedisConnectionInfo::default();
+            let mut sentinel = connect_as(config, address, settings).await?;
+            let mut ask = ::redis::cmd("SENTINEL");
+            let ask = ask.arg("GET-MASTER-ADDR-BY-NAME").arg(master);
+            let found: Option<(String, u16)> = ask.query_async(&mut sentinel).await?;
+            found.ok_or_else(unknown)
+        };
+        match timeout(REQUEST_TIMEOUT, asking).await {
+            Ok(Ok(found)) => return Ok(found),
+            Ok(Err(found)) => obstacle = found,
+            Err(_) => obstacle = Obstacle::Late,
+        }
+    }
+    Err(obstacle)
+}
+
+/// One more connection, as the user that the server is.
+pub(super) async fn connect(
+    config: &RedisConfig,
+    address: &(String, u16),
+) -> Result<MultiplexedConnection, Obstacle> {
+    let mut settings = RedisConnectionInfo::default().set_db(i64::from(config.database));
+    if let Some(user) = &config.user {
+        settings = settings.set_username(user);
+    }
+    if let Some(file) = &config.password {
+        let password = String::from_utf8(read(file)?).map_err(|error| {
+            let error = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+            Obstacle::File(file.clone(), error)
+        })?;
+        // As other programs write such files, with a line's end.
+        settings = settings.set_password(password.trim_end_matches(['\r', '\n']));
+    }
+    connect_as(config, address, settings).await
+}
+
+async fn connect_as(
+    config: &RedisConfig,
+    (host, port): &(String, u16),
+    settings: RedisConnectionInfo,
+) -> Result<MultiplexedConnection, Obstacle> {
+    let client = match &config.tls {
+        None => {
+            let address = ConnectionAddr::Tcp(host.clone(), *port);
+            let info = address.into_connection_info()?.set_redis_settings(settings);
+            Client::open(info)?
+        }
+        Some(tls) => {
+            let address = ConnectionAddr::TcpTls {
+                host: host.clone(),
+                port: *port,
+                insecure: false,
+                tls_params: None,
+            };
+            let info = address.into_connection_info()?.set_redis_settings(settings);
+            let client_tls = match &tls.identity {
+                Some((certificate, key)) => Some(ClientTlsConfig {
+                    client_cert: read(certificate)?,
+                    client_key: read(key)?,
+                }),
+                None => None,
+            };
+            let root_cert = tls.ca.as_deref().map(read).transpose()?;
+            let certificates = TlsCertificates {
+                client_tls,
+                root_cert,
+            };
+            Client::build_with_tls(info, certificates)?
+        }
+    };
+    let options = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(REQUEST_TIMEOUT))
+        .set_response_timeout(Some(REQUEST_TIMEOUT));
+    let connecting = client.get_multiplexed_async_connection_with_config(&options);
+    Ok(connecting.await?)
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Obstacle> {
+    std::fs::read(file).map_err(|error| Obstacle::File(file.to_owned(), error))
+}
+
+async fn reach_at(
+    config: &RedisConfig,
+    address: &(String, u16),
+    may_make: bool,
+) -> Result<Reached, Obstacle> {
+    let mut connection = connect(config, address).await?;
+    let info: String = ::redis::cmd("INFO").query_async(&mut connection).await?;
+    look_at(&info, config, may_make)?;
+    let names = Names::new(&config.prefix);
+    let new_id = if may_make { new_id()? } else { String::new() };
+    let mut begin = ::redis::cmd("EVAL");
+    begin.arg(BEGIN).arg(4);
+    begin.arg(names.manifest()).arg(names.counter());
+    begin.arg(names.floors()).arg(names.stream());
+    begin.arg(FORMAT).arg(new_id).arg(BUCKETS).arg(JUMP);
+    let found: Vec<Value> = match begin.query_async(&mut connection).await {
+        Err(error) if error.code() == Some("WRONGTYPE") => {
+            return Err(Obstacle::Foreign(error.to_string()));
+        }
+        found => found?,
+    };
+    let found: Vec<String> =
+        ::redis::from_redis_value(Value::Array(found)).map_err(::redis::RedisError::from)?;
+    let found: Vec<&str> = found.iter().map(String::as_str).collect();
+    let (store, history) = match &found[..] {
+        ["found", store, history] => ((*store).to_owned(), (*history).to_owned()),
+        ["foreign", format] => return Err(Obstacle::Foreign(objection(format))),
+        ["gone"] => return Err(Obstacle::Gone),
+        ["replica"] => {
+            let (host, port) = address;
+            return Err(Obstacle::NoMaster(format!("{host}:{port} is a replica")));
+        }
+        other => return Err(Obstacle::Unfit(format!("it answers {other:?}"))),
+    };
+    let counter: Option<Vec<u8>> = ::redis::cmd("GET")
+        .arg(names.counter())
+        .query_async(&mut connection)
+        .await?;
+    let counter = counter.and_then(|counter| number(&counter));
+    if counter.is_none_or(|counter| counter >= MOST_REVISIONS) {
+        let what = format!("its revision is {counter:?}");
+        return Err(Obstacle::Foreign(what));
+    }
+    let mut loading = ::redis::pipe();
+    for script in [COMMIT, READ] {
+        loading.cmd("SCRIPT").arg("LOAD").arg(script);
+    }
+    let (commit, read): (String, String) = loading.query_async(&mut connection).await?;
+    let session = Session {
+        names,
+        address: address.clone(),
+        store,
+        history,
+        commit,
+        read,
+        replicas: config.replicas,
+    };
+    Ok(Reached {
+        connection,
+        session: Arc::new(session),
+    })
+}
+
+fn objection(format: &str) -> String {
+    let number = format
+        .strip_prefix("libstatestore ")
+        .and_then(|number| number.parse::<u32>().ok());
+    match number {
+        Some(number) => format!(
+            "its format is {number}, and this statestored knows 1: use the release that wrote it, or a later one"
+        ),
+        None => format!("its manifest is {format:?}"),
+    }
+}
+
+fn new_id() -> Result<String, Obstacle> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id)
+        .map_err(|error| Obstacle::Unfit(format!("the system gives no random numbers: {error}")))?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(id)))
+}
+
+/// Whether it can have entries, as far as it says.
+fn look_at(info: &str, config: &RedisConfig, is_start: bool) -> Result<(), Obstacle> {
+    let facts: HashMap<_, _> = info
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .collect();
+    let fact = |name| facts.get(name).copied().unwrap_or_default();
+    let release = fact("redis_version");
+    let major = release
+        .split('.')
+        .next()
+        .and_then(|major| major.parse::<u32>().ok());
+    if major.is_some_and(|major| major < 7) {
+        return Err(Obstacle::Unfit(format!(
+            "it is of the release {release}, and 7.0 is the first that can be used"
+        )));
+    }
+    let policy = fact("maxmemory_policy");
+    if !["", "noeviction"].contains(&policy) {
+        return Err(Obstacle::Unfit(format!(
+            "its maxmemory-policy is {policy}, which removes entries by itself: set it to noeviction"
+        )));
+    }
+    if !is_start {
+        return Ok(());
+    }
+    if fact("aof_enabled") == "0" {
+        tracing::warn!(
+            "redis keeps no log on disk (appendonly no): what was acknowledged since its last snapshot is lost with its process"
+        );
+    }
+    if config.replicas == 0 && fact("connected_slaves") != "0" {
+        tracing::warn!(
+            "replicas of redis follow some time later: what was acknowledged last is lost if one takes over; see --redis-replicas"
+        );
+    }
+    Ok(())
+}
+
+/// Whether it may be another answer in a moment.
+pub(super) fn may_pass(error: &::redis::RedisError) -> bool {
+    use ServerErrorKind::{
+        BusyLoading, ClusterDown, MasterDown, Moved, NoScript, ReadOnly, TryAgain,
+    };
+    match error.kind() {
+        ErrorKind::Io | ErrorKind::Client => true,
+        ErrorKind::Server(kind) => {
+            let passing = [
+                BusyLoading,
+                ClusterDown,
+                MasterDown,
+                Moved,
+                NoScript,
+                ReadOnly,
+                TryAgain,
+            ];
+            passing.contains(&kind)
+        }
+        _ => error.code() == Some("BUSY"),
+    }
+}
+
+/// What went wrong, with what there is to do.
+fn explained(error: &::redis::RedisError, config: &RedisConfig) -> String {
+    let text = error.to_string();
+    let has = |part: &str| text.contains(part);
+    let advice = if has("NOAUTH") {
+        "it asks for a password: name the file that holds it with --redis-password-file".to_owned()
+    } else if has("WRONGPASS") || error.kind() == ErrorKind::AuthenticationFailed {
+        "look at --redis-user and --redis-password-file".to_owned()
+    } else if error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm) {
+        let prefix = &config.prefix;
+        let user = config.user.as_deref().unwrap_or("default");
+        format!(
+            "the user needs more rights: ACL SETUSER {user} ~{{{prefix}}}:* +@all -@dangerous +info"
+        )
+    } else if may_lack_a_certificate(&text)
+        && config.tls.as_ref().is_some_and(|it| it.identity.is_none())
+    {
+        "it may ask for a certificate: name one with --redis-cert and --redis-key".to_owned()
+    } else {
+        return text;
+    };
+    format!("{text}; {advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_formats_are_named() {
+        assert!(objection("libstatestore 2").starts_with("its format is 2, and this"));
+        assert_eq!(objection("x"), "its manifest is \"x\"");
+    }
+}

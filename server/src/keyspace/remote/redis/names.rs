@@ -1,0 +1,108 @@
+//! How places are called in Redis, and what they hold.
+use crate::keyspace::remote::{Record, Revision};
+use crate::keyspace::rules::Version;
+use bytes::Bytes;
+
+/// The names of what is below a prefix. The braces put all of them into one slot of a cluster, which scripts and transactions need.
+#[derive(Debug)]
+pub(super) struct Names {
+    prefix: String,
+}
+
+impl Names {
+    pub(super) fn new(prefix: &str) -> Self {
+        Self {
+            prefix: format!("{{{prefix}}}"),
+        }
+    }
+
+    fn below(&self, kind: &str) -> String {
+        format!("{}:{kind}", self.prefix)
+    }
+
+    pub(super) fn manifest(&self) -> String {
+        self.below("manifest")
+    }
+
+    /// The last revision.
+    pub(super) fn counter(&self) -> String {
+        self.below("revision")
+    }
+
+    pub(super) fn floors(&self) -> String {
+        self.below("floors")
+    }
+
+    pub(super) fn stream(&self) -> String {
+        self.below("changes")
+    }
+
+    /// What is written only so that replicas have something to confirm.
+    pub(super) fn mark(&self) -> String {
+        self.below("mark")
+    }
+
+    pub(super) fn entries(&self, bucket: u16) -> String {
+        format!("{}:entries:{bucket:04x}", self.prefix)
+    }
+}
+
+/// A revision and what has it, as it lies in a hash.
+fn split(value: &[u8]) -> Option<(Revision, &[u8])> {
+    let colon = value.iter().position(|byte| *byte == b':')?;
+    let (revision, rest) = value.split_at(colon);
+    Some((Revision(number(revision)?), rest.split_first()?.1))
+}
+
+pub(super) fn number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// A record with its revision.
+pub(super) fn decode_entry(value: &[u8]) -> Result<(Record, Revision), String> {
+    let (revision, record) = split(value).ok_or("an entry has no revision")?;
+    let record = Record::decode(Bytes::copy_from_slice(record));
+    Ok((record.map_err(|error| error.to_string())?, revision))
+}
+
+pub(super) fn encode_version((wall_ms, counter): Version) -> String {
+    format!("{wall_ms}:{counter}")
+}
+
+pub(super) fn decode_floor(value: &[u8]) -> Option<(Version, Revision)> {
+    let (revision, version) = split(value)?;
+    let (wall_ms, counter) = std::str::from_utf8(version).ok()?.split_once(':')?;
+    let version = (wall_ms.parse().ok()?, counter.parse().ok()?);
+    Some((version, revision))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_names_are_in_one_slot() {
+        let names = Names::new("plant7");
+        assert_eq!(names.manifest(), "{plant7}:manifest");
+        assert_eq!(names.entries(10), "{plant7}:entries:000a");
+    }
+
+    #[test]
+    fn a_floor_is_read_as_it_is_written() {
+        let version = (7, u64::MAX);
+        let value = format!("12:{}", encode_version(version));
+        assert_eq!(
+            decode_floor(value.as_bytes()),
+            Some((version, Revision(12)))
+        );
+        for foreign in [&b""[..], b"1", b"1:2", b"x:1:2", b"1:2:x", b"1:2:3:4"] {
+            assert_eq!(decode_floor(foreign), None, "{foreign:?}");
+        }
+    }
+
+    #[test]
+    fn an_entry_without_revision_is_foreign() {
+        assert!(decode_entry(b"value").is_err());
+        assert!(decode_entry(b"7:value").is_err());
+    }
+}

@@ -1,0 +1,127 @@
+//! Pages of keys: bucket by bucket, the keys of each in their order.
+use super::connecting::Session;
+use super::transactions::is_here;
+use super::watch::found;
+use crate::keyspace::remote::{AskId, BUCKETS, EngineError, Found, FoundPage, News};
+use ::redis::aio::MultiplexedConnection;
+use ::redis::{RedisError, Value};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio::sync::mpsc::UnboundedSender;
+
+enum Failure {
+    Redis(RedisError),
+    Elsewhere,
+    Engine(EngineError),
+}
+
+impl From<RedisError> for Failure {
+    fn from(error: RedisError) -> Self {
+        Self::Redis(error)
+    }
+}
+
+/// Records behind a key.
+pub(super) async fn page(
+    mut connection: MultiplexedConnection,
+    session: Arc<Session>,
+    ask: AskId,
+    after: Option<(u16, Bytes)>,
+    most: usize,
+    tell: UnboundedSender<News>,
+) {
+    let page = page_behind(&mut connection, &session, after, most).await;
+    let page = page.map_err(|failure| match failure {
+        Failure::Redis(error) => {
+            tracing::debug!(%error, "redis did not answer a page");
+            None
+        }
+        Failure::Elsewhere => None,
+        Failure::Engine(error) => Some(error),
+    });
+    let _ = tell.send(News::Page(ask, page));
+}
+
+async fn page_behind(
+    connection: &mut MultiplexedConnection,
+    session: &Session,
+    after: Option<(u16, Bytes)>,
+    most: usize,
+) -> Result<FoundPage, Failure> {
+    let names = &session.names;
+    let first = after.as_ref().map_or(0, |(bucket, _)| *bucket);
+    let mut counting = ::redis::pipe();
+    counting.cmd("HGET").arg(names.manifest()).arg("history");
+    for bucket in first..BUCKETS {
+        counting.cmd("HLEN").arg(names.entries(bucket));
+    }
+    let counts: Vec<Value> = counting.query_async(connection).await?;
+    if !counts
+        .first()
+        .is_some_and(|history| is_here(history, session))
+    {
+        return Err(Failure::Elsewhere);
+    }
+    let mut buckets = VecDeque::new();
+    for (bucket, count) in (first..BUCKETS).zip(&counts[1..]) {
+        if *count != Value::Int(0) {
+            buckets.push_back(bucket);
+        }
+    }
+    let mut records: Vec<Found> = Vec::new();
+    while records.len() < most
+        && let Some(bucket) = buckets.pop_front()
+    {
+        let after = after.as_ref().filter(|(of, _)| *of == bucket);
+        let room = most - records.len();
+        let (found, has_more) =
+            of_bucket(connection, session, bucket, after.map(|(_, key)| key), room).await?;
+        records.extend(found);
+        if has_more {
+            return Ok(FoundPage {
+                records,
+                has_more: true,
+            });
+        }
+    }
+    Ok(FoundPage {
+        has_more: !buckets.is_empty(),
+        records,
+    })
+}
+
+/// Some records of a bucket, and whether there are more.
+async fn of_bucket(
+    connection: &mut MultiplexedConnection,
+    session: &Session,
+    bucket: u16,
+    after: Option<&Bytes>,
+    most: usize,
+) -> Result<(Vec<Found>, bool), Failure> {
+    let name = session.names.entries(bucket);
+    let mut keys: Vec<Vec<u8>> = ::redis::cmd("HKEYS")
+        .arg(&name)
+        .query_async(connection)
+        .await?;
+    keys.retain(|key| after.is_none_or(|after| key[..] > after[..]));
+    keys.sort_unstable();
+    let has_more = keys.len() > most;
+    keys.truncate(most);
+    if keys.is_empty() {
+        return Ok((Vec::new(), false));
+    }
+    let values: Vec<Value> = ::redis::cmd("HMGET")
+        .arg(&name)
+        .arg(&keys)
+        .query_async(connection)
+        .await?;
+    let mut records = Vec::with_capacity(keys.len());
+    for (key, value) in keys.into_iter().zip(&values) {
+        // What is gone by now is not shown.
+        if *value != Value::Nil {
+            records.push(found(&Value::BulkString(key), value).map_err(Failure::Engine)?);
+        }
+    }
+    Ok((records, has_more))
+}

@@ -1,0 +1,148 @@
+//! The way to an engine whose sockets are on a thread of their own: the keyspace talks to it through channels.
+use super::{Ask, AskId, Link, News, Verdict};
+use std::collections::VecDeque;
+use std::task::{Context, Poll};
+use tokio::sync::{mpsc, oneshot};
+
+/// What the thread gets and tells.
+pub(super) struct Ends {
+    pub(super) asked: mpsc::UnboundedReceiver<(AskId, Ask)>,
+    pub(super) tell: mpsc::UnboundedSender<News>,
+}
+
+/// The way to the thread of an engine, which ends when this is dropped.
+#[derive(Debug)]
+pub struct ThreadLink {
+    engine: &'static str,
+    asks: mpsc::UnboundedSender<(AskId, Ask)>,
+    news: mpsc::UnboundedReceiver<News>,
+    /// What [`poll_news`](Link::poll_news) has found, and what a thread that has ended does not answer.
+    next: VecDeque<News>,
+    is_dead: bool,
+    sends_once: bool,
+}
+
+impl ThreadLink {
+    /// Starts a thread that begins, and, if that succeeds, works until all who ask are gone.
+    ///
+    /// # Errors
+    /// What it met at the beginning, or that there is no thread.
+    pub(super) async fn start<Begun, Error, Beginning, Working>(
+        engine: &'static str,
+        begin: impl FnOnce() -> Beginning + Send + 'static,
+        work: impl FnOnce(Begun, Ends) -> Working + Send + 'static,
+    ) -> Result<Self, Error>
+    where
+        Error: From<std::io::Error> + Send + 'static,
+        Beginning: Future<Output = Result<Begun, Error>>,
+        Working: Future<Output = ()>,
+    {
+        let (asks, asked) = mpsc::unbounded_channel();
+        let (tell, news) = mpsc::unbounded_channel();
+        let (report, started) = oneshot::channel();
+        std::thread::Builder::new()
+            .name(engine.into())
+            .spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build();
+                let runtime = match runtime {
+                    Ok(runtime) => runtime,
+                    Err(error) => {
+                        // Who waited may have given up.
+                        let _ = report.send(Err(error.into()));
+                        return;
+                    }
+                };
+                runtime.block_on(async {
+                    match begin().await {
+                        Err(error) => drop(report.send(Err(error))),
+                        Ok(found) => {
+                            if report.send(Ok(())).is_ok() {
+                                work(found, Ends { asked, tell }).await;
+                            }
+                        }
+                    }
+                });
+            })?;
+        let ended = |_| std::io::Error::other("it has ended");
+        started.await.map_err(ended)??;
+        Ok(Self {
+            engine,
+            asks,
+            news,
+            next: VecDeque::new(),
+            is_dead: false,
+            sends_once: false,
+        })
+    }
+}
+
+/// What is told of a question that nobody answers.
+pub(super) fn unanswered(id: AskId, ask: &Ask) -> News {
+    match ask {
+        Ask::Read(_) => News::Read(id, Err(None)),
+        Ask::Commit(_) => News::Committed(id, Verdict::Unclear),
+        Ask::Page { .. } => News::Page(id, Err(None)),
+        Ask::Watch => News::WatchLost(id, None),
+    }
+}
+
+impl ThreadLink {
+    /// Nothing on the way sends a commit again by itself.
+    #[cfg(feature = "redis")]
+    pub(super) fn sending_once(mut self) -> Self {
+        self.sends_once = true;
+        self
+    }
+}
+
+impl Link for ThreadLink {
+    fn ask(&mut self, id: AskId, ask: Ask) {
+        let Err(unsent) = self.asks.send((id, ask)) else {
+            return;
+        };
+        if !std::mem::replace(&mut self.is_dead, true) {
+            tracing::error!(
+                "the thread that talks to {} has ended: this is a bug, please report it",
+                self.engine
+            );
+        }
+        let (id, ask) = unsent.0;
+        self.next.push_back(unanswered(id, &ask));
+    }
+
+    fn news(&mut self) -> Option<News> {
+        self.next.pop_front().or_else(|| self.news.try_recv().ok())
+    }
+
+    fn sends_once(&self) -> bool {
+        self.sends_once
+    }
+
+    fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if !self.next.is_empty() {
+            return Poll::Ready(());
+        }
+        match self.news.poll_recv(context) {
+            Poll::Ready(Some(news)) => {
+                self.next.push_back(news);
+                Poll::Ready(())
+            }
+            // Its thread has ended: there is nothing more to come.
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+/// What is told of a question that is refused.
+#[cfg(feature = "redis")]
+pub(super) fn refused(id: AskId, ask: &Ask, error: &super::EngineError) -> News {
+    let error = error.clone();
+    match ask {
+        Ask::Read(_) => News::Read(id, Err(Some(error))),
+        Ask::Commit(_) => News::Committed(id, Verdict::Failed(error)),
+        Ask::Page { .. } => News::Page(id, Err(Some(error))),
+        Ask::Watch => News::WatchLost(id, Some(error)),
+    }
+}

@@ -1,0 +1,186 @@
+//! Servers over an engine, for the tests of every engine.
+pub(crate) mod files;
+pub(crate) mod suite;
+
+use statestore::{Client, Observation, Observer, Outcome, Settings};
+use statestored::RunningServer;
+use statestored::admin::AdminConfig;
+use statestored::config::{Config, StorageConfig};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::Child;
+use std::time::{Duration, Instant};
+use tokio::task::LocalSet;
+
+/// Longer than anything takes on a machine that has much to do.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// How long the process of an engine may take until it listens.
+const START: Duration = Duration::from_secs(60);
+
+/// An engine of its own for a test, ended when it is dropped.
+pub(crate) trait Engine: Sized {
+    fn start() -> Self;
+
+    /// What a server keeps its entries in.
+    fn storage(&self, prefix: &str) -> StorageConfig;
+
+    fn child(&self) -> &Child;
+
+    fn kill(&mut self);
+
+    /// With what it has on its disk.
+    fn start_again(&mut self);
+
+    /// Its process does nothing until it may go on.
+    fn pause(&self) {
+        signal(self.child(), rustix::process::Signal::STOP);
+    }
+
+    fn go_on(&self) {
+        signal(self.child(), rustix::process::Signal::CONT);
+    }
+
+    fn config(&self, prefix: &str) -> Config {
+        Config {
+            storage: self.storage(prefix),
+            ..Config::in_memory()
+        }
+    }
+}
+
+fn signal(child: &Child, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// A port that was free a moment ago: engines do not say which one they took.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Whether it listens before it ends.
+pub(crate) fn listens(child: &mut Child, port: u16) -> bool {
+    let end = Instant::now() + START;
+    while child.try_wait().unwrap().is_none() {
+        if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return true;
+        }
+        assert!(Instant::now() < end, "the engine does not listen");
+        // It does not say when it does.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+pub(crate) fn block_on(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    LocalSet::new().block_on(&runtime, test);
+}
+
+/// A server with a page for operators.
+pub(crate) fn start(engine: &impl Engine) -> RunningServer {
+    let admin = AdminConfig::new("http://127.0.0.1:0".parse().unwrap(), None).unwrap();
+    RunningServer::start(Config {
+        admin: Some(admin),
+        ..engine.config("test")
+    })
+    .unwrap()
+}
+
+pub(crate) async fn client_of(server: &RunningServer) -> Client {
+    let settings: Settings = server.url().parse().unwrap();
+    Client::connect(settings).await.unwrap()
+}
+
+pub(crate) async fn value(client: &Client, key: &str) -> Option<String> {
+    let entry = client.get(key).await.unwrap()?;
+    Some(String::from_utf8(entry.value.to_vec()).unwrap())
+}
+
+pub(crate) async fn next(observer: &mut Observer) -> Observation {
+    let next = tokio::time::timeout(LONG, observer.next());
+    next.await.expect("in time").expect("it goes on")
+}
+
+/// What the page for operators answers.
+pub(crate) fn get(server: &RunningServer, path: &str) -> String {
+    let mut stream = TcpStream::connect(server.http_address().unwrap()).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Asks until it is so.
+pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < end, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Everything is refused, and the reason is told.
+pub(crate) async fn refuses_all(server: &RunningServer, client: &Client, why: &str) {
+    let says = |what: &str| get(server, "/readyz").contains(what);
+    until("it says so", || says("storage_replaced")).await;
+    for error in [
+        client.get("k").await.unwrap_err(),
+        client.set("k", "2").await.unwrap_err(),
+        client.set("new", "1").await.unwrap_err(),
+        client.scan("*").next_page().await.unwrap_err(),
+        client.observe("unseen").await.unwrap_err(),
+    ] {
+        assert_eq!(error.outcome(), Outcome::NotDone, "{error}");
+        assert!(error.to_string().contains("started anew"), "{error}");
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    // It stays so.
+    assert!(says("storage_replaced"));
+}
+
+/// Servers over one engine.
+pub(crate) struct Cluster<E> {
+    pub(crate) engine: E,
+    nodes: Vec<RunningServer>,
+}
+
+impl<E: Engine> Cluster<E> {
+    pub(crate) fn start(nodes: usize) -> Self {
+        Self::over(E::start(), nodes)
+    }
+
+    pub(crate) fn over(engine: E, nodes: usize) -> Self {
+        let start = |_| RunningServer::start(engine.config("test")).unwrap();
+        let nodes = (0..nodes).map(start).collect();
+        Self { engine, nodes }
+    }
+
+    pub(crate) async fn client(&self, node: usize) -> Client {
+        client_of(&self.nodes[node]).await
+    }
+
+    pub(crate) fn block_on(&self, test: impl AsyncFnOnce(&Self)) {
+        block_on(test(self));
+    }
+
+    /// Runs a test, and stops everything afterwards.
+    pub(crate) fn run(self, test: impl AsyncFnOnce(&Self)) {
+        self.block_on(test);
+        drop(self.into_engine());
+    }
+
+    /// Stops the servers.
+    pub(crate) fn into_engine(self) -> E {
+        for node in self.nodes {
+            node.stop().unwrap();
+        }
+        self.engine
+    }
+}

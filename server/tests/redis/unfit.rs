@@ -1,0 +1,130 @@
+//! What cannot have the entries, or does not have them any more.
+use crate::elsewhere::{Engine, LONG, block_on, client_of, get, refuses_all, start, until, value};
+use crate::server::Redis;
+use statestore::Outcome;
+use statestored::RunningServer;
+use std::time::Instant;
+
+fn refusal(redis: &Redis, prefix: &str) -> String {
+    let error = RunningServer::start(redis.config(prefix)).unwrap_err();
+    error.to_string()
+}
+
+#[test]
+fn what_is_not_of_this_program_is_not_touched() {
+    let redis = Redis::start();
+    let () = redis.run("SET {foreign}:manifest x");
+    let text = refusal(&redis, "foreign");
+    assert!(text.contains("holds something else"), "{text}");
+    let () = redis.run("SET {half}:revision 7");
+    let text = refusal(&redis, "half");
+    assert!(text.contains("holds something else"), "{text}");
+    let () = redis.run("HSET {newer}:manifest format x");
+    let mut newer = redis::cmd("HSET");
+    newer
+        .arg("{newer}:manifest")
+        .arg("format")
+        .arg("libstatestore 2");
+    let _: i64 = newer.query(&mut redis.connection()).unwrap();
+    let text = refusal(&redis, "newer");
+    assert!(
+        text.contains("its format is 2, and this statestored knows 1"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_redis_that_removes_entries_by_itself_is_refused() {
+    let redis = Redis::with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    let text = refusal(&redis, "test");
+    assert!(
+        text.contains("allkeys-lru, which removes entries by itself: set it to noeviction"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_redis_that_does_not_answer_is_named() {
+    let redis = Redis::start();
+    let config = redis.config("test");
+    let place = format!("redis at 127.0.0.1:{}", redis.port);
+    drop(redis);
+    let error = RunningServer::start(config).unwrap_err().to_string();
+    assert!(error.starts_with(&place), "{error}");
+}
+
+#[test]
+fn a_store_that_was_removed_is_not_taken_for_an_empty_one() {
+    let redis = Redis::start();
+    let server = start(&redis);
+    block_on(async {
+        let client = client_of(&server).await;
+        client.set("k", "1").await.unwrap();
+        let () = redis.run("FLUSHALL");
+        refuses_all(&server, &client, "its manifest was removed").await;
+    });
+    server.stop().unwrap();
+    let anew = start(&redis);
+    block_on(async {
+        let client = client_of(&anew).await;
+        assert_eq!(value(&client, "k").await, None);
+    });
+    anew.stop().unwrap();
+}
+
+#[test]
+fn a_redis_that_is_full_can_be_read_and_takes_writes_again_when_it_has_room() {
+    let redis = Redis::start();
+    let server = start(&redis);
+    block_on(async {
+        let client = client_of(&server).await;
+        client.set("k", "kept").await.unwrap();
+        let () = redis.run("CONFIG SET maxmemory 1");
+        let refused = client.set("k", "more").await.unwrap_err();
+        assert_eq!(refused.outcome(), Outcome::NotDone, "{refused}");
+        assert!(refused.to_string().contains("quota"), "{refused}");
+        let is_full = || get(&server, "/readyz").contains("storage_full");
+        until("it says so", is_full).await;
+        assert_eq!(value(&client, "k").await.as_deref(), Some("kept"));
+        let () = redis.run("CONFIG SET maxmemory 0");
+        client.set("k", "written").await.unwrap();
+        let is_ready = || get(&server, "/readyz").starts_with("HTTP/1.1 200");
+        until("it is ready again", is_ready).await;
+    });
+    server.stop().unwrap();
+}
+
+#[test]
+fn after_a_kill_everything_goes_on_and_the_operator_is_told() {
+    let mut redis = Redis::start();
+    let server = start(&redis);
+    block_on(async {
+        let client = client_of(&server).await;
+        let mut told = client.observe("k").await.unwrap();
+        client.set("k", "1").await.unwrap();
+        let first = client.get("k").await.unwrap().unwrap().version;
+        for round in 2..5 {
+            redis.kill();
+            redis.start_again();
+            let end = Instant::now() + LONG;
+            while let Err(error) = client.set("k", round.to_string()).await {
+                assert!(error.is_retryable() && Instant::now() < end, "{error}");
+            }
+        }
+        let entry = client.get("k").await.unwrap().unwrap();
+        assert_eq!(&entry.value[..], b"4");
+        assert!(entry.version > first);
+        loop {
+            let change = crate::elsewhere::next(&mut told).await;
+            if matches!(&change, statestore::Observation::Set { value, .. } if &value[..] == b"4") {
+                break;
+            }
+        }
+        let metrics = get(&server, "/metrics");
+        assert!(
+            metrics.contains("\nstatestored_engine_reversions_total 3\n"),
+            "{metrics}"
+        );
+    });
+    server.stop().unwrap();
+}
