@@ -231,7 +231,7 @@ impl Drop for Sentinel {
 #[test]
 fn sentinels_name_the_master() {
     let mut master = Redis::start();
-    let _replica = Redis::replica_of(master.port);
+    let replica = Redis::replica_of(master.port);
     let sentinel = Sentinel::of(&master);
     let server = server(RedisConfig {
         addresses: vec![("127.0.0.1".into(), sentinel.port)],
@@ -243,6 +243,8 @@ fn sentinels_name_the_master() {
         until("the sentinel knows the replica", knows).await;
         let client = client_of(&server).await;
         client.set("k", "1").await.unwrap();
+        let has_it = || replica.run::<i64>("EXISTS {test}:changes") == 1;
+        until("the replica has it", has_it).await;
         master.kill();
         write(&client, "k", "2").await;
         assert_eq!(value(&client, "k").await.as_deref(), Some("2"));
