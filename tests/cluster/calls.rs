@@ -1,5 +1,6 @@
 //! Clients that read and write keys, and note what they were told.
 use crate::history::{Asked, Call, Condition, History, Told};
+use crate::stalls::Stalls;
 use statestore::{Client, DelOutcome, Error, Outcome, SetOptions, SetOutcome, Settings, Version};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,8 +18,7 @@ pub(crate) struct Shared {
     pub(crate) is_over: Cell<bool>,
     begun: Instant,
     values: Cell<u64>,
-    /// The longest time in which a client had no answer.
-    pub(crate) longest_stall: Cell<Duration>,
+    pub(crate) stalls: RefCell<Stalls>,
 }
 
 impl Shared {
@@ -28,7 +28,7 @@ impl Shared {
             is_over: Cell::new(false),
             begun: Instant::now(),
             values: Cell::new(0),
-            longest_stall: Cell::new(Duration::ZERO),
+            stalls: RefCell::default(),
         })
     }
 
@@ -51,7 +51,7 @@ const CALLS: u32 = 300;
 pub(crate) async fn call(settings: Vec<Settings>, shared: Rc<Shared>, mut chance: fastrand::Rng) {
     // What was read last of which key, for conditions.
     let mut read: Option<(String, Version)> = None;
-    let mut answered = Instant::now();
+    let number = shared.stalls.borrow_mut().begin();
     while !shared.is_over.get() {
         let settings = settings[chance.usize(..settings.len())].clone();
         let Ok(client) = Client::connect(settings).await else {
@@ -61,7 +61,7 @@ pub(crate) async fn call(settings: Vec<Settings>, shared: Rc<Shared>, mut chance
             if shared.is_over.get() {
                 break;
             }
-            one(&client, &shared, &mut chance, &mut read, &mut answered).await;
+            one(&client, number, &shared, &mut chance, &mut read).await;
         }
     }
 }
@@ -69,10 +69,10 @@ pub(crate) async fn call(settings: Vec<Settings>, shared: Rc<Shared>, mut chance
 /// One call.
 async fn one(
     client: &Client,
+    number: usize,
     shared: &Shared,
     chance: &mut fastrand::Rng,
     read: &mut Option<(String, Version)>,
-    answered: &mut Instant,
 ) {
     let key = shared.key(chance);
     let asked = match chance.u32(0..10) {
@@ -91,15 +91,15 @@ async fn one(
     let told = match ask(client, &key, &asked).await {
         Ok(told) => Some(told),
         Err(error) if error.outcome() == Outcome::NotDone => {
+            shared.stalls.borrow_mut().refused();
             // Nothing happened. The next attempt need not come at once.
             return tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Err(_) => None,
     };
-    if told.is_some() {
-        let stall = shared.longest_stall.get().max(answered.elapsed());
-        shared.longest_stall.set(stall);
-        *answered = Instant::now();
+    match &told {
+        Some(_) => shared.stalls.borrow_mut().answered(number),
+        None => shared.stalls.borrow_mut().unknown(),
     }
     if let Some(Told::Entry(Some((_, version)))) = &told {
         *read = Some((key.clone(), version.into()));

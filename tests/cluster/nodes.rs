@@ -42,13 +42,17 @@ impl Nodes {
     }
 
     /// Settings of a client that knows all of them, and begins with this one.
-    pub(crate) fn settings(&self, first: usize) -> Settings {
+    pub(crate) fn known(&self, first: usize) -> Settings {
         let port = |number: usize| self.0[number % NODES].port;
         let settings = Settings::new("127.0.0.1", port(first));
-        let settings = (1..NODES).fold(settings, |settings, other| {
+        (1..NODES).fold(settings, |settings, other| {
             settings.also("127.0.0.1", port(first + other))
-        });
-        settings
+        })
+    }
+
+    /// The same for one that notices soon what is not there any more.
+    pub(crate) fn settings(&self, first: usize) -> Settings {
+        self.known(first)
             .reconnect_delay(Duration::from_millis(10), Duration::from_millis(200))
             .keep_alive(Duration::from_secs(1))
             .ping_timeout(Duration::from_secs(1))

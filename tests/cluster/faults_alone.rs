@@ -1,0 +1,88 @@
+//! One fault at a time, and how long it keeps clients from being answered.
+use crate::calls::{self, Shared};
+use crate::engine::Engine;
+use crate::nodes::{NODES, Nodes};
+use crate::stalls::Figures;
+use crate::storm::{self, Trouble};
+use crate::{LONG, setting};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+/// How often each kind happens if nothing is said.
+const ROUNDS: u64 = 1;
+
+/// How long each fault lasts if nothing is said.
+const SECONDS: u64 = 3;
+
+/// How many clients there are.
+const CLIENTS: usize = 4;
+
+/// After all are answered, nothing goes wrong for so long.
+const CALM: Duration = Duration::from_secs(2);
+
+/// Prints for each kind what clients met.
+pub(crate) async fn one_after_the_other() {
+    let rounds = setting("CLUSTER_ROUNDS").unwrap_or(ROUNDS);
+    let lasts = Duration::from_secs(setting("CLUSTER_FAULT_SECONDS").unwrap_or(SECONDS));
+    let seed = setting("CLUSTER_SEED").unwrap_or_else(|| fastrand::u64(..));
+    println!("CLUSTER_SEED={seed}");
+    let mut chance = fastrand::Rng::with_seed(seed);
+    let mut engine = Engine::start().await;
+    let mut nodes = Nodes::start(&engine).await;
+    let shared = Shared::new();
+    let settings: Vec<_> = (0..NODES).map(|first| nodes.settings(first)).collect();
+    let mut workers = JoinSet::new();
+    for _ in 0..CLIENTS {
+        workers.spawn_local(calls::call(
+            settings.clone(),
+            Rc::clone(&shared),
+            chance.fork(),
+        ));
+    }
+    quiet(&shared).await;
+    println!(
+        "each lasted {lasts:?}; the longest time in which one of {CLIENTS} clients had no answer, and how calls ended"
+    );
+    for trouble in storm::ALL {
+        let mut met = Vec::new();
+        for _ in 0..rounds {
+            shared.stalls.borrow_mut().take();
+            storm::happen(trouble, lasts, &mut engine, &mut nodes, &mut chance).await;
+            for number in 0..NODES {
+                nodes.listens(number).await;
+            }
+            quiet(&shared).await;
+            met.push(shared.stalls.borrow_mut().take());
+        }
+        tell(trouble, &mut met);
+    }
+    shared.is_over.set(true);
+    while let Some(worker) = workers.join_next().await {
+        worker.unwrap();
+    }
+    shared.history.borrow().check();
+}
+
+/// Until each client is answered again, and for a while after that.
+async fn quiet(shared: &Shared) {
+    let healed = Instant::now();
+    while !shared.stalls.borrow().all_answered_since(healed) {
+        assert!(healed.elapsed() < LONG, "a client is not answered any more");
+        sleep(Duration::from_millis(10)).await;
+    }
+    sleep(CALM).await;
+}
+
+fn tell(trouble: Trouble, met: &mut [Figures]) {
+    met.sort_by_key(Figures::lasts);
+    let refused: usize = met.iter().map(|figures| figures.refused).sum();
+    let unknown: usize = met.iter().map(|figures| figures.unknown).sum();
+    println!(
+        "{trouble:?}: {} times, median {:.1?}, longest {:.1?}; {refused} calls not done, {unknown} unknown",
+        met.len(),
+        met[met.len() / 2].lasts(),
+        met[met.len() - 1].lasts(),
+    );
+}
