@@ -1,10 +1,12 @@
 //! One fault at a time, and how long it keeps clients from being answered.
+use crate::balancer::Balancer;
 use crate::calls::{self, Shared};
 use crate::engine::Engine;
-use crate::nodes::{NODES, Nodes};
+use crate::nodes::{NODES, Nodes, impatient};
 use crate::stalls::Figures;
 use crate::storm::{self, Trouble};
 use crate::{LONG, setting};
+use statestore::Settings;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -22,41 +24,54 @@ const CLIENTS: usize = 4;
 /// After all are answered, nothing goes wrong for so long.
 const CALM: Duration = Duration::from_secs(2);
 
-/// Prints for each kind what clients met.
+/// Those after which another server may be better.
+const OF_NODES: [Trouble; 3] = [Trouble::KillNode, Trouble::StopNode, Trouble::CutAllWays];
+
+/// Prints for each kind what clients met that know all servers, and some that know `HAProxy`.
 pub(crate) async fn one_after_the_other() {
-    let rounds = setting("CLUSTER_ROUNDS").unwrap_or(ROUNDS);
-    let lasts = Duration::from_secs(setting("CLUSTER_FAULT_SECONDS").unwrap_or(SECONDS));
     let seed = setting("CLUSTER_SEED").unwrap_or_else(|| fastrand::u64(..));
     println!("CLUSTER_SEED={seed}");
     let mut chance = fastrand::Rng::with_seed(seed);
     let mut engine = Engine::start().await;
     let mut nodes = Nodes::start(&engine).await;
+    println!("Clients that know all servers:");
+    let known = (0..NODES).map(|first| nodes.settings(first)).collect();
+    measure(known, &storm::ALL, &mut engine, &mut nodes, &mut chance).await;
+    println!("Clients behind HAProxy:");
+    let balancer = Balancer::start(&nodes).await;
+    let known = vec![impatient(balancer.settings())];
+    measure(known, &OF_NODES, &mut engine, &mut nodes, &mut chance).await;
+}
+
+async fn measure(
+    known: Vec<Settings>,
+    troubles: &[Trouble],
+    engine: &mut Engine,
+    nodes: &mut Nodes,
+    chance: &mut fastrand::Rng,
+) {
+    let rounds = setting("CLUSTER_ROUNDS").unwrap_or(ROUNDS);
+    let lasts = Duration::from_secs(setting("CLUSTER_FAULT_SECONDS").unwrap_or(SECONDS));
     let shared = Shared::new();
-    let settings: Vec<_> = (0..NODES).map(|first| nodes.settings(first)).collect();
     let mut workers = JoinSet::new();
     for _ in 0..CLIENTS {
-        workers.spawn_local(calls::call(
-            settings.clone(),
-            Rc::clone(&shared),
-            chance.fork(),
-        ));
+        let calls = calls::call(known.clone(), Rc::clone(&shared), chance.fork());
+        workers.spawn_local(calls);
     }
     quiet(&shared).await;
-    println!(
-        "each lasted {lasts:?}; the longest time in which one of {CLIENTS} clients had no answer, and how calls ended"
-    );
-    for trouble in storm::ALL {
+    println!("| {lasts:?} of | times | median | longest | calls not done | unknown |");
+    for trouble in troubles {
         let mut met = Vec::new();
         for _ in 0..rounds {
             shared.stalls.borrow_mut().take();
-            storm::happen(trouble, lasts, &mut engine, &mut nodes, &mut chance).await;
+            storm::happen(*trouble, lasts, engine, nodes, chance).await;
             for number in 0..NODES {
                 nodes.listens(number).await;
             }
             quiet(&shared).await;
             met.push(shared.stalls.borrow_mut().take());
         }
-        tell(trouble, &mut met);
+        tell(*trouble, &mut met);
     }
     shared.is_over.set(true);
     while let Some(worker) = workers.join_next().await {
@@ -80,7 +95,7 @@ fn tell(trouble: Trouble, met: &mut [Figures]) {
     let refused: usize = met.iter().map(|figures| figures.refused).sum();
     let unknown: usize = met.iter().map(|figures| figures.unknown).sum();
     println!(
-        "{trouble:?}: {} times, median {:.1?}, longest {:.1?}; {refused} calls not done, {unknown} unknown",
+        "| {trouble:?} | {} | {:.1?} | {:.1?} | {refused} | {unknown} |",
         met.len(),
         met[met.len() / 2].lasts(),
         met[met.len() - 1].lasts(),

@@ -2,6 +2,7 @@
 //!
 //! `CLUSTER_SECONDS` says for how long, `CLUSTER_SEED` what goes wrong when; docs/testing.md says more.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod balancer;
 mod calls;
 mod engine;
 mod failover;
