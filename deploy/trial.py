@@ -18,6 +18,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -117,23 +118,47 @@ def someone(place: Place, folder: Path) -> Path:
     return password
 
 
-def compose(place: Place) -> None:
+@dataclass
+class Cluster:
+    """What compose.yaml starts, but for the load balancer."""
+
+    nodes: list[str]
+    processes: dict[str, subprocess.Popen]
+    password: Path
+
+    def url(self, place: Place, host: str) -> str:
+        return f"mqtt://ann@127.0.0.1:{place.port(host, '1883')}?password_file={self.password}"
+
+
+def start(place: Place) -> Cluster:
     secrets = place.folder / "secrets"
     secrets.mkdir()
     password = someone(place, secrets)
     services = yaml.safe_load((HERE / "compose.yaml").read_text())["services"]
-    processes = {}
+    cluster = Cluster([host for host in services if host.startswith("node")], {}, password)
     for host, service in services.items():
-        if host == "balancer":
-            continue
-        mounts = {"/run/secrets": secrets, "/data": place.folder / host}
-        command = [*service.get("entrypoint", []), *service["command"]]
-        processes[host] = place.start(host, command, mounts, service.get("environment", {}))
-    nodes = [host for host in services if host.startswith("node")]
-    for host in nodes:
-        place.wait(host, f"http://127.0.0.1:{place.port(host, '9883')}/readyz", processes)
+        if host != "balancer":
+            begin(place, cluster, host, service)
+    for host in cluster.nodes:
+        ready(place, cluster, host)
+    return cluster
+
+
+def begin(place: Place, cluster: Cluster, host: str, service: dict) -> None:
+    mounts = {"/run/secrets": cluster.password.parent, "/data": place.folder / host}
+    command = [*service.get("entrypoint", []), *service["command"]]
+    cluster.processes[host] = place.start(host, command, mounts, service.get("environment", {}))
+
+
+def ready(place: Place, cluster: Cluster, host: str) -> None:
+    place.wait(host, f"http://127.0.0.1:{place.port(host, '9883')}/readyz", cluster.processes)
+
+
+def compose(place: Place) -> None:
+    cluster = start(place)
+    nodes, processes = cluster.nodes, cluster.processes
     processes["balancer"] = place.start("balancer", ["haproxy", "-db", "-f", str(balancer(place, nodes))], {}, {})
-    url = f"mqtt://ann@127.0.0.1:{place.port('balancer', '1883')}?password_file={password}"
+    url = cluster.url(place, "balancer")
     place.statestore(url, "set", "greeting", "hello")
     # Two of three nodes and one of three members may be lost.
     for lost in (nodes[0], "etcd0", nodes[1]):
