@@ -54,8 +54,12 @@ pub(crate) async fn call(settings: Vec<Settings>, shared: Rc<Shared>, mut chance
     let number = shared.stalls.borrow_mut().begin();
     while !shared.is_over.get() {
         let settings = settings[chance.usize(..settings.len())].clone();
-        let Ok(client) = Client::connect(settings).await else {
-            continue;
+        let client = match Client::connect(settings).await {
+            Ok(client) => client,
+            Err(error) => {
+                shared.stalls.borrow_mut().told(number, &error);
+                continue;
+            }
         };
         for _ in 0..CALLS {
             if shared.is_over.get() {
@@ -89,18 +93,19 @@ async fn one(
     };
     let from = shared.history.borrow().now();
     let told = match ask(client, &key, &asked).await {
-        Ok(told) => Some(told),
-        Err(error) if error.outcome() == Outcome::NotDone => {
-            shared.stalls.borrow_mut().refused();
-            // Nothing happened. The next attempt need not come at once.
-            return tokio::time::sleep(Duration::from_millis(5)).await;
+        Ok(told) => {
+            shared.stalls.borrow_mut().answered(number);
+            Some(told)
         }
-        Err(_) => None,
+        Err(error) => {
+            shared.stalls.borrow_mut().failed(number, &error);
+            if error.outcome() == Outcome::NotDone {
+                // Nothing happened. The next attempt need not come at once.
+                return tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            None
+        }
     };
-    match &told {
-        Some(_) => shared.stalls.borrow_mut().answered(number),
-        None => shared.stalls.borrow_mut().unknown(),
-    }
     if let Some(Told::Entry(Some((_, version)))) = &told {
         *read = Some((key.clone(), version.into()));
     }

@@ -59,7 +59,9 @@ async fn measure(
         workers.spawn_local(calls);
     }
     quiet(&shared).await;
-    println!("| {lasts:?} of | times | median | longest | calls not done | unknown |");
+    println!(
+        "| {lasts:?} of | times | median | longest | calls not done | unknown | told during the longest"
+    );
     for trouble in troubles {
         let mut met = Vec::new();
         for _ in 0..rounds {
@@ -94,10 +96,13 @@ fn tell(trouble: Trouble, met: &mut [Figures]) {
     met.sort_by_key(Figures::lasts);
     let refused: usize = met.iter().map(|figures| figures.refused).sum();
     let unknown: usize = met.iter().map(|figures| figures.unknown).sum();
+    let (times, median) = (met.len(), met[met.len() / 2].lasts());
+    let Some(longest) = met.last().and_then(|figures| figures.longest.as_ref()) else {
+        return;
+    };
     println!(
-        "| {trouble:?} | {} | {:.1?} | {:.1?} | {refused} | {unknown} |",
-        met.len(),
-        met[met.len() / 2].lasts(),
-        met[met.len() - 1].lasts(),
+        "| {trouble:?} | {times} | {median:.1?} | {:.1?} | {refused} | {unknown} | {:?}",
+        longest.lasts(),
+        longest.told(),
     );
 }

@@ -178,14 +178,14 @@ async fn storm_and_calm() {
     let met = shared.stalls.borrow_mut().take();
     println!(
         "{:?}: {calls} calls, {unknown} of them unknown; counted to {last}, {certain} certainly and {perhaps} perhaps; \
-         {} times locked; longest time without an answer {:.1?}, during {:?}",
+         {} times locked",
         log.counts(),
         holdings.count(),
-        met.lasts(),
-        met.longest
-            .map(|stall| log.during(&stall))
-            .unwrap_or_default(),
     );
+    if let Some(stall) = &met.longest {
+        let (lasts, during, told) = (stall.lasts(), log.during(stall), stall.told());
+        println!("longest time without an answer {lasts:.1?}, during {during:?}, told {told:?}");
+    }
     assert!(
         certain <= last && last <= certain + perhaps,
         "counts were lost or made twice"
