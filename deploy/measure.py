@@ -18,6 +18,7 @@ KEYS = 100_000
 HOT = "2000"
 SECONDS = "5"
 ROUNDS = 3
+NODES = 6
 
 
 def bench(place: Place, cluster: Cluster, nodes: list[str], *words: str) -> list[dict]:
@@ -39,9 +40,14 @@ def resident(cluster: Cluster, host: str) -> int:
 
 
 def rates(place: Place, cluster: Cluster) -> None:
+    services = yaml.safe_load((trial.HERE / "compose.yaml").read_text())["services"]
+    for number in range(len(cluster.nodes), NODES):
+        cluster.nodes.append(f"node{number}")
+        trial.begin(place, cluster, cluster.nodes[-1], services["node0"])
+        trial.ready(place, cluster, cluster.nodes[-1])
     print("| | nodes | req/s | p50 | p99 |\n|---|---|---|---|---|")
     for mix, what in (("get=1", "GET"), ("set=1", "SET"), ("get=1,set=1", "half GET, half SET")):
-        for in_flight, count in (("1", 1), ("256", 1), ("256", 2), ("256", 3)):
+        for in_flight, count in (("1", 1), ("256", 1), ("256", 2), ("256", 3), ("256", NODES)):
             found = []
             for _ in range(ROUNDS):
                 said = bench(place, cluster, cluster.nodes[:count], "--mix", mix, "--keys", HOT, "--in-flight", in_flight, "--seconds", SECONDS)
