@@ -14,6 +14,8 @@ const EPOCH: Duration = Duration::from_secs(2);
 
 /// What all of them share.
 pub(crate) struct Shared {
+    /// What its keys begin with: nobody else has used them.
+    keys: &'static str,
     pub(crate) history: RefCell<History>,
     pub(crate) is_over: Cell<bool>,
     begun: Instant,
@@ -22,8 +24,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new() -> Rc<Self> {
+    pub(crate) fn new(keys: &'static str) -> Rc<Self> {
         Rc::new(Self {
+            keys,
             history: RefCell::new(History::new()),
             is_over: Cell::new(false),
             begun: Instant::now(),
@@ -39,7 +42,7 @@ impl Shared {
 
     fn key(&self, chance: &mut fastrand::Rng) -> String {
         let epoch = self.begun.elapsed().as_millis() / EPOCH.as_millis();
-        format!("register-{epoch}-{}", chance.u64(0..KEYS))
+        format!("{}-{epoch}-{}", self.keys, chance.u64(0..KEYS))
     }
 }
 

@@ -36,14 +36,31 @@ pub(crate) async fn one_after_the_other() {
     let mut nodes = Nodes::start(&engine).await;
     println!("Clients that know all servers:");
     let known = (0..NODES).map(|first| nodes.settings(first)).collect();
-    measure(known, &storm::ALL, &mut engine, &mut nodes, &mut chance).await;
+    measure(
+        "direct",
+        known,
+        &storm::ALL,
+        &mut engine,
+        &mut nodes,
+        &mut chance,
+    )
+    .await;
     println!("Clients behind HAProxy:");
     let balancer = Balancer::start(&nodes).await;
     let known = vec![impatient(balancer.settings())];
-    measure(known, &OF_NODES, &mut engine, &mut nodes, &mut chance).await;
+    measure(
+        "balanced",
+        known,
+        &OF_NODES,
+        &mut engine,
+        &mut nodes,
+        &mut chance,
+    )
+    .await;
 }
 
 async fn measure(
+    keys: &'static str,
     known: Vec<Settings>,
     troubles: &[Trouble],
     engine: &mut Engine,
@@ -52,7 +69,7 @@ async fn measure(
 ) {
     let rounds = setting("CLUSTER_ROUNDS").unwrap_or(ROUNDS);
     let lasts = Duration::from_secs(setting("CLUSTER_FAULT_SECONDS").unwrap_or(SECONDS));
-    let shared = Shared::new();
+    let shared = Shared::new(keys);
     let mut workers = JoinSet::new();
     for _ in 0..CLIENTS {
         let calls = calls::call(known.clone(), Rc::clone(&shared), chance.fork());

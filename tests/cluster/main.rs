@@ -141,7 +141,7 @@ async fn storm_and_calm() {
     let mut chance = fastrand::Rng::with_seed(seed);
     let mut engine = Engine::start().await;
     let mut nodes = Nodes::start(&engine).await;
-    let shared = Shared::new();
+    let shared = Shared::new("register");
     let holdings = Rc::new(Holdings::default());
     let counted = Rc::new(Count::default());
     let mut workers = JoinSet::new();
