@@ -1,5 +1,6 @@
 //! Clients that read and write keys, and note what they were told.
 use crate::history::{Asked, Call, Condition, History, Told};
+use crate::stalls::Stalls;
 use statestore::{Client, DelOutcome, Error, Outcome, SetOptions, SetOutcome, Settings, Version};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,22 +14,24 @@ const EPOCH: Duration = Duration::from_secs(2);
 
 /// What all of them share.
 pub(crate) struct Shared {
+    /// What its keys begin with: nobody else has used them.
+    keys: &'static str,
     pub(crate) history: RefCell<History>,
     pub(crate) is_over: Cell<bool>,
     begun: Instant,
     values: Cell<u64>,
-    /// The longest time in which a client had no answer.
-    pub(crate) longest_stall: Cell<Duration>,
+    pub(crate) stalls: RefCell<Stalls>,
 }
 
 impl Shared {
-    pub(crate) fn new() -> Rc<Self> {
+    pub(crate) fn new(keys: &'static str) -> Rc<Self> {
         Rc::new(Self {
+            keys,
             history: RefCell::new(History::new()),
             is_over: Cell::new(false),
             begun: Instant::now(),
             values: Cell::new(0),
-            longest_stall: Cell::new(Duration::ZERO),
+            stalls: RefCell::default(),
         })
     }
 
@@ -39,7 +42,7 @@ impl Shared {
 
     fn key(&self, chance: &mut fastrand::Rng) -> String {
         let epoch = self.begun.elapsed().as_millis() / EPOCH.as_millis();
-        format!("register-{epoch}-{}", chance.u64(0..KEYS))
+        format!("{}-{epoch}-{}", self.keys, chance.u64(0..KEYS))
     }
 }
 
@@ -51,17 +54,21 @@ const CALLS: u32 = 300;
 pub(crate) async fn call(settings: Vec<Settings>, shared: Rc<Shared>, mut chance: fastrand::Rng) {
     // What was read last of which key, for conditions.
     let mut read: Option<(String, Version)> = None;
-    let mut answered = Instant::now();
+    let number = shared.stalls.borrow_mut().begin();
     while !shared.is_over.get() {
         let settings = settings[chance.usize(..settings.len())].clone();
-        let Ok(client) = Client::connect(settings).await else {
-            continue;
+        let client = match Client::connect(settings).await {
+            Ok(client) => client,
+            Err(error) => {
+                shared.stalls.borrow_mut().told(number, &error);
+                continue;
+            }
         };
         for _ in 0..CALLS {
             if shared.is_over.get() {
                 break;
             }
-            one(&client, &shared, &mut chance, &mut read, &mut answered).await;
+            one(&client, number, &shared, &mut chance, &mut read).await;
         }
     }
 }
@@ -69,10 +76,10 @@ pub(crate) async fn call(settings: Vec<Settings>, shared: Rc<Shared>, mut chance
 /// One call.
 async fn one(
     client: &Client,
+    number: usize,
     shared: &Shared,
     chance: &mut fastrand::Rng,
     read: &mut Option<(String, Version)>,
-    answered: &mut Instant,
 ) {
     let key = shared.key(chance);
     let asked = match chance.u32(0..10) {
@@ -89,18 +96,19 @@ async fn one(
     };
     let from = shared.history.borrow().now();
     let told = match ask(client, &key, &asked).await {
-        Ok(told) => Some(told),
-        Err(error) if error.outcome() == Outcome::NotDone => {
-            // Nothing happened. The next attempt need not come at once.
-            return tokio::time::sleep(Duration::from_millis(5)).await;
+        Ok(told) => {
+            shared.stalls.borrow_mut().answered(number);
+            Some(told)
         }
-        Err(_) => None,
+        Err(error) => {
+            shared.stalls.borrow_mut().failed(number, &error);
+            if error.outcome() == Outcome::NotDone {
+                // Nothing happened. The next attempt need not come at once.
+                return tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            None
+        }
     };
-    if told.is_some() {
-        let stall = shared.longest_stall.get().max(answered.elapsed());
-        shared.longest_stall.set(stall);
-        *answered = Instant::now();
-    }
     if let Some(Told::Entry(Some((_, version)))) = &told {
         *read = Some((key.clone(), version.into()));
     }

@@ -2,12 +2,16 @@
 //!
 //! `CLUSTER_SECONDS` says for how long, `CLUSTER_SEED` what goes wrong when; docs/testing.md says more.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod balancer;
 mod calls;
 mod engine;
+mod failover;
+mod faults_alone;
 mod history;
 mod locks;
 mod nodes;
 mod process;
+mod stalls;
 mod storm;
 
 use calls::Shared;
@@ -19,6 +23,7 @@ use statestore::{
 };
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::task::{JoinSet, LocalSet};
 
@@ -102,13 +107,31 @@ async fn patiently<T>(what: impl AsyncFn() -> Result<T, Error>) -> T {
     }
 }
 
-#[test]
-fn what_was_promised_holds_while_members_and_servers_are_killed_stopped_and_cut_off() {
+/// Tests that measure do so one after the other.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+fn alone(test: impl Future<Output = ()>) {
+    let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    LocalSet::new().block_on(&runtime, storm_and_calm());
+    LocalSet::new().block_on(&runtime, test);
+}
+
+#[test]
+fn what_was_promised_holds_while_members_and_servers_are_killed_stopped_and_cut_off() {
+    alone(storm_and_calm());
+}
+
+#[test]
+fn after_each_kind_of_fault_all_clients_are_answered_again() {
+    alone(faults_alone::one_after_the_other());
+}
+
+#[test]
+fn a_client_that_knows_two_servers_goes_to_the_other_when_its_own_is_killed() {
+    alone(failover::again_and_again());
 }
 
 async fn storm_and_calm() {
@@ -118,7 +141,7 @@ async fn storm_and_calm() {
     let mut chance = fastrand::Rng::with_seed(seed);
     let mut engine = Engine::start().await;
     let mut nodes = Nodes::start(&engine).await;
-    let shared = Shared::new();
+    let shared = Shared::new("register");
     let holdings = Rc::new(Holdings::default());
     let counted = Rc::new(Count::default());
     let mut workers = JoinSet::new();
@@ -136,7 +159,7 @@ async fn storm_and_calm() {
         workers.spawn_local(held);
         workers.spawn_local(count_on(client, shared, Rc::clone(&counted)));
     }
-    let counts = storm::rage(&mut engine, &mut nodes, lasts, &mut chance).await;
+    let log = storm::rage(&mut engine, &mut nodes, lasts, &mut chance).await;
     for number in 0..NODES {
         nodes.listens(number).await;
     }
@@ -152,12 +175,17 @@ async fn storm_and_calm() {
     let last = number(&last.value);
     let (certain, perhaps) = (counted.certain.get(), counted.perhaps.get());
     let (calls, unknown) = shared.history.borrow().counts();
+    let met = shared.stalls.borrow_mut().take();
     println!(
-        "{counts:?}: {calls} calls, {unknown} of them unknown; counted to {last}, {certain} certainly and {perhaps} perhaps; \
-         {} times locked; longest time without an answer {:.1?}",
+        "{:?}: {calls} calls, {unknown} of them unknown; counted to {last}, {certain} certainly and {perhaps} perhaps; \
+         {} times locked",
+        log.counts(),
         holdings.count(),
-        shared.longest_stall.get(),
     );
+    if let Some(stall) = &met.longest {
+        let (lasts, during, told) = (stall.lasts(), log.during(stall), stall.told());
+        println!("longest time without an answer {lasts:.1?}, during {during:?}, told {told:?}");
+    }
     assert!(
         certain <= last && last <= certain + perhaps,
         "counts were lost or made twice"

@@ -14,9 +14,20 @@ pub(crate) const REQUEST: Duration = Duration::from_secs(5);
 
 struct Node {
     port: u16,
+    /// Where it says how it is.
+    http: u16,
     /// Its way to each member.
     ways: Vec<Proxy>,
     process: Option<Process>,
+}
+
+/// Settings of a client that notices soon what is not there any more.
+pub(crate) fn impatient(settings: Settings) -> Settings {
+    settings
+        .reconnect_delay(Duration::from_millis(10), Duration::from_millis(200))
+        .keep_alive(Duration::from_secs(1))
+        .ping_timeout(Duration::from_secs(1))
+        .request_timeout(REQUEST)
 }
 
 /// All of them.
@@ -32,6 +43,7 @@ impl Nodes {
             }
             nodes.0.push(Node {
                 port: free_port(),
+                http: free_port(),
                 ways,
                 process: None,
             });
@@ -42,17 +54,23 @@ impl Nodes {
     }
 
     /// Settings of a client that knows all of them, and begins with this one.
-    pub(crate) fn settings(&self, first: usize) -> Settings {
+    pub(crate) fn known(&self, first: usize) -> Settings {
         let port = |number: usize| self.0[number % NODES].port;
         let settings = Settings::new("127.0.0.1", port(first));
-        let settings = (1..NODES).fold(settings, |settings, other| {
+        (1..NODES).fold(settings, |settings, other| {
             settings.also("127.0.0.1", port(first + other))
-        });
-        settings
-            .reconnect_delay(Duration::from_millis(10), Duration::from_millis(200))
-            .keep_alive(Duration::from_secs(1))
-            .ping_timeout(Duration::from_secs(1))
-            .request_timeout(REQUEST)
+        })
+    }
+
+    /// The same for one that notices soon what is not there any more.
+    pub(crate) fn settings(&self, first: usize) -> Settings {
+        impatient(self.known(first))
+    }
+
+    /// Where `HAProxy` reaches one, and how it is.
+    pub(crate) fn way(&self, number: usize) -> String {
+        let Node { port, http, .. } = &self.0[number];
+        format!("127.0.0.1:{port} port {http}")
     }
 
     pub(crate) fn process(&mut self, number: usize) -> Option<&mut Process> {
@@ -71,6 +89,7 @@ impl Nodes {
         command
             .arg(format!("--storage=etcd://{members}/cluster"))
             .arg(format!("--listen=tcp://127.0.0.1:{}", node.port))
+            .arg(format!("--http=http://127.0.0.1:{}", node.http))
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         node.process = Some(Process::start(&mut command));

@@ -1,10 +1,11 @@
 //! What goes wrong: one thing after the other, of each kind as often.
 use crate::engine::{Engine, MEMBERS};
 use crate::nodes::{NODES, Nodes};
+use crate::stalls::Stall;
 use faults::proxy::Admission;
 use std::collections::BTreeMap;
-use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
 
 /// What can go wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +20,7 @@ pub(crate) enum Trouble {
     SlowWays,
 }
 
-const ALL: [Trouble; 8] = [
+pub(crate) const ALL: [Trouble; 8] = [
     Trouble::KillMember,
     Trouble::KillTwoMembers,
     Trouble::StopMember,
@@ -30,8 +31,42 @@ const ALL: [Trouble; 8] = [
     Trouble::SlowWays,
 ];
 
-/// How often each happened.
-pub(crate) type Counts = BTreeMap<Trouble, usize>;
+/// What went wrong, from when until when.
+#[derive(Debug)]
+struct Happened {
+    trouble: Trouble,
+    from: Instant,
+    until: Instant,
+}
+
+/// All that went wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Log(Vec<Happened>);
+
+impl Log {
+    /// How often each happened.
+    pub(crate) fn counts(&self) -> BTreeMap<Trouble, usize> {
+        let mut counts = BTreeMap::new();
+        for happened in &self.0 {
+            *counts.entry(happened.trouble).or_default() += 1;
+        }
+        counts
+    }
+
+    /// What went wrong during a stall, and when, from its beginning on.
+    pub(crate) fn during(&self, stall: &Stall) -> Vec<String> {
+        let met = |it: &&Happened| it.from < stall.until && stall.from < it.until;
+        let relative = |at: Instant| {
+            let behind = at.saturating_duration_since(stall.from).as_secs_f32();
+            behind - stall.from.saturating_duration_since(at).as_secs_f32()
+        };
+        let tell = |it: &Happened| {
+            let (from, until) = (relative(it.from), relative(it.until));
+            format!("{:?} ({from:.1} to {until:.1} s)", it.trouble)
+        };
+        self.0.iter().filter(met).map(tell).collect()
+    }
+}
 
 /// Lets things go wrong for so long; everything is in order again afterwards.
 pub(crate) async fn rage(
@@ -39,9 +74,9 @@ pub(crate) async fn rage(
     nodes: &mut Nodes,
     lasts: Duration,
     chance: &mut fastrand::Rng,
-) -> Counts {
+) -> Log {
     let end = Instant::now() + lasts;
-    let mut counts = Counts::new();
+    let mut log = Log::default();
     let mut deck = Vec::new();
     while Instant::now() < end {
         if deck.is_empty() {
@@ -49,15 +84,29 @@ pub(crate) async fn rage(
             chance.shuffle(&mut deck);
         }
         let Some(trouble) = deck.pop() else { break };
-        *counts.entry(trouble).or_default() += 1;
-        let lasts = Duration::from_millis(chance.u64(100..2_000));
+        let from = Instant::now();
+        let mut lasts = Duration::from_millis(chance.u64(100..2_000));
+        // Longer than a lease.
+        if matches!(
+            trouble,
+            Trouble::StopNode | Trouble::CutAllWays | Trouble::SlowWays
+        ) {
+            lasts *= 2;
+        }
         happen(trouble, lasts, engine, nodes, chance).await;
+        let until = Instant::now();
+        log.0.push(Happened {
+            trouble,
+            from,
+            until,
+        });
         sleep(Duration::from_millis(chance.u64(0..1_000))).await;
     }
-    counts
+    log
 }
 
-async fn happen(
+/// One thing goes wrong for so long.
+pub(crate) async fn happen(
     trouble: Trouble,
     lasts: Duration,
     engine: &mut Engine,
@@ -95,8 +144,7 @@ async fn happen(
         Trouble::StopNode => {
             if let Some(process) = nodes.process(node) {
                 process.stop();
-                // Longer than a lease.
-                sleep(2 * lasts).await;
+                sleep(lasts).await;
                 process.go_on();
             }
         }
@@ -109,7 +157,7 @@ async fn happen(
             for member in 0..MEMBERS {
                 nodes.cut(node, member, Admission::Refuse);
             }
-            sleep(2 * lasts).await;
+            sleep(lasts).await;
             nodes.heal(node);
         }
         Trouble::SlowWays => {
@@ -117,7 +165,7 @@ async fn happen(
                 let delay = Duration::from_millis(chance.u64(1..100));
                 nodes.slow(node, member, delay);
             }
-            sleep(2 * lasts).await;
+            sleep(lasts).await;
             nodes.heal(node);
         }
     }
