@@ -2,13 +2,13 @@
 use super::Stage;
 use super::body::Content;
 use super::config::MetricNames;
+use super::engine;
 use super::exposition::{Exposition, Form, Kind};
 use super::process::Process;
 use super::reply::{self, Reply};
 use super::routes::{Names, Room, accepts};
 use crate::histogram::{SIZES, TIMES};
 use crate::hub::{Cause, Figures, Statistics};
-use crate::keyspace::remote::{AskKind, AskResult, EngineFigures, Trouble};
 use crate::service::{RESULTS, RequestFigures, Verb};
 use crate::storage::figures::StorageReading;
 use Kind::{Counter, Gauge};
@@ -129,7 +129,7 @@ fn own(text: &mut Exposition, figures: &Figures) {
     )
     .sample(&[], u8::from(figures.is_read_only));
     if let Some(figures) = &figures.engine {
-        engine(text, figures);
+        engine::engine(text, figures);
     }
     text.family(
         "statestored_refusals_total",
@@ -139,44 +139,6 @@ fn own(text: &mut Exposition, figures: &Figures) {
     for (cause, count) in Cause::ALL.iter().zip(figures.refusals.counts) {
         text.sample(&[("cause", cause.name())], count);
     }
-}
-
-fn engine(text: &mut Exposition, engine: &EngineFigures) {
-    text.family(
-        "statestored_engine_requests_total",
-        Counter,
-        "Requests to the engine that has the entries, by kind and result.",
-    );
-    for kind in AskKind::ALL {
-        for result in AskResult::ALL {
-            let labels = [("kind", kind.name()), ("result", result.name())];
-            text.sample(&labels, engine.count(kind, result));
-        }
-    }
-    text.family(
-        "statestored_engine_requests_under_way",
-        Gauge,
-        "Requests to the engine whose answers are still to come.",
-    )
-    .sample(&[], engine.under_way);
-    text.family(
-        "statestored_engine_watched",
-        Gauge,
-        "1 while all changes of the engine are known as they come.",
-    )
-    .sample(&[], u8::from(engine.is_watched));
-    text.family(
-        "statestored_engine_away",
-        Gauge,
-        "1 while the engine does not answer.",
-    )
-    .sample(&[], u8::from(engine.trouble == Some(Trouble::Away)));
-    text.family(
-        "statestored_engine_reversions_total",
-        Counter,
-        "How often the engine went on from an earlier state, and may have lost what was acknowledged last.",
-    )
-    .sample(&[], engine.reversions);
 }
 
 fn requests(text: &mut Exposition, requests: &RequestFigures) {

@@ -19,6 +19,7 @@ mod api;
 mod body;
 mod config;
 mod doors;
+mod engine;
 mod events;
 mod exposition;
 mod gate;

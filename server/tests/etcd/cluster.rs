@@ -84,15 +84,9 @@ impl Etcd {
     }
 
     /// Writes a key by etcd's own hand.
-    pub(crate) fn put(&self, key: &str, value: &str) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
-            let mut client = self.client().await;
-            client.put(key, value, None).await.unwrap();
-        });
+    pub(crate) async fn put(&self, key: &str, value: impl Into<Vec<u8>>) {
+        let mut client = self.client().await;
+        client.put(key, value, None).await.unwrap();
     }
 }
 

@@ -7,9 +7,11 @@ mod replaced;
 mod secure;
 
 use cluster::Etcd;
-use elsewhere::{Cluster, Engine};
+use elsewhere::{Cluster, Engine, block_on, client_of, get, start, until};
 use statestore::Outcome;
 use statestored::RunningServer;
+use statestored::keyspace::remote::{Content, Record, WriteId, bucket_of};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 elsewhere::suite::suite!(crate::cluster::Etcd);
 
@@ -30,7 +32,7 @@ fn what_the_engine_does_not_take_is_refused_by_name() {
 #[test]
 fn a_store_of_another_format_is_not_touched() {
     let etcd = Etcd::start();
-    etcd.put("foreign/m", "something else");
+    block_on(etcd.put("foreign/m", "something else"));
     let error = RunningServer::start(etcd.config("foreign")).unwrap_err();
     let text = error.to_string();
     assert!(
@@ -50,4 +52,41 @@ fn an_engine_that_does_not_answer_is_named() {
         error.to_string().starts_with("etcd at http://127.0.0.1:"),
         "{error}"
     );
+}
+
+#[test]
+fn a_version_of_a_clock_far_ahead_is_noticed() {
+    const YEAR_MS: u64 = 365 * 24 * 3600 * 1000;
+    let etcd = Etcd::start();
+    let server = start(&etcd);
+    let ahead = || {
+        let metrics = get(&server, "/metrics");
+        let name = "statestored_engine_versions_ahead_seconds ";
+        let found = metrics.lines().find_map(|line| line.strip_prefix(name));
+        found.unwrap().parse::<u64>().unwrap()
+    };
+    block_on(async {
+        let client = client_of(&server).await;
+        client.set("k", "1").await.unwrap();
+        assert_eq!(ahead(), 0);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let far_ms = u64::try_from(now.as_millis()).unwrap() + YEAR_MS;
+        let record = Record {
+            version: (far_ms, 0),
+            write: WriteId {
+                process: 1,
+                number: 1,
+            },
+            content: Content::Entry {
+                value: "of somebody else".into(),
+                token: None,
+                expiry: None,
+            },
+        };
+        let bucket = bucket_of(b"far");
+        let name = format!("test/e/{bucket:04x}/far");
+        etcd.put(&name, record.encode()).await;
+        until("it is noticed", || ahead() > YEAR_MS / 1000 - 600).await;
+    });
+    server.stop().unwrap();
 }

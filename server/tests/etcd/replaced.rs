@@ -93,7 +93,7 @@ fn an_etcd_that_is_full_can_be_read_and_takes_writes_again_when_it_has_room() {
 #[test]
 fn a_newer_format_is_named() {
     let etcd = Etcd::start();
-    etcd.put("newer/m", "libstatestore 2");
+    block_on(etcd.put("newer/m", "libstatestore 2"));
     let error = RunningServer::start(etcd.config("newer")).unwrap_err();
     let text = error.to_string();
     assert!(

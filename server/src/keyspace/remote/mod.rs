@@ -464,7 +464,7 @@ impl<L: Link> Keyspace for Remote<L> {
         for (ticket, end) in self.tasks.take_ended() {
             told.ended(ticket, end);
         }
-        self.standing.pass(self.is_live(), now);
+        self.standing.pass(self.is_live(), self.highest, now);
     }
 
     fn next_ms(&self) -> Option<u64> {

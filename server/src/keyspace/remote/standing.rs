@@ -1,9 +1,14 @@
 //! What the engine is like, as far as its answers show.
 use super::engine::{EngineError, News, Verdict};
 use crate::clock::Now;
+use crate::keyspace::rules::Version;
+use std::time::Duration;
 
 /// For so long nothing may come but the lack of answers until the engine counts as away. Another leader takes about a second.
 const AWAY_MS: u64 = 1_500;
+
+/// By how much the latest version may be ahead of the own clock: clocks differ, and requests bring versions of their clients' clocks.
+const MOST_AHEAD_MS: u64 = 60_000;
 
 /// Why not everything can be done at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +61,9 @@ pub struct EngineFigures {
     pub trouble: Option<Trouble>,
     /// How often the engine went on from an earlier state.
     pub reversions: u64,
+    /// By how many milliseconds the latest version is ahead of the clock of this process. It is made of somebody's clock, and
+    /// versions never go back.
+    pub versions_ahead_ms: u64,
 }
 
 impl Kind {
@@ -101,6 +109,7 @@ pub(super) struct Standing {
     silent_since_ms: Option<u64>,
     is_full: bool,
     is_replaced: bool,
+    is_behind: bool,
     unreadable: Unreadable,
 }
 
@@ -190,8 +199,9 @@ impl Standing {
     }
 
     /// Takes notice of what has changed.
-    pub(super) fn pass(&mut self, is_watched: bool, now: Now) {
+    pub(super) fn pass(&mut self, is_watched: bool, (latest_ms, _): Version, now: Now) {
         self.figures.is_watched = is_watched;
+        self.compare_clocks(latest_ms.saturating_sub(now.wall_ms));
         let trouble = if self.is_replaced {
             Some(Trouble::Replaced)
         } else if self.is_away(now) {
@@ -222,6 +232,23 @@ impl Standing {
             }
             Some(Trouble::Unwatched) => tracing::info!("catching up with what others have changed"),
             None => tracing::info!("the storage answers, and all changes are known"),
+        }
+    }
+
+    fn compare_clocks(&mut self, ahead_ms: u64) {
+        self.figures.versions_ahead_ms = ahead_ms;
+        let is_behind = ahead_ms > MOST_AHEAD_MS;
+        if is_behind == std::mem::replace(&mut self.is_behind, is_behind) {
+            return;
+        }
+        if is_behind {
+            let ahead = Duration::from_millis(ahead_ms);
+            tracing::warn!(
+                ?ahead,
+                "the latest version is ahead of the clock of this machine: this clock, or that of a machine that wrote, is wrong"
+            );
+        } else {
+            tracing::info!("the clock of this machine has caught up with the latest version");
         }
     }
 

@@ -1,0 +1,49 @@
+//! The metrics of an engine elsewhere that has the entries.
+use super::exposition::Exposition;
+use super::exposition::Kind::{Counter, Gauge};
+use crate::keyspace::remote::{AskKind, AskResult, EngineFigures, Trouble};
+
+/// Appends them.
+pub(super) fn engine(text: &mut Exposition, engine: &EngineFigures) {
+    text.family(
+        "statestored_engine_requests_total",
+        Counter,
+        "Requests to the engine that has the entries, by kind and result.",
+    );
+    for kind in AskKind::ALL {
+        for result in AskResult::ALL {
+            let labels = [("kind", kind.name()), ("result", result.name())];
+            text.sample(&labels, engine.count(kind, result));
+        }
+    }
+    text.family(
+        "statestored_engine_requests_under_way",
+        Gauge,
+        "Requests to the engine whose answers are still to come.",
+    )
+    .sample(&[], engine.under_way);
+    text.family(
+        "statestored_engine_watched",
+        Gauge,
+        "1 while all changes of the engine are known as they come.",
+    )
+    .sample(&[], u8::from(engine.is_watched));
+    text.family(
+        "statestored_engine_away",
+        Gauge,
+        "1 while the engine does not answer.",
+    )
+    .sample(&[], u8::from(engine.trouble == Some(Trouble::Away)));
+    text.family(
+        "statestored_engine_reversions_total",
+        Counter,
+        "How often the engine went on from an earlier state, and may have lost what was acknowledged last.",
+    )
+    .sample(&[], engine.reversions);
+    text.family(
+        "statestored_engine_versions_ahead_seconds",
+        Gauge,
+        "By how much the latest version is ahead of the clock of this machine.",
+    )
+    .sample(&[], engine.versions_ahead_ms / 1_000);
+}
