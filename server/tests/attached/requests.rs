@@ -2,7 +2,7 @@
 use super::world::{Peer, Store, command, now};
 use faults::{Mosquitto, direct, within};
 use statestore::{Client, Condition, DelOutcome, Observation, SetOptions, SetOutcome};
-use statestore_protocol::mqtt::{Publish, PublishHeader};
+use statestore_protocol::mqtt::{Packet, Publish, PublishHeader};
 use statestore_protocol::topic;
 
 #[tokio::test]
@@ -173,4 +173,21 @@ fn a_request_that_comes_again_is_answered_again() {
     let mut other = Peer::connect(broker.address(), "other");
     other.ask(&set, &header);
     assert_eq!(other.message().payload_bytes(), b":-1\r\n");
+}
+
+#[test]
+fn a_retained_request_is_not_executed_by_whoever_subscribes_later() {
+    let broker = Mosquitto::start();
+    let now = now();
+    let header = PublishHeader {
+        correlation_data: Some(b"old"),
+        user_properties: &[("__ts", &now)],
+        retain: true,
+        ..PublishHeader::default()
+    };
+    let mut peer = Peer::connect(broker.address(), "me");
+    peer.ask(&command(&["SET", "k", "old"]), &header);
+    assert!(matches!(peer.receive(), Some(Packet::PubAck(_))));
+    let _store = Store::start(broker.address(), &[]);
+    assert_eq!(peer.request(&["GET", "k"], &[]).payload_bytes(), b"$-1\r\n");
 }

@@ -245,6 +245,17 @@ impl Peer {
         });
     }
 
+    /// Publishes nothing to a topic.
+    pub(crate) fn publish(&mut self, topic: &str) {
+        self.next_id += 1;
+        let header = PublishHeader {
+            topic,
+            packet_id: PacketId::new(self.next_id),
+            ..PublishHeader::default()
+        };
+        self.send(|out| header.encode(MAX, out, 0, |_| {}));
+    }
+
     /// Sends a request, and waits for its response.
     pub(crate) fn request(&mut self, parts: &[&str], properties: &[(&str, &str)]) -> Publish {
         let correlation = self.next_id.to_be_bytes();

@@ -322,10 +322,14 @@ impl Hub {
             .is_some_and(|it| it.figures().is_attached)
     }
 
-    /// Whether there is something to do for the broker, that is said once.
+    /// Whether there is something to do for the broker. What is new is said once.
     pub(crate) fn take_broker_dirty(&mut self) -> bool {
+        let may_execute = self.may_execute_incoming();
         let broker = self.broker.as_mut();
-        broker.is_some_and(|broker| std::mem::take(&mut broker.is_dirty))
+        broker.is_some_and(|broker| {
+            let has_requests = may_execute && !broker.incoming.is_empty();
+            std::mem::take(&mut broker.is_dirty) || has_requests
+        })
     }
 
     /// There is something to do for the broker.

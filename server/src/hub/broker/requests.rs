@@ -113,13 +113,15 @@ impl Broker {
 }
 
 impl Hub {
+    /// Whether there is room for what comes of requests.
+    pub(super) fn may_execute_incoming(&self) -> bool {
+        !self.is_storage_full && self.fanouts.len() < MOST_FANOUTS && self.has_room_for_broker()
+    }
+
     /// Executes requests as long as there is room for what comes of them. Whether more can be executed in the next turn.
     pub(super) fn execute_incoming(&mut self, now: Now) -> bool {
         let mut left = TURN_REQUESTS;
-        while !self.is_storage_full
-            && self.fanouts.len() < MOST_FANOUTS
-            && self.has_room_for_broker()
-        {
+        while self.may_execute_incoming() {
             if left == 0 || self.service.work() >= TURN_WORK {
                 return true;
             }
