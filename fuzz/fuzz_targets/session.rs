@@ -2,7 +2,7 @@
 #![no_main]
 use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
-use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, Terms};
+use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, Subscriptions, Terms};
 use statestore_protocol::mqtt::{
     ConnAck, Connect, Limits, PublishHeader, ReasonCode, Subscription,
 };
@@ -17,7 +17,7 @@ const CONFIG: fn() -> SessionConfig = || SessionConfig {
         },
         ..Connect::default()
     },
-    subscriptions: |client_id| vec![Subscription::at_least_once(client_id)],
+    subscriptions: Subscriptions::new(|client_id| vec![Subscription::at_least_once(client_id)]),
     ping_timeout_ms: 100,
 };
 

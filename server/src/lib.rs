@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod admin;
+mod attached;
 mod available_memory;
 mod backup;
 mod budget;

@@ -88,6 +88,9 @@ fn run(arguments: Arguments, layers: Layers, level: LogLevel) -> Result<(), Box<
         for listening in server.listening() {
             writeln!(stdout, "listening on {listening}")?;
         }
+        if let Some(broker) = server.broker() {
+            writeln!(stdout, "attaching to {broker}")?;
+        }
         if let Some(address) = server.http_address() {
             writeln!(stdout, "http on http://{address}")?;
         }

@@ -1,5 +1,6 @@
 //! A whole server: listeners, hub, service, keyspace and storage.
 use crate::admin::{self, Admin, Stage};
+use crate::attached::{AttachConfig, BrokerAddress};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::control::{self, Command, Control, Origin};
@@ -35,6 +36,7 @@ pub struct Server {
     control: Control,
     commands: tokio_mpsc::Receiver<Command>,
     admin: Option<Admin>,
+    attach: Option<AttachConfig>,
 }
 
 impl Server {
@@ -73,6 +75,7 @@ impl Server {
             authenticator: config.authenticator,
             policy: config.policy,
             persist_property: config.persist_property,
+            broker: config.attach.as_ref().map(|attach| attach.terms.clone()),
             client_id_seed: RandomState::new().hash_one(0),
         };
         let mut service = Service::over(loaded.service, loaded.keyspace);
@@ -95,6 +98,7 @@ impl Server {
             control,
             commands,
             admin,
+            attach: config.attach,
         })
     }
 
@@ -111,6 +115,11 @@ impl Server {
     /// Everything that it listens on.
     pub fn listening(&self) -> &[Listening] {
         &self.listening
+    }
+
+    /// The broker that it will be attached to, if there is one.
+    pub fn broker(&self) -> Option<&BrokerAddress> {
+        self.attach.as_ref().map(|attach| &attach.address)
     }
 
     /// Asks it something while it runs.
@@ -149,6 +158,7 @@ impl Server {
             handshakes,
             commands: self.commands,
             tls,
+            attach: self.attach,
         };
         let admin = self.admin;
         let shutdown = async {
@@ -169,6 +179,7 @@ struct Arrivals<S> {
     commands: tokio_mpsc::Receiver<Command>,
     handshakes: Option<Handshakes>,
     tls: InForce,
+    attach: Option<AttachConfig>,
 }
 
 /// Serves the connections that come in, up to the end. To be called within a [`LocalSet`].
@@ -180,6 +191,16 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
 ) -> Result<(), ServerError> {
     let driver = Rc::new(driver);
     let mut connections = JoinSet::new();
+    let is_attached = arrivals.attach.is_some();
+    if let Some(attach) = arrivals.attach.take() {
+        connections.spawn_local(Rc::clone(&driver).attach(attach));
+    }
+    let shutdown = async {
+        shutdown.await;
+        if is_attached {
+            driver.leave_broker().await;
+        }
+    };
     let mut shutdown = std::pin::pin!(shutdown);
     let failed = {
         let mut keeper = std::pin::pin!(driver.keep(&mut committer));
@@ -448,6 +469,7 @@ mod tests {
             commands,
             handshakes: None,
             tls: InForce::new(None),
+            attach: None,
         };
         let server = serve_all(driver, committer, arrivals, std::future::pending());
         let local = LocalSet::new();

@@ -29,6 +29,21 @@ pub fn is_forbidden_response(topic: impl AsRef<[u8]>) -> bool {
     topic == REQUEST.as_bytes() || topic.starts_with(STORE_TO_CLIENTS.as_bytes())
 }
 
+/// Of a request that came through a broker, whose it is by its response topic: the first level below `clients/`. `None` if it
+/// is of another form.
+///
+/// ```
+/// use statestore_protocol::topic;
+///
+/// assert_eq!(topic::requester(&topic::response("me")), Some("me"));
+/// assert_eq!(topic::requester("clients/me"), None);
+/// assert_eq!(topic::requester("answers/me/all"), None);
+/// ```
+pub fn requester(response_topic: &str) -> Option<&str> {
+    let (client_id, rest) = response_topic.strip_prefix("clients/")?.split_once('/')?;
+    (!client_id.is_empty() && !rest.is_empty()).then_some(client_id)
+}
+
 /// Whether nobody but a store publishes to this topic: it carries notifications, or responses to some client in one of
 /// the forms that clients use.
 ///

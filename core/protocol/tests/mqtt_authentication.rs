@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use bytes::{Bytes, BytesMut};
-use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, SessionError};
+use statestore_protocol::mqtt::session::{
+    Event, Session, SessionConfig, SessionError, Subscriptions,
+};
 use statestore_protocol::mqtt::{
     Auth, ConnAck, Connect, Limits, Packet, ReasonCode, SubAck, Subscription, decode,
 };
@@ -24,7 +26,7 @@ impl Client {
                 client_id: "client".to_owned(),
                 ..Connect::default()
             },
-            subscriptions: |_| vec![Subscription::at_least_once("responses")],
+            subscriptions: Subscriptions::new(|_| vec![Subscription::at_least_once("responses")]),
             ping_timeout_ms: 1000,
         };
         let mut client = Self {

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use bytes::BytesMut;
-use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, SessionError, Terms};
+use statestore_protocol::mqtt::session::{
+    Event, Session, SessionConfig, SessionError, Subscriptions, Terms,
+};
 use statestore_protocol::mqtt::{
     ConnAck, Connect, Disconnect, EncodeError, Limits, Packet, PubAck, PublishHeader, ReasonCode,
     SubAck, Subscription, UnsubAck, decode,
@@ -18,7 +20,9 @@ fn session() -> Session<u32> {
             keep_alive_s: 10,
             ..Connect::default()
         },
-        subscriptions: |_| ["answers", "news"].map(Subscription::at_least_once).into(),
+        subscriptions: Subscriptions::new(|_| {
+            ["answers", "news"].map(Subscription::at_least_once).into()
+        }),
         ping_timeout_ms: 5_000,
     });
     session.connect(0).unwrap();

@@ -55,7 +55,7 @@ use crate::settings::check_client_id;
 use crate::{LostReason, Settings};
 use bytes::Bytes;
 pub(crate) use shared::Shared;
-use statestore_protocol::mqtt::session::SessionConfig;
+use statestore_protocol::mqtt::session::{SessionConfig, Subscriptions};
 use statestore_protocol::mqtt::{Connect, Limits, Subscription};
 use statestore_protocol::topic;
 use std::sync::{Arc, Weak};
@@ -242,7 +242,7 @@ fn exchange(settings: &Settings) -> Result<Exchange, Error> {
     };
     let config = SessionConfig {
         connect,
-        subscriptions,
+        subscriptions: Subscriptions::new(subscriptions),
         ping_timeout_ms: u64::try_from(settings.ping_timeout.as_millis()).unwrap_or(u64::MAX),
     };
     let ledger = Ledger::new(

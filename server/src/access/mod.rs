@@ -32,6 +32,7 @@ pub use policy::{Policy, PolicyError, Rights};
 pub use principal::{Owner, Principal};
 pub use token::{MAX_LEEWAY_S, Tokens};
 pub use user_limits::{LimitsOfUsers, Rates, UserLimits};
+pub(crate) use users::read_password;
 pub use users::{Users, UsersError, UsersSource};
 
 pub(crate) use authenticator::{Pace, Refusal, Standing, Step};

@@ -152,12 +152,7 @@ impl Users {
 
     /// One user whose password is the content of a file, without the newline at its end.
     pub fn with_password_file(name: &str, path: &Path) -> Result<Self, UsersError> {
-        let text = read(path)?;
-        let password = text.strip_suffix('\n').unwrap_or(&text);
-        let password = password.strip_suffix('\r').unwrap_or(password);
-        if password.is_empty() {
-            return Err(UsersError::Empty { path: path.into() });
-        }
+        let password = read_password(path)?;
         let mut users = Self::default();
         users.add(name, password.as_bytes());
         users.source = Some(UsersSource::Password {
@@ -238,6 +233,21 @@ fn add_line(users: &mut HashMap<String, User>, line: &str) -> Result<(), &'stati
         return Err("this user stands twice");
     }
     Ok(())
+}
+
+/// Reads a file that holds one password, without the end of its line.
+pub(crate) fn read_password(path: &Path) -> Result<Zeroizing<String>, UsersError> {
+    let mut text = read(path)?;
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    if text.ends_with('\r') {
+        text.pop();
+    }
+    if text.is_empty() {
+        return Err(UsersError::Empty { path: path.into() });
+    }
+    Ok(text)
 }
 
 /// Reads a file of passwords, with a warning if others may read it as well.

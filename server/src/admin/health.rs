@@ -60,6 +60,10 @@ const FULL: Reason = Reason {
     code: "storage_full",
     text: "the storage is full: entries can be read but not changed",
 };
+const NOT_ATTACHED: Reason = Reason {
+    code: "not_attached",
+    text: "no requests come from the broker: see the log",
+};
 const UNWATCHED: Reason = Reason {
     code: "catching_up",
     text: "not all changes that others made are known yet",
@@ -71,6 +75,10 @@ impl Reason {
         let reasons = [
             (figures.is_read_only, DISK_FULL),
             (figures.is_storage_busy, DISK_SLOW),
+            (
+                figures.broker.is_some_and(|broker| !broker.is_attached),
+                NOT_ATTACHED,
+            ),
         ];
         let reasons = reasons.into_iter().filter(|(is_so, _)| *is_so);
         let trouble = figures.engine.and_then(|engine| engine.trouble);

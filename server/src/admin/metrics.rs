@@ -1,5 +1,6 @@
 //! `/metrics`: which figures there are, what they are called, and what they mean.
 use super::Stage;
+use super::attached::broker;
 use super::body::Content;
 use super::config::MetricNames;
 use super::engine;
@@ -128,6 +129,9 @@ fn own(text: &mut Exposition, figures: &Figures) {
         "1 while entries cannot be changed since the disk is full.",
     )
     .sample(&[], u8::from(figures.is_read_only));
+    if let Some(figures) = &figures.broker {
+        broker(text, figures);
+    }
     if let Some(figures) = &figures.engine {
         engine::engine(text, figures);
     }

@@ -16,6 +16,7 @@
 //! know goes through [`Control`], in questions whose answers take a bounded time; figures of the storage are
 //! read where the storage counts them. HTTP is without TLS: a proxy in front may have it.
 mod api;
+mod attached;
 mod body;
 mod config;
 mod doors;

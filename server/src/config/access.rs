@@ -57,6 +57,11 @@ pub(super) struct AccessOptions {
 }
 
 impl AccessOptions {
+    /// Whether there are rules about who may do what.
+    pub(super) fn has_policy(&self) -> bool {
+        self.policy_file.is_some()
+    }
+
     /// Reads the policy, if there is one.
     pub(super) fn policy(&self) -> Result<Option<Arc<Policy>>, ConfigError> {
         let policy = self.policy_file.as_deref().map(Policy::read).transpose()?;

@@ -1,6 +1,7 @@
 //! The options of `statestored`. Each group of them is in a file of its own, with what it means.
 use super::access::AccessOptions;
 use super::admin::AdminOptions;
+use super::attach::AttachOptions;
 use super::doors::DoorOptions;
 use super::limits::LimitOptions;
 use super::persistence::PersistenceOptions;
@@ -57,6 +58,9 @@ pub struct Arguments {
 
     #[command(flatten, next_help_heading = "Doors")]
     doors: DoorOptions,
+
+    #[command(flatten, next_help_heading = "Behind another broker")]
+    attach: AttachOptions,
 
     #[command(flatten, next_help_heading = "Storage")]
     storage: StorageOptions,
@@ -126,8 +130,18 @@ impl Arguments {
     /// Reads the files that the options name.
     pub fn into_config(self) -> Result<Config, ConfigError> {
         let limits = self.limits.of_clients();
-        let (listeners, doors) = self.doors.into_doors()?;
+        let attach = self.attach.into_config(self.access.has_policy())?;
+        let (listeners, doors) = self.doors.into_doors(attach.is_some())?;
         let storage = self.storage.into_config()?;
+        if attach
+            .as_ref()
+            .is_some_and(|attach| attach.terms.share.is_some())
+            && storage.is_own()
+        {
+            let problem = "--attach-share is for servers with one storage elsewhere (--storage etcd://…): with storages of \
+                           their own, each would have a part of the entries";
+            return Err(ConfigError::Options(problem.into()));
+        }
         let service = ServiceConfig {
             retention: self.persistence.retention(&storage)?,
             ..self.limits.of_store(&limits)
@@ -141,6 +155,7 @@ impl Arguments {
             limits,
             policy: self.access.policy()?,
             authenticator: self.access.into_authenticator()?,
+            attach,
             admin: self.admin.into_config()?,
             source: None,
         })

@@ -56,7 +56,7 @@ pub enum ClientCertificates {
 }
 
 const LISTEN: &str = "Address to listen on: tcp://HOST:PORT, the same with tls, ws or wss, or unix:///PATH; repeat it for more \
-                      than one. Port 0 takes a free port";
+                      than one. Port 0 takes a free port [default: tcp://127.0.0.1:1883, and none with --attach]";
 const ORIGIN: &str = "Origin of web pages that may connect with ws and wss, such as https://example.org; repeat it for more \
                       than one";
 
@@ -64,7 +64,7 @@ const ORIGIN: &str = "Origin of web pages that may connect with ws and wss, such
 #[derive(Debug, Args)]
 pub(super) struct DoorOptions {
     /// Address to listen on; repeat it for more than one. Port 0 takes a free port
-    #[arg(long, help = LISTEN, value_name = "URL", default_value = "tcp://127.0.0.1:1883")]
+    #[arg(long, help = LISTEN, value_name = "URL")]
     listen: Vec<ListenAddress>,
 
     /// Serve networks although everybody who reaches them may read and write all keys
@@ -119,7 +119,13 @@ fn mode(text: &str) -> Result<u32, &'static str> {
 
 impl DoorOptions {
     /// Reads the certificates.
-    pub(super) fn into_doors(self) -> Result<(Vec<ListenAddress>, Doors), ConfigError> {
+    pub(super) fn into_doors(
+        mut self,
+        is_attached: bool,
+    ) -> Result<(Vec<ListenAddress>, Doors), ConfigError> {
+        if self.listen.is_empty() && !is_attached {
+            self.listen.push(ListenAddress::usual());
+        }
         let has_tls = self
             .listen
             .iter()

@@ -73,6 +73,15 @@ impl ListenAddress {
         })
     }
 
+    /// The usual port of this machine, for those on it.
+    pub(super) fn usual() -> Self {
+        Self(At::Network {
+            scheme: Scheme::Tcp,
+            host: "127.0.0.1".into(),
+            port: 1883,
+        })
+    }
+
     /// The socket addresses that it stands for; a name may have several, and a path has none.
     pub(crate) fn resolve(&self) -> std::io::Result<Vec<SocketAddr>> {
         match &self.0 {

@@ -12,6 +12,7 @@
 mod access;
 mod admin;
 mod arguments;
+mod attach;
 mod doors;
 #[cfg(feature = "etcd")]
 mod etcd;
@@ -23,6 +24,8 @@ mod persistence;
 mod redis;
 mod storage;
 
+pub use crate::attached::{AttachConfig, BrokerAddress};
+pub use crate::hub::BrokerTerms;
 pub use crate::listeners::{Tls, TlsError};
 pub use arguments::{Arguments, LogFormat};
 pub use doors::{ClientCertificates, Doors, TlsFiles};
@@ -44,7 +47,7 @@ use std::sync::Arc;
 /// All that a server needs to know.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where it listens; at least one.
+    /// Where it listens; at least one, unless it is attached to a broker.
     pub listeners: Vec<ListenAddress>,
     /// How clients come in there.
     pub doors: Doors,
@@ -60,6 +63,8 @@ pub struct Config {
     pub policy: Option<Arc<Policy>>,
     /// The user property by which a SET asks for its key to be kept, with its value, if it is not `aio-persistence: true`.
     pub persist_property: Option<(String, String)>,
+    /// The broker that it is attached to, if there is one.
+    pub attach: Option<AttachConfig>,
     /// The HTTP port for those who look after the server, if there is one.
     pub admin: Option<AdminConfig>,
     /// How all of this is read again. Without it, only the users are, from the file that they came from.
@@ -164,6 +169,7 @@ impl Config {
             authenticator: Authenticator::default(),
             policy: None,
             persist_property: None,
+            attach: None,
             admin: None,
             source: None,
         }

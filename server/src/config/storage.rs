@@ -104,6 +104,13 @@ pub enum StorageConfig {
     Redis(RedisConfig),
 }
 
+impl StorageConfig {
+    /// Whether the entries are this server's alone.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self, Self::Memory | Self::Durable(_))
+    }
+}
+
 impl StorageOptions {
     pub(super) fn into_config(self) -> Result<StorageConfig, ConfigError> {
         #[cfg(feature = "elsewhere")]

@@ -3,6 +3,7 @@
 //! Each connection is a local task. It hands a whole read to the hub and writes all output of the batch at
 //! once. One more task, the [keeper](Driver::keep), watches the time and carries writes to the storage, and logins to threads that have time for them; while
 //! one commit is on its way to the disk, the next one gathers.
+mod broker;
 mod socket;
 
 use crate::access::Peer;
@@ -51,6 +52,12 @@ pub(crate) struct Driver {
     is_full: Cell<bool>,
     /// Requests are measured, which takes looks at the clock.
     is_metered: bool,
+    /// There may be something to do for the broker, or the server stops.
+    broker_news: Notify,
+    /// Something was done for the broker.
+    broker_turned: Notify,
+    /// The last connection to the broker was one on which requests could come.
+    was_attached: Cell<bool>,
     /// Something panicked in the midst of a change to what is shared: nothing happens any more.
     is_broken: Cell<bool>,
 }
@@ -80,6 +87,9 @@ impl Driver {
             is_paused: Cell::new(false),
             is_full: Cell::new(false),
             is_metered: false,
+            broker_news: Notify::new(),
+            broker_turned: Notify::new(),
+            was_attached: Cell::new(false),
             is_broken: Cell::new(false),
         }
     }
@@ -155,6 +165,9 @@ impl Driver {
             {
                 waker.wake_by_ref();
             }
+        }
+        if hub.take_broker_dirty() {
+            self.broker_news.notify_one();
         }
         let wakeup_ms = hub.next_wakeup();
         let is_earlier =
@@ -333,6 +346,7 @@ impl Driver {
             Err(_) => hub.storage_failed(now),
         }
         drop(hub);
+        self.broker_news.notify_one();
         self.spread_word(None);
         flushed
     }
@@ -341,6 +355,7 @@ impl Driver {
     pub(crate) fn storage_failed(&self) {
         self.is_paused.set(true);
         self.hub.borrow_mut().storage_failed(self.clock.now());
+        self.broker_news.notify_one();
         self.spread_word(None);
     }
 

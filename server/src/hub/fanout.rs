@@ -6,7 +6,7 @@
 use super::delivery::Routed;
 use super::message::{Delivery, Message, Payload};
 use super::subscriptions::Match;
-use super::{ConnectionId, Hub, SessionId};
+use super::{ConnectionId, Hub, SessionId, broker};
 use crate::clock::Now;
 use crate::service::Notify;
 use bytes::{Bytes, BytesMut};
@@ -38,15 +38,23 @@ enum What {
 }
 
 #[derive(Debug)]
-struct Notification {
+pub(super) struct Notification {
     clients: Arc<Vec<Arc<str>>>,
-    key: Bytes,
+    pub(super) key: Bytes,
     payload: Payload,
     properties: Arc<EncodedProperties>,
     /// The write that must be durable before it may leave; 0 for none.
-    hold: u64,
+    pub(super) hold: u64,
     /// The client that is next.
     next: usize,
+}
+
+impl Notification {
+    /// What one client gets, under its topic.
+    pub(super) fn message(&self, topic: String) -> Message {
+        let (properties, payload) = (self.properties.clone(), self.payload.clone());
+        Message::to(topic.into(), properties, payload, None)
+    }
 }
 
 /// A message that a client published, or a will.
@@ -226,6 +234,12 @@ impl Hub {
             };
             notification.next += 1;
             turn.delivered(notification.payload.len());
+            if client.starts_with(broker::BEHIND) {
+                if !turn.is_later || self.service.is_watching(client, &notification.key) {
+                    self.notify_behind_broker(client, notification);
+                }
+                continue;
+            }
             let Some(session) = self.sessions.find(client) else {
                 self.statistics.dropped_no_session += 1;
                 continue;
@@ -236,12 +250,7 @@ impl Hub {
             }
             let topic = topic::notification(client, &notification.key);
             let identifiers = self.identifiers(session, &topic).into();
-            let message = Message::to(
-                topic.into(),
-                notification.properties.clone(),
-                notification.payload.clone(),
-                None,
-            );
+            let message = notification.message(topic);
             let delivery = Delivery {
                 message,
                 identifiers,

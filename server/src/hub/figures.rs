@@ -1,4 +1,5 @@
 //! What is counted and measured, for whoever watches the server.
+use super::broker::{Broker, BrokerFigures};
 use super::refusals::{Cause, Refusals, Refused};
 use super::{ConnectionId, Hub, Statistics};
 use crate::clock::Now;
@@ -26,6 +27,8 @@ pub(crate) struct Figures {
     pub(crate) is_open: bool,
     /// The engine that has the entries, if that is elsewhere.
     pub(crate) engine: Option<EngineFigures>,
+    /// The broker behind which the store is, if there is one.
+    pub(crate) broker: Option<BrokerFigures>,
 }
 
 impl Hub {
@@ -70,6 +73,7 @@ impl Hub {
             is_storage_busy: self.is_storage_full,
             is_open: self.is_open(),
             engine: self.service.engine(),
+            broker: self.broker.as_ref().map(Broker::figures),
         }
     }
 }

@@ -65,6 +65,8 @@ impl Hub {
         while let Some((ticket, outcome)) = self.service.take_outcome() {
             if let Some(asker) = self.askers.remove(&ticket) {
                 self.conclude_later(&asker, &outcome, now);
+            } else {
+                self.conclude_later_for_broker(ticket, &outcome);
             }
         }
     }

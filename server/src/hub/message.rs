@@ -141,6 +141,25 @@ impl Message {
         )
     }
 
+    /// What it is published with; the message expiry is not among it.
+    pub(crate) fn header(&self) -> PublishHeader<'_> {
+        PublishHeader {
+            topic: &self.0.topic,
+            encoded: Some(&self.0.properties),
+            ..PublishHeader::default()
+        }
+    }
+
+    /// What it carries.
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.0.payload.bytes()
+    }
+
+    /// Bytes that it takes, as if nothing of it was shared.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.charge.bytes() + self.0.payload.len()
+    }
+
     /// Its topic.
     pub(crate) fn topic(&self) -> &str {
         &self.0.topic
@@ -158,8 +177,7 @@ impl Delivery {
 
     /// Bytes that it takes while it waits, as if its message was not shared.
     pub(crate) fn bytes(&self) -> usize {
-        let content = &*self.message.0;
-        content.charge.bytes() + content.payload.len() + self.own_bytes()
+        self.message.bytes() + self.own_bytes()
     }
 
     /// Bytes that it takes besides its message. A queue may have room for twice as many.

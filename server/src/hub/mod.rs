@@ -14,6 +14,7 @@
 //!                                             ├─ ending     how connections and sessions end
 //!                                             ├─ eviction   who gives way when too much is held
 //!                                             ├─ policy     what sessions may do
+//!                                             ├─ broker     requests and answers through another broker
 //!                                             └─ reload     other users while it runs
 //! ```
 //!
@@ -27,9 +28,8 @@
 //! - [`next_verification`](Hub::next_verification) is a login that takes too long to be looked at between others;
 //! - [`next_wakeup`](Hub::next_wakeup) is when to call [`tick`](Hub::tick).
 //!
-//! The same calls always give the same bytes.
-//!
-//! A driver that has too much for the storage to take says so ([`set_storage_full`](Hub::set_storage_full)).
+//! A driver that has too much for the storage to take says so ([`set_storage_full`](Hub::set_storage_full)). The same calls
+//! always give the same bytes.
 //!
 //! # What it is
 //! A state store with enough of a broker for its clients: QoS 0 and 1, exact and wildcard subscriptions,
@@ -38,9 +38,8 @@
 //!
 //! # Requests
 //! A PUBLISH to the [request topic](statestore_protocol::topic::REQUEST) never reaches a subscriber. It is
-//! executed as its publisher; the response goes to its publisher, and a notification to the watching client,
-//! whether or not they subscribed, and to nobody else. A client may not publish below the store's
-//! notification topics.
+//! executed as its publisher; the response goes to its publisher, and a notification to the watching client, whether or
+//! not they subscribed, and to nobody else. A client may not publish below the store's notification topics.
 //!
 //! | request | answer |
 //! |---|---|
@@ -68,6 +67,8 @@
 //!
 //! So a response overtakes those that wait for the disk, and can leave before its PUBACK. Requests are matched by
 //! correlation data. What waits counts against the client's Receive Maximum.
+mod broker;
+mod config;
 mod connect;
 mod delivery;
 mod ending;
@@ -97,6 +98,9 @@ mod user_limits;
 mod verification;
 
 pub use crate::connection::ConnectionId;
+pub(crate) use broker::BrokerFigures;
+pub use broker::BrokerTerms;
+pub use config::HubConfig;
 pub(crate) use figures::Figures;
 pub use limits::HubLimits;
 pub(crate) use refusals::{Cause, Refused};
@@ -110,6 +114,7 @@ use crate::connection::{Bounds, Connection, Next, Parting, Phase, SessionId, Tur
 use crate::service::{Notify, Service, Ticket, Waiter};
 use crate::storage::Batch;
 use crate::timers::Timers;
+use broker::Broker;
 use bytes::BytesMut;
 use ending::{Detached, WillOutcome};
 use fanout::{Fanout, MOST_FANOUTS};
@@ -130,21 +135,6 @@ use verification::Verifications;
 /// How much [work](Service::work) the packets of one connection may make before others get their turn; the last
 /// packet may exceed it.
 const TURN_WORK: usize = 400_000;
-
-/// What a [`Hub`] is made with.
-#[derive(Debug, Clone, Default)]
-pub struct HubConfig {
-    /// Limits of connections and sessions.
-    pub limits: HubLimits,
-    /// Who may connect.
-    pub authenticator: Authenticator,
-    /// What they may do; without it, everything.
-    pub policy: Option<Arc<Policy>>,
-    /// The user property by which a SET asks for its key to be kept, with its value, if it is not `aio-persistence: true`.
-    pub persist_property: Option<(String, String)>,
-    /// Makes client ids given by the server differ from those of other runs.
-    pub client_id_seed: u64,
-}
 
 /// Whether a driver has to close a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,12 +196,18 @@ pub struct Hub {
     spares: Spares,
     statistics: Statistics,
     refusals: Refusals,
+    /// The broker behind which the store is, if there is one.
+    broker: Option<Broker>,
 }
 
 impl Hub {
     /// Without connections, in front of this service.
     pub fn new(config: HubConfig, service: Service) -> Self {
+        let max_packet_bytes = config.limits.max_packet_bytes;
         Self {
+            broker: config
+                .broker
+                .map(|terms| Broker::new(terms, max_packet_bytes)),
             tight_at_bytes: config.limits.max_session_bytes,
             limits: config.limits,
             authenticator: config.authenticator,
@@ -435,8 +431,12 @@ impl Hub {
 
     /// The writes of all batches up to `sequence` are durable: what waited for them may leave.
     pub fn durable(&mut self, sequence: u64) {
-        for Waiter(waiter) in self.service.durable(sequence) {
-            let id = ConnectionId::from(KeyData::from_ffi(waiter));
+        for waiter in self.service.durable(sequence) {
+            if waiter == broker::WAITER {
+                self.mark_broker_dirty();
+                continue;
+            }
+            let id = ConnectionId::from(KeyData::from_ffi(waiter.0));
             if let Some(connection) = self.connections.get_mut(id) {
                 connection.output.release(sequence);
                 self.mark_dirty(id);

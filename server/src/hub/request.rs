@@ -82,13 +82,7 @@ impl Hub {
             return self.acknowledge(id, Some(packet_id), ReasonCode::NOT_AUTHORIZED, why, now);
         }
         let since_ms = connection.blocked_since_ms().unwrap_or(now.mono_ms);
-        let mut properties = RequestProperties::parse(publish.user_property_bytes());
-        if let Some((name, value)) = &self.persist_property {
-            let asks = |(its_name, its): (&[u8], &[u8])| {
-                its_name == name.as_bytes() && its == value.as_bytes()
-            };
-            properties.persist = publish.user_property_bytes().any(asks);
-        }
+        let properties = self.request_properties(publish);
         let envelope = Envelope {
             request: Request {
                 client: &requester.client,
@@ -119,6 +113,18 @@ impl Hub {
         }
         self.tell_watchers(Some(id), now);
         self.tell_outcomes(now);
+    }
+
+    /// What a request says in its user properties.
+    pub(super) fn request_properties(&self, publish: &Publish) -> RequestProperties {
+        let mut properties = RequestProperties::parse(publish.user_property_bytes());
+        if let Some((name, value)) = &self.persist_property {
+            let asks = |(its_name, its): (&[u8], &[u8])| {
+                its_name == name.as_bytes() && its == value.as_bytes()
+            };
+            properties.persist = publish.user_property_bytes().any(asks);
+        }
+        properties
     }
 
     /// Tells a client that is connected what became of its request.
@@ -275,7 +281,7 @@ fn refusal(outcome: &Outcome) -> Option<(Cause, &'static str)> {
 }
 
 /// `__ts` of a response that has one.
-fn encoded<'a>(
+pub(super) fn encoded<'a>(
     version: Option<&Hlc>,
     encoder: &'a mut EncodedTimestamp,
 ) -> Option<&'a EncodedProperties> {

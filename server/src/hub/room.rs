@@ -14,6 +14,7 @@ impl Hub {
         if is_full {
             return;
         }
+        self.mark_broker_dirty();
         for id in std::mem::take(&mut self.waiting_for_room) {
             if let Some(connection) = self.connections.get_mut(id)
                 && connection.resume(now.mono_ms)

@@ -1,5 +1,6 @@
 //! What the hub counts.
 use super::Hub;
+use super::broker::Broker;
 
 /// Counters since the start and gauges of now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -66,13 +67,14 @@ impl Hub {
     pub fn statistics(&self) -> Statistics {
         let asked = self.service.statistics();
         let size = self.service.size();
+        let through_broker = self.broker.as_ref().map_or(0, Broker::under_way);
         Statistics {
             requests: asked.executed,
             requests_refused: self.statistics.requests_refused + asked.refused,
             requests_expired: asked.expired,
             requests_unknown: asked.unknown,
             requests_denied: asked.denied,
-            requests_under_way: self.askers.len() as u64,
+            requests_under_way: (self.askers.len() + through_broker) as u64,
             keys: size.keys,
             entry_bytes: size.bytes,
             connections: self.connections.len() as u64,

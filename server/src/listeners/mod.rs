@@ -29,7 +29,7 @@ pub(crate) use handshakes::{Handshakes, Rules};
 pub use open_door::OpenDoor;
 pub(crate) use places::{Place, Places};
 pub(crate) use stream::Stream;
-pub(crate) use tls::InForce;
+pub(crate) use tls::{InForce, client_tls};
 pub use tls::{Tls, TlsError};
 
 use crate::access::Peer;

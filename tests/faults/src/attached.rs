@@ -1,6 +1,6 @@
 //! A state store behind a broker that knows nothing of state stores.
 use bytes::{Bytes, BytesMut};
-use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, Terms};
+use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, Subscriptions, Terms};
 use statestore_protocol::mqtt::{Connect, Publish, PublishHeader, Subscription};
 use statestore_protocol::property::{self, RequestProperties};
 use statestore_protocol::topic;
@@ -47,7 +47,9 @@ impl AttachedStore {
                     clean_start: true,
                     ..Connect::default()
                 },
-                subscriptions: |_| vec![Subscription::at_least_once(topic::REQUEST)],
+                subscriptions: Subscriptions::new(|_| {
+                    vec![Subscription::at_least_once(topic::REQUEST)]
+                }),
                 ping_timeout_ms: 10_000,
             }),
             store: Store::embedded(ServiceConfig {

@@ -4,12 +4,15 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
+/// Its configuration, in its folder.
+const CONFIG: &str = "mosquitto.conf";
+
 /// A running broker; it ends when it is dropped.
 #[derive(Debug)]
 pub struct Mosquitto {
     process: Child,
     address: SocketAddr,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Mosquitto {
@@ -18,10 +21,19 @@ impl Mosquitto {
     /// # Panics
     /// Mosquitto is not installed.
     pub fn start() -> Self {
+        Self::start_with("allow_anonymous true\n")
+    }
+
+    /// The same with these lines of its configuration, which follow those about its port.
+    ///
+    /// # Panics
+    /// Mosquitto is not installed, or does not accept the lines.
+    pub fn start_with(lines: &str) -> Self {
+        let lines = lines.to_owned();
         // Somebody else may take a port between its choice and its use.
         let attempt = || {
             let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
-            Self::start_on(port.unwrap(), None)
+            Self::start_on(port.unwrap(), &lines)
         };
         std::iter::repeat_with(attempt)
             .take(5)
@@ -29,12 +41,30 @@ impl Mosquitto {
             .expect("Mosquitto starts on one of five free ports")
     }
 
+    /// Kills it; whoever is connected is cut off.
+    pub fn kill(&mut self) {
+        // It may be gone already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    /// Starts it again after it was [killed](Self::kill), on the same port and with nothing of what it knew.
+    ///
+    /// # Panics
+    /// Somebody else has taken the port.
+    pub fn start_again(&mut self) {
+        self.process = run(&self.folder).expect("the port is still free");
+    }
+
     /// The same with a second listener, for MQTT over WebSocket, and its address; `None` if it was built without.
     pub fn start_with_websocket() -> Option<(Self, SocketAddr)> {
         let port = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
         let attempt = || {
             let (address, websocket) = (port().unwrap(), port().unwrap());
-            let broker = Self::start_on(address, Some(websocket))?;
+            let port = websocket.port();
+            let lines =
+                format!("allow_anonymous true\nlistener {port} 127.0.0.1\nprotocol websockets\n");
+            let broker = Self::start_on(address, &lines)?;
             // It runs with the other listener alone.
             TcpStream::connect(websocket).ok()?;
             Some((broker, websocket))
@@ -44,33 +74,15 @@ impl Mosquitto {
             .find_map(|broker| broker)
     }
 
-    fn start_on(address: SocketAddr, websocket: Option<SocketAddr>) -> Option<Self> {
+    fn start_on(address: SocketAddr, lines: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let config = folder.path().join("mosquitto.conf");
-        let lines = format!(
-            "allow_anonymous true\npersistence false\nlog_dest stderr\nlistener {} 127.0.0.1\n",
-            address.port()
-        );
-        let websocket = websocket.map_or(String::new(), |it| {
-            format!("listener {} 127.0.0.1\nprotocol websockets\n", it.port())
-        });
-        std::fs::write(&config, lines + &websocket).unwrap();
-        let mut process = spawn(&["-c", config.to_str().unwrap()]);
-        let mut log = BufReader::new(process.stderr.take().unwrap()).lines();
-        let listens = log
-            .by_ref()
-            .map_while(Result::ok)
-            .any(|line| line.ends_with(" running"));
-        if !listens {
-            process.wait().unwrap();
-            return None;
-        }
-        // It would stop if nobody read its log.
-        std::thread::spawn(move || log.map_while(Result::ok).for_each(drop));
+        let port = address.port();
+        let own = format!("persistence false\nlog_dest stderr\nlistener {port} 127.0.0.1\n{lines}");
+        std::fs::write(folder.path().join(CONFIG), own).unwrap();
         Some(Self {
-            process,
+            process: run(&folder)?,
             address,
-            _folder: folder,
+            folder,
         })
     }
 
@@ -78,6 +90,24 @@ impl Mosquitto {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+}
+
+/// Starts one with the configuration in this folder, and waits until it listens; `None` if it does not.
+fn run(folder: &TempDir) -> Option<Child> {
+    let config = folder.path().join(CONFIG);
+    let mut process = spawn(&["-c", config.to_str().unwrap()]);
+    let mut log = BufReader::new(process.stderr.take().unwrap()).lines();
+    let listens = log
+        .by_ref()
+        .map_while(Result::ok)
+        .any(|line| line.ends_with(" running"));
+    if !listens {
+        process.wait().unwrap();
+        return None;
+    }
+    // It would stop if nobody read its log.
+    std::thread::spawn(move || log.map_while(Result::ok).for_each(drop));
+    Some(process)
 }
 
 /// Debian installs it where only administrators look.
@@ -106,8 +136,6 @@ fn spawn(arguments: &[&str]) -> Child {
 
 impl Drop for Mosquitto {
     fn drop(&mut self) {
-        // It may be gone already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.kill();
     }
 }

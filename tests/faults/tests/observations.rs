@@ -8,7 +8,7 @@ use faults::{
     within,
 };
 use statestore::{Client, ConnectionState, Observation, ObserveOptions, Observer, Overflow};
-use statestore_protocol::mqtt::session::{Session, SessionConfig, Terms};
+use statestore_protocol::mqtt::session::{Session, SessionConfig, Subscriptions, Terms};
 use statestore_protocol::mqtt::{Connect, Packet, PublishHeader, Subscription};
 use statestore_protocol::{Command, topic};
 use std::net::SocketAddr;
@@ -246,7 +246,7 @@ async fn publish(broker: SocketAddr, messages: &[(String, Option<&str>, &[u8])])
             clean_start: true,
             ..Connect::default()
         },
-        subscriptions: |_| vec![Subscription::at_least_once("unused")],
+        subscriptions: Subscriptions::new(|_| vec![Subscription::at_least_once("unused")]),
         ping_timeout_ms: 10_000,
     });
     session.connect(0).unwrap();

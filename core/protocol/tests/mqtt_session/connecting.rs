@@ -1,7 +1,9 @@
 //! How a connection begins, and what it takes for a session to go on.
 use super::{Bench, MAX, resumed};
 use bytes::BytesMut;
-use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, SessionError, Terms};
+use statestore_protocol::mqtt::session::{
+    Event, Session, SessionConfig, SessionError, Subscriptions, Terms,
+};
 use statestore_protocol::mqtt::{
     ConnAck, Connect, Packet, PublishHeader, ReasonCode, Subscription,
 };
@@ -113,7 +115,7 @@ fn a_session_of_somebody_else_s_is_not_continued() {
             clean_start: false,
             ..Connect::default()
         },
-        subscriptions: |_| vec![Subscription::at_least_once("answers")],
+        subscriptions: Subscriptions::new(|_| vec![Subscription::at_least_once("answers")]),
         ping_timeout_ms: 5_000,
     });
     bench.session.connect(0).unwrap();

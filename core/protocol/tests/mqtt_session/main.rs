@@ -5,9 +5,12 @@ mod connecting;
 mod living;
 mod properties;
 mod resending;
+mod serving;
 
 use bytes::BytesMut;
-use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, SessionError, Terms};
+use statestore_protocol::mqtt::session::{
+    Event, Session, SessionConfig, SessionError, Subscriptions, Terms,
+};
 use statestore_protocol::mqtt::{
     ConnAck, Connect, Limits, Packet, PacketId, PubAck, Publish, PublishHeader, ReasonCode, SubAck,
     Subscription, decode,
@@ -16,15 +19,21 @@ use statestore_protocol::mqtt::{
 const MAX: u32 = Limits::MAX_PACKET_BYTES;
 
 fn session() -> Session<u32> {
+    session_with(|_| {})
+}
+
+fn session_with(change: impl FnOnce(&mut Connect)) -> Session<u32> {
+    let mut connect = Connect {
+        client_id: "me".into(),
+        keep_alive_s: 60,
+        ..Connect::default()
+    };
+    change(&mut connect);
     Session::new(SessionConfig {
-        connect: Connect {
-            client_id: "me".into(),
-            keep_alive_s: 60,
-            ..Connect::default()
-        },
-        subscriptions: |client_id| {
+        connect,
+        subscriptions: Subscriptions::new(|client_id| {
             vec![Subscription::at_least_once(format!("{client_id}/answers"))]
-        },
+        }),
         ping_timeout_ms: 5_000,
     })
 }

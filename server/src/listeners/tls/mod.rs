@@ -1,9 +1,11 @@
 //! TLS 1.2 and 1.3, by rustls.
+mod client;
 mod error;
 mod files;
 mod identity;
 mod renewal;
 
+pub(crate) use client::client_tls;
 pub use error::TlsError;
 use identity::end_s;
 pub(super) use identity::identity;
@@ -124,7 +126,7 @@ impl InForce {
 
 fn configuration(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
     let provider = Arc::new(default_provider());
-    let identity = own_identity(files)?;
+    let identity = own_identity(&files.certificate, &files.key)?;
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(TlsError::setup)?;
@@ -141,14 +143,14 @@ fn configuration(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
     Ok(config)
 }
 
-/// The server's own certificate.
-fn own_identity(files: &TlsFiles) -> Result<CertifiedKey, TlsError> {
-    let chain = certificates(&files.certificate)?;
-    let key = private_key(&files.key)?;
+/// The certificate that this server shows.
+fn own_identity(certificate: &Path, key_file: &Path) -> Result<CertifiedKey, TlsError> {
+    let chain = certificates(certificate)?;
+    let key = private_key(key_file)?;
     let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(|error| {
         let problem =
             format!("holds a key that cannot be used (RSA, ECDSA and Ed25519 can): {error}");
-        TlsError::file(&files.key, problem)
+        TlsError::file(key_file, problem)
     })?;
     let identity = CertifiedKey::new(chain, key);
     match identity.keys_match() {
@@ -156,13 +158,13 @@ fn own_identity(files: &TlsFiles) -> Result<CertifiedKey, TlsError> {
             Ok(identity)
         }
         Err(rustls::Error::InconsistentKeys(_)) => {
-            let certificate = files.certificate.display();
+            let certificate = certificate.display();
             let problem = format!("is not the key of the first certificate in {certificate}");
-            Err(TlsError::file(&files.key, problem))
+            Err(TlsError::file(key_file, problem))
         }
         Err(error) => {
             let problem = format!("begins with a certificate that cannot be used: {error}");
-            Err(TlsError::file(&files.certificate, problem))
+            Err(TlsError::file(certificate, problem))
         }
     }
 }

@@ -34,7 +34,8 @@ pub enum Event<T> {
     },
     /// The broker has accepted newer authentication data.
     Reauthenticated,
-    /// A message arrived. It is acknowledged after the handler returned.
+    /// A message arrived. It is acknowledged after the handler returned, unless the owner
+    /// [does that](super::Session::acknowledged_by_owner).
     Message {
         /// The message.
         publish: Publish,

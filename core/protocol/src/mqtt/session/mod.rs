@@ -8,13 +8,16 @@
 //! milliseconds on one clock that never jumps.
 mod error;
 mod event;
+mod leaving;
 mod receive;
 mod resend;
+mod subscriptions;
 mod unacknowledged;
 
 pub use error::SessionError;
 pub use event::Event;
 pub use resend::seconds_left;
+pub use subscriptions::Subscriptions;
 pub use unacknowledged::Terms;
 
 use super::alias::{InboundAliases, OutboundAliases, TopicName};
@@ -23,9 +26,10 @@ use super::keep_alive::{ClientKeepAlive, Due};
 use super::outbox::Outbox;
 use super::{
     Connect, Decoder, Disconnect, EncodeError, Limits, PacketId, PacketIds, PublishHeader,
-    ReasonCode, Subscription, Window, encode_pingreq,
+    ReasonCode, Window, encode_pingreq,
 };
 use bytes::{Bytes, BytesMut};
+use leaving::Leaving;
 use unacknowledged::Unacknowledged;
 
 /// What a session is to be.
@@ -33,9 +37,8 @@ use unacknowledged::Unacknowledged;
 pub struct SessionConfig {
     /// Sent on the first connection; later ones differ in that they continue the session.
     pub connect: Connect,
-    /// Made anew whenever the session is new, from the client id. The first one must be granted. There are none for a
-    /// client id that cannot be used.
-    pub subscriptions: fn(&str) -> Vec<Subscription>,
+    /// Made anew whenever the session is new.
+    pub subscriptions: Subscriptions,
     /// Milliseconds within which a PINGREQ must be answered.
     pub ping_timeout_ms: u64,
 }
@@ -102,6 +105,9 @@ pub struct Session<T> {
     outbox: Outbox,
     /// PUBACKs in the output that was not taken yet.
     untaken_pubacks: u16,
+    /// Who acknowledges what arrives, if it is the owner: how much of it is not acknowledged.
+    unanswered_messages: Option<u16>,
+    leaving: Leaving,
     peer: Limits,
     keep_alive: ClientKeepAlive,
     decoder: Decoder,
@@ -133,6 +139,8 @@ impl<T: Copy> Session<T> {
             window: Window::new(1),
             outbox: Outbox::default(),
             untaken_pubacks: 0,
+            unanswered_messages: None,
+            leaving: Leaving::No,
             peer: Limits::default(),
             keep_alive: ClientKeepAlive::new(0, 0, 0),
             decoder: Decoder::default(),
@@ -259,6 +267,11 @@ impl<T: Copy> Session<T> {
         }
         self.outbox.disconnected();
         self.untaken_pubacks = 0;
+        self.unanswered_messages = self.unanswered_messages.map(|_| 0);
+        if let Leaving::Asked(id) = self.leaving {
+            self.ids.release(id);
+        }
+        self.leaving = Leaving::No;
         self.unanswered = self.unanswered.min(MAX_UNANSWERED);
         self.unsure |= matches!(self.phase, Phase::Recognizing(_));
         if let Phase::Recognizing(id) | Phase::Subscribing { id, .. } = self.phase {

@@ -33,6 +33,7 @@ impl<T: Copy> Session<T> {
             (Phase::Recognizing(id), Packet::UnsubAck(unsuback)) if unsuback.packet_id == id => {
                 self.unsuback(&unsuback, handle)
             }
+            (_, Packet::UnsubAck(unsuback)) if self.has_left(&unsuback) => Ok(()),
             (_, Packet::PingResp) => Ok(()),
             (_, Packet::Disconnect(disconnect)) => Err(SessionError::Disconnected(disconnect)),
             (_, Packet::SubAck(_) | Packet::UnsubAck(_)) => Err(SessionError::Protocol(
@@ -68,7 +69,7 @@ impl<T: Copy> Session<T> {
         }
         self.renews = false;
         if let Some(id) = connack.assigned_client_id {
-            if (self.config.subscriptions)(&id).is_empty() {
+            if self.config.subscriptions.of(&id).is_empty() {
                 return Err(SessionError::Protocol(
                     "it assigned a client id that cannot stand in topics",
                 ));
@@ -103,7 +104,7 @@ impl<T: Copy> Session<T> {
 
     /// Asks whether the session is the known one.
     fn recognize(&mut self, handle: &mut impl FnMut(Event<T>)) -> Result<(), SessionError> {
-        let subscriptions = (self.config.subscriptions)(&self.client_id);
+        let subscriptions = self.config.subscriptions.of(&self.client_id);
         // The last one, which is missed least while it is gone. Until it is back the subscriptions are not complete.
         self.subscribed = false;
         match (subscriptions.into_iter().next_back(), self.granted.last()) {
@@ -160,7 +161,7 @@ impl<T: Copy> Session<T> {
 
     fn subscribe(&mut self, resumed: bool) -> Result<(), SessionError> {
         let packet_id = self.packet_id()?;
-        let subscriptions = (self.config.subscriptions)(&self.client_id);
+        let subscriptions = self.config.subscriptions.of(&self.client_id);
         let subscribe = Subscribe {
             packet_id,
             subscription_id: None,
@@ -202,7 +203,7 @@ impl<T: Copy> Session<T> {
         handle: &mut impl FnMut(Event<T>),
     ) -> Result<(), SessionError> {
         self.ids.release(suback.packet_id);
-        let subscriptions = (self.config.subscriptions)(&self.client_id);
+        let subscriptions = self.config.subscriptions.of(&self.client_id);
         if suback.reasons.len() != subscriptions.len() {
             return Err(SessionError::Protocol(
                 "a SUBACK with another number of reason codes than asked for",
@@ -267,17 +268,23 @@ impl<T: Copy> Session<T> {
         }
         // A broker that takes nothing may not make our answers to it pile up.
         if packet_id.is_some() {
-            if self.untaken_pubacks == self.config.connect.limits.receive_maximum {
+            let count = match &mut self.unanswered_messages {
+                Some(count) => count,
+                None => &mut self.untaken_pubacks,
+            };
+            if *count == self.config.connect.limits.receive_maximum {
                 return Err(SessionError::TooManyMessages);
             }
-            self.untaken_pubacks += 1;
+            *count += 1;
         }
         let alias_topic = self.inbound.topic_of(&publish)?;
         handle(Event::Message {
             publish,
             alias_topic,
         });
-        if let Some(packet_id) = packet_id {
+        if let Some(packet_id) = packet_id
+            && self.unanswered_messages.is_none()
+        {
             PubAck::success(packet_id).encode(self.peer.max_packet_bytes, self.outbox.pending())?;
         }
         Ok(())

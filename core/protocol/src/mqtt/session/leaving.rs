@@ -1,0 +1,79 @@
+//! A session whose owner serves others: it acknowledges a message when it is done with it, and takes no more before it ends.
+use super::super::{EncodeError, PacketId, PubAck, ReasonCode, UnsubAck, Unsubscribe};
+use super::{Session, SessionError};
+
+/// Whether messages are still wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaving {
+    No,
+    Asked(PacketId),
+    Done,
+}
+
+impl<T: Copy> Session<T> {
+    /// The same, but messages are not acknowledged by themselves: the owner does so with
+    /// [`acknowledge`](Self::acknowledge), in the order in which they came [MQTT-4.6.0-2]. A broker that sends more than
+    /// the Receive Maximum of them meanwhile breaks the protocol.
+    #[must_use]
+    pub fn acknowledged_by_owner(mut self) -> Self {
+        self.unanswered_messages = Some(0);
+        self
+    }
+
+    /// Acknowledges a message of this connection, behind everything that was published before.
+    ///
+    /// # Errors
+    /// The broker takes no packet of this size, which is the smallest there is.
+    pub fn acknowledge(
+        &mut self,
+        packet_id: PacketId,
+        reason: ReasonCode,
+    ) -> Result<(), EncodeError> {
+        if let Some(count) = &mut self.unanswered_messages {
+            *count = count.saturating_sub(1);
+        }
+        let puback = PubAck {
+            packet_id,
+            reason,
+            reason_string: None,
+        };
+        puback.encode(self.peer.max_packet_bytes, self.outbox.pending())
+    }
+
+    /// Asks for no more messages, until the next connection. Those that are under way still come.
+    ///
+    /// # Errors
+    /// No packet identifier is free, or the broker takes no packet of this size.
+    pub fn leave(&mut self) -> Result<(), SessionError> {
+        if !self.is_ready() || self.leaving != Leaving::No {
+            return Ok(());
+        }
+        let subscriptions = self.config.subscriptions.of(&self.client_id);
+        let packet_id = self
+            .ids
+            .allocate()
+            .ok_or(SessionError::Protocol("no packet identifier is free"))?;
+        let unsubscribe = Unsubscribe {
+            packet_id,
+            filters: subscriptions.into_iter().map(|it| it.filter).collect(),
+        };
+        unsubscribe.encode(self.peer.max_packet_bytes, self.outbox.pending())?;
+        self.leaving = Leaving::Asked(packet_id);
+        Ok(())
+    }
+
+    /// Whether the broker has said that no more messages come.
+    pub fn is_left(&self) -> bool {
+        self.leaving == Leaving::Done
+    }
+
+    /// Whether this is the answer to [`leave`](Self::leave).
+    pub(super) fn has_left(&mut self, unsuback: &UnsubAck) -> bool {
+        let is_it = self.leaving == Leaving::Asked(unsuback.packet_id);
+        if is_it {
+            self.ids.release(unsuback.packet_id);
+            self.leaving = Leaving::Done;
+        }
+        is_it
+    }
+}

@@ -1,0 +1,40 @@
+//! The metrics of a server behind another broker.
+use super::exposition::Exposition;
+use super::exposition::Kind::{Counter, Gauge};
+use crate::hub::BrokerFigures;
+
+/// Appends them.
+pub(super) fn broker(text: &mut Exposition, figures: &BrokerFigures) {
+    text.family(
+        "statestored_attached",
+        Gauge,
+        "1 while requests can come from the broker.",
+    )
+    .sample(&[], u8::from(figures.is_attached));
+    let counters = [
+        (
+            "statestored_attachments_total",
+            "How often it became attached to the broker.",
+            figures.attached,
+        ),
+        (
+            "statestored_attached_unwanted_total",
+            "Notifications that nobody subscribed any more, so that the watches of the client ended.",
+            figures.unwanted,
+        ),
+        (
+            "statestored_attached_refused_total",
+            "Responses and notifications that the broker refused.",
+            figures.refused,
+        ),
+    ];
+    for (name, help, count) in counters {
+        text.family(name, Counter, help).sample(&[], count);
+    }
+    text.family(
+        "statestored_attached_waiting",
+        Gauge,
+        "Responses and notifications that wait for the broker.",
+    )
+    .sample(&[], figures.waiting);
+}

@@ -1,0 +1,53 @@
+//! The way to a broker that exists already: its address, and how this server shows itself there.
+//!
+//! What is said on it is in [`hub::broker`](crate::hub), and what moves the bytes in the driver.
+mod address;
+mod backoff;
+mod transport;
+
+pub use address::BrokerAddress;
+pub(crate) use backoff::Backoff;
+pub(crate) use transport::Transport;
+
+use crate::access::UsersError;
+use crate::hub::BrokerTerms;
+use crate::listeners::TlsError;
+use std::path::PathBuf;
+
+/// A broker, and what it takes to be its client.
+#[derive(Debug, Clone)]
+pub struct AttachConfig {
+    /// Where it is.
+    pub address: BrokerAddress,
+    /// What was agreed on.
+    pub terms: BrokerTerms,
+    /// The user name there, and the file with its password.
+    pub user: Option<(String, PathBuf)>,
+    /// The authorities that sign the broker's certificate, in PEM; needed for `mqtts`.
+    pub ca: Option<PathBuf>,
+    /// The certificate that this server shows, and its private key, in PEM.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// Why there is no connection to the broker.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AttachError {
+    /// The network, or TLS.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The files of TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The file of the password.
+    #[error(transparent)]
+    Password(#[from] UsersError),
+    /// What the broker says, or does not say.
+    #[error(transparent)]
+    Session(#[from] statestore_protocol::mqtt::session::SessionError),
+    /// The end of the stream.
+    #[error("the broker closed the connection")]
+    Ended,
+    /// Nothing at all.
+    #[error("the broker does not answer in time")]
+    Silent,
+}

@@ -1,0 +1,119 @@
+//! Options: the broker behind which the server is.
+use super::ConfigError;
+use crate::attached::{AttachConfig, BrokerAddress, Transport};
+use crate::hub::BrokerTerms;
+use clap::Args;
+use std::path::PathBuf;
+
+const ATTACH: &str = "Serve the clients of this broker: mqtt://HOST[:PORT], or mqtts for TLS. Without --listen there is no other \
+                      way in then";
+const POLICY: &str = "--policy-file says who may do what, but behind a broker nobody proves to this server who it is: a request \
+                      says so itself. Leave out --policy-file, or --attach, and have the broker's own rules (ACLs) say who may \
+                      use the store";
+
+/// The broker behind which the server is.
+#[derive(Debug, Args)]
+#[allow(
+    clippy::struct_field_names,
+    reason = "they are the names of the options"
+)]
+pub(super) struct AttachOptions {
+    /// Serve the clients of this broker
+    #[arg(long, help = ATTACH, value_name = "URL")]
+    attach: Option<BrokerAddress>,
+
+    /// The client id of this server at the broker [default: statestored- and a random number]
+    #[arg(long, value_name = "ID", requires = "attach", value_parser = client_id)]
+    attach_client_id: Option<String>,
+
+    /// Share the requests with all servers that say the same name, which have their entries in one storage elsewhere
+    #[arg(long, value_name = "GROUP", requires = "attach", value_parser = group)]
+    attach_share: Option<String>,
+
+    /// End the watches of a client that has sent no request for so many seconds; 0: never
+    #[arg(long, value_name = "SECONDS", requires = "attach", default_value_t = 0)]
+    attach_watch_lease: u32,
+
+    /// The user of the broker that this server is; with --attach-password-file
+    #[arg(long, value_name = "NAME", requires_all = ["attach", "attach_password_file"])]
+    attach_user: Option<String>,
+
+    /// File that holds the password of --attach-user
+    #[arg(long, value_name = "FILE", requires = "attach_user")]
+    attach_password_file: Option<PathBuf>,
+
+    /// File with the authorities that sign the broker's certificate, in PEM, for mqtts
+    #[arg(long, value_name = "FILE", requires = "attach")]
+    attach_ca: Option<PathBuf>,
+
+    /// File with the certificate that this server shows to the broker, in PEM, for mqtts
+    #[arg(long, value_name = "FILE", requires_all = ["attach", "attach_key"])]
+    attach_cert: Option<PathBuf>,
+
+    /// File with the private key of --attach-cert, in PEM
+    #[arg(long, value_name = "FILE", requires = "attach_cert")]
+    attach_key: Option<PathBuf>,
+}
+
+fn client_id(text: &str) -> Result<String, &'static str> {
+    match text {
+        "" => Err("a client id has at least one character"),
+        text if text.len() > 65_535 || text.contains(char::is_control) => {
+            Err("a client id has at most 65535 bytes, and no control characters")
+        }
+        text => Ok(text.to_owned()),
+    }
+}
+
+fn group(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() || text.contains(['/', '+', '#']) || text.contains(char::is_control) {
+        return Err("a name without /, + and #");
+    }
+    Ok(text.to_owned())
+}
+
+impl AttachOptions {
+    /// What they say together; `has_policy` if there are rules about who may do what.
+    pub(super) fn into_config(self, has_policy: bool) -> Result<Option<AttachConfig>, ConfigError> {
+        let wrong = |problem: &str| Err(ConfigError::Options(problem.into()));
+        let Some(address) = self.attach else {
+            return Ok(None);
+        };
+        if has_policy {
+            return wrong(POLICY);
+        }
+        if address.has_tls() && self.attach_ca.is_none() {
+            return wrong("mqtts needs --attach-ca: whose certificates are to be trusted");
+        }
+        if !address.has_tls() && (self.attach_ca.is_some() || self.attach_cert.is_some()) {
+            return wrong("certificates need TLS: write mqtts:// in the place of mqtt://");
+        }
+        let client_id = match self.attach_client_id {
+            Some(client_id) => client_id,
+            None => random_client_id()?,
+        };
+        let lease_ms = u64::from(self.attach_watch_lease) * 1000;
+        let config = AttachConfig {
+            address,
+            terms: BrokerTerms {
+                client_id,
+                share: self.attach_share,
+                watch_lease_ms: (lease_ms > 0).then_some(lease_ms),
+            },
+            user: self.attach_user.zip(self.attach_password_file),
+            ca: self.attach_ca,
+            identity: self.attach_cert.zip(self.attach_key),
+        };
+        match Transport::check(&config) {
+            Ok(()) => Ok(Some(config)),
+            Err(error) => wrong(&error.to_string()),
+        }
+    }
+}
+
+fn random_client_id() -> Result<String, ConfigError> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random)
+        .map_err(|error| ConfigError::Options(format!("no random numbers: {error}")))?;
+    Ok(format!("statestored-{:016x}", u64::from_ne_bytes(random)))
+}

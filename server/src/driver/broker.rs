@@ -1,0 +1,237 @@
+//! Bytes between the broker and the hub: connecting, and connecting again.
+use super::{Driver, Fuse};
+use crate::attached::{AttachConfig, AttachError, Backoff, Transport};
+use crate::clock::Now;
+use crate::hub::Hub;
+use bytes::{Buf, Bytes, BytesMut};
+use statestore_protocol::mqtt::ReasonCode;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// How long connecting may take, and then how long until requests can come.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long requests that came before the server stops may take.
+const LAST_REQUESTS: Duration = Duration::from_secs(5);
+/// Room for what is read at a time.
+const READ_BYTES: usize = 16 * 1024;
+/// How long the last words may take to be written.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// One connection to the broker.
+struct Link<'a, S> {
+    driver: &'a Driver,
+    reader: ReadHalf<S>,
+    writer: WriteHalf<S>,
+    input: BytesMut,
+    /// Taken from the hub, not yet written.
+    output: Bytes,
+    /// Something was written since the last flush.
+    is_unflushed: bool,
+    /// The hub has more to do with what it has.
+    has_more: bool,
+}
+
+impl Driver {
+    /// Stays attached to the broker until the server stops.
+    pub(crate) async fn attach(self: Rc<Self>, config: AttachConfig) {
+        let _fuse = Fuse(&self);
+        let mut backoff = Backoff::default();
+        while !self.is_paused.get() && !self.is_broken.get() {
+            let Some(failure) = self.attach_once(&config).await else {
+                return;
+            };
+            if self.was_attached.take() {
+                backoff = Backoff::default();
+            }
+            tracing::warn!(broker = %config.address, %failure, "not attached to the broker");
+            let mut random = [0; 4];
+            // Without it, all servers of a broker come back at once.
+            let _ = getrandom::fill(&mut random);
+            let until = Instant::now() + backoff.next(u32::from_ne_bytes(random));
+            while !self.is_paused.get() && Instant::now() < until {
+                tokio::select! {
+                    () = sleep_until(until) => {}
+                    () = self.broker_news.notified() => {}
+                }
+            }
+        }
+    }
+
+    /// Connects, and serves the connection to its end; says why it ended, unless the server stops.
+    async fn attach_once(&self, config: &AttachConfig) -> Option<AttachError> {
+        let connecting = timeout(PATIENCE, Transport::connect(config));
+        let mut connecting = pin!(connecting);
+        let transport = loop {
+            tokio::select! {
+                connected = &mut connecting => break connected,
+                () = self.broker_news.notified() => {
+                    if self.is_paused.get() {
+                        return None;
+                    }
+                }
+            }
+        };
+        let transport = match transport {
+            Ok(Ok(transport)) => transport,
+            Ok(Err(error)) => return Some(error),
+            Err(_) => return Some(AttachError::Silent),
+        };
+        let (reader, writer) = split(transport.stream);
+        let mut link = Link {
+            driver: self,
+            reader,
+            writer,
+            input: BytesMut::new(),
+            output: Bytes::new(),
+            is_unflushed: false,
+            has_more: false,
+        };
+        let connected = {
+            let mut hub = self.hub.borrow_mut();
+            hub.broker_connected(transport.user, transport.password, self.clock.now())
+        };
+        let ended = match connected {
+            Ok(()) => link.serve().await.err(),
+            Err(error) => Some(error.into()),
+        };
+        link.end(ended.as_ref()).await;
+        self.spread_word(None);
+        ended
+    }
+
+    /// Asks the broker for no more requests, and gives those that came some time.
+    pub(crate) async fn leave_broker(&self) {
+        self.hub.borrow_mut().leave_broker();
+        self.broker_news.notify_one();
+        let left = async {
+            while !self.hub.borrow().has_left_broker() {
+                self.broker_turned.notified().await;
+            }
+        };
+        if timeout(LAST_REQUESTS, left).await.is_err() {
+            tracing::warn!("not everything that the broker sent was done before the end");
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Link<'_, S> {
+    /// Moves bytes until the connection is over, or the server stops.
+    async fn serve(&mut self) -> Result<(), AttachError> {
+        let late = Instant::now() + PATIENCE;
+        while !self.driver.is_paused.get() {
+            if self.driver.is_broken.get() {
+                return std::future::pending().await;
+            }
+            let is_attached = self.turn()?;
+            if is_attached {
+                self.driver.was_attached.set(true);
+            } else if Instant::now() >= late {
+                return Err(AttachError::Silent);
+            }
+            let wakeup_ms = self.driver.hub.borrow().broker_wakeup();
+            let wakeup = wakeup_ms.map(|at_ms| self.driver.clock.instant(at_ms).into());
+            let late = (!is_attached).then_some(late);
+            let wakeup = [wakeup, late].into_iter().flatten().min();
+            self.input.reserve(READ_BYTES);
+            let has_output = !self.output.is_empty() || self.is_unflushed;
+            tokio::select! {
+                read = self.reader.read_buf(&mut self.input) => {
+                    if read? == 0 {
+                        return Err(AttachError::Ended);
+                    }
+                    self.has_more = true;
+                }
+                written = write(&mut self.writer, &self.output), if has_output => {
+                    let count = written?;
+                    self.output.advance(count);
+                    self.is_unflushed = count > 0;
+                    let now = self.driver.clock.now();
+                    let waited = !self.output.is_empty();
+                    self.driver.hub.borrow_mut().broker_written(count, waited, now);
+                }
+                () = self.driver.broker_news.notified() => {}
+                () = until(wakeup) => {}
+                () = yield_now(), if self.has_more => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the hub do what there is to do; whether requests can come.
+    fn turn(&mut self) -> Result<bool, AttachError> {
+        let driver = self.driver;
+        let (now, begun_us) = driver.clock.now_finely();
+        let mut hub = driver.hub.borrow_mut();
+        driver.begin(&mut hub, begun_us);
+        let result = self.talk(&mut hub, now);
+        driver.measure(&mut hub);
+        let is_attached = hub.is_attached();
+        drop(hub);
+        driver.spread_word(None);
+        driver.broker_turned.notify_one();
+        result.map(|()| is_attached)
+    }
+
+    fn talk(&mut self, hub: &mut Hub, now: Now) -> Result<(), AttachError> {
+        let has_packets = self.has_more && hub.broker_received(&mut self.input, now)?;
+        self.has_more = hub.broker_turn(now)? || has_packets;
+        if self.output.is_empty() {
+            self.output = hub.broker_output(now);
+        }
+        Ok(())
+    }
+
+    /// Ends the connection, and tells the broker so if it may still listen.
+    async fn end(mut self, failure: Option<&AttachError>) {
+        let reason = match failure {
+            None | Some(AttachError::Silent) => Some(ReasonCode::SUCCESS),
+            Some(AttachError::Session(error)) => error.reason(),
+            Some(_) => None,
+        };
+        let rest = {
+            let mut hub = self.driver.hub.borrow_mut();
+            let now = self.driver.clock.now();
+            let mut rest = BytesMut::from(&self.output[..]);
+            if failure.is_none() {
+                hub.broker_written(self.output.len(), false, now);
+                rest.extend_from_slice(&hub.broker_last_output(now));
+            }
+            rest.extend_from_slice(&hub.broker_disconnected(reason));
+            rest
+        };
+        self.driver.broker_turned.notify_one();
+        if reason.is_some() {
+            let goodbye = timeout(GOODBYE, async {
+                self.writer.write_all(&rest).await?;
+                self.writer.shutdown().await
+            });
+            // A broker that does not take it learns it from the end of the stream.
+            let _ = goodbye.await;
+        }
+    }
+}
+
+/// Writes some of the output, how much; or flushes, if there is none.
+async fn write(writer: &mut (impl AsyncWrite + Unpin), output: &[u8]) -> io::Result<usize> {
+    if output.is_empty() {
+        writer.flush().await?;
+        return Ok(0);
+    }
+    match writer.write(output).await? {
+        0 => Err(io::ErrorKind::WriteZero.into()),
+        count => Ok(count),
+    }
+}
+
+/// Sleeps until then, or for ever.
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,116 @@
+//! Clients behind the broker from which nothing has come for a while. Nobody says when such a client is gone.
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Clients by their last request.
+#[derive(Debug)]
+pub(super) struct Idle {
+    after_ms: u64,
+    clients: HashMap<Arc<str>, Seen>,
+    due: BTreeSet<(u64, Arc<str>)>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    at_ms: u64,
+    /// The number of the request.
+    request: u64,
+}
+
+impl Idle {
+    /// Those that are silent for so many milliseconds are idle.
+    pub(super) fn after(after_ms: u64) -> Self {
+        Self {
+            after_ms,
+            clients: HashMap::new(),
+            due: BTreeSet::new(),
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// The request with this number came from a client. Gives its name, which all share.
+    pub(super) fn came(&mut self, client: &str, request: u64, now_ms: u64) -> Arc<str> {
+        if let Some((client, _)) = self.clients.get_key_value(client) {
+            let client = Arc::clone(client);
+            if let Some(seen) = self.clients.get_mut(&client) {
+                seen.at_ms = now_ms;
+                seen.request = request;
+            }
+            return client;
+        }
+        let client: Arc<str> = client.into();
+        let due_ms = now_ms.saturating_add(self.after_ms);
+        let seen = Seen {
+            at_ms: now_ms,
+            request,
+        };
+        self.clients.insert(Arc::clone(&client), seen);
+        self.due.insert((due_ms, Arc::clone(&client)));
+        client
+    }
+
+    /// The number of the last request of a client that is not idle.
+    pub(super) fn last_request(&self, client: &str) -> Option<u64> {
+        self.clients.get(client).map(|seen| seen.request)
+    }
+
+    /// When a client may be idle.
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        self.due.first().map(|(due_ms, _)| *due_ms)
+    }
+
+    /// Takes a client out that is idle.
+    pub(super) fn take(&mut self, now_ms: u64) -> Option<Arc<str>> {
+        while self.next_ms()? <= now_ms {
+            let (_, client) = self.due.pop_first()?;
+            let Some(seen) = self.clients.get(&client) else {
+                continue;
+            };
+            // It moves only when its time has come.
+            let due_ms = seen.at_ms.saturating_add(self.after_ms);
+            if due_ms > now_ms {
+                self.due.insert((due_ms, client));
+                continue;
+            }
+            self.clients.remove(&client);
+            return Some(client);
+        }
+        None
+    }
+
+    /// Takes the client out that is idle before all others, roughly.
+    pub(super) fn take_first(&mut self) -> Option<Arc<str>> {
+        let (_, client) = self.due.pop_first()?;
+        self.clients.remove(&client);
+        Some(client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_idle_once_after_its_last_request() {
+        let mut idle = Idle::after(100);
+        let a = idle.came("a", 1, 0);
+        idle.came("b", 2, 50);
+        assert!(Arc::ptr_eq(&a, &idle.came("a", 3, 90)));
+        assert_eq!(idle.last_request("a"), Some(3));
+        assert_eq!(idle.take(100), None);
+        assert_eq!(idle.take(150).as_deref(), Some("b"));
+        assert_eq!((idle.take(189), idle.next_ms()), (None, Some(190)));
+        assert_eq!(idle.take(190).as_deref(), Some("a"));
+        assert_eq!(
+            (idle.take(u64::MAX), idle.next_ms(), idle.len()),
+            (None, None, 0)
+        );
+        idle.came("a", 4, 200);
+        assert_eq!(idle.take_first().as_deref(), Some("a"));
+        assert_eq!(idle.last_request("a"), None);
+    }
+}

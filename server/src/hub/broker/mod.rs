@@ -1,0 +1,363 @@
+//! The store behind a broker that exists already: requests come, and everything goes out, as messages of one MQTT client of
+//! that broker.
+//!
+//! ```text
+//!   broker ──PUBLISH──▶ session ──▶ incoming ──▶ service ──▶ outgoing ──▶ session ──▶ broker
+//!                          ▲        as long as               until it is     within the
+//!                          │        there is room            durable         Receive Maximum
+//!                          └───────────── PUBACK, once the response has gone before it
+//! ```
+//!
+//! - **Who asks** is the name in the response topic ([`topic::requester`]). To the service it has a [prefix](BEHIND) that no client of a
+//!   listener can have, so that both kinds of clients can be served at a time.
+//! - **A connection** begins a session of the broker that ends with it. What the broker had not acknowledged is published again on the
+//!   next one. The [watches](idle) of clients are kept meanwhile.
+//! - **What waits** is bounded: requests by the Receive Maximum of this end, notifications by the limits of a queue of a session.
+mod idle;
+mod outgoing;
+mod requests;
+
+use super::Hub;
+use crate::clock::Now;
+use crate::keyspace::Ticket;
+use crate::service::{Commit, Waiter};
+use bytes::{Bytes, BytesMut};
+use idle::Idle;
+use outgoing::Outgoing;
+use requests::{Asker, Incoming, Unacknowledged};
+use statestore_protocol::mqtt::session::{
+    Event, Session, SessionConfig, SessionError, Subscriptions,
+};
+use statestore_protocol::mqtt::{Connect, Limits, QoS, ReasonCode, Subscription};
+use statestore_protocol::topic;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+/// What the service knows a client behind the broker by begins so. No client id has this character.
+pub(super) const BEHIND: char = '\0';
+
+/// The name under which the service's answers to the broker wait for a commit. No connection has it.
+pub(super) const WAITER: Waiter = Waiter(0);
+
+/// Most requests that the broker may have under way here at a time.
+const RECEIVE_MAXIMUM: u16 = 1024;
+/// Seconds of silence before the broker is asked whether it is there.
+const KEEP_ALIVE_S: u16 = 30;
+/// Milliseconds that the answer may take.
+const PING_TIMEOUT_MS: u64 = 10_000;
+/// Packets of the broker that are looked at before others have their turn.
+const TURN_PACKETS: usize = 64;
+/// For so long after its last request the answers to a client are remembered, in milliseconds.
+const ANSWERS_MS: u64 = 600_000;
+
+/// What was agreed on with those who run the broker.
+#[derive(Debug, Clone, Default)]
+pub struct BrokerTerms {
+    /// The client id of the server there.
+    pub client_id: String,
+    /// The group of servers that share the requests, if they do.
+    pub share: Option<String>,
+    /// After so many milliseconds without a request of a client its watches end; without it, they do not by themselves.
+    pub watch_lease_ms: Option<u64>,
+}
+
+impl BrokerTerms {
+    /// What is subscribed.
+    fn filter(&self) -> String {
+        match &self.share {
+            Some(group) => format!("$share/{group}/{}", topic::REQUEST),
+            None => topic::REQUEST.to_owned(),
+        }
+    }
+}
+
+/// What is counted and measured of the broker.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct BrokerFigures {
+    /// Whether requests can come.
+    pub(crate) is_attached: bool,
+    /// How often that began.
+    pub(crate) attached: u64,
+    /// Messages that wait to be published, or to be acknowledged by the broker.
+    pub(crate) waiting: u64,
+    /// Notifications that nobody subscribes any more, so that the watches of the client ended.
+    pub(crate) unwanted: u64,
+    /// Messages that the broker refused.
+    pub(crate) refused: u64,
+}
+
+/// The server as a client of the broker.
+#[derive(Debug)]
+pub(super) struct Broker {
+    terms: BrokerTerms,
+    max_packet_bytes: u32,
+    /// While there is a connection.
+    session: Option<Session<u64>>,
+    /// Requests that are not executed yet.
+    incoming: VecDeque<Incoming>,
+    unacknowledged: Unacknowledged,
+    /// Who waits for an outcome that comes later.
+    askers: HashMap<Ticket, Asker>,
+    /// How many requests came.
+    requests: u64,
+    queue: VecDeque<Outgoing>,
+    queued_bytes: usize,
+    /// What the broker has not acknowledged, in the order of publishing.
+    in_flight: BTreeMap<u64, Outgoing>,
+    next_tag: u64,
+    /// The commit that the queue waits for.
+    awaited: Commit,
+    /// Clients whose answers are remembered.
+    answers: Idle,
+    /// Clients that may watch.
+    leases: Option<Idle>,
+    /// There is something to do.
+    is_dirty: bool,
+    figures: BrokerFigures,
+}
+
+impl Broker {
+    pub(super) fn new(terms: BrokerTerms, max_packet_bytes: u32) -> Self {
+        Self {
+            leases: terms.watch_lease_ms.map(Idle::after),
+            terms,
+            max_packet_bytes,
+            session: None,
+            incoming: VecDeque::new(),
+            unacknowledged: Unacknowledged::default(),
+            askers: HashMap::new(),
+            requests: 0,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            in_flight: BTreeMap::new(),
+            next_tag: 0,
+            awaited: 0,
+            answers: Idle::after(ANSWERS_MS),
+            is_dirty: false,
+            figures: BrokerFigures::default(),
+        }
+    }
+
+    pub(super) fn figures(&self) -> BrokerFigures {
+        BrokerFigures {
+            is_attached: self.session.as_ref().is_some_and(Session::is_ready),
+            waiting: (self.queue.len() + self.in_flight.len()) as u64,
+            ..self.figures
+        }
+    }
+
+    /// How many outcomes are still to come.
+    pub(super) fn under_way(&self) -> usize {
+        self.askers.len()
+    }
+
+    fn new_session(&self, user: Option<String>, password: Option<Bytes>) -> Session<u64> {
+        let filter = self.terms.filter();
+        let config = SessionConfig {
+            connect: Connect {
+                client_id: self.terms.client_id.clone(),
+                clean_start: true,
+                keep_alive_s: KEEP_ALIVE_S,
+                limits: Limits {
+                    receive_maximum: RECEIVE_MAXIMUM,
+                    max_packet_bytes: self.max_packet_bytes,
+                    topic_alias_maximum: 0,
+                },
+                user_name: user,
+                password,
+                ..Connect::default()
+            },
+            subscriptions: Subscriptions::new(move |_| {
+                vec![Subscription::at_least_once(filter.clone())]
+            }),
+            ping_timeout_ms: PING_TIMEOUT_MS,
+        };
+        Session::new(config).acknowledged_by_owner()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.incoming.is_empty()
+            && self.unacknowledged.is_empty()
+            && self.askers.is_empty()
+            && self.queue.is_empty()
+            && self.in_flight.is_empty()
+    }
+}
+
+impl Hub {
+    /// There is a connection to the broker: begins a session, as this user.
+    pub(crate) fn broker_connected(
+        &mut self,
+        user: Option<String>,
+        password: Option<Bytes>,
+        now: Now,
+    ) -> Result<(), SessionError> {
+        let Some(broker) = &mut self.broker else {
+            return Ok(());
+        };
+        let session = broker.session.insert(broker.new_session(user, password));
+        session.connect(now.mono_ms)
+    }
+
+    /// The connection to the broker ends, for this reason if the broker is to know it. Gives the last words, if there are any.
+    pub(crate) fn broker_disconnected(&mut self, reason: Option<ReasonCode>) -> BytesMut {
+        let Some(broker) = &mut self.broker else {
+            return BytesMut::new();
+        };
+        let Some(session) = broker.session.take() else {
+            return BytesMut::new();
+        };
+        broker.published_in_vain();
+        broker.unacknowledged.clear();
+        if broker.terms.share.is_some() {
+            // They are for the others, as far as the broker goes by the book.
+            broker.incoming.clear();
+        }
+        reason.map_or_else(BytesMut::new, |reason| session.disconnect(reason, None))
+    }
+
+    /// Bytes came from the broker: takes whole packets out of `input`. Whether there may be more of them.
+    ///
+    /// # Errors
+    /// The connection is to be ended.
+    pub(crate) fn broker_received(
+        &mut self,
+        input: &mut BytesMut,
+        now: Now,
+    ) -> Result<bool, SessionError> {
+        let Some(broker) = &mut self.broker else {
+            return Ok(false);
+        };
+        let Some(session) = &mut broker.session else {
+            return Ok(false);
+        };
+        let mut events = Vec::new();
+        let more = session.receive(input, now.mono_ms, TURN_PACKETS, |event| events.push(event));
+        for event in events {
+            self.broker_event(event, now);
+        }
+        more
+    }
+
+    fn broker_event(&mut self, event: Event<u64>, now: Now) {
+        let Some(broker) = &mut self.broker else {
+            return;
+        };
+        match event {
+            Event::Ready { .. } => {
+                broker.figures.attached += 1;
+                tracing::info!("attached to the broker");
+            }
+            Event::Message { publish, .. } if publish.qos() == QoS::AtMostOnce => {
+                self.statistics.requests_refused += 1;
+            }
+            Event::Message { publish, .. } => broker.came(publish, now.mono_ms),
+            Event::Acknowledged { tag, reason, .. } => self.broker_acknowledged(tag, reason),
+            Event::TooLarge { tag, .. } => {
+                broker.in_flight.remove(&tag);
+                self.statistics.dropped_too_large += 1;
+            }
+            // A session of its own for each connection loses and drops nothing.
+            Event::SessionLost
+            | Event::Lost { .. }
+            | Event::Dropped { .. }
+            | Event::Reauthenticated => {}
+        }
+    }
+
+    /// Executes what came, publishes what waits, and lets time pass. Whether there is more to do after others have had their turn.
+    ///
+    /// # Errors
+    /// The connection is to be ended.
+    pub(crate) fn broker_turn(&mut self, now: Now) -> Result<bool, SessionError> {
+        self.end_idle_clients(now);
+        self.service.begin_turn();
+        let more = self.execute_incoming(now);
+        self.publish_outgoing(now)?;
+        self.settle(now);
+        if let Some(session) = self.broker.as_mut().and_then(|it| it.session.as_mut()) {
+            session.poll(false, now.mono_ms)?;
+        }
+        Ok(more)
+    }
+
+    /// When [`broker_turn`](Self::broker_turn) is to be called at the latest, in milliseconds of the monotonic clock.
+    pub(crate) fn broker_wakeup(&self) -> Option<u64> {
+        let broker = self.broker.as_ref()?;
+        let session = broker.session.as_ref();
+        [
+            session.and_then(|session| session.wake_at_ms(false)),
+            broker.answers.next_ms(),
+            broker.leases.as_ref().and_then(Idle::next_ms),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Everything that is to be sent to the broker now; what was taken before has to be sent.
+    pub(crate) fn broker_output(&mut self, now: Now) -> Bytes {
+        let session = self.broker.as_mut().and_then(|it| it.session.as_mut());
+        session.map_or_else(Bytes::new, |session| session.take_output(now.mono_ms))
+    }
+
+    /// What may still be sent when no more requests are executed.
+    pub(crate) fn broker_last_output(&mut self, now: Now) -> Bytes {
+        if let Err(error) = self.publish_outgoing(now) {
+            tracing::debug!(%error, "the last responses cannot be sent");
+        }
+        self.broker_output(now)
+    }
+
+    /// So many bytes of the output have left; `waited` says that they could not at once.
+    pub(crate) fn broker_written(&mut self, bytes: usize, waited: bool, now: Now) {
+        if let Some(session) = self.broker.as_mut().and_then(|it| it.session.as_mut()) {
+            session.written(bytes, waited, now.mono_ms);
+        }
+    }
+
+    /// Whether requests can come from a broker.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.broker
+            .as_ref()
+            .is_some_and(|it| it.figures().is_attached)
+    }
+
+    /// Whether there is something to do for the broker. What is new is said once.
+    pub(crate) fn take_broker_dirty(&mut self) -> bool {
+        let may_execute = self.may_execute_incoming();
+        let broker = self.broker.as_mut();
+        broker.is_some_and(|broker| {
+            let has_requests = may_execute && !broker.incoming.is_empty();
+            std::mem::take(&mut broker.is_dirty) || has_requests
+        })
+    }
+
+    /// There is something to do for the broker.
+    pub(super) fn mark_broker_dirty(&mut self) {
+        if let Some(broker) = &mut self.broker {
+            broker.is_dirty = true;
+        }
+    }
+
+    /// The server is about to stop: asks the broker for no more requests.
+    pub(crate) fn leave_broker(&mut self) {
+        if let Some(broker) = &mut self.broker
+            && let Some(session) = &mut broker.session
+        {
+            if let Err(error) = session.leave() {
+                tracing::debug!(%error, "cannot unsubscribe");
+            }
+            broker.is_dirty = true;
+        }
+    }
+
+    /// Whether nothing more comes from the broker, and everything that came from it is done; or there is no connection to it.
+    pub(crate) fn has_left_broker(&self) -> bool {
+        self.broker.as_ref().is_none_or(|broker| {
+            broker
+                .session
+                .as_ref()
+                .is_none_or(|session| !session.is_ready() || session.is_left() && broker.is_idle())
+        })
+    }
+}

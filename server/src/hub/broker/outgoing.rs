@@ -1,0 +1,172 @@
+//! Responses and notifications on their way to the broker.
+use super::super::Hub;
+use super::super::fanout::Notification;
+use super::super::message::Message;
+use super::{BEHIND, Broker, WAITER};
+use crate::clock::Now;
+use crate::service::Commit;
+use bytes::BytesMut;
+use statestore_protocol::mqtt::session::{SessionError, Terms};
+use statestore_protocol::mqtt::{EncodeError, ReasonCode};
+use statestore_protocol::topic;
+use std::sync::Arc;
+
+/// A broker that does not acknowledge a message for so many milliseconds is broken.
+const MOST_MS: u64 = 60_000;
+
+/// A message to a client behind the broker.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) message: Message,
+    /// The commit that must be durable before it may leave; 0 for none.
+    pub(super) hold: Commit,
+    pub(super) what: What,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    /// The response to the request of this number, which is acknowledged behind it.
+    Response(u64),
+    /// A notification to this client.
+    Notification {
+        client: Arc<str>,
+        /// How many requests of all clients had come when it was published.
+        requests: u64,
+    },
+}
+
+impl Broker {
+    /// Adds something to what waits. The queue has the messages of many, and takes what it must: the caller looks for room.
+    pub(super) fn enqueue(&mut self, outgoing: Outgoing) {
+        self.queued_bytes += outgoing.message.bytes();
+        self.queue.push_back(outgoing);
+        self.is_dirty = true;
+    }
+
+    /// Nobody knows what the broker has of what it has not acknowledged: it is published again.
+    pub(super) fn published_in_vain(&mut self) {
+        while let Some((_, outgoing)) = self.in_flight.pop_last() {
+            self.queued_bytes += outgoing.message.bytes();
+            self.queue.push_front(outgoing);
+        }
+    }
+}
+
+impl Hub {
+    /// Whether the broker has taken so much of what was published before that requests can make more.
+    pub(super) fn has_room_for_broker(&self) -> bool {
+        self.broker.as_ref().is_some_and(|broker| {
+            broker.queue.len() < self.limits.max_queued_messages
+                && broker.queued_bytes < self.limits.max_queued_bytes
+        })
+    }
+
+    /// Notifies a client behind the broker.
+    pub(in super::super) fn notify_behind_broker(
+        &mut self,
+        client: &Arc<str>,
+        notification: &Notification,
+    ) {
+        if !self.has_room_for_broker() {
+            self.statistics.dropped_full += 1;
+            return;
+        }
+        let Some(broker) = &mut self.broker else {
+            return;
+        };
+        let client_id = client.strip_prefix(BEHIND).unwrap_or(client);
+        let message = notification.message(topic::notification(client_id, &notification.key));
+        self.statistics.notifications += 1;
+        broker.enqueue(Outgoing {
+            message,
+            hold: notification.hold,
+            what: What::Notification {
+                client: Arc::clone(client),
+                requests: 0,
+            },
+        });
+    }
+
+    /// Publishes what waits and may leave, as far as the broker takes it, and acknowledges the requests that are done.
+    pub(super) fn publish_outgoing(&mut self, now: Now) -> Result<(), SessionError> {
+        let Some(broker) = &mut self.broker else {
+            return Ok(());
+        };
+        let Some(session) = &mut broker.session else {
+            return Ok(());
+        };
+        while session.room() > 0
+            && let Some(mut outgoing) = broker.queue.pop_front()
+        {
+            let hold = self.service.pending(outgoing.hold);
+            if hold > 0 {
+                broker.queue.push_front(outgoing);
+                if broker.awaited != hold {
+                    broker.awaited = hold;
+                    self.service.wait(hold, WAITER);
+                }
+                break;
+            }
+            broker.queued_bytes -= outgoing.message.bytes();
+            broker.next_tag += 1;
+            let tag = broker.next_tag;
+            let payload = outgoing.message.payload();
+            let published = session.publish(
+                &outgoing.message.header(),
+                payload.len(),
+                |out: &mut BytesMut| out.extend_from_slice(payload),
+                Terms {
+                    tag,
+                    deadline_ms: now.mono_ms.saturating_add(MOST_MS),
+                    is_harmless: true,
+                },
+            );
+            if let Err(EncodeError::NoRoom) = published {
+                broker.queued_bytes += outgoing.message.bytes();
+                broker.queue.push_front(outgoing);
+                break;
+            }
+            match &mut outgoing.what {
+                What::Response(number) => {
+                    let reason = match published {
+                        Ok(_) => ReasonCode::SUCCESS,
+                        Err(_) => ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
+                    };
+                    broker.unacknowledged.finish(*number, reason);
+                }
+                What::Notification { requests, .. } => *requests = broker.requests,
+            }
+            if let Err(error) = published {
+                self.statistics.dropped_too_large += 1;
+                tracing::debug!(%error, "a message is too large for the broker");
+            } else {
+                broker.in_flight.insert(tag, outgoing);
+            }
+            broker.unacknowledged.acknowledge(session)?;
+        }
+        broker.unacknowledged.acknowledge(session)
+    }
+
+    /// The broker has acknowledged a message.
+    pub(super) fn broker_acknowledged(&mut self, tag: u64, reason: ReasonCode) {
+        let Some(broker) = &mut self.broker else {
+            return;
+        };
+        let Some(outgoing) = broker.in_flight.remove(&tag) else {
+            return;
+        };
+        if reason == ReasonCode::NO_MATCHING_SUBSCRIBERS
+            && let What::Notification { client, requests } = &outgoing.what
+        {
+            // It may have come back since, and watch again.
+            let last = broker.answers.last_request(client);
+            if last.is_none_or(|last| last <= *requests) {
+                broker.figures.unwanted += 1;
+                self.service.disconnected(client);
+            }
+        } else if reason.is_failure() {
+            broker.figures.refused += 1;
+            tracing::debug!(%reason, "the broker refuses a message");
+        }
+    }
+}

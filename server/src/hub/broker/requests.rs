@@ -1,0 +1,325 @@
+//! Requests that come through the broker: who asks, and how they are answered.
+use super::super::fanout::MOST_FANOUTS;
+use super::super::message::{Message, Payload};
+use super::super::request::encoded;
+use super::super::{Hub, TURN_WORK};
+use super::outgoing::{Outgoing, What};
+use super::{BEHIND, Broker};
+use crate::access::Principal;
+use crate::budget::Charge;
+use crate::clock::Now;
+use crate::keyspace::Ticket;
+use crate::service::{Answered, Envelope, Outcome, Reception, Refusal, Request};
+use bytes::BytesMut;
+use statestore_protocol::mqtt::session::{Session, SessionError};
+use statestore_protocol::mqtt::{
+    CheckedTopic, KeptTopic, PacketId, Publish, PublishHeader, ReasonCode,
+};
+use statestore_protocol::{property, topic};
+use std::collections::VecDeque;
+
+/// Memory of a request under way besides what the client has sent: here, in the service and in the keyspace.
+const ASKER_BYTES: usize = 512;
+/// Requests that are executed before others have their turn.
+const TURN_REQUESTS: usize = 64;
+/// The status of a request that was not executed, and may be if it comes again.
+const UNAVAILABLE: &str = "503";
+
+/// A request that came.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    publish: Publish,
+    /// Its number among those that are to be acknowledged.
+    number: u64,
+    /// When it came.
+    since_ms: u64,
+}
+
+/// What a request needs to be answered.
+#[derive(Debug, Clone, Copy)]
+struct ReturnAddress<'a> {
+    number: u64,
+    response_topic: CheckedTopic<'a>,
+    correlation_data: &'a [u8],
+}
+
+/// Who waits for an outcome that comes later.
+#[derive(Debug)]
+pub(super) struct Asker {
+    number: u64,
+    response_topic: KeptTopic,
+    correlation_data: Box<[u8]>,
+    _charge: Charge,
+}
+
+/// Requests of this connection that are not acknowledged, in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Unacknowledged {
+    /// The number of the first one. Numbers are not used again.
+    first: u64,
+    /// Each with what is said about it once it is done.
+    places: VecDeque<(PacketId, Option<ReasonCode>)>,
+}
+
+impl Unacknowledged {
+    fn add(&mut self, packet_id: PacketId) -> u64 {
+        self.places.push_back((packet_id, None));
+        self.first + self.places.len() as u64 - 1
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// A request is done, if its connection is still there.
+    pub(super) fn finish(&mut self, number: u64, reason: ReasonCode) {
+        let offset = number.checked_sub(self.first);
+        let offset = offset.and_then(|offset| usize::try_from(offset).ok());
+        if let Some((_, done)) = offset.and_then(|offset| self.places.get_mut(offset)) {
+            *done = Some(reason);
+        }
+    }
+
+    /// Acknowledges those that are done, up to the first that is not.
+    pub(super) fn acknowledge(&mut self, session: &mut Session<u64>) -> Result<(), SessionError> {
+        while let Some((packet_id, Some(reason))) = self.places.front() {
+            session.acknowledge(*packet_id, *reason)?;
+            self.places.pop_front();
+            self.first += 1;
+        }
+        Ok(())
+    }
+
+    /// The connection is gone.
+    pub(super) fn clear(&mut self) {
+        self.first += self.places.len() as u64;
+        self.places.clear();
+    }
+}
+
+impl Broker {
+    /// A message with QoS 1 came.
+    pub(super) fn came(&mut self, publish: Publish, now_ms: u64) {
+        let Some(packet_id) = publish.packet_id() else {
+            return;
+        };
+        self.requests += 1;
+        self.incoming.push_back(Incoming {
+            publish,
+            number: self.unacknowledged.add(packet_id),
+            since_ms: now_ms,
+        });
+    }
+}
+
+impl Hub {
+    /// Whether there is room for what comes of requests.
+    pub(super) fn may_execute_incoming(&self) -> bool {
+        !self.is_storage_full && self.fanouts.len() < MOST_FANOUTS && self.has_room_for_broker()
+    }
+
+    /// Executes requests as long as there is room for what comes of them. Whether more can be executed in the next turn.
+    pub(super) fn execute_incoming(&mut self, now: Now) -> bool {
+        let mut left = TURN_REQUESTS;
+        while self.may_execute_incoming() {
+            if left == 0 || self.service.work() >= TURN_WORK {
+                return true;
+            }
+            let broker = self.broker.as_mut();
+            let Some(incoming) = broker.and_then(|broker| broker.incoming.pop_front()) else {
+                return false;
+            };
+            left -= 1;
+            self.execute_one(&incoming, now);
+        }
+        false
+    }
+
+    fn execute_one(&mut self, incoming: &Incoming, now: Now) {
+        let (publish, number) = (&incoming.publish, incoming.number);
+        let response_topic = publish
+            .checked_response_topic()
+            .filter(|topic| !topic::is_forbidden_response(topic));
+        let client_id = response_topic.and_then(|topic| topic::requester(topic.as_str()));
+        let correlation_data = publish.correlation_data().filter(|data| !data.is_empty());
+        let properties = self.request_properties(publish);
+        let Some(broker) = &mut self.broker else {
+            return;
+        };
+        let (Some(response_topic), Some(client_id), Some(correlation_data), true) = (
+            response_topic,
+            client_id,
+            correlation_data,
+            publish.topic() == topic::REQUEST,
+        ) else {
+            self.statistics.requests_refused += 1;
+            let reason = ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR;
+            return broker.unacknowledged.finish(number, reason);
+        };
+        let name = format!("{BEHIND}{client_id}");
+        let client = broker.answers.came(&name, broker.requests, now.mono_ms);
+        if let Some(leases) = &mut broker.leases {
+            leases.came(&name, broker.requests, now.mono_ms);
+        }
+        let envelope = Envelope {
+            request: Request {
+                client: &client,
+                principal: &Principal::default(),
+                rights: None,
+                correlation: correlation_data,
+                payload: &publish.payload(),
+                properties,
+                may_return: true,
+            },
+            deadline_ms: publish
+                .message_expiry()
+                .map(|seconds| incoming.since_ms.saturating_add(u64::from(seconds) * 1000)),
+            has_room: true,
+        };
+        let to = ReturnAddress {
+            number,
+            response_topic,
+            correlation_data,
+        };
+        match self.service.ask(&envelope, now) {
+            Reception::Ended(outcome) => self.conclude_for_broker(to, &outcome),
+            Reception::Later(ticket) => {
+                let bytes = ASKER_BYTES
+                    + publish.payload_bytes().len()
+                    + response_topic.as_bytes().len()
+                    + correlation_data.len();
+                let asker = Asker {
+                    number,
+                    response_topic: response_topic.kept(),
+                    correlation_data: correlation_data.into(),
+                    _charge: Charge::new(&self.gauge, bytes),
+                };
+                broker.askers.insert(ticket, asker);
+            }
+        }
+        self.tell_watchers(None, now);
+        self.tell_outcomes(now);
+    }
+
+    /// An outcome has come, which may be awaited here.
+    pub(in super::super) fn conclude_later_for_broker(
+        &mut self,
+        ticket: Ticket,
+        outcome: &Outcome,
+    ) {
+        let broker = self.broker.as_mut();
+        let Some(asker) = broker.and_then(|broker| broker.askers.remove(&ticket)) else {
+            return;
+        };
+        let to = ReturnAddress {
+            number: asker.number,
+            response_topic: asker.response_topic.get(),
+            correlation_data: &asker.correlation_data,
+        };
+        self.conclude_for_broker(to, outcome);
+    }
+
+    /// Answers a request. What the built-in listener says with a PUBACK, which here goes no further than to the broker, is said by the
+    /// status of a response, if anybody can still wait for it.
+    fn conclude_for_broker(&mut self, to: ReturnAddress<'_>, outcome: &Outcome) {
+        match outcome {
+            Outcome::Answered(answered) => self.respond_through_broker(to, answered),
+            Outcome::Refused(Refusal::Away | Refusal::NoRoom) => {
+                let header = PublishHeader {
+                    topic: to.response_topic.as_str(),
+                    correlation_data: Some(to.correlation_data),
+                    user_properties: &[
+                        (property::STATUS, UNAVAILABLE),
+                        (
+                            property::STATUS_MESSAGE,
+                            "the storage does not answer; the request was not executed",
+                        ),
+                        (property::PROTOCOL_VERSION, property::PROTOCOL_VERSION_VALUE),
+                    ],
+                    ..PublishHeader::default()
+                };
+                self.send_through_broker(to, &header, BytesMut::new(), 0);
+            }
+            Outcome::Refused(Refusal::Expired) => {
+                self.finish_for_broker(to, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+            }
+            // Without an answer, the client comes to know that nobody knows.
+            Outcome::Unknown => self.finish_for_broker(to, ReasonCode::SUCCESS),
+        }
+    }
+
+    fn finish_for_broker(&mut self, to: ReturnAddress<'_>, reason: ReasonCode) {
+        if let Some(broker) = &mut self.broker {
+            broker.unacknowledged.finish(to.number, reason);
+            broker.is_dirty = true;
+        }
+    }
+
+    fn respond_through_broker(
+        &mut self,
+        to: ReturnAddress<'_>,
+        Answered { response, commit }: &Answered,
+    ) {
+        let mut payload = BytesMut::with_capacity(response.reply.encoded_len());
+        response.reply.encode(&mut payload);
+        let mut version = std::mem::take(&mut self.response_version);
+        let properties = self.response_properties.clone();
+        let header = PublishHeader {
+            topic: to.response_topic.as_str(),
+            correlation_data: Some(to.correlation_data),
+            encoded: Some(&properties),
+            encoded_last: encoded(response.version.as_ref(), &mut version),
+            ..PublishHeader::default()
+        };
+        self.statistics.responses += 1;
+        self.send_through_broker(to, &header, payload, *commit);
+        self.response_version = version;
+    }
+
+    fn send_through_broker(
+        &mut self,
+        to: ReturnAddress<'_>,
+        header: &PublishHeader<'_>,
+        payload: BytesMut,
+        hold: u64,
+    ) {
+        let payload = Payload::new(payload.freeze(), &self.gauge);
+        let Some(broker) = &mut self.broker else {
+            return;
+        };
+        match Message::new(header, payload, None) {
+            Ok(message) => broker.enqueue(Outgoing {
+                message,
+                hold,
+                what: What::Response(to.number),
+            }),
+            Err(error) => {
+                tracing::debug!(%error, "a response cannot be sent");
+                self.statistics.dropped_too_large += 1;
+                self.finish_for_broker(to, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+            }
+        }
+    }
+
+    /// Forgets clients from which nothing has come for long.
+    pub(super) fn end_idle_clients(&mut self, now: Now) {
+        let Some(broker) = &mut self.broker else {
+            return;
+        };
+        let most = self.limits.max_sessions;
+        while let Some(client) = broker.answers.take(now.mono_ms) {
+            self.service.session_ended(&client);
+        }
+        while broker.answers.len() > most
+            && let Some(client) = broker.answers.take_first()
+        {
+            self.service.session_ended(&client);
+        }
+        let leases = broker.leases.as_mut();
+        if let Some(leases) = leases {
+            while let Some(client) = leases.take(now.mono_ms) {
+                self.service.disconnected(&client);
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! TLS towards somebody else, whose client this server is.
+use super::{TlsError, authorities, own_identity};
+use rustls::ClientConfig;
+use rustls::client::Resumption;
+use rustls::crypto::ring::default_provider;
+use rustls::sign::SingleCertAndKey;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Trusts whom these authorities have signed, and shows this certificate with its key. Blocks as long as the files take.
+///
+/// # Errors
+/// A file cannot be read, or is not what it should be, or the key is another certificate's.
+pub(crate) fn client_tls(
+    ca: &Path,
+    identity: Option<(&Path, &Path)>,
+) -> Result<ClientConfig, TlsError> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::setup)?
+        .with_root_certificates(authorities(ca)?);
+    let mut config = match identity {
+        Some((certificate, key)) => {
+            let identity = own_identity(certificate, key)?;
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity)))
+        }
+        None => builder.with_no_client_auth(),
+    };
+    // A certificate that was renewed counts from the next connection on.
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}

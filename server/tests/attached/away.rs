@@ -1,0 +1,85 @@
+//! The broker, or the connection to it, goes away and comes back.
+use super::world::{Peer, Store, now};
+use faults::{Admission, Cut, Mosquitto, Proxy, direct, within};
+use statestore::{Client, Observation};
+use tokio::task::spawn_blocking;
+
+#[tokio::test]
+async fn a_broker_that_is_killed_comes_back_and_nothing_that_was_acknowledged_is_lost() {
+    let mut broker = Mosquitto::start();
+    let store = Store::start(broker.address(), &[]);
+    let writer = Client::connect(direct(broker.address())).await.unwrap();
+    let reader = Client::connect(direct(broker.address())).await.unwrap();
+    let mut observer = reader.observe("0").await.unwrap();
+    let mut acknowledged = vec![0_u64; 8];
+    for round in 1..=3_u64 {
+        for (key, last) in (0_u64..).zip(&mut acknowledged) {
+            writer
+                .set(key.to_string(), round.to_string())
+                .await
+                .unwrap();
+            *last = round;
+        }
+        let burst: Vec<_> = (0..8_u64)
+            .map(|key| {
+                let writer = writer.clone();
+                let value = format!("{}", round + 100);
+                tokio::spawn(async move { writer.set(key.to_string(), value).await.is_ok() })
+            })
+            .collect();
+        broker.kill();
+        store.until_said("/readyz", "not_attached");
+        broker.start_again();
+        for (key, set) in burst.into_iter().enumerate() {
+            if within(set).await.unwrap() {
+                acknowledged[key] = round + 100;
+            }
+        }
+        store.until_logged("attached to the broker");
+        for (key, last) in acknowledged.iter().enumerate() {
+            let entry = within(reader.get(key.to_string())).await.unwrap().unwrap();
+            let value: u64 = std::str::from_utf8(&entry.value).unwrap().parse().unwrap();
+            // What was not acknowledged may have been done as well.
+            assert!(
+                value == *last || value == round + 100,
+                "{key}: {value}, not {last}"
+            );
+        }
+    }
+    writer.set("0", "last").await.unwrap();
+    loop {
+        match within(observer.next()).await.unwrap() {
+            Observation::Set { value, .. } if value == "last" => break,
+            _ => {}
+        }
+    }
+}
+
+/// Only the store loses its connection: its clients notice nothing, and what they are to be told comes later.
+#[tokio::test]
+async fn watches_outlive_the_connection_of_the_store() {
+    let broker = Mosquitto::start();
+    let proxy = Proxy::start(broker.address()).await;
+    let others = spawn_blocking(move || {
+        let store = Store::start(proxy.address(), &["--listen", "tcp://127.0.0.1:0"]);
+        let now = now();
+        let stamped: &[(&str, &str)] = &[("__ts", &now)];
+        let mut watcher = Peer::connect(broker.address(), "watcher");
+        watcher.request(&["KEYNOTIFY", "k"], stamped);
+        let mut writer = Peer::connect(store.listener.unwrap(), "writer");
+        for value in ["1", "2", "3"] {
+            proxy.admit(Admission::Refuse);
+            proxy.cut(Cut::Reset);
+            store.until_said("/readyz", "not_attached");
+            writer.request(&["SET", "k", value], stamped);
+            proxy.admit(Admission::Forward);
+            let told = watcher.message();
+            let payload = String::from_utf8_lossy(told.payload_bytes());
+            assert!(payload.ends_with(&format!("{value}\r\n")), "{payload}");
+            store.until_said("/readyz", "\r\n\r\nready");
+        }
+        let last = watcher.request(&["GET", "k"], &[]);
+        assert_eq!(last.payload_bytes(), b"$1\r\n3\r\n");
+    });
+    others.await.unwrap();
+}

@@ -1,0 +1,90 @@
+//! A broker with TLS and the ACLs of the documentation.
+use super::authority::{Authority, write};
+use super::world::{Peer, Store, command, now};
+use faults::Mosquitto;
+use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
+use statestore_protocol::topic;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+const DOCUMENTATION: &str = include_str!("../../../docs/attached.md");
+
+/// The file of ACLs in the documentation.
+fn acls() -> &'static str {
+    let blocks = DOCUMENTATION.split("```");
+    let mut acls = blocks.filter_map(|block| block.strip_prefix("text\nuser statestored"));
+    let acls = acls.next().unwrap();
+    assert!(acls.contains("pattern write"));
+    acls
+}
+
+#[test]
+fn tls_and_the_acls_of_the_documentation_let_through_what_they_should() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("plant");
+    let ca = write(folder.path(), "ca.pem", &authority.pem());
+    let (certificate, key) = authority.issue("broker").write(folder.path(), "broker");
+    let (own, own_key) = authority.issue("statestored").write(folder.path(), "own");
+    let acl = write(folder.path(), "acl", &format!("user statestored{}", acls()));
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let encrypted: SocketAddr = port.local_addr().unwrap();
+    drop(port);
+    // Files that only the user of the test can read are read by Mosquitto as that user, even if that is root.
+    let broker = Mosquitto::start_with(&format!(
+        "user root\nallow_anonymous true\nacl_file {}\nlistener {} 127.0.0.1\ncafile {}\ncertfile {}\n\
+         keyfile {}\nrequire_certificate true\nuse_identity_as_username true\n",
+        acl.display(),
+        encrypted.port(),
+        ca.display(),
+        certificate.display(),
+        key.display(),
+    ));
+    let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
+    let store = Store::start_with(&[
+        "--storage",
+        "memory",
+        "--attach",
+        &format!("mqtts://localhost:{}", encrypted.port()),
+        "--attach-ca",
+        &text(&ca),
+        "--attach-cert",
+        &text(&own),
+        "--attach-key",
+        &text(&own_key),
+    ]);
+    let now = now();
+    let stamped: &[(&str, &str)] = &[("__ts", &now)];
+    let mut me = Peer::connect(broker.address(), "me");
+    assert_eq!(
+        me.request(&["KEYNOTIFY", "k"], stamped).payload_bytes(),
+        b"+OK\r\n"
+    );
+    let mut other = Peer::connect(broker.address(), "other");
+    assert_eq!(
+        other.request(&["SET", "k", "v"], stamped).payload_bytes(),
+        b"+OK\r\n"
+    );
+    assert_eq!(me.message().topic(), topic::notification("me", b"k"));
+    assert_eq!(
+        me.request(&["GET", "k"], &[]).payload_bytes(),
+        b"$1\r\nv\r\n"
+    );
+    // In the name of somebody else: the response goes there.
+    let response_topic = topic::response("me");
+    let header = PublishHeader {
+        response_topic: Some(&response_topic),
+        correlation_data: Some(b"forged"),
+        ..PublishHeader::default()
+    };
+    other.ask(&command(&["GET", "k"]), &header);
+    assert_eq!(me.message().correlation_data(), Some(&b"forged"[..]));
+    // A forged response does not go anywhere.
+    other.publish(&response_topic);
+    loop {
+        match other.receive() {
+            Some(Packet::PubAck(puback)) if puback.reason == ReasonCode::NOT_AUTHORIZED => break,
+            Some(Packet::PubAck(puback)) => assert_eq!(puback.reason, ReasonCode::SUCCESS),
+            packet => panic!("{packet:?}"),
+        }
+    }
+    store.until_metric("statestored_attached_refused_total", 0);
+}

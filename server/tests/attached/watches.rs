@@ -1,0 +1,56 @@
+//! Watches of clients of the broker: nobody says when such a client is gone.
+use super::world::{Peer, Store, now};
+use faults::Mosquitto;
+
+#[test]
+fn the_watches_of_a_client_that_is_gone_end_when_nobody_subscribes_its_notifications() {
+    let broker = Mosquitto::start();
+    let store = Store::start(broker.address(), &[]);
+    let now = now();
+    let stamped: &[(&str, &str)] = &[("__ts", &now)];
+    let mut gone = Peer::connect(broker.address(), "gone");
+    let mut here = Peer::connect(broker.address(), "here");
+    for peer in [&mut gone, &mut here] {
+        for key in ["k", "l"] {
+            peer.request(&["KEYNOTIFY", key], stamped);
+        }
+    }
+    store.until_metric("statestored_watches", 4);
+    drop(gone);
+    let mut writer = Peer::connect(broker.address(), "writer");
+    // The broker may not have noticed yet.
+    while !store.get("/metrics").contains("\nstatestored_watches 2\n") {
+        writer.request(&["SET", "k", "v"], stamped);
+        assert_eq!(
+            here.message().payload_bytes(),
+            b"*4\r\n$6\r\nNOTIFY\r\n$3\r\nSET\r\n$5\r\nVALUE\r\n$1\r\nv\r\n"
+        );
+    }
+    let metrics = store.get("/metrics");
+    assert!(
+        !metrics.contains("\nstatestored_attached_unwanted_total 0\n"),
+        "{metrics}"
+    );
+    // It comes back, and watches again.
+    let mut back = Peer::connect(broker.address(), "gone");
+    back.request(&["KEYNOTIFY", "k"], stamped);
+    writer.request(&["DEL", "k"], stamped);
+    for peer in [&mut back, &mut here] {
+        let payload = peer.message().payload_bytes().to_vec();
+        assert_eq!(payload, b"*2\r\n$6\r\nNOTIFY\r\n$6\r\nDELETE\r\n");
+    }
+}
+
+#[test]
+fn a_lease_ends_the_watches_of_a_silent_client() {
+    let broker = Mosquitto::start();
+    let store = Store::start(broker.address(), &["--attach-watch-lease", "1"]);
+    let now = now();
+    let mut silent = Peer::connect(broker.address(), "silent");
+    silent.request(&["KEYNOTIFY", "k"], &[("__ts", &now)]);
+    store.until_metric("statestored_watches", 0);
+    silent.request(&["KEYNOTIFY", "k"], &[("__ts", &now)]);
+    let mut writer = Peer::connect(broker.address(), "writer");
+    writer.request(&["DEL", "k"], &[("__ts", &now)]);
+    store.until_metric("statestored_watches", 0);
+}
