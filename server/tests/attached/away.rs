@@ -83,3 +83,33 @@ async fn watches_outlive_the_connection_of_the_store() {
     });
     others.await.unwrap();
 }
+
+#[tokio::test]
+async fn a_store_that_is_killed_comes_back_with_all_that_was_acknowledged() {
+    const KEYS: usize = 50;
+    let broker = Mosquitto::start();
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let attach = format!("mqtt://{}", broker.address());
+    let options = ["--data-dir", data, "--attach", &attach];
+    let store = Store::start_with(&options);
+    let client = Client::connect(direct(broker.address())).await.unwrap();
+    let sets: Vec<_> = (0..KEYS)
+        .map(|key| {
+            let client = client.clone();
+            tokio::spawn(async move { client.set(key.to_string(), "v").await.is_ok() })
+        })
+        .collect();
+    within(client.set("last", "v")).await.unwrap();
+    drop(store);
+    let _store = Store::start_with(&options);
+    for (key, set) in sets.into_iter().enumerate() {
+        if within(set).await.unwrap() {
+            assert!(
+                within(client.get(key.to_string())).await.unwrap().is_some(),
+                "{key}"
+            );
+        }
+    }
+    assert!(within(client.get("last")).await.unwrap().is_some());
+}

@@ -191,3 +191,33 @@ fn a_retained_request_is_not_executed_by_whoever_subscribes_later() {
     let _store = Store::start(broker.address(), &[]);
     assert_eq!(peer.request(&["GET", "k"], &[]).payload_bytes(), b"$-1\r\n");
 }
+
+#[test]
+fn the_requests_of_one_client_are_executed_in_the_order_of_their_sending() {
+    const ROUNDS: u16 = 100;
+    let broker = Mosquitto::start();
+    let _store = Store::start(broker.address(), &[]);
+    let mut peer = Peer::connect(broker.address(), "me");
+    let now = now();
+    for round in 0..ROUNDS {
+        let value = round.to_string();
+        for (number, parts) in [(0, &["SET", "k", &value][..]), (1, &["GET", "k"])] {
+            let header = PublishHeader {
+                correlation_data: Some(&(2 * round + number).to_be_bytes()),
+                user_properties: &[("__ts", &now)],
+                ..PublishHeader::default()
+            };
+            peer.ask(&command(parts), &header);
+        }
+    }
+    for round in 0..ROUNDS {
+        let value = round.to_string();
+        let read = format!("${}\r\n{value}\r\n", value.len());
+        for (number, payload) in [(0, "+OK\r\n"), (1, read.as_str())] {
+            let response = peer.message();
+            let correlation = (2 * round + number).to_be_bytes();
+            assert_eq!(response.correlation_data(), Some(&correlation[..]));
+            assert_eq!(response.payload_bytes(), payload.as_bytes());
+        }
+    }
+}

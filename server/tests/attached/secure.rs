@@ -5,6 +5,7 @@ use faults::Mosquitto;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
 use statestore_protocol::topic;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::Command;
 
 const DOCUMENTATION: &str = include_str!("../../../docs/attached.md");
 
@@ -87,4 +88,34 @@ fn tls_and_the_acls_of_the_documentation_let_through_what_they_should() {
         }
     }
     store.until_metric("statestored_attached_refused_total", 0);
+}
+
+#[test]
+fn a_password_that_is_put_right_counts_from_the_next_attempt_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let users = folder.path().join("users");
+    let users = users.to_str().unwrap();
+    let made = Command::new("mosquitto_passwd")
+        .args(["-b", "-c", users, "statestored", "right"])
+        .status();
+    assert!(made.unwrap().success());
+    let broker = Mosquitto::start_with(&format!(
+        "user root\nallow_anonymous true\npassword_file {users}\n"
+    ));
+    let password = write(folder.path(), "password", "wrong\n");
+    let store = Store::launch(&[
+        "--storage",
+        "memory",
+        "--attach",
+        &format!("mqtt://{}", broker.address()),
+        "--attach-user",
+        "statestored",
+        "--attach-password-file",
+        password.to_str().unwrap(),
+    ]);
+    store.until_logged("the broker refused the connection");
+    store.until_said("/readyz", "not_attached");
+    write(folder.path(), "password", "right\n");
+    store.until_logged("attached to the broker");
+    store.until_said("/readyz", "\r\n\r\nready");
 }

@@ -50,6 +50,13 @@ impl Store {
 
     /// Starts one with all of these options, and waits until it is attached.
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        let store = Self::launch(arguments);
+        store.until_logged("attached to the broker");
+        store
+    }
+
+    /// Starts one, whether it comes to be attached or not.
+    pub(crate) fn launch(arguments: &[&str]) -> Self {
         let mut child = statestored(arguments)
             .args(["--http", "http://127.0.0.1:0"])
             .stdout(Stdio::piped())
@@ -80,14 +87,12 @@ impl Store {
         let Some(http) = http else {
             panic!("{:?}", log.iter().collect::<Vec<_>>());
         };
-        let store = Self {
+        Self {
             child,
             log,
             http,
             listener,
-        };
-        store.until_logged("attached to the broker");
-        store
+        }
     }
 
     /// Waits for a line of its log with this in it.
@@ -97,7 +102,8 @@ impl Store {
             let left = PATIENCE.saturating_sub(begun.elapsed());
             let line = self.log.recv_timeout(left);
             let line = line.unwrap_or_else(|error| panic!("{text:?} is not logged: {error}"));
-            if line.contains(text) && !line.contains(&format!("not {text}")) {
+            let (is_text, is_not) = (line.contains(text), line.contains(&format!("not {text}")));
+            if is_text && !is_not {
                 return;
             }
         }

@@ -1,0 +1,98 @@
+//! Servers over one etcd, behind one broker, that share its requests.
+use crate::cluster::Etcd;
+use crate::elsewhere::Engine;
+use faults::{Mosquitto, direct, within};
+use statestore::{Client, Observation, SetOutcome};
+use statestored::RunningServer;
+use statestored::config::{AttachConfig, BrokerTerms, Config};
+
+const KEYS: usize = 40;
+
+fn node(etcd: &Etcd, broker: &Mosquitto, name: &str) -> RunningServer {
+    RunningServer::start(Config {
+        listeners: Vec::new(),
+        attach: Some(AttachConfig {
+            address: format!("mqtt://{}", broker.address()).parse().unwrap(),
+            terms: BrokerTerms {
+                client_id: name.into(),
+                share: Some("nodes".into()),
+                watch_lease_ms: None,
+            },
+            user: None,
+            ca: None,
+            identity: None,
+        }),
+        ..etcd.config("test")
+    })
+    .unwrap()
+}
+
+/// Waits until a node gets requests.
+async fn until_attached(client: &Client, node: &RunningServer) {
+    let asked = async {
+        while node.control().statistics().await.unwrap().requests == 0 {
+            // Without any node there is an error.
+            let _ = client.get("k").await;
+        }
+    };
+    within(asked).await;
+}
+
+#[tokio::test]
+async fn servers_share_the_requests_of_a_broker_and_one_of_them_can_go() {
+    let etcd = Etcd::start();
+    let broker = Mosquitto::start();
+    let nodes = ["a", "b"].map(|name| node(&etcd, &broker, name));
+    let client = Client::connect(direct(broker.address())).await.unwrap();
+    for node in &nodes {
+        until_attached(&client, node).await;
+    }
+    let executed = async || {
+        let mut all = [0; 2];
+        for (node, count) in nodes.iter().zip(&mut all) {
+            *count = node.control().statistics().await.unwrap().requests;
+        }
+        all
+    };
+    let before = executed().await;
+    let mut observer = client.observe("last").await.unwrap();
+    let watched = executed().await;
+    for key in 0..KEYS {
+        let set = within(client.set(key.to_string(), "v")).await.unwrap();
+        assert!(matches!(set, SetOutcome::Applied { .. }));
+        let entry = within(client.get(key.to_string())).await.unwrap().unwrap();
+        assert_eq!(&entry.value[..], b"v");
+    }
+    let after = executed().await;
+    assert!(
+        before
+            .iter()
+            .zip(&watched)
+            .any(|(before, watched)| watched > before)
+    );
+    assert!(
+        after
+            .iter()
+            .zip(&watched)
+            .all(|(after, watched)| after > watched),
+        "{after:?}"
+    );
+    let sum = |counts: [u64; 2]| counts.iter().sum::<u64>();
+    assert_eq!(
+        sum(after) - sum(watched),
+        2 * KEYS as u64,
+        "each by one of them"
+    );
+    client.set("last", "1").await.unwrap();
+    let told = within(observer.next()).await;
+    assert!(matches!(told, Some(Observation::Set { .. })), "{told:?}");
+    let [one, other] = nodes;
+    let stopping = tokio::task::spawn_blocking(move || one.stop().unwrap());
+    for key in 0..KEYS {
+        let entry = within(client.get(key.to_string())).await.unwrap().unwrap();
+        assert_eq!(&entry.value[..], b"v");
+    }
+    stopping.await.unwrap();
+    assert!(within(client.get("0")).await.unwrap().is_some());
+    drop(other);
+}
