@@ -201,7 +201,7 @@ async fn snapshot(
             .with_range(end.clone())
             .with_revision(at)
             .with_limit(AT_ONCE);
-        let response = kv.get(from.clone(), Some(options)).await?;
+        let response = soon(kv.get(from.clone(), Some(options))).await?;
         if let Err(error) = store.look_at(response.header(), latest) {
             return Ok(Err(error));
         }
@@ -221,12 +221,12 @@ async fn snapshot(
         }
     }
     let options = GetOptions::new().with_revision(at);
-    let manifest = kv.get(names.manifest(), Some(options)).await?;
+    let manifest = soon(kv.get(names.manifest(), Some(options))).await?;
     if let Err(error) = store.look_at_manifest(&manifest) {
         return Ok(Err(error));
     }
     let options = GetOptions::new().with_prefix().with_revision(at);
-    let response = kv.get(names.floors(), Some(options)).await?;
+    let response = soon(kv.get(names.floors(), Some(options))).await?;
     let floors: Option<Vec<_>> = response
         .kvs()
         .iter()
@@ -236,6 +236,12 @@ async fn snapshot(
     let at = Revision(u64::try_from(at).unwrap_or_default());
     let missing = || EngineError::Foreign("floors are missing: data was lost".into());
     Ok(floors.map(|floors| (at, floors)).ok_or_else(missing))
+}
+
+/// An answer that does not come in time would keep the watch from being begun at another member.
+async fn soon<T>(asking: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let late = |_| Err(Error::IoError(std::io::ErrorKind::TimedOut.into()));
+    timeout(SILENCE, asking).await.unwrap_or_else(late)
 }
 
 /// The first name behind all that begin so.
