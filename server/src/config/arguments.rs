@@ -142,6 +142,24 @@ impl Arguments {
                            their own, each would have a part of the entries";
             return Err(ConfigError::Options(problem.into()));
         }
+        if attach
+            .as_ref()
+            .is_some_and(|attach| attach.terms.share.is_none())
+            && !storage.is_own()
+        {
+            let problem = "--attach with a storage that several servers share needs --attach-share, the same for all of them: \
+                           each would execute every request otherwise";
+            return Err(ConfigError::Options(problem.into()));
+        }
+        if let Some(option) = self.limits.of_entries()
+            && !storage.is_own()
+        {
+            let problem = format!(
+                "{option} counts what one server has, and nobody counts what several share: limit the engine instead, etcd by \
+                 --quota-backend-bytes, Redis by maxmemory"
+            );
+            return Err(ConfigError::Options(problem));
+        }
         let service = ServiceConfig {
             retention: self.persistence.retention(&storage)?,
             ..self.limits.of_store(&limits)
@@ -172,6 +190,38 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[cfg(feature = "redis")]
+    #[test]
+    fn servers_that_share_their_entries_share_the_requests_of_a_broker() {
+        let config = |more: &[&str]| {
+            let attached = ["--attach", "mqtt://127.0.0.1"];
+            let storage = ["statestored", "--storage", "redis://h:1"];
+            let arguments = [&storage[..], &attached, more].concat();
+            Arguments::try_parse_from(arguments).unwrap().into_config()
+        };
+        let error = config(&[]).unwrap_err().to_string();
+        assert!(error.contains("needs --attach-share"), "{error}");
+        assert!(config(&["--attach-share", "nodes"]).is_ok());
+    }
+
+    #[cfg(feature = "redis")]
+    #[test]
+    fn limits_of_entries_are_for_a_storage_of_one_s_own() {
+        let config = |more: &[&str]| {
+            let arguments = [&["statestored", "--storage", "redis://h:1"], more].concat();
+            Arguments::try_parse_from(arguments).unwrap().into_config()
+        };
+        assert!(config(&[]).is_ok());
+        for more in [
+            ["--max-keys", "5"],
+            ["--max-bytes", "5"],
+            ["--limit-prefix", "p/ keys=1"],
+        ] {
+            let error = config(&more).unwrap_err().to_string();
+            assert!(error.starts_with(more[0]), "{error}");
+        }
     }
 
     #[test]

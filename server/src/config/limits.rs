@@ -9,9 +9,9 @@ use clap::Args;
 /// How much the store and its clients may hold.
 #[derive(Debug, Args)]
 pub(super) struct LimitOptions {
-    /// Most keys that the store holds
-    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
-    max_keys: u64,
+    /// Most keys that the store holds [default: 10000000]
+    #[arg(long, value_name = "N")]
+    max_keys: Option<u64>,
 
     /// Most bytes of memory that the entries take [default: half of the memory that the process may use]
     #[arg(long, value_name = "N")]
@@ -81,8 +81,19 @@ impl LimitOptions {
             max_watches: self.max_watches,
             users: self.of_users(),
             prefixes: self.limit_prefix.clone(),
-            ..service_config(self.max_keys, self.max_bytes, limits)
+            ..service_config(self.max_keys.unwrap_or(MAX_KEYS), self.max_bytes, limits)
         }
+    }
+
+    /// An option that limits how much there is, if one was given.
+    pub(super) fn of_entries(&self) -> Option<&'static str> {
+        let given = [
+            (self.max_keys.is_some(), "--max-keys"),
+            (self.max_bytes.is_some(), "--max-bytes"),
+            (!self.limit_prefix.is_empty(), "--limit-prefix"),
+        ];
+        let mut given = given.into_iter().filter(|(is_given, _)| *is_given);
+        given.next().map(|(_, option)| option)
     }
 
     fn of_users(&self) -> LimitsOfUsers {
@@ -97,6 +108,9 @@ impl LimitOptions {
         users
     }
 }
+
+/// Most keys if nothing is said.
+const MAX_KEYS: u64 = 10_000_000;
 
 /// Stands for each user who is not named.
 const EACH: &str = "*";
