@@ -4,7 +4,7 @@ use super::limits::HubLimits;
 use crate::access::{Authenticator, Policy};
 use std::sync::Arc;
 
-/// What a [`Hub`] is made with.
+/// What a [`Hub`](super::Hub) is made with.
 #[derive(Debug, Clone, Default)]
 pub struct HubConfig {
     /// Limits of connections and sessions.
