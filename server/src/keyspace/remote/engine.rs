@@ -70,8 +70,9 @@ pub enum Ask {
         /// How many records are looked at, at most.
         most: usize,
     },
-    /// All records at one moment, and then all changes. What was watched before is forgotten. Tells [`News::Snapshot`] any number of
-    /// times, [`News::Synced`] once, and [`News::Changes`] from then on, until [`News::WatchLost`].
+    /// All records at one moment, and then all changes. What was watched before is forgotten, as is a watch that was asked for before and
+    /// has not begun. Tells [`News::Snapshot`] any number of times, [`News::Synced`] once, and [`News::Changes`] from then on, until
+    /// [`News::WatchLost`].
     Watch,
 }
 

@@ -210,6 +210,7 @@ impl<L: Link> Remote<L> {
             }
             News::Reverted => {
                 self.sights.doubt();
+                self.following.doubt();
                 self.missed_changes(now.mono_ms);
             }
         }

@@ -6,12 +6,15 @@ mod checks;
 mod counts;
 mod engine;
 mod node;
+mod reverting;
+mod way;
 
 pub use engine::Fault;
+pub use reverting::run_reverting;
 
 use crate::chance::Chance;
 use bytes::Bytes;
-use engine::{Engine, Weather};
+use engine::Engine;
 use node::Node;
 use statestore_protocol::{Condition, Hlc, Version as Wanted};
 use statestored::keyspace::End;
@@ -19,6 +22,7 @@ use statestored::keyspace::remote::bucket_of;
 use statestored::keyspace::rules::Version;
 use std::num::NonZeroU64;
 use std::sync::{Arc, LazyLock, Mutex};
+use way::Weather;
 
 /// How long things go wrong.
 const STORM_MS: u64 = 15_000;
@@ -140,6 +144,8 @@ pub(crate) struct World {
     /// Versions that clients were told, to ask under.
     versions: Vec<(Bytes, Version)>,
     restarts: usize,
+    /// How often the engine lost changes, if that may happen.
+    reversions: Option<usize>,
 }
 
 impl World {
@@ -171,6 +177,7 @@ impl World {
             chance,
             versions: Vec::new(),
             restarts: 0,
+            reversions: None,
         }
     }
 
@@ -319,6 +326,12 @@ impl World {
 
     /// Something goes wrong, or is right again.
     fn trouble(&mut self) {
+        if let Some(count) = &mut self.reversions
+            && self.chance.percent(20)
+        {
+            *count += 1;
+            return self.revert();
+        }
         let index = self.chance.index(self.nodes.len());
         let node = &mut self.nodes[index];
         match self.chance.below(6) {

@@ -1,5 +1,6 @@
 //! One node: a keyspace with its clocks, its way to the engine, and what it told.
-use super::engine::{Engine, Shared, Way, Weather};
+use super::engine::Engine;
+use super::way::{Shared, Way, Weather};
 use super::{Action, Asked, What};
 use crate::chance::Chance;
 use bytes::Bytes;
