@@ -2,6 +2,7 @@
 use crate::history::{Action, Answer, Operation, operation_of, operation_of_token};
 use crate::linearizability::{Interval, Verdict, check};
 use crate::register::{Register, Step};
+use crate::truth::Change;
 use crate::world::World;
 use bytes::Bytes;
 use statestore::ErrorKind;
@@ -11,8 +12,8 @@ use statestore_protocol::{Command, glob::Glob, property};
 /// After the faults, a client may wait for the end of an attempt to connect, and then before the next one.
 const RECOVERED_MS: u64 = 8_000;
 
-/// Configurations that are looked at before a history counts as undecided.
-const MAX_VISITS: usize = 50_000;
+/// Configurations that are looked at before a history counts as hard, and before the search is given up.
+const MAX_VISITS: [usize; 2] = [50_000, 2_000_000];
 
 impl World {
     /// Requests leave in the order in which their calls began. One that is sent again after its session was lost goes before
@@ -325,12 +326,18 @@ impl World {
             });
         }
         intervals.sort_by_key(|interval| interval.from);
-        match check(&Register, &intervals, MAX_VISITS) {
+        let mut verdict = check(&Register, &intervals, MAX_VISITS[0]);
+        if verdict == Verdict::Undecided {
+            self.hard.push(key.clone());
+            self.narrow(&mut intervals);
+            verdict = check(&Register, &intervals, MAX_VISITS[1]);
+        }
+        match verdict {
             Verdict::Linearizable => Ok(()),
-            Verdict::Undecided => {
-                self.undecided += 1;
-                Ok(())
-            }
+            Verdict::Undecided => Err(format!(
+                "whether the history of {key:?} has an order is not known after {} configurations",
+                MAX_VISITS[1]
+            )),
             Verdict::Violated(order) => {
                 let taken = |index: &usize| format!("{:?}", intervals[*index]);
                 let best: Vec<_> = order.iter().rev().take(5).rev().map(taken).collect();
@@ -343,6 +350,25 @@ impl World {
                 ))
             }
         }
+    }
+
+    /// When a SET took effect is known of each whose value the store held: between two looks at the store. Whether that is
+    /// known to its caller or not, it happened.
+    fn narrow(&self, intervals: &mut [Interval<Step>]) {
+        for interval in intervals.iter_mut() {
+            let Step::Call(Action::Set { key, value, .. }, _) = &interval.step else {
+                continue;
+            };
+            let is_of = |change: &&Change| change.value.as_ref() == Some(value) && !change.is_lost;
+            if operation_of(value).is_some()
+                && let Some(change) = self.truth.of(key).find(is_of)
+            {
+                interval.from = interval.from.max(change.span.0);
+                interval.to = interval.to.min(change.span.1);
+                interval.is_certain = true;
+            }
+        }
+        intervals.sort_by_key(|interval| interval.from);
     }
 
     /// A SET of unknown outcome whose value the store never held, or lost before anybody could be told, had no effect.
