@@ -16,6 +16,7 @@
 //!
 //! Replication is asynchronous, and so is the log on disk unless it is `appendfsync always`. Redis that begins anew has another name of its
 //! replication: whoever connects first then lets revisions jump, so that none is given twice, and every server forgets what it knew.
+mod commits;
 mod connecting;
 mod names;
 mod pages;
