@@ -170,7 +170,7 @@ impl Work {
             }
             self.acknowledged.push(drive.noted());
             jobs.extend(drive.begun());
-            if number % pace == 0 {
+            if number.is_multiple_of(pace) {
                 jobs.retain(|job| drive.step(*job).0);
             }
         }

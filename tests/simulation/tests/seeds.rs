@@ -91,7 +91,8 @@ fn run(seeds: &Range<u64>, until: Option<Instant>) -> Total {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    let has_failed = total.lock().unwrap().failed.len() as u64 >= most_failed;
+                    let has_failed =
+                        total.lock().expect("no panic").failed.len() as u64 >= most_failed;
                     let is_over = match until {
                         Some(until) => Instant::now() >= until,
                         None => seed >= seeds.end,
@@ -101,12 +102,12 @@ fn run(seeds: &Range<u64>, until: Option<Instant>) -> Total {
                     }
                     let _guard = Running(seed);
                     let report = simulation::run(seed, false);
-                    total.lock().unwrap().add(&report);
+                    total.lock().expect("no panic").add(&report);
                 }
             });
         }
     });
-    total.into_inner().unwrap()
+    total.into_inner().expect("no panic")
 }
 
 #[test]

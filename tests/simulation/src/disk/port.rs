@@ -172,12 +172,11 @@ impl OpenFile {
         let file = self.file;
         let takes_us = device.sync_us(most_ms);
         let result = device.strike();
-        let change = match result {
-            Ok(()) => Change::Sync { file },
-            Err(_) => {
-                device.mishaps.count(Mishap::SyncFailed);
-                Change::GiveUp { file }
-            }
+        let change = if result.is_ok() {
+            Change::Sync { file }
+        } else {
+            device.mishaps.count(Mishap::SyncFailed);
+            Change::GiveUp { file }
         };
         device.perform(Object::File(file), takes_us, change);
         result
