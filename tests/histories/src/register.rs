@@ -104,7 +104,6 @@ impl Model for Register {
                 }
             }
             (Asked::Vdel(value), told) => match (told, &state.entry) {
-                (Some(Told::Absent), None) => Some(next),
                 (Some(Told::Mismatch), Some((stored, _))) => (stored != value).then_some(next),
                 (None | Some(Told::Deleted(_)), Some((stored, _))) if stored == value => {
                     next.entry = None;
@@ -113,7 +112,7 @@ impl Model for Register {
                         _ => Some(next),
                     }
                 }
-                (None, _) => Some(next),
+                (None, _) | (Some(Told::Absent), None) => Some(next),
                 _ => None,
             },
             _ => None,

@@ -352,7 +352,7 @@ fn too_little(options: &Options, world: &World, storm: &Storm<'_>) -> Vec<String
         demand(
             format!("{trouble:?}"),
             *count as u64,
-            minutes.floor().max(1.0) / 2.0,
+            (minutes / 2.0).min(1.0).floor().max((minutes - 1.0).floor()),
         );
     }
     let (calls, unknown) = world.history.borrow().counts();
