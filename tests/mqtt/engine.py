@@ -1,15 +1,22 @@
-"""Where the servers of these tests keep their entries: TESTED_STORAGE is ``memory`` (if it is not set), ``etcd`` or ``redis``."""
+"""Where the servers of tests keep their entries: TESTED_STORAGE is ``memory`` (if it is not set), ``durable``, ``etcd`` or ``redis``.
+
+As a program: ``engine.py STORAGE COMMAND…`` runs a command with that in its environment, and in TESTED_ADDRESS where such an engine listens
+meanwhile.
+"""
 
 import itertools
+import json
 import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
+from pathlib import Path
 
 STORAGE = os.environ.get("TESTED_STORAGE", "memory")
-IS_SHARED = STORAGE != "memory"
+DIFFERENCES = json.loads((Path(__file__).parent.parent / "vectors" / "storages.json").read_text())["differences"]
 GUARD = 60  # seconds
 _numbers = itertools.count()
 
@@ -88,18 +95,38 @@ class Redis(_Engine):
         return f"redis://127.0.0.1:{self.port}?prefix={prefix}"
 
 
-_ENGINES = {"etcd": Etcd, "redis": Redis}
+class _Folders:
+    """One for the data of each server."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="durable-")
+
+    def end(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def storage(self, name):
+        return str(Path(self.folder) / name)
+
+
+_ENGINES = {"durable": _Folders, "etcd": Etcd, "redis": Redis}
 _engine = None
+
+
+def difference(name):
+    """What tests/vectors/storages.json says of this storage."""
+    [found] = [it for it in DIFFERENCES if it["name"] == name]
+    return found[STORAGE]
 
 
 def options():
     """The options of a server with a store of its own."""
     global _engine
-    if not IS_SHARED:
+    if STORAGE == "memory":
         return ("--storage", "memory")
     if _engine is None:
         _engine = _ENGINES[STORAGE]()
-    return ("--storage", _engine.storage(f"test{next(_numbers)}"))
+    option = "--data-dir" if STORAGE == "durable" else "--storage"
+    return (option, _engine.storage(f"test{next(_numbers)}"))
 
 
 def end():
@@ -108,3 +135,19 @@ def end():
     if _engine is not None:
         _engine.end()
         _engine = None
+
+
+def main(storage, *command):
+    environment = {**os.environ, "TESTED_STORAGE": storage}
+    engine = _ENGINES[storage]() if storage in ("etcd", "redis") else None
+    try:
+        if engine is not None:
+            environment["TESTED_ADDRESS"] = f"127.0.0.1:{engine.port}"
+        return subprocess.run(command, env=environment, check=False).returncode
+    finally:
+        if engine is not None:
+            engine.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
