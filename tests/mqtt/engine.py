@@ -4,6 +4,7 @@ As a program: ``engine.py STORAGE COMMAND…`` runs a command with that in its e
 meanwhile.
 """
 
+import base64
 import itertools
 import json
 import os
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 STORAGE = os.environ.get("TESTED_STORAGE", "memory")
@@ -36,7 +38,8 @@ def _listens(port):
 class _Engine:
     """A process with a folder of its own, on free ports."""
 
-    def __init__(self):
+    def __init__(self, *arguments):
+        self.arguments = arguments
         self.folder = tempfile.mkdtemp(prefix=f"{self.name}-")
         for _ in range(10):
             self.port = _free_port()
@@ -46,7 +49,7 @@ class _Engine:
 
     def _starts(self):
         self.process = subprocess.Popen(
-            self.command(),
+            [*self.command(), *self.arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -83,6 +86,22 @@ class Etcd(_Engine):
     def storage(self, prefix):
         return f"etcd://127.0.0.1:{self.port}/{prefix}"
 
+    def ask(self, what, **words):
+        """By etcd's own hand, through its gateway for JSON."""
+        words = {name: base64.b64encode(value).decode() for name, value in words.items()}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v3/{what}", json.dumps(words).encode())
+        with urllib.request.urlopen(request, timeout=GUARD) as answer:
+            return json.load(answer)
+
+    def write_foreign(self, prefix):
+        self.ask("kv/put", key=f"{prefix}/m".encode(), value=b"something else")
+
+    def write_newer(self, prefix):
+        self.ask("kv/put", key=f"{prefix}/m".encode(), value=b"libstatestore 2")
+
+    # Filled by some values.
+    small = ("--quota-backend-bytes=4194304",)
+
 
 class Redis(_Engine):
     name, package = "redis-server", "redis-server"
@@ -93,6 +112,22 @@ class Redis(_Engine):
 
     def storage(self, prefix):
         return f"redis://127.0.0.1:{self.port}?prefix={prefix}"
+
+    def ask(self, *words):
+        """By Redis's own hand."""
+        with socket.create_connection(("127.0.0.1", self.port), GUARD) as connection:
+            line = b"".join(b"$%d\r\n%s\r\n" % (len(word), word.encode()) for word in words)
+            connection.sendall(b"*%d\r\n%s" % (len(words), line))
+            return connection.recv(4096)
+
+    def write_foreign(self, prefix):
+        assert self.ask("SET", f"{{{prefix}}}:manifest", "something else") == b"+OK\r\n"
+
+    def write_newer(self, prefix):
+        assert self.ask("HSET", f"{{{prefix}}}:manifest", "format", "libstatestore 2") == b":1\r\n"
+
+    # Filled by some values.
+    small = ("--maxmemory", "6mb")
 
 
 class _Folders:
@@ -110,6 +145,12 @@ class _Folders:
 
 _ENGINES = {"durable": _Folders, "etcd": Etcd, "redis": Redis}
 _engine = None
+
+
+def alone(is_small=False):
+    """An engine of its own, to be ended, which may have little room."""
+    kind = _ENGINES[STORAGE]
+    return kind(*(kind.small if is_small else ()))
 
 
 def difference(name):

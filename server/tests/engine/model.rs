@@ -307,12 +307,15 @@ impl Model {
     fn restart(&mut self, now: Now) {
         self.watchers.clear();
         for item in self.items.values_mut() {
-            item.deadline = item
-                .end
-                .map(|(end, ttl)| match self.terms.begins_time_anew {
-                    true => now.mono_ms + ttl,
-                    false => now.mono_ms + end.saturating_sub(now.wall_ms).min(ttl),
-                });
+            item.deadline = item.end.map(|(end, ttl)| {
+                let left = end.saturating_sub(now.wall_ms).min(ttl);
+                now.mono_ms
+                    + if self.terms.begins_time_anew {
+                        ttl
+                    } else {
+                        left
+                    }
+            });
         }
     }
 }

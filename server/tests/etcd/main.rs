@@ -47,7 +47,9 @@ fn what_the_engine_does_not_take_is_refused_by_name() {
         let error = client.set("k", vec![b'v'; 1_500_000]).await.unwrap_err();
         assert_eq!(error.outcome(), Outcome::NotDone);
         assert!(
-            error.to_string().contains("larger than the storage takes"),
+            error
+                .to_string()
+                .contains("larger than the storage takes, which is 1400000 bytes"),
             "{error}"
         );
         client.set("k", vec![b'v'; 1_000_000]).await.unwrap();

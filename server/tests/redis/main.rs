@@ -5,6 +5,7 @@ mod elsewhere;
 mod replicas;
 mod secure;
 mod server;
+mod slots;
 mod unfit;
 
 #[path = "../engine/conditions.rs"]

@@ -132,9 +132,11 @@ pub enum EngineError {
     /// It has no room.
     #[error("the storage is full")]
     Full,
-    /// Something is larger than it takes.
-    #[error("the entry is larger than the storage takes")]
-    TooLarge,
+    /// Something is larger than it takes, which is so many bytes.
+    #[error(
+        "the entry is larger than the storage takes, which is {0} bytes with all that belongs to it"
+    )]
+    TooLarge(usize),
     /// What it holds is not what this program writes.
     #[error("the storage holds what this program cannot read: {0}")]
     Foreign(String),

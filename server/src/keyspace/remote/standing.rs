@@ -182,7 +182,12 @@ impl Standing {
             EngineError::Full => self.is_full = true,
             EngineError::Foreign(_) => self.unreadable.answer = true,
             EngineError::Replaced(_) => self.is_replaced = true,
-            EngineError::TooLarge => {}
+            EngineError::TooLarge(most_bytes) => {
+                tracing::warn!(
+                    most_bytes,
+                    "a change was refused: it is larger than the storage takes"
+                );
+            }
         }
         Result::Failed
     }

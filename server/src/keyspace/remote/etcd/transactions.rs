@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
 
 /// The largest record: etcd takes requests of 1.5 MiB by default.
-const MAX_RECORD_BYTES: usize = 1_400_000;
+pub(super) const MAX_RECORD_BYTES: usize = 1_400_000;
 
 /// The limits of messages are etcd's own.
 pub(super) fn kv(client: &Client) -> KvClient {
@@ -237,7 +237,7 @@ fn verdict_of_error(error: &Error) -> Verdict {
     if message.contains("database space exceeded") {
         Verdict::Failed(EngineError::Full)
     } else if message.contains("request is too large") {
-        Verdict::Failed(EngineError::TooLarge)
+        Verdict::Failed(EngineError::TooLarge(MAX_RECORD_BYTES))
     } else {
         Verdict::Unclear
     }

@@ -62,7 +62,7 @@ pub(super) async fn work(client: Client, store: Arc<Store>, Ends { mut asked, te
                     match ask {
                         Ask::Read(keys) => reads.push_back((id, keys)),
                         Ask::Commit(unit) if transactions::is_too_large(&unit) => {
-                            let verdict = Verdict::Failed(EngineError::TooLarge);
+                            let verdict = Verdict::Failed(EngineError::TooLarge(transactions::MAX_RECORD_BYTES));
                             let _ = tell.send(News::Committed(id, verdict));
                         }
                         Ask::Commit(unit) => commits.push_back((id, unit)),

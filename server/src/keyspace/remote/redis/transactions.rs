@@ -175,7 +175,7 @@ fn seen_each(
     answers: &[Value],
     session: &Session,
     count: usize,
-) -> Result<Vec<Result<Seen, EngineError>>, Connection> {
+) -> Result<Vec<Result<Seen, Option<EngineError>>>, Connection> {
     let [Value::Array(floors), entries @ .., history] = answers else {
         return Ok(Vec::new());
     };
@@ -186,7 +186,12 @@ fn seen_each(
         return Err(Connection::IsLost);
     }
     let all = entries.iter().zip(floors);
-    Ok(all.map(|(entry, floor)| seen(entry, floor)).collect())
+    let seen = all.map(|(entry, floor)| match entry {
+        // It moves to another member of a cluster, or is loaded.
+        Value::ServerError(error) if error.code() != "WRONGTYPE" => Err(None),
+        entry => seen(entry, floor).map_err(Some),
+    });
+    Ok(seen.collect())
 }
 
 /// Reads what some questions are about, that of each at one moment.
@@ -219,8 +224,7 @@ pub(super) async fn read(
     });
     let mut found = found.into_iter();
     for (ask, _) in single {
-        let found = found.next().ok_or(None);
-        let found = found.and_then(|found| Ok(vec![found.map_err(Some)?]));
+        let found = found.next().unwrap_or(Err(None)).map(|seen| vec![seen]);
         // Nobody may listen any more.
         let _ = tell.send(News::Read(ask, found));
     }

@@ -106,7 +106,7 @@ async fn serve(
                             if commit.bytes <= MOST_RECORD_BYTES {
                                 commits.push_back(commit);
                             } else {
-                                let verdict = Verdict::Failed(EngineError::TooLarge);
+                                let verdict = Verdict::Failed(EngineError::TooLarge(MOST_RECORD_BYTES));
                                 let _ = tell.send(News::Committed(id, verdict));
                             }
                         }
