@@ -16,7 +16,7 @@ const USUAL: u64 = 3_000;
 /// Of a usual run, how often each kind of fault happens at least: the rarest do ten times as often.
 const LEAST: u64 = 30;
 
-/// One seed in so many may have a history that is not decided; a few in ten thousand have. Of the usual ones none has.
+/// One seed in so many may have a history that is not decided; two in a thousand have. Of the usual ones none has.
 const MOST_UNDECIDED: u64 = 100;
 
 /// How many seeds there are for each day, and the first of the day 0.
