@@ -4,8 +4,8 @@
 use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
 use statestore_protocol::mqtt::{
-    Connect, Disconnect, Packet, PacketId, PubAck, PublishHeader, ReasonCode, Subscribe, Subscription,
-    decode,
+    Connect, Disconnect, Packet, PacketId, PubAck, PublishHeader, ReasonCode, Subscribe,
+    Subscription, decode,
 };
 use statestore_protocol::topic;
 use statestored::hub::{Closing, ConnectionId, Hub, HubConfig};
@@ -74,7 +74,10 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            hub: Hub::new(HubConfig::default(), Service::embedded(ServiceConfig::default())),
+            hub: Hub::new(
+                HubConfig::default(),
+                Service::embedded(ServiceConfig::default()),
+            ),
             now: Now {
                 wall_ms: 1_700_000_000_000,
                 mono_ms: 5_000,
@@ -106,14 +109,17 @@ impl World {
             let mut is_quiet = true;
             let ids: Vec<_> = self.ends.keys().copied().collect();
             for id in ids {
-                let Some(end) = self.ends.get_mut(&id) else { continue };
+                let Some(end) = self.ends.get_mut(&id) else {
+                    continue;
+                };
                 let before = end.unread.len();
                 while self.hub.received(id, &mut end.unread, self.now) {}
                 is_quiet &= end.unread.len() == before;
                 let mut output = BytesMut::new();
                 self.hub.take_output(id, &mut output, self.now);
                 is_quiet &= output.is_empty();
-                while let Some(packet) = decode(&mut output, MAX).expect("the server sends packets") {
+                while let Some(packet) = decode(&mut output, MAX).expect("the server sends packets")
+                {
                     self.take(id, packet);
                 }
                 assert!(output.is_empty(), "whole packets");
@@ -124,7 +130,11 @@ impl World {
                     is_quiet = false;
                 }
             }
-            if self.hub.next_wakeup().is_some_and(|at_ms| at_ms <= self.now.mono_ms) {
+            if self
+                .hub
+                .next_wakeup()
+                .is_some_and(|at_ms| at_ms <= self.now.mono_ms)
+            {
                 self.hub.tick(self.now);
                 is_quiet = false;
             }
@@ -135,7 +145,9 @@ impl World {
     }
 
     fn take(&mut self, id: ConnectionId, packet: Packet) {
-        let Some(end) = self.ends.get_mut(&id) else { return };
+        let Some(end) = self.ends.get_mut(&id) else {
+            return;
+        };
         match packet {
             Packet::ConnAck(connack) => {
                 assert!(!end.is_connected, "one CONNACK");
@@ -148,7 +160,11 @@ impl World {
             Packet::Disconnect(_) => {}
             _ if !end.is_connected => assert!(self.is_wild, "nothing comes before CONNACK"),
             Packet::PubAck(puback) if !self.is_wild => {
-                assert_eq!(end.published.pop_front(), Some(puback.packet_id), "in their order");
+                assert_eq!(
+                    end.published.pop_front(),
+                    Some(puback.packet_id),
+                    "in their order"
+                );
             }
             Packet::Publish(publish) => {
                 end.received.extend(publish.packet_id());
@@ -198,7 +214,9 @@ impl World {
                 let id = self.pick(choices)?;
                 if choices.byte()? % 2 == 0 {
                     let mut out = BytesMut::new();
-                    Disconnect::new(ReasonCode::SUCCESS).encode(MAX, &mut out).expect("small");
+                    Disconnect::new(ReasonCode::SUCCESS)
+                        .encode(MAX, &mut out)
+                        .expect("small");
                     self.send(id, &out);
                 } else {
                     self.lose(id);
@@ -215,7 +233,9 @@ impl World {
                 let id = self.pick(choices)?;
                 if let Some(packet_id) = self.ends.get_mut(&id)?.received.pop_front() {
                     let mut out = BytesMut::new();
-                    PubAck::success(packet_id).encode(MAX, &mut out).expect("small");
+                    PubAck::success(packet_id)
+                        .encode(MAX, &mut out)
+                        .expect("small");
                     self.send(id, &out);
                 }
             }
@@ -245,7 +265,10 @@ impl World {
     }
 
     /// The connection, the client on it, and an identifier for its next PUBLISH.
-    fn sender(&mut self, choices: &mut Choices<'_>) -> Option<(ConnectionId, &'static str, PacketId)> {
+    fn sender(
+        &mut self,
+        choices: &mut Choices<'_>,
+    ) -> Option<(ConnectionId, &'static str, PacketId)> {
         let id = self.pick(choices)?;
         self.sent = self.sent.checked_add(1)?;
         let packet_id = PacketId::new(self.sent)?;
@@ -262,15 +285,24 @@ impl World {
             0 => {
                 let known = self.keys.insert(key, value.clone());
                 drop(known);
-                (command(&[b"SET", key_text.as_bytes(), &value]), b"+OK\r\n".to_vec())
+                (
+                    command(&[b"SET", key_text.as_bytes(), &value]),
+                    b"+OK\r\n".to_vec(),
+                )
             }
             1 => {
-                let reply = self.keys.get(&key).map_or(b"$-1\r\n".to_vec(), |value| bulk(value));
+                let reply = self
+                    .keys
+                    .get(&key)
+                    .map_or(b"$-1\r\n".to_vec(), |value| bulk(value));
                 (command(&[b"GET", key_text.as_bytes()]), reply)
             }
             _ => {
                 let count = usize::from(self.keys.remove(&key).is_some());
-                (command(&[b"DEL", key_text.as_bytes()]), format!(":{count}\r\n").into_bytes())
+                (
+                    command(&[b"DEL", key_text.as_bytes()]),
+                    format!(":{count}\r\n").into_bytes(),
+                )
             }
         };
         let response_topic = topic::response(client);
@@ -285,7 +317,9 @@ impl World {
         };
         let mut out = BytesMut::new();
         let write = |out: &mut BytesMut| out.extend_from_slice(&payload);
-        header.encode(MAX, &mut out, payload.len(), write).expect("small");
+        header
+            .encode(MAX, &mut out, payload.len(), write)
+            .expect("small");
         self.send(id, &out);
         if !self.is_wild {
             let end = self.ends.get(&id).expect("no reason to end");
@@ -329,7 +363,9 @@ impl World {
         let payload = Bytes::from(format!("m{}", self.sent));
         let mut out = BytesMut::new();
         let write = |out: &mut BytesMut| out.extend_from_slice(&payload);
-        header.encode(MAX, &mut out, payload.len(), write).expect("small");
+        header
+            .encode(MAX, &mut out, payload.len(), write)
+            .expect("small");
         self.send(id, &out);
         if self.is_wild {
             return Some(());

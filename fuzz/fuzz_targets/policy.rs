@@ -17,7 +17,9 @@ fuzz_target!(|text: &str| {
     assert_eq!(forward, backward);
     if let Some(rights) = rights() {
         // Whoever reads or writes a key has to reach the store.
-        let has_any = keys.iter().any(|key| rights.may_read(key) || rights.may_write(key));
+        let has_any = keys
+            .iter()
+            .any(|key| rights.may_read(key) || rights.may_write(key));
         assert!(!has_any || rights.may_use_store());
         let _ = (rights.may_publish("a/b"), rights.may_subscribe("a/#"));
     }

@@ -67,6 +67,8 @@ pub struct Counts {
     pub observations: usize,
     /// Histories of a key that took long to decide.
     pub hard: usize,
+    /// Those of them that were not decided after all.
+    pub undecided: usize,
     /// Ends of the server.
     pub crashes: usize,
     /// Merges of data files.
@@ -87,6 +89,7 @@ impl std::ops::AddAssign for Counts {
         self.changes += other.changes;
         self.observations += other.observations;
         self.hard += other.hard;
+        self.undecided += other.undecided;
         self.crashes += other.crashes;
         self.merges += other.merges;
         self.transactions += other.transactions;
@@ -155,6 +158,7 @@ pub fn run(seed: u64, is_traced: bool) -> Report {
         changes: world.truth.changes.len(),
         observations: told.sum(),
         hard: world.hard.len(),
+        undecided: world.undecided,
         crashes: world.crashes,
         merges: world.merges,
         transactions: world.transactions,

@@ -169,6 +169,8 @@ fn options<M: Model>(
             options.push((index, next));
         }
     }
+    // What has to happen soonest is the best guess.
+    options.sort_by_key(|(index, _)| intervals[*index].to);
     Some(options)
 }
 

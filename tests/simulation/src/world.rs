@@ -131,6 +131,8 @@ pub(crate) struct World {
     pub(crate) running: usize,
     /// Keys whose histories took long to decide.
     pub(crate) hard: Vec<Bytes>,
+    /// How many of these histories were not decided after all.
+    pub(crate) undecided: usize,
     pub(crate) crashes: usize,
     pub(crate) merges: usize,
     pub(crate) transactions: usize,
@@ -167,6 +169,7 @@ impl World {
                 is_over: false,
                 running: 0,
                 hard: Vec::new(),
+                undecided: 0,
                 crashes: 0,
                 merges: 0,
                 transactions: 0,

@@ -3,8 +3,8 @@ use simulation::enumeration::{
     Enumerated, every_end, every_end_of_the_next_process, every_failure,
 };
 
-/// After how many commits a job goes on: a merge is over at once, or many commits come in between.
-const PACES: [usize; 2] = [1, 3];
+/// After how many commits a job goes on: a merge is over at once, or commits come in between.
+const PACES: [usize; 3] = [0, 1, 3];
 
 fn each_pace(enumerate: fn(usize) -> Result<Enumerated, String>) -> Enumerated {
     let mut all = Enumerated::default();
