@@ -131,7 +131,7 @@ async fn act(held: &Rc<Held>, words: &[&str]) -> Result<Value, Error> {
                 UpdateOutcome::Applied { version } => {
                     json!({"told": "applied", "version": version.to_string()})
                 }
-                other => panic!("{other:?} of a change"),
+                other @ UpdateOutcome::Unchanged => panic!("{other:?} of a change"),
             }
         }
         ("hold", [name, ..]) => hold(&client, name, number(4), number(5), number(6)).await?,
@@ -206,24 +206,24 @@ async fn hold(
 
 async fn observe(held: &Held, client: &Client, id: &str, key: &str) -> Result<(), Error> {
     let mut observer = client.observe(key).await?;
-    let observes = id.parse::<u64>().unwrap();
+    let number = id.parse::<u64>().unwrap();
     let following = spawn_local(async move {
         while let Some(observation) = observer.next().await {
             say(&match observation {
                 Observation::Set { value, version } => json!({
-                    "observes": observes, "told": "set", "value": text(&value), "version": version.to_string()
+                    "observes": number, "told": "set", "value": text(&value), "version": version.to_string()
                 }),
                 Observation::Deleted { version } => json!({
-                    "observes": observes, "told": "deleted", "version": version.map(|version| version.to_string())
+                    "observes": number, "told": "deleted", "version": version.map(|version| version.to_string())
                 }),
-                Observation::Resync => json!({"observes": observes, "told": "resync"}),
+                Observation::Resync => json!({"observes": number, "told": "resync"}),
                 other => {
-                    json!({"observes": observes, "told": "lagged", "text": format!("{other:?}")})
+                    json!({"observes": number, "told": "lagged", "text": format!("{other:?}")})
                 }
             });
         }
         let reason = format!("{:?}", observer.lost_reason());
-        say(&json!({"observes": observes, "told": "ended", "text": reason}));
+        say(&json!({"observes": number, "told": "ended", "text": reason}));
     });
     held.observers
         .borrow_mut()

@@ -15,8 +15,8 @@ pub struct Following {
     counter: usize,
     last: RefCell<Option<Hlc>>,
     value: Cell<Option<u64>>,
-    /// Its process, and the number of its `observe`, while there is one.
-    is_following: Cell<bool>,
+    /// Whether it has an observer.
+    is_there: Cell<bool>,
 }
 
 impl Following {
@@ -28,13 +28,13 @@ impl Following {
             counter,
             last: RefCell::default(),
             value: Cell::new(None),
-            is_following: Cell::new(false),
+            is_there: Cell::new(false),
         })
     }
 
     /// Whether it has an observer.
     pub fn is_following(&self) -> bool {
-        self.is_following.get()
+        self.is_there.get()
     }
 
     /// Follows until the run ends.
@@ -47,7 +47,7 @@ impl Following {
                 sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            self.is_following.set(true);
+            self.is_there.set(true);
             *self.last.borrow_mut() = None;
             while let Some(line) = told.recv().await {
                 world.observations.set(world.observations.get() + 1);
@@ -59,7 +59,7 @@ impl Following {
                 }
             }
             // Its process was killed.
-            self.is_following.set(false);
+            self.is_there.set(false);
         }
     }
 

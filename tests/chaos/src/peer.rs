@@ -6,16 +6,18 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::process::Stdio;
 use std::rc::Rc;
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
+use tokio::time::sleep;
 
 /// What became of a call.
 #[derive(Debug)]
 pub enum Answer {
     /// The client said.
-    Line(Line),
+    Line(Box<Line>),
     /// The process ended before it said anything. The call began at this time.
     Lost(u64),
 }
@@ -109,7 +111,7 @@ impl Peer {
         let id = self.tell(words);
         self.shared.waiting.borrow_mut().insert(id, sender);
         match answer.await {
-            Ok(line) => Answer::Line(line),
+            Ok(line) => Answer::Line(Box::new(line)),
             Err(_) => Answer::Lost(from),
         }
     }
@@ -147,19 +149,13 @@ impl Peer {
         }
     }
 
-    /// Kills it, and waits until it is gone.
+    /// Kills it, and waits until nothing more comes from it.
     pub async fn kill(&self) {
-        let mut child = self.child.borrow_mut();
         // It may have ended by itself.
-        let _ = child.start_kill();
-        let _ = child.wait().await;
-        self.shared.has_ended.set(true);
-    }
-
-    /// Closes its input, after which it has to end by itself; how it did.
-    pub async fn end(mut self) -> std::process::ExitStatus {
-        self.input = mpsc::unbounded_channel().0;
-        self.child.get_mut().wait().await.unwrap()
+        let _ = self.child.borrow_mut().start_kill();
+        while !self.has_ended() {
+            sleep(Duration::from_millis(1)).await;
+        }
     }
 
     fn signal(&self, signal: Signal) {
@@ -190,7 +186,7 @@ async fn listen(
                     Some(waiting) => _ = waiting.send(line),
                     None => {
                         *shared.nonsense.borrow_mut() =
-                            Some(format!("answered what nobody asked: {text}"))
+                            Some(format!("answered what nobody asked: {text}"));
                     }
                 }
             }

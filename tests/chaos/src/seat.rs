@@ -119,7 +119,7 @@ impl Seat {
             return std::future::pending().await;
         };
         match answer {
-            Answer::Line(line) => Ok(line),
+            Answer::Line(line) => Ok(*line),
             Answer::Lost(from) => Err(from),
         }
     }

@@ -24,20 +24,20 @@ impl Slope {
             mean(&mut points.iter().map(|point| point.0)),
             mean(&mut points.iter().map(|point| point.1)),
         );
-        let sum_xx: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
-        if sum_xx <= 0.0 {
+        let squares: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
+        if squares <= 0.0 {
             return None;
         }
-        let sum_xy: f64 = points
+        let products: f64 = points
             .iter()
             .map(|(x, y)| (x - mean_x) * (y - mean_y))
             .sum();
-        let slope = sum_xy / sum_xx;
+        let slope = products / squares;
         let left = |(x, y): &(f64, f64)| (y - mean_y - slope * (x - mean_x)).powi(2);
         let variance = points.iter().map(left).sum::<f64>() / (count - 2.0);
         Some(Self {
             slope,
-            spread: (variance / sum_xx).sqrt(),
+            spread: (variance / squares).sqrt(),
             mean: mean_y,
         })
     }

@@ -136,7 +136,9 @@ async fn run(options: &Options) -> ExitCode {
     let minutes = Duration::from_secs_f64(options.minutes * 60.0);
     let begun = Instant::now();
     while begun.elapsed() < minutes && world.findings.is_empty() {
-        let part = (minutes - begun.elapsed().min(minutes)).min(Duration::from_secs(5));
+        let part = minutes
+            .saturating_sub(begun.elapsed())
+            .min(Duration::from_secs(5));
         storm.rage(part).await;
         pids.replace(storm.servers[0].pid());
     }
@@ -352,7 +354,10 @@ fn too_little(options: &Options, world: &World, storm: &Storm<'_>) -> Vec<String
         demand(
             format!("{trouble:?}"),
             *count as u64,
-            (minutes / 2.0).min(1.0).floor().max((minutes - 1.0).floor()),
+            (minutes / 2.0)
+                .min(1.0)
+                .floor()
+                .max((minutes - 1.0).floor()),
         );
     }
     let (calls, unknown) = world.history.borrow().counts();

@@ -85,7 +85,7 @@ impl Soak {
         let (language, peer) = &self.peers[process];
         self.calls.set(self.calls.get() + 1);
         let line = match timeout(CALL_LIMIT, peer.call(words)).await {
-            Ok(Answer::Line(line)) => line,
+            Ok(Answer::Line(line)) => *line,
             Ok(Answer::Lost(_)) => return self.problem(format!("{language:?} ended by itself")),
             Err(_) => return self.problem(format!("{language:?}: no end of `{words}`")),
         };
@@ -147,19 +147,17 @@ impl Soak {
                     "hold {number} lock-{other} 2000 10000 {}",
                     chance.u32(5..200)
                 ),
-                _ => match observer.take() {
-                    Some(id) => format!("forget {number} {id}"),
-                    None => {
+                _ => {
+                    let Some(id) = observer.take() else {
                         let peer = &self.peers[process].1;
                         self.calls.set(self.calls.get() + 1);
                         // What it is told is dropped.
-                        observer = peer
-                            .observe(number, &format!("count-{other}"))
-                            .await
-                            .map(|(id, _)| id);
+                        let made = peer.observe(number, &format!("count-{other}")).await;
+                        observer = made.map(|(id, _)| id);
                         continue;
-                    }
-                },
+                    };
+                    format!("forget {number} {id}")
+                }
             };
             self.call(process, &words).await;
             sleep(Duration::from_millis(chance.u64(200..800))).await;
