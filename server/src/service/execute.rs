@@ -123,6 +123,7 @@ impl Service {
             ticket: self.under_way.ticket(),
             now,
             deadline_ms: envelope.deadline_ms,
+            request: (envelope.is_shared && changes_entries(&command)).then(|| request.digest()),
         };
         if let Some(end) = self.begin(&command, request, &asked) {
             let end = self.shown_to(request.rights, end);

@@ -1,10 +1,12 @@
 #!lua
 -- Makes changes if nothing that they compare has another revision. Looks first and writes last: what a script has written stays if it fails.
 --
--- KEYS: manifest, counter, floors, stream, the hash of each entry. ARGV: history, how many items the stream keeps, number of entries, of each
+-- KEYS: manifest, counter, floors, stream, the hash of each entry, the place of the answer if there is one. ARGV: history, how many items the
+-- stream keeps, for how many seconds the answer is kept and the answer, or nothing and nothing, number of entries, of each
 -- (key, bucket, expected revision or nothing), number of compared floors, of each (bucket, expected revision), number of changed entries, of
 -- each (its place among the entries, record or nothing), number of changed floors, of each (bucket, version).
--- Gives the revision of the changes, or, if they are refused, of each entry what it and its floor hold.
+-- Gives the revision of the changes, or the answer alone in a table if there was one, or, if they are refused, of each entry what it and its
+-- floor hold.
 local next_argument = 1
 local function take()
   local argument = ARGV[next_argument]
@@ -23,6 +25,13 @@ if redis.call('HGET', KEYS[1], 'history') ~= take() then
   return redis.error_reply('ELSEWHERE the engine has another history by now')
 end
 local items = take()
+local answer_seconds, answer = take(), take()
+if answer_seconds ~= '' then
+  local former = redis.call('GET', KEYS[#KEYS])
+  if former then
+    return {former}
+  end
+end
 
 local is_refused = false
 local keys, found = {}, {}
@@ -65,5 +74,8 @@ end
 for _ = 1, tonumber(take()) do
   local bucket, version = take(), take()
   redis.call('HSET', KEYS[3], bucket, revision .. ':' .. version)
+end
+if answer_seconds ~= '' then
+  redis.call('SET', KEYS[#KEYS], answer, 'EX', answer_seconds)
 end
 return revision

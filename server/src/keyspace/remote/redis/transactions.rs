@@ -2,7 +2,7 @@
 use super::connecting::Session;
 use super::names::{decode_entry, decode_floor, encode_version, number};
 use crate::keyspace::remote::{
-    AskId, EngineError, News, Place, Put, Revision, Seen, Unit, Verdict, bucket_of,
+    ANSWER_LIFETIME, AskId, EngineError, News, Place, Put, Revision, Seen, Unit, Verdict, bucket_of,
 };
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{Cmd, Pipeline, ServerError, Value};
@@ -194,12 +194,18 @@ fn call(unit: &Unit, session: &Session, items: u64) -> Cmd {
         match place {
             Place::Entry(key) => entries.push((key, Some(*revision))),
             Place::Floor(bucket) => floors.push((*bucket, *revision)),
+            // It has to be absent.
+            Place::Answer(_) => {}
         }
     }
     let mut records: Vec<(usize, Bytes)> = Vec::new();
     let mut versions: Vec<(u16, String)> = Vec::new();
+    let mut answer: Option<(String, &Bytes)> = None;
     for (place, put) in &unit.puts {
         match (place, put) {
+            (Place::Answer(request), Put::Answer(bytes)) => {
+                answer = Some((names.answer(*request), bytes));
+            }
             (Place::Entry(key), put) => {
                 let known = entries.iter().position(|(other, _)| *other == key);
                 let at = known.unwrap_or_else(|| {
@@ -208,24 +214,33 @@ fn call(unit: &Unit, session: &Session, items: u64) -> Cmd {
                 });
                 let record = match put {
                     Put::Record(record) => record.encode(),
-                    Put::Floor(_) | Put::Nothing => Bytes::new(),
+                    Put::Floor(_) | Put::Answer(_) | Put::Nothing => Bytes::new(),
                 };
                 records.push((at + 1, record));
             }
             (Place::Floor(bucket), Put::Floor(version)) => {
                 versions.push((*bucket, encode_version(*version)));
             }
-            (Place::Floor(_), _) => {}
+            (Place::Floor(_) | Place::Answer(_), _) => {}
         }
     }
     let mut call = ::redis::cmd("EVALSHA");
-    call.arg(&session.commit).arg(4 + entries.len());
+    let places = entries.len() + usize::from(answer.is_some());
+    call.arg(&session.commit).arg(4 + places);
     call.arg(names.manifest()).arg(names.counter());
     call.arg(names.floors()).arg(names.stream());
     for (key, _) in &entries {
         call.arg(names.entries(bucket_of(key)));
     }
-    call.arg(&session.history).arg(items).arg(entries.len());
+    if let Some((name, _)) = &answer {
+        call.arg(name);
+    }
+    call.arg(&session.history).arg(items);
+    match answer {
+        Some((_, bytes)) => call.arg(ANSWER_LIFETIME.as_secs()).arg(&bytes[..]),
+        None => call.arg("").arg(""),
+    };
+    call.arg(entries.len());
     for (key, expected) in entries {
         call.arg(&key[..]).arg(bucket_of(key));
         match expected {
@@ -280,6 +295,9 @@ fn verdict_of(answer: &Value, unit: &Unit) -> Verdict {
             None => Verdict::Unclear,
         },
         Value::Array(found) => {
+            if let [Value::BulkString(answer)] = &found[..] {
+                return Verdict::Answered(Bytes::copy_from_slice(answer));
+            }
             let keys = unit.compares.iter();
             let keys = keys.filter(|(place, _)| matches!(place, Place::Entry(_)));
             let own = found.get(..2 * keys.count()).unwrap_or_default();

@@ -216,10 +216,11 @@ fn bytes_of(unit: &Unit) -> usize {
     let bytes = unit.puts.iter().map(|(place, put)| {
         let key = match place {
             Place::Entry(key) => key.len(),
-            Place::Floor(_) => 0,
+            Place::Floor(_) | Place::Answer(_) => 0,
         };
         let value = match put {
             Put::Record(record) => record.encode().len(),
+            Put::Answer(answer) => answer.len(),
             Put::Floor(_) | Put::Nothing => 0,
         };
         100 + key + value
