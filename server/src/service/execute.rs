@@ -110,6 +110,8 @@ impl Service {
                     response.shown = Shown::by(&response.reply, command);
                     return self.answer(response);
                 }
+                // Whoever has the answers for all servers knows by now, or decides it now.
+                Some(Known::Unknown) if envelope.is_shared => {}
                 Some(Known::Unknown) => return self.end(Outcome::Unknown),
                 Some(Known::UnderWay(former)) => {
                     if let Some(ticket) = self.under_way.follow(former) {

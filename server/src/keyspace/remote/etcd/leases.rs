@@ -33,6 +33,20 @@ impl Leases {
     /// # Errors
     /// etcd gives none.
     pub(super) async fn current(&self) -> Result<i64, Error> {
+        let late = |_| Err(Error::IoError(std::io::ErrorKind::TimedOut.into()));
+        let current = timeout(super::REQUEST_TIMEOUT, self.used_or_granted());
+        current.await.unwrap_or_else(late)
+    }
+
+    /// etcd does not know this one any more.
+    pub(super) async fn forget(&self, lease: i64) {
+        let mut current = self.current.lock().await;
+        if current.is_some_and(|(used, _)| used == lease) {
+            *current = None;
+        }
+    }
+
+    async fn used_or_granted(&self) -> Result<i64, Error> {
         // Others wait meanwhile for the same one.
         let mut current = self.current.lock().await;
         let now = Instant::now();
@@ -43,10 +57,7 @@ impl Leases {
         }
         let lasts = ANSWER_LIFETIME + USED_FOR + SLACK;
         let seconds = i64::try_from(lasts.as_secs()).unwrap_or(i64::MAX);
-        let mut client = self.client.clone();
-        let granting = timeout(super::REQUEST_TIMEOUT, client.grant(seconds, None));
-        let late = |_| Error::IoError(std::io::ErrorKind::TimedOut.into());
-        let granted = granting.await.map_err(late)??;
+        let granted = self.client.clone().grant(seconds, None).await?;
         *current = Some((granted.id(), now));
         Ok(granted.id())
     }

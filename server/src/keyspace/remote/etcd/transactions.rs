@@ -225,6 +225,13 @@ async fn commit_all(
         result => {
             let error = result.ok().and_then(Result::err);
             tracing::debug!(?error, "etcd did not answer a commit");
+            let is_lease_gone = matches!(
+                &error,
+                Some(Error::GRpcStatus(status)) if status.message().contains("requested lease not found")
+            );
+            if is_lease_gone {
+                leases.forget(lease).await;
+            }
             return Err(error.as_ref().map_or(Verdict::Unclear, verdict_of_error));
         }
     };
