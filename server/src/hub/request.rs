@@ -97,6 +97,7 @@ impl Hub {
                 .message_expiry()
                 .map(|seconds| since_ms.saturating_add(u64::from(seconds) * 1000)),
             has_room: requester.has_room(&self.limits),
+            is_shared: false,
         };
         let reception = self.service.ask(&envelope, now);
         let to = ReturnAddress {

@@ -1,7 +1,11 @@
 //! Servers over an engine, for the tests of every engine.
 pub(crate) mod files;
+pub(crate) mod shared;
 pub(crate) mod store;
 pub(crate) mod suite;
+#[allow(dead_code, reason = "only its client is needed here")]
+#[path = "../attached/world.rs"]
+mod world;
 
 use statestore::{Client, Observation, Observer, Outcome, Settings};
 use statestored::RunningServer;

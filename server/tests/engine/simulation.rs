@@ -265,6 +265,7 @@ impl Draft<'_> {
             request,
             deadline_ms: None,
             has_room: true,
+            is_shared: false,
         };
         let simulation = self.simulation;
         let outcome = match simulation.service.ask(&envelope, simulation.now) {

@@ -205,6 +205,7 @@ impl Inner {
             request,
             deadline_ms: None,
             has_room: true,
+            is_shared: false,
         };
         let now = self.now();
         match self.service.ask(&envelope, now) {

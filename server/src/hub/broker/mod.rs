@@ -49,6 +49,10 @@ const TURN_PACKETS: usize = 64;
 /// For so long after its last request the answers to a client are remembered, in milliseconds.
 const ANSWERS_MS: u64 = 600_000;
 
+/// For so long after it came a request is executed that other servers may be given as well, in milliseconds: the engine has its answer
+/// a minute longer.
+const SHARED_REQUEST_MS: u64 = 600_000;
+
 /// What was agreed on with those who run the broker.
 #[derive(Debug, Clone, Default)]
 pub struct BrokerTerms {
@@ -67,6 +71,15 @@ impl BrokerTerms {
             Some(group) => format!("$share/{group}/{}", topic::REQUEST),
             None => topic::REQUEST.to_owned(),
         }
+    }
+
+    /// Until when a request may be executed that came then, and expires after so many seconds. If others may be given it as well,
+    /// that is before its answer is forgotten, whatever its expiry.
+    fn deadline_ms(&self, since_ms: u64, expiry_s: Option<u32>) -> Option<u64> {
+        let expiry_ms = expiry_s.map(|seconds| u64::from(seconds) * 1000);
+        let most_ms = self.share.as_ref().map(|_| SHARED_REQUEST_MS);
+        let left_ms = expiry_ms.into_iter().chain(most_ms).min();
+        left_ms.map(|left_ms| since_ms.saturating_add(left_ms))
     }
 }
 

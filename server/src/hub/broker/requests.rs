@@ -71,6 +71,11 @@ impl Unacknowledged {
         self.places.is_empty()
     }
 
+    /// Whether a request that is not done is of this connection.
+    fn has(&self, number: u64) -> bool {
+        number >= self.first
+    }
+
     /// A request is done, if its connection is still there.
     pub(super) fn finish(&mut self, number: u64, reason: ReasonCode) {
         let offset = number.checked_sub(self.first);
@@ -171,10 +176,11 @@ impl Hub {
                 properties,
                 may_return: true,
             },
-            deadline_ms: publish
-                .message_expiry()
-                .map(|seconds| incoming.since_ms.saturating_add(u64::from(seconds) * 1000)),
+            deadline_ms: broker
+                .terms
+                .deadline_ms(incoming.since_ms, publish.message_expiry()),
             has_room: true,
+            is_shared: broker.terms.share.is_some(),
         };
         let to = ReturnAddress {
             number,
@@ -224,6 +230,8 @@ impl Hub {
     fn conclude_for_broker(&mut self, to: ReturnAddress<'_>, outcome: &Outcome) {
         match outcome {
             Outcome::Answered(answered) => self.respond_through_broker(to, answered),
+            // Another server has been given it, and may have executed it.
+            Outcome::Refused(_) if self.is_given_to_others(to.number) => {}
             Outcome::Refused(Refusal::Away | Refusal::NoRoom) => {
                 let header = PublishHeader {
                     topic: to.response_topic.as_str(),
@@ -246,6 +254,12 @@ impl Hub {
             // Without an answer, the client comes to know that nobody knows.
             Outcome::Unknown => self.finish_for_broker(to, ReasonCode::SUCCESS),
         }
+    }
+
+    /// Whether the connection through which a request came has ended, and the broker may give it to others.
+    fn is_given_to_others(&self, number: u64) -> bool {
+        let broker = self.broker.as_ref();
+        broker.is_some_and(|it| it.terms.share.is_some() && !it.unacknowledged.has(number))
     }
 
     fn finish_for_broker(&mut self, to: ReturnAddress<'_>, reason: ReasonCode) {

@@ -134,7 +134,9 @@ impl Standing {
                 self.is_full = false;
                 (Kind::Commit, Result::Done)
             }
-            News::Committed(_, Verdict::Refused(_)) => (Kind::Commit, Result::Refused),
+            News::Committed(_, Verdict::Refused(_) | Verdict::Answered(_)) => {
+                (Kind::Commit, Result::Refused)
+            }
             News::Committed(_, Verdict::Failed(error)) => (Kind::Commit, self.failed(error)),
             News::Committed(_, Verdict::Unclear) => (Kind::Commit, Result::Unanswered),
             News::Page(_, Ok(_)) => (Kind::Page, Result::Done),

@@ -81,6 +81,14 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     versions_rise(&truth)?;
     for asked in &world.asked {
         answered(&truth, asked).map_err(|violation| format!("{violation}: {asked:?}"))?;
+        let former = asked.former.and_then(|it| world.asked[it].end.as_ref());
+        if let (Some((_, one @ End::Answered { .. })), Some((_, other @ End::Answered { .. }))) =
+            (former, &asked.end)
+            && one != other
+            && !only_reads(&asked.what)
+        {
+            return Err(format!("the other answer was {one:?}: {asked:?}"));
+        }
     }
     entries_end_in_time(&truth, world)?;
     for node in &world.nodes {
@@ -174,6 +182,8 @@ fn answered(truth: &Truth<'_>, asked: &Asked) -> Result<(), String> {
     };
     let may_be_written = match end {
         End::Unknown => return Ok(()),
+        // It did not happen here.
+        End::Expired | End::Away if asked.is_twice => return Ok(()),
         End::Expired | End::Away => false,
         End::Answered { reply, .. } => matches!(reply, Reply::Ok | Reply::Transacted(_)),
     };
@@ -189,6 +199,10 @@ fn answered(truth: &Truth<'_>, asked: &Asked) -> Result<(), String> {
         (What::All(actions), _) => all(truth, asked, *end_ms, actions, reply),
         _ => Err("that is no answer to it".into()),
     }
+}
+
+fn only_reads(what: &What) -> bool {
+    matches!(what, What::One(_, Action::Get) | What::Page)
 }
 
 fn value_of(action: &Action) -> Option<&Bytes> {

@@ -1,6 +1,7 @@
 //! An engine elsewhere with what etcd documents: compare-and-swap of many places, reads of one moment, changes in order. And one
 //! that loses what it has acknowledged.
 use bytes::Bytes;
+use statestored::keyspace::RequestDigest;
 use statestored::keyspace::remote::{
     Found, FoundPage, Place, Put, Record, Revision, Seen, Unit, Verdict, bucket_of,
 };
@@ -22,19 +23,22 @@ pub enum Fault {
     LossToldAsRefusal,
     /// Commits that come twice are said to come once.
     SaysToSendOnce,
+    /// The answers to requests that are delivered again are not compared.
+    AnswerNotCompared,
     /// An engine that loses changes is said to have been silent only.
     ReversionToldAsGap,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::FloorNotCompared,
         Self::PurgeWithoutFloor,
         Self::GapUnnoticed,
         Self::SnapshotWithoutExpiring,
         Self::LossToldAsRefusal,
         Self::SaysToSendOnce,
+        Self::AnswerNotCompared,
         Self::ReversionToldAsGap,
     ];
 }
@@ -52,6 +56,7 @@ pub(crate) struct Engine {
     pub(crate) now_ms: u64,
     pub(super) records: BTreeMap<Bytes, (Bytes, Revision)>,
     floors: BTreeMap<u16, (Version, Revision)>,
+    answers: BTreeMap<RequestDigest, Bytes>,
     pub(crate) log: Vec<Logged>,
     pub(crate) fault: Option<Fault>,
     /// How far revisions have jumped.
@@ -79,6 +84,7 @@ impl Engine {
         self.jumped += JUMP;
         self.records.clear();
         self.floors.clear();
+        self.answers.clear();
         for Logged {
             revision, changes, ..
         } in std::mem::take(&mut self.log)
@@ -110,6 +116,10 @@ impl Engine {
     }
 
     pub(super) fn commit(&mut self, unit: &Unit) -> Verdict {
+        let answer = unit.request().and_then(|it| self.answers.get(&it));
+        if let Some(answer) = answer.filter(|_| self.fault != Some(Fault::AnswerNotCompared)) {
+            return Verdict::Answered(answer.clone());
+        }
         let holds = |(place, revision): &(Place, Revision)| match place {
             Place::Entry(key) => {
                 self.records.get(key).map_or(Revision(0), |(_, it)| *it) == *revision
@@ -123,11 +133,12 @@ impl Engine {
                 };
                 self.fault == Some(ignored) || self.floor(*bucket).1 == *revision
             }
+            Place::Answer(_) => true,
         };
         if !unit.compares.iter().all(holds) {
             let keys = unit.compares.iter().filter_map(|(place, _)| match place {
                 Place::Entry(key) => Some(self.seen(key)),
-                Place::Floor(_) => None,
+                Place::Floor(_) | Place::Answer(_) => None,
             });
             return Verdict::Refused(keys.collect());
         }
@@ -153,6 +164,9 @@ impl Engine {
                 }
                 (Place::Floor(bucket), Put::Floor(version)) => {
                     self.floors.insert(*bucket, (*version, revision));
+                }
+                (Place::Answer(request), Put::Answer(answer)) => {
+                    self.answers.insert(*request, answer.clone());
                 }
                 other => panic!("{other:?}"),
             }

@@ -193,6 +193,7 @@ impl Node {
             ticket: Ticket(FOLLOWS + number),
             now: self.now(now_ms),
             deadline_ms: None,
+            request: None,
         };
         if self.remote.follow(&asked, key).is_some() {
             following.since_ms = Some(now_ms);
@@ -213,6 +214,7 @@ impl Node {
             ticket: Ticket(ticket as u64),
             now,
             deadline_ms: Some(now.mono_ms + deadline_ms),
+            request: asked.request,
         };
         let mut ear = Ear::default();
         match &asked.what {

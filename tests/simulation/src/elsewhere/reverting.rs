@@ -71,6 +71,9 @@ impl World {
             timestamp: Hlc::new(super::node::BASE_MS + self.now_ms, 0, "client").unwrap(),
             at_ms: self.now_ms,
             end: None,
+            request: None,
+            former: None,
+            is_twice: false,
         };
         let now_ms = self.now_ms;
         let end = self.nodes[node].ask(ticket, &asked, now_ms, SOON_MS);

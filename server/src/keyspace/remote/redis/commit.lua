@@ -2,10 +2,12 @@
 -- Makes the changes of units, those of each if nothing that it compares has another revision. Looks first and writes last: what a script has
 -- written stays if it fails. No unit changes what another one compares or changes, and all that are made have one revision.
 --
--- KEYS: manifest, counter, floors, stream, the hash of each entry, unit by unit. ARGV: history, how many items the stream keeps, number of units,
--- of each unit the number of entries, of each (key, expected revision or nothing, record or nothing or '-' if it is not changed), and the number
--- of floors, of each (bucket, expected revision or nothing, version or nothing if it is not changed). Expected revisions end with a colon.
--- Gives for each unit the revision of its changes, or, if they are refused, of each entry what it and its floor hold.
+-- KEYS: manifest, counter, floors, stream, of each unit the hash of each entry and the place of the answer to its request if there is one. ARGV:
+-- history, how many items the stream keeps, for how many seconds answers are kept, number of units, of each unit the number of entries, of
+-- each (key, expected revision or nothing, record or nothing or '-' if it is not changed), the number of floors, of each (bucket, expected
+-- revision or nothing, version or nothing if it is not changed), and the answer, or nothing. Expected revisions end with a colon.
+-- Gives for each unit the revision of its changes, or, if its request was answered before, that answer alone in a table, or, if they are
+-- refused, of each entry what it and its floor hold.
 local argument, hash = 0, 4
 local function take()
   argument = argument + 1
@@ -23,9 +25,9 @@ end
 if redis.call('HGET', KEYS[1], 'history') ~= take() then
   return redis.error_reply('ELSEWHERE the engine has another history by now')
 end
-local items = take()
+local items, seconds = take(), take()
 
-local outcomes, fields, writes, floors = {}, {}, {}, {}
+local outcomes, fields, writes, floors, answers = {}, {}, {}, {}, {}
 for unit = 1, tonumber(take()) do
   local first, keys, values, records = hash + 1, {}, {}, {}
   local is_refused = false
@@ -44,7 +46,16 @@ for unit = 1, tonumber(take()) do
       table.insert(changed, {bucket, version})
     end
   end
-  if is_refused then
+  local answer, former = take(), false
+  local place
+  if answer ~= '' then
+    hash = hash + 1
+    place = KEYS[hash]
+    former = redis.call('GET', place)
+  end
+  if former then
+    outcomes[unit] = {former}
+  elseif is_refused then
     local found = {}
     for entry = 1, #keys do
       local bucket = tonumber(string.sub(KEYS[first + entry - 1], -4), 16)
@@ -64,9 +75,12 @@ for unit = 1, tonumber(take()) do
     for _, floor in ipairs(changed) do
       floors[#floors + 1] = floor
     end
+    if place then
+      answers[#answers + 1] = {place, answer}
+    end
   end
 end
-if #fields == 0 and #floors == 0 then
+if #fields == 0 and #floors == 0 and #answers == 0 then
   return outcomes
 end
 
@@ -87,6 +101,9 @@ for place, name in ipairs(writes) do
 end
 for _, floor in ipairs(floors) do
   redis.call('HSET', KEYS[3], floor[1], prefix .. floor[2])
+end
+for _, made in ipairs(answers) do
+  redis.call('SET', made[1], made[2], 'EX', seconds)
 end
 for unit = 1, #outcomes do
   if outcomes[unit] == true then

@@ -1,5 +1,6 @@
 //! Units as the script that commits is told of them, and which of them go together.
 use super::names::{Names, encode_version};
+use crate::keyspace::RequestDigest;
 use crate::keyspace::remote::{AskId, Place, Put, Revision, Unit, bucket_of};
 use ::redis::Cmd;
 use bytes::Bytes;
@@ -38,6 +39,8 @@ pub(super) struct Commit {
     /// Those that are compared come first.
     entries: Vec<Entry>,
     floors: Vec<Floor>,
+    /// What the request is answered, unless it was answered before.
+    answer: Option<(RequestDigest, Bytes)>,
     /// How many entries are compared.
     pub(super) compared: usize,
     /// Roughly how many bytes it has.
@@ -60,16 +63,19 @@ impl Commit {
                     expected,
                     version: None,
                 }),
+                // It has to be absent.
+                Place::Answer(_) => {}
             }
         }
         let compared = entries.len();
+        let mut answer = None;
         let mut bytes = 0;
         for (place, put) in unit.puts {
             match (place, put) {
                 (Place::Entry(key), put) => {
                     let record = match put {
                         Put::Record(record) => record.encode(),
-                        Put::Floor(_) | Put::Nothing => Bytes::new(),
+                        Put::Floor(_) | Put::Answer(_) | Put::Nothing => Bytes::new(),
                     };
                     bytes += 100 + key.len() + record.len();
                     let record = Some(record);
@@ -94,13 +100,18 @@ impl Commit {
                         }),
                     }
                 }
-                (Place::Floor(_), Put::Record(_) | Put::Nothing) => {}
+                (Place::Answer(request), Put::Answer(given)) => {
+                    bytes += 100 + given.len();
+                    answer = Some((request, given));
+                }
+                (Place::Floor(_) | Place::Answer(_), _) => {}
             }
         }
         Self {
             ask,
             entries,
             floors,
+            answer,
             compared,
             bytes,
         }
@@ -111,7 +122,10 @@ impl Commit {
         let entries = self.entries.iter();
         let entries = entries.map(|it| (Place::Entry(it.key.clone()), it.record.is_some()));
         let floors = self.floors.iter();
-        entries.chain(floors.map(|it| (Place::Floor(it.bucket), it.version.is_some())))
+        let floors = floors.map(|it| (Place::Floor(it.bucket), it.version.is_some()));
+        let answer = self.answer.iter();
+        let answer = answer.map(|(request, _)| (Place::Answer(*request), true));
+        entries.chain(floors).chain(answer)
     }
 }
 
@@ -155,18 +169,25 @@ pub(super) fn gather(queue: &mut VecDeque<Commit>) -> Vec<Commit> {
     group
 }
 
-/// Puts the names of the hashes, and then what the script is told behind the history and the items of the stream.
-pub(super) fn describe(call: &mut Cmd, group: &[Commit], names: &Names, head: [&[u8]; 2]) {
-    let entries = group.iter().flat_map(|commit| &commit.entries);
-    for entry in entries {
-        call.arg(names.entries(bucket_of(&entry.key)));
+/// Puts the names of the hashes and answers, and then what the script is told: this first.
+pub(super) fn describe(call: &mut Cmd, group: &[Commit], names: &Names, head: [&[u8]; 3]) {
+    for commit in group {
+        for entry in &commit.entries {
+            call.arg(names.entries(bucket_of(&entry.key)));
+        }
+        if let Some((request, _)) = &commit.answer {
+            call.arg(names.answer(*request));
+        }
     }
     for argument in head {
         call.arg(argument);
     }
     call.arg(group.len());
     for Commit {
-        entries, floors, ..
+        entries,
+        floors,
+        answer,
+        ..
     } in group
     {
         call.arg(entries.len());
@@ -179,12 +200,15 @@ pub(super) fn describe(call: &mut Cmd, group: &[Commit], names: &Names, head: [&
             call.arg(floor.bucket).arg(expectation(floor.expected));
             call.arg(floor.version.as_deref().unwrap_or_default());
         }
+        call.arg(answer.as_ref().map_or(&[][..], |(_, given)| given));
     }
 }
 
-/// How many hashes the units of a group name.
-pub(super) fn entries_of(group: &[Commit]) -> usize {
-    group.iter().map(|commit| commit.entries.len()).sum()
+/// How many hashes and answers the units of a group name.
+pub(super) fn names_of(group: &[Commit]) -> usize {
+    let names = group.iter();
+    let names = names.map(|commit| commit.entries.len() + usize::from(commit.answer.is_some()));
+    names.sum()
 }
 
 fn expectation(expected: Option<Revision>) -> String {

@@ -1,4 +1,5 @@
 //! How places are called in Redis, and what they hold.
+use crate::keyspace::RequestDigest;
 use crate::keyspace::remote::{BUCKETS, Record, Revision};
 use crate::keyspace::rules::Version;
 use bytes::Bytes;
@@ -45,6 +46,10 @@ impl Names {
     /// What is written only so that replicas have something to confirm.
     pub(super) fn mark(&self) -> String {
         self.below("mark")
+    }
+
+    pub(super) fn answer(&self, request: RequestDigest) -> String {
+        self.below(&format!("answer:{request}"))
     }
 
     pub(super) fn entries(&self, bucket: u16) -> &str {

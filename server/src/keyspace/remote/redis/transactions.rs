@@ -1,8 +1,10 @@
 //! Reads, and commits as scripts.
-use super::commits::{Commit, describe, entries_of};
+use super::commits::{Commit, describe, names_of};
 use super::connecting::Session;
 use super::names::{decode_entry, decode_floor, number};
-use crate::keyspace::remote::{AskId, EngineError, News, Revision, Seen, Verdict, bucket_of};
+use crate::keyspace::remote::{
+    ANSWER_LIFETIME, AskId, EngineError, News, Revision, Seen, Verdict, bucket_of,
+};
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{Pipeline, ServerError, Value};
 use bytes::Bytes;
@@ -264,11 +266,15 @@ pub(super) async fn commit(
 ) -> Connection {
     let names = &session.names;
     let mut call = ::redis::cmd("EVALSHA");
-    call.arg(&session.commit).arg(4 + entries_of(&group));
+    call.arg(&session.commit).arg(4 + names_of(&group));
     call.arg(names.manifest()).arg(names.counter());
     call.arg(names.floors()).arg(names.stream());
-    let items = items.to_string();
-    let head = [session.history.as_bytes(), items.as_bytes()];
+    let (items, seconds) = (items.to_string(), ANSWER_LIFETIME.as_secs().to_string());
+    let head = [
+        session.history.as_bytes(),
+        items.as_bytes(),
+        seconds.as_bytes(),
+    ];
     describe(&mut call, &group, names, head);
     let mut commands = ::redis::pipe();
     commands.add_command(call);
@@ -304,6 +310,9 @@ fn verdict_of(outcome: &Value, compared: usize) -> Verdict {
             None => Verdict::Unclear,
         },
         Value::Array(found) => {
+            if let [Value::BulkString(answer)] = &found[..] {
+                return Verdict::Answered(Bytes::copy_from_slice(answer));
+            }
             let own = found.get(..2 * compared).unwrap_or_default();
             match all_seen(own) {
                 Ok(seen) => Verdict::Refused(seen),
