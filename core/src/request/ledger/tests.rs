@@ -72,7 +72,7 @@ fn packed() -> Box<Packed> {
             key: b"k",
             remaining: false,
         }),
-        "1:0:n",
+        &"1:0:n".parse().unwrap(),
     ))
 }
 
