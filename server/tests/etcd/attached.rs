@@ -16,11 +16,12 @@ fn node(etcd: &Etcd, broker: &Mosquitto, name: &str) -> RunningServer {
             terms: BrokerTerms {
                 client_id: name.into(),
                 share: Some("nodes".into()),
-                watch_lease_ms: None,
+                ..BrokerTerms::default()
             },
             user: None,
             ca: None,
             identity: None,
+            identity_key: None,
         }),
         ..etcd.config("test")
     })
