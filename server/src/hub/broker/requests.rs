@@ -160,8 +160,8 @@ impl Hub {
             return broker.unacknowledged.finish(number, reason);
         };
         let requester = (client_id, response_topic.as_str());
-        let user = match self.sender(publish, requester) {
-            Ok(user) => user,
+        let sender = match self.sender(publish, requester) {
+            Ok(sender) => sender,
             Err(doubt) => {
                 self.doubt(doubt);
                 return self.finish(number, ReasonCode::NOT_AUTHORIZED);
@@ -175,7 +175,7 @@ impl Hub {
         if let Some(leases) = &mut broker.leases {
             leases.came(&name, broker.requests, now.mono_ms);
         }
-        let Standing { principal, rights } = self.standing(&client, client_id, user);
+        let Standing { principal, rights } = self.standing(&client, client_id, sender);
         let envelope = Envelope {
             request: Request {
                 client: &client,

@@ -15,22 +15,34 @@ pub(super) struct Standing {
     pub(super) rights: Option<Arc<Rights>>,
 }
 
+/// Who sent a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Sender<'a> {
+    /// Nobody has to know it.
+    Anybody,
+    /// The client of its response topic, as a user of this name, if it has one.
+    Proven(Option<&'a str>),
+}
+
 impl Hub {
-    /// Who sent a request, if it is to be known; for `None` nobody needs to be.
+    /// Who sent a request.
+    ///
+    /// # Errors
+    /// It has to be known, and is not certain.
     pub(super) fn sender<'a>(
         &self,
         publish: &'a Publish,
         requester: Requester<'_>,
-    ) -> Result<Option<Option<&'a str>>, Doubt> {
+    ) -> Result<Sender<'a>, Doubt> {
         let Some(broker) = &self.broker else {
-            return Ok(None);
+            return Ok(Sender::Anybody);
         };
         let Some(property) = &broker.terms.identity else {
-            return Ok(None);
+            return Ok(Sender::Anybody);
         };
         // Without a key nothing can have been signed with it.
         let key = broker.identity_key.as_ref().ok_or(Doubt::Signature)?;
-        sender(publish, property, key, requester).map(Some)
+        sender(publish, property, key, requester).map(Sender::Proven)
     }
 
     /// It is not certain who sent a request.
@@ -46,14 +58,14 @@ impl Hub {
         }
     }
 
-    /// What a client may that is this user. Somebody else who has taken its name gets nothing of what the former one had.
+    /// What a client may that is this sender. Somebody else who has taken its name gets nothing of what the former one had.
     pub(super) fn standing(
         &mut self,
         client: &Arc<str>,
         client_id: &str,
-        user: Option<Option<&str>>,
+        sender: Sender<'_>,
     ) -> Standing {
-        let Some(user) = user else {
+        let Sender::Proven(user) = sender else {
             return Standing {
                 principal: Principal::default(),
                 // Rules are about whom one knows.
