@@ -99,7 +99,7 @@ mod verification;
 
 pub use crate::connection::ConnectionId;
 pub(crate) use broker::BrokerFigures;
-pub use broker::BrokerTerms;
+pub use broker::{BrokerTerms, IdentityKey};
 pub use config::HubConfig;
 pub(crate) use figures::Figures;
 pub use limits::HubLimits;

@@ -17,12 +17,14 @@ pub(crate) fn node(engine: &impl Engine, broker: &Mosquitto, name: &str) -> Runn
             address: format!("mqtt://{}", broker.address()).parse().unwrap(),
             terms: BrokerTerms {
                 client_id: name.into(),
+                identity: None,
                 share: Some("nodes".into()),
                 watch_lease_ms: None,
             },
             user: None,
             ca: None,
             identity: None,
+            identity_key: None,
         }),
         ..engine.config("test")
     })
