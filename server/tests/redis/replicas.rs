@@ -165,12 +165,15 @@ fn what_a_replica_has_confirmed_is_not_lost() {
             confirmed += acknowledged;
             losses.push(lost_by_kill(0).await.1);
         }
+        // A busy machine may leave nothing to lose. If nothing ever was, nothing was tried.
+        while losses.iter().all(|lost| *lost == 0) {
+            assert!(losses.len() < kills + 10, "nothing is ever lost");
+            losses.push(lost_by_kill(0).await.1);
+        }
         losses.sort_unstable();
         println!(
             "{kills} kills, replication {DELAY:?} late: of {confirmed} confirmed writes 0 lost; without confirmation {losses:?}"
         );
-        // Otherwise nothing was tried.
-        assert!(losses.iter().any(|lost| *lost > 0));
     });
 }
 
