@@ -7,6 +7,7 @@ pub(crate) mod suite;
 #[path = "../attached/world.rs"]
 mod world;
 
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use statestore::{Client, Observation, Observer, Outcome, Settings};
 use statestored::RunningServer;
 use statestored::admin::AdminConfig;
@@ -41,13 +42,19 @@ pub(crate) trait Engine: Sized {
     /// With what it has on its disk.
     fn start_again(&mut self);
 
-    /// Its process does nothing until it may go on.
+    /// Its process does nothing until it may go on. It has stopped when this returns: some of its threads can go on for a while after
+    /// the signal.
     fn pause(&self) {
-        signal(self.child(), rustix::process::Signal::STOP);
+        signal(self.child(), Signal::STOP);
+        let stopped = waitid(
+            WaitId::Pid(Pid::from_child(self.child())),
+            WaitIdOptions::STOPPED,
+        );
+        assert!(stopped.unwrap().is_some_and(|status| status.stopped()));
     }
 
     fn go_on(&self) {
-        signal(self.child(), rustix::process::Signal::CONT);
+        signal(self.child(), Signal::CONT);
     }
 
     fn config(&self, prefix: &str) -> Config {
@@ -58,9 +65,8 @@ pub(crate) trait Engine: Sized {
     }
 }
 
-fn signal(child: &Child, signal: rustix::process::Signal) {
-    let pid = rustix::process::Pid::from_child(child);
-    rustix::process::kill_process(pid, signal).unwrap();
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
 }
 
 /// A port that was free a moment ago: engines do not say which one they took.
