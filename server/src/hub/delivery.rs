@@ -47,12 +47,13 @@ impl Hub {
     /// Something was appended to the output of a connection. What that entails is done once for all packets of a turn.
     #[inline]
     pub(super) fn appended(&mut self, id: ConnectionId) {
-        if self.at_work != Some(id) {
-            self.take_stock(id);
+        match &mut self.at_work {
+            Some((at_work, has_output)) if *at_work == id => *has_output = true,
+            _ => self.take_stock(id),
         }
     }
 
-    fn take_stock(&mut self, id: ConnectionId) {
+    pub(super) fn take_stock(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };

@@ -176,8 +176,8 @@ pub struct Hub {
     subscriptions: SubscriptionTree<SessionId>,
     timers: Timers<Timed>,
     dirty: VecDeque<ConnectionId>,
-    /// The connection whose packets are being taken.
-    at_work: Option<ConnectionId>,
+    /// The connection whose packets are being taken, and whether something was appended to its output since.
+    at_work: Option<(ConnectionId, bool)>,
     /// Too much waits for the storage.
     is_storage_full: bool,
     /// Connections with a request that waits until there is room.
@@ -191,7 +191,7 @@ pub struct Hub {
     /// When more than this is held, somebody gives way.
     tight_at_bytes: usize,
     assigned_client_ids: u64,
-    /// What all responses say alike.
+    /// What all responses say alike, and the version of the one at hand.
     response_properties: EncodedProperties,
     response_version: EncodedTimestamp,
     spares: Spares,
@@ -290,7 +290,7 @@ impl Hub {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.offered(offered, now.mono_ms);
         }
-        self.at_work = Some(id);
+        self.at_work = Some((id, false));
         loop {
             if self.is_storage_full && self.waits_for_room(id, input, now) {
                 break;
@@ -324,8 +324,9 @@ impl Hub {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.turn_ended(offered, input);
         }
-        self.at_work = None;
-        self.appended(id);
+        if let Some((_, true)) = self.at_work.take() {
+            self.take_stock(id);
+        }
         self.settle(now);
         is_over
     }

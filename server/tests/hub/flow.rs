@@ -213,3 +213,18 @@ fn output_is_announced_once() {
     assert!(!output.is_empty());
     assert_eq!(world.hub.next_dirty(), None);
 }
+
+#[test]
+fn half_a_packet_gives_nothing_to_do_though_output_waits() {
+    let mut world = World::new();
+    let client = world.client("c");
+    let mut input = BytesMut::from(&[0xC0, 0][..]);
+    world.hub.received(client.connection, &mut input, world.now);
+    let mut dirty = std::iter::from_fn(|| world.hub.next_dirty());
+    assert_eq!(dirty.next(), Some(client.connection), "it has a PINGRESP");
+    assert_eq!(dirty.next(), None);
+    // The driver has not taken it yet.
+    let mut input = BytesMut::from(&[0x32, 10][..]);
+    world.hub.received(client.connection, &mut input, world.now);
+    assert_eq!((input.len(), world.hub.next_dirty()), (2, None));
+}
