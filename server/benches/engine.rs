@@ -128,6 +128,7 @@ fn get(key: Bytes) -> Command {
     Command::Get {
         key,
         remaining: false,
+        eventual: false,
     }
 }
 

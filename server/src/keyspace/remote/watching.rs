@@ -43,13 +43,14 @@ impl<L: Link> Remote<L> {
             return;
         }
         *known = at;
+        self.heard_ms = now.mono_ms;
         for (key, record) in changes {
             let Some(record) = record else {
                 self.sights.saw_none(&key, at);
-                self.guesses.purged(&key);
+                self.guesses.purged(&key, at);
                 continue;
             };
-            self.saw(&key, &record, at, now, false);
+            self.saw(&key, &record, at, now);
             self.tasks.saw_write(record.write);
             self.following.changed(&key, &record, told);
         }
@@ -112,6 +113,9 @@ impl<L: Link> Remote<L> {
             return;
         }
         self.watch = Watch::Live { ask, at };
+        self.heard_ms = now.mono_ms;
+        // What was answered until now may have been changed before the snapshot.
+        self.guesses.clear();
         let known: Vec<_> = self.sights.until(at).cloned().collect();
         for key in known.iter().filter(|key| !ending.contains(*key)) {
             self.sights.saw_none(key, at);

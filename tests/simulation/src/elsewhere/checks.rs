@@ -1,5 +1,6 @@
 //! What was told, held against the log of the engine.
 use super::engine::{Engine, Logged};
+use super::eventual;
 use super::node::{Following, operation};
 use super::{Action, Asked, TOMBSTONE_MS, What, World};
 use bytes::Bytes;
@@ -15,10 +16,10 @@ const SOON_MS: u64 = 3_000;
 type States = BTreeMap<Bytes, Record>;
 
 /// The engine's log, with what all keys held after each change.
-struct Truth<'w> {
+pub(super) struct Truth<'w> {
     log: &'w [Logged],
     /// Before the first change, after it, and so on.
-    states: Vec<States>,
+    pub(super) states: Vec<States>,
 }
 
 impl<'w> Truth<'w> {
@@ -48,12 +49,17 @@ impl<'w> Truth<'w> {
     /// The states that there were at some moment between two times, both included.
     fn between(&self, from_ms: u64, to_ms: u64) -> impl Iterator<Item = &States> {
         let first = self.log.partition_point(|it| it.at_ms < from_ms);
-        let last = self.log.partition_point(|it| it.at_ms <= to_ms);
+        let last = self.until(to_ms);
         self.states[first..=last].iter()
     }
 
+    /// Which state there was at the end of this millisecond.
+    pub(super) fn until(&self, at_ms: u64) -> usize {
+        self.log.partition_point(|it| it.at_ms <= at_ms)
+    }
+
     /// The changes of keys, each with its place in the log.
-    fn records(&self) -> impl Iterator<Item = (usize, &'w Bytes, &'w Record)> {
+    pub(super) fn records(&self) -> impl Iterator<Item = (usize, &'w Bytes, &'w Record)> {
         let logged = self.log.iter().enumerate();
         logged.flat_map(|(index, logged)| {
             logged
@@ -79,7 +85,8 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     let engine = world.engine.lock().unwrap();
     let truth = Truth::new(&engine);
     versions_rise(&truth)?;
-    for asked in &world.asked {
+    eventual::check(&truth, world)?;
+    for asked in world.asked.iter().filter(|it| !eventual::is_remembered(it)) {
         answered(&truth, asked).map_err(|violation| format!("{violation}: {asked:?}"))?;
     }
     entries_end_in_time(&truth, world)?;
@@ -127,7 +134,7 @@ fn versions_rise(truth: &Truth<'_>) -> Result<(), String> {
 }
 
 /// What an operation answers in this state, and what it makes; versions of changes are not compared.
-fn apply(
+pub(super) fn apply(
     states: &States,
     key: &Bytes,
     action: &Action,

@@ -5,6 +5,7 @@
 mod checks;
 mod counts;
 mod engine;
+mod eventual;
 mod node;
 
 pub use engine::Fault;
@@ -26,6 +27,9 @@ const STORM_MS: u64 = 15_000;
 /// How long it is calm afterwards: longer than everything that has to end by itself.
 const CALM_MS: u64 = 15_000;
 
+/// How long a node stands still, at most.
+const MOST_PAUSE_MS: u64 = 3_000;
+
 /// The keys. Some of them share a bucket, and with it a floor.
 static KEYS: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
     let all = (0..).map(|number| Bytes::from(format!("key{number}")));
@@ -41,7 +45,9 @@ const TOMBSTONE_MS: u64 = 2_500;
 /// What one client asks.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
-    Get,
+    Get {
+        eventual: bool,
+    },
     Set {
         value: Bytes,
         condition: Condition,
@@ -111,6 +117,8 @@ pub struct Counts {
     pub purged: usize,
     /// Entries that ended by themselves.
     pub ended: usize,
+    /// Eventual reads that were answered without the engine.
+    pub remembered: usize,
 }
 
 impl std::ops::AddAssign for Counts {
@@ -127,6 +135,7 @@ impl std::ops::AddAssign for Counts {
         self.transactions += other.transactions;
         self.purged += other.purged;
         self.ended += other.ended;
+        self.remembered += other.remembered;
     }
 }
 
@@ -243,7 +252,9 @@ impl World {
             Wanted::new(wall_ms, counter)
         });
         match self.chance.below(100) {
-            0..25 => Action::Get,
+            0..25 => Action::Get {
+                eventual: self.chance.percent(50),
+            },
             25..45 => Action::Del { if_version, token },
             _ => {
                 let condition = match (if_version, self.chance.below(4)) {
@@ -280,7 +291,7 @@ impl World {
                         continue;
                     }
                     match self.action(&key, number) {
-                        Action::Get => {}
+                        Action::Get { .. } => {}
                         action => actions.push((key, action)),
                     }
                 }
@@ -324,7 +335,7 @@ impl World {
         match self.chance.below(6) {
             0 => node.cut(true),
             1 => node.cut(false),
-            2 => node.pause_until(self.now_ms + self.chance.spread(10, 3_000)),
+            2 => node.pause_until(self.now_ms + self.chance.spread(10, MOST_PAUSE_MS)),
             3 => node.step_clock(self.chance.between(0, 60_000)),
             4 => {
                 self.restarts += 1;
@@ -354,6 +365,7 @@ impl World {
             transactions: counts::transactions(&self.asked),
             purged: counts::purged(&engine),
             ended: checks::ended(&engine, &self.asked),
+            remembered: eventual::count(&self.asked),
         }
     }
 }

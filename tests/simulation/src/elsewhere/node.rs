@@ -14,6 +14,9 @@ use std::sync::{Arc, Mutex};
 /// What the wall clocks show at the beginning.
 pub(crate) const BASE_MS: u64 = 1_700_000_000_000;
 
+/// How long a node answers from what it knows after the watch has spoken.
+const TRUST_MS: u64 = 1_000;
+
 /// Tickets of those who follow a key are above these.
 const FOLLOWS: u64 = 1 << 32;
 
@@ -86,6 +89,7 @@ fn config(process: u128, chance: &mut Chance, tombstone_ms: u64) -> RemoteConfig
         tombstone_ms,
         page_keys: 100,
         max_operations: 60,
+        trust_ms: TRUST_MS,
         // For a few of the keys, or for all.
         guess_bytes: if chance.below(2) == 0 { 1_500 } else { 100_000 },
     }
@@ -295,7 +299,10 @@ impl Node {
 /// As the keyspace is asked it.
 pub(crate) fn operation<'a>(action: &'a Action, asked: &'a Asked) -> Operation<'a> {
     match action {
-        Action::Get => Operation::Get { remaining: false },
+        Action::Get { eventual } => Operation::Get {
+            remaining: false,
+            eventual: *eventual,
+        },
         Action::Set {
             value,
             condition,
