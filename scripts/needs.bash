@@ -19,6 +19,7 @@ declare -A needs_called=(
   [asio]="standalone Asio (Debian: libasio-dev)"
   [libuv]="libuv (Debian: libuv1-dev)"
   [libmosquitto]="libmosquitto (Debian: libmosquitto-dev)"
+  [mosquitto-plugin]="the headers for plugins of Mosquitto (Debian: mosquitto-dev and libmosquitto-dev)"
   [dh]="debhelper (Debian: debhelper)"
   [dpkg-buildpackage]="dpkg-buildpackage (Debian: dpkg-dev)"
   [etcd]="etcd (Debian: etcd-server)"
@@ -40,6 +41,7 @@ has() {
     openssl | libmosquitto | libuv) pkg-config --exists "$1" ;;
     certificates) command -v openssl ;;
     json) echo '#include <nlohmann/json.hpp>' | c++ -std=c++17 -fsyntax-only -x c++ - ;;
+    mosquitto-plugin) printf '#include <stdbool.h>\n#include <mosquitto.h>\n#include <mosquitto_broker.h>\n#include <mosquitto_plugin.h>\n' | cc -fsyntax-only -x c - ;;
     sanitizers) echo 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c - -o /dev/null ;;
     # The descriptions that come with it are another package on Debian.
     protoc) echo 'syntax = "proto3"; import "google/protobuf/descriptor.proto";' | protoc -I/dev -o/dev/null /dev/stdin ;;

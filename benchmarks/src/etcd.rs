@@ -56,7 +56,13 @@ pub fn measure(plan: &Plan) {
     let nodes: Vec<_> = builds
         .iter()
         .flat_map(|build| ["", "second "].map(|which| (which, build)))
-        .map(|(which, build)| (which, build.mark, Server::over_etcd(&build.binary, &etcd)))
+        .map(|(which, build)| {
+            (
+                which,
+                build.mark,
+                Server::over(&build.binary, "etcd", &etcd),
+            )
+        })
         .collect();
     let first = &nodes[0].2;
     runtime.block_on(async {

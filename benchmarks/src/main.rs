@@ -6,13 +6,15 @@
 mod builds;
 mod clients;
 mod durable;
-#[cfg(feature = "etcd")]
+#[cfg(feature = "engines")]
 mod etcd;
 mod flat;
 mod idle;
 mod load;
 mod million;
 mod mqtt;
+#[cfg(feature = "engines")]
+mod over_redis;
 mod own;
 mod plan;
 mod process;
@@ -72,8 +74,11 @@ enum What {
     /// Client and server of the build in --before against those of this one, by `statestore bench`.
     Builds,
     /// One and two servers over an etcd of one member, with a client of etcd as peer. Only if it is named.
-    #[cfg(feature = "etcd")]
+    #[cfg(feature = "engines")]
     Etcd,
+    /// One and two servers over a Redis, with bare sockets to that Redis as peer. Only if it is named.
+    #[cfg(feature = "engines")]
+    Redis,
 }
 
 impl What {
@@ -81,8 +86,8 @@ impl What {
     fn is_of_all(self, plan: &Plan) -> bool {
         match self {
             Self::Builds => plan.before.is_some(),
-            #[cfg(feature = "etcd")]
-            Self::Etcd => false,
+            #[cfg(feature = "engines")]
+            Self::Etcd | Self::Redis => false,
             _ => true,
         }
     }
@@ -106,8 +111,10 @@ fn main() {
         (What::Flat, flat::measure),
         (What::Million, million::measure),
         (What::Builds, builds::measure),
-        #[cfg(feature = "etcd")]
+        #[cfg(feature = "engines")]
         (What::Etcd, etcd::measure),
+        #[cfg(feature = "engines")]
+        (What::Redis, over_redis::measure),
     ];
     for (what, measure) in measurements {
         let is_named = arguments.what.contains(what);

@@ -31,11 +31,11 @@ impl Server {
         Self::listening(command)
     }
 
-    /// Starts `statestored` over an etcd.
-    #[cfg(feature = "etcd")]
-    pub fn over_etcd(binary: &Path, etcd: &Server) -> Self {
+    /// Starts `statestored` whose entries are in an engine: `etcd` or `redis`.
+    #[cfg(feature = "engines")]
+    pub fn over(binary: &Path, kind: &str, engine: &Server) -> Self {
         let mut command = Command::new(binary);
-        let storage = format!("etcd://127.0.0.1:{}", etcd.port);
+        let storage = format!("{kind}://127.0.0.1:{}", engine.port);
         command.args(["--storage", &storage]);
         Self::listening(command)
     }
@@ -73,7 +73,7 @@ impl Server {
     }
 
     /// Starts `etcd` with one member, whose data is in this folder.
-    #[cfg(feature = "etcd")]
+    #[cfg(feature = "engines")]
     pub fn etcd(folder: &Path) -> Self {
         let port = free_port();
         let (own, peers) = (

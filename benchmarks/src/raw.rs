@@ -33,10 +33,19 @@ struct Lane<W> {
 
 impl<W: Wire> Raw<W> {
     /// Opens so many connections to a server on this machine.
-    pub fn connect(port: u16, connections: usize, mut wire: impl FnMut(usize) -> W) -> Self {
+    pub fn connect(port: u16, connections: usize, wire: impl FnMut(usize) -> W) -> Self {
+        Self::connect_each(std::iter::repeat_n(port, connections), wire)
+    }
+
+    /// Opens a connection to each of these ports of this machine.
+    pub fn connect_each(
+        ports: impl Iterator<Item = u16>,
+        mut wire: impl FnMut(usize) -> W,
+    ) -> Self {
         let poll = Poll::new().expect("a poll");
-        let lanes = (0..connections)
-            .map(|number| {
+        let lanes = ports
+            .enumerate()
+            .map(|(number, port)| {
                 let mut socket = Socket::open(port, wire(number));
                 socket.register(poll.registry(), number);
                 Lane {

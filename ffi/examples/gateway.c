@@ -25,9 +25,10 @@ typedef struct mirrored {
 static mirrored keys[MAX_KEYS];
 static int key_count = 0;
 
-static void check(sst_status status, sst_error *error) {
+// Reads the error only now: the order in which arguments are evaluated is not fixed.
+static void check(sst_status status, sst_error **error) {
   if (status == SST_OK) return;
-  fprintf(stderr, "%s: %s\n", sst_status_name(status), sst_error_message(error));
+  fprintf(stderr, "%s: %s\n", sst_status_name(status), sst_error_message(*error));
   exit(1);
 }
 
@@ -43,7 +44,7 @@ static void watch(int loop, int fd, int index) {
 static void refresh(const sst_client *client, mirrored *mirrored) {
   sst_error *error = NULL;
   sst_entry_free(mirrored->entry);
-  check(sst_get(client, mirrored->key, mirrored->key_len, NULL, &mirrored->entry, &error), error);
+  check(sst_get(client, mirrored->key, mirrored->key_len, NULL, &mirrored->entry, &error), &error);
 }
 
 static int is_known(sst_slice key) {
@@ -59,9 +60,9 @@ static int find(const sst_client *client, const char *pattern, int loop) {
   sst_bytes *found = NULL;
   sst_error *error = NULL;
   int before = key_count, fd = -1;
-  check(sst_scan_new(client, pattern, strlen(pattern), NULL, &scan, &error), error);
+  check(sst_scan_new(client, pattern, strlen(pattern), NULL, &scan, &error), &error);
   for (;;) {
-    check(sst_scan_next(scan, &found, &error), error);
+    check(sst_scan_next(scan, &found, &error), &error);
     if (found == NULL) break;
     sst_slice key = sst_bytes_slice(found);
     if (!is_known(key) && key_count < MAX_KEYS) {
@@ -70,8 +71,8 @@ static int find(const sst_client *client, const char *pattern, int loop) {
       if (mirrored->key == NULL) abort();
       mirrored->key_len = key.len;
       memcpy(mirrored->key, key.data, key.len);
-      check(sst_observe(client, key.data, key.len, NULL, &mirrored->observer, &error), error);
-      check(sst_observer_fd(mirrored->observer, &fd, &error), error);
+      check(sst_observe(client, key.data, key.len, NULL, &mirrored->observer, &error), &error);
+      check(sst_observer_fd(mirrored->observer, &fd, &error), &error);
       watch(loop, fd, key_count++);
       refresh(client, mirrored);
     }
@@ -91,7 +92,7 @@ static int take(const mirrored *mirrored) {
     sst_observation_free(observation);
     taken = 1;
   }
-  if (status != SST_TIMED_OUT) check(status, error);
+  if (status != SST_TIMED_OUT) check(status, &error);
   sst_error_free(error);
   return taken;
 }
@@ -137,7 +138,7 @@ int main(int count, char **arguments) {
   const int loop = epoll_create1(0), signals = signalfd(-1, &ending, 0);
   watch(loop, signals, MAX_KEYS);
 
-  check(sst_connect(count > 3 ? arguments[3] : "mqtt://127.0.0.1:1883", NULL, &client, &error), error);
+  check(sst_connect(count > 3 ? arguments[3] : "mqtt://127.0.0.1:1883", NULL, &client, &error), &error);
   find(client, pattern, loop);
   write_file(arguments[2]);
   printf("mirroring %s to %s\n", pattern, arguments[2]);
@@ -160,7 +161,7 @@ int main(int count, char **arguments) {
     sst_entry_free(keys[i].entry);
     free(keys[i].key);
   }
-  check(sst_client_close(client, &error), error);
+  check(sst_client_close(client, &error), &error);
   sst_client_free(client);
   close(signals);
   close(loop);

@@ -75,6 +75,7 @@ static void on_input(struct program *program) {
 }
 
 int main(int count, char **arguments) {
+  sst_status status;
   struct program program = {.key = count > 1 ? arguments[1] : "greeting", .loop = epoll_create1(0), .is_open = 1};
   sst_settings settings = {.size = sizeof settings};
   sst_queue *queue = NULL;
@@ -82,23 +83,28 @@ int main(int count, char **arguments) {
   int fd = -1;
 
   setvbuf(stdin, NULL, _IONBF, 0);
-  check(sst_queue_new(&queue, &error), error);
-  check(sst_queue_fd(queue, &fd, &error), error);
+  status = sst_queue_new(&queue, &error);
+  check(status, error);
+  status = sst_queue_fd(queue, &fd, &error);
+  check(status, error);
   watch(&program, fd);
   settings.queue = queue;
-  check(sst_connect_async(count > 2 ? arguments[2] : "mqtt://127.0.0.1:1883", &settings,
-                          (sst_on_client){&program, on_client, NULL}, NULL, &error), error);
+  status = sst_connect_async(count > 2 ? arguments[2] : "mqtt://127.0.0.1:1883", &settings,
+                             (sst_on_client){&program, on_client, NULL}, NULL, &error);
+  check(status, error);
   while (program.is_open || program.seen < program.written) {
     struct epoll_event event;
     if (epoll_wait(program.loop, &event, 1, -1) != 1) continue;
     if (event.data.fd == fd) {
-      check(sst_queue_run(queue, SST_ALL, NULL, &error), error);
+      status = sst_queue_run(queue, SST_ALL, NULL, &error);
+      check(status, error);
     } else {
       on_input(&program);
     }
   }
   // What is left is told here.
-  check(sst_client_close(program.client, &error), error);
+  status = sst_client_close(program.client, &error);
+  check(status, error);
   sst_client_free(program.client);
   close(program.loop);
   sst_queue_free(queue);

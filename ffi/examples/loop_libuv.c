@@ -83,21 +83,25 @@ static void on_client(void *context, sst_status status, const sst_error *error, 
 }
 
 int main(int count, char **arguments) {
+  sst_status status;
   struct program program = {.key = count > 1 ? arguments[1] : "greeting"};
   sst_settings settings = {.size = sizeof settings};
   sst_error *error = NULL;
   int fd = -1;
 
-  check(sst_queue_new(&program.queue, &error), error);
-  check(sst_queue_fd(program.queue, &fd, &error), error);
+  status = sst_queue_new(&program.queue, &error);
+  check(status, error);
+  status = sst_queue_fd(program.queue, &fd, &error);
+  check(status, error);
   uv_poll_init(uv_default_loop(), &program.results, fd);
   uv_timer_init(uv_default_loop(), &program.timer);
   program.results.data = program.timer.data = &program;
   uv_poll_start(&program.results, UV_READABLE, on_results);
 
   settings.queue = program.queue;
-  check(sst_connect_async(count > 2 ? arguments[2] : "mqtt://127.0.0.1:1883", &settings,
-                          (sst_on_client){&program, on_client, NULL}, NULL, &error), error);
+  status = sst_connect_async(count > 2 ? arguments[2] : "mqtt://127.0.0.1:1883", &settings,
+                             (sst_on_client){&program, on_client, NULL}, NULL, &error);
+  check(status, error);
   uv_run(uv_default_loop(), UV_RUN_DEFAULT);
   uv_loop_close(uv_default_loop());
   sst_queue_free(program.queue);

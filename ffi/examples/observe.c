@@ -7,9 +7,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-static void check(sst_status status, sst_error *error) {
+// Reads the error only now: the order in which arguments are evaluated is not fixed.
+static void check(sst_status status, sst_error **error) {
   if (status == SST_OK) return;
-  fprintf(stderr, "%s: %s\n", sst_status_name(status), sst_error_message(error));
+  fprintf(stderr, "%s: %s\n", sst_status_name(status), sst_error_message(*error));
   exit(1);
 }
 
@@ -38,7 +39,7 @@ static int print_all(const sst_observer *observer) {
     sst_observation_free(observation);
     ++printed;
   }
-  if (status != SST_TIMED_OUT) check(status, error);
+  if (status != SST_TIMED_OUT) check(status, &error);
   sst_error_free(error);
   fflush(stdout);
   return printed;
@@ -55,9 +56,9 @@ int main(int count, char **arguments) {
   const int loop = epoll_create1(0);
 
   setvbuf(stdin, NULL, _IONBF, 0);
-  check(sst_connect(count > 2 ? arguments[2] : "mqtt://127.0.0.1:1883", NULL, &client, &error), error);
-  check(sst_observe(client, key, strlen(key), &options, &observer, &error), error);
-  check(sst_observer_fd(observer, &fd, &error), error);
+  check(sst_connect(count > 2 ? arguments[2] : "mqtt://127.0.0.1:1883", NULL, &client, &error), &error);
+  check(sst_observe(client, key, strlen(key), &options, &observer, &error), &error);
+  check(sst_observer_fd(observer, &fd, &error), &error);
   watch(loop, fd);
   watch(loop, STDIN_FILENO);
   while (is_open || seen < written) {
@@ -66,7 +67,7 @@ int main(int count, char **arguments) {
     if (event.data.fd == fd) {
       seen += print_all(observer);
     } else if (fgets(line, sizeof line, stdin) != NULL) {
-      check(sst_set(client, key, strlen(key), line, strcspn(line, "\n"), NULL, NULL, NULL, &error), error);
+      check(sst_set(client, key, strlen(key), line, strcspn(line, "\n"), NULL, NULL, NULL, &error), &error);
       ++written;
     } else {
       is_open = 0;
@@ -74,7 +75,7 @@ int main(int count, char **arguments) {
     }
   }
   sst_observer_free(observer);
-  check(sst_client_close(client, &error), error);
+  check(sst_client_close(client, &error), &error);
   sst_client_free(client);
   close(loop);
   return 0;

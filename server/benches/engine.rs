@@ -69,6 +69,7 @@ impl Bench {
             request,
             deadline_ms: None,
             has_room: true,
+            is_shared: false,
         };
         match self.service.ask(&envelope, now) {
             Reception::Ended(Outcome::Answered(Answered { response, .. })) => response,

@@ -1,7 +1,9 @@
 //! Clients that read and write keys, and note what they were told.
-use crate::history::{Asked, Call, Condition, History, Told};
 use crate::stalls::Stalls;
-use statestore::{Client, DelOutcome, Error, Outcome, SetOptions, SetOutcome, Settings, Version};
+use histories::{Asked, Call, Condition, History, Told};
+use statestore::{
+    Client, DelOutcome, Error, Outcome, SetOptions, SetOutcome, Settings, VdelOutcome, Version,
+};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -27,12 +29,17 @@ impl Shared {
     pub(crate) fn new(keys: &'static str) -> Rc<Self> {
         Rc::new(Self {
             keys,
-            history: RefCell::new(History::new()),
+            history: RefCell::default(),
             is_over: Cell::new(false),
             begun: Instant::now(),
             values: Cell::new(0),
             stalls: RefCell::default(),
         })
+    }
+
+    /// Nanoseconds since it began.
+    pub(crate) fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap()
     }
 
     fn next_value(&self) -> u64 {
@@ -53,7 +60,7 @@ const CALLS: u32 = 300;
 /// Calls until it is over. There are settings for each server to begin with.
 pub(crate) async fn call(settings: Vec<Settings>, shared: Rc<Shared>, mut chance: fastrand::Rng) {
     // What was read last of which key, for conditions.
-    let mut read: Option<(String, Version)> = None;
+    let mut read: Option<(String, u64, Version)> = None;
     let number = shared.stalls.borrow_mut().begin();
     while !shared.is_over.get() {
         let settings = settings[chance.usize(..settings.len())].clone();
@@ -79,7 +86,7 @@ async fn one(
     number: usize,
     shared: &Shared,
     chance: &mut fastrand::Rng,
-    read: &mut Option<(String, Version)>,
+    read: &mut Option<(String, u64, Version)>,
 ) {
     let key = shared.key(chance);
     let asked = match chance.u32(0..10) {
@@ -87,14 +94,17 @@ async fn one(
         4..6 => Asked::Set(shared.next_value(), None),
         6 => Asked::Set(shared.next_value(), Some(Condition::IfAbsent)),
         7..9 => match read.take() {
-            Some((of, version)) if of == key => {
+            Some((of, _, version)) if of == key => {
                 Asked::Set(shared.next_value(), Some(Condition::IfVersion(version)))
             }
             _ => Asked::Get,
         },
-        _ => Asked::Del,
+        _ => match read.take() {
+            Some((of, value, _)) if of == key => Asked::Vdel(value),
+            _ => Asked::Del,
+        },
     };
-    let from = shared.history.borrow().now();
+    let from = shared.now();
     let told = match ask(client, &key, &asked).await {
         Ok(told) => {
             shared.stalls.borrow_mut().answered(number);
@@ -109,13 +119,14 @@ async fn one(
             None
         }
     };
-    if let Some(Told::Entry(Some((_, version)))) = &told {
-        *read = Some((key.clone(), version.into()));
+    if let Some(Told::Entry(Some((value, version)))) = &told {
+        *read = Some((key.clone(), *value, version.into()));
     }
     // A read that nobody answered says nothing.
     if told.is_some() || !matches!(asked, Asked::Get) {
         let call = Call { asked, told };
-        shared.history.borrow_mut().add(key, from, call);
+        let mut history = shared.history.borrow_mut();
+        history.add(key, from, shared.now(), call);
     }
 }
 
@@ -131,6 +142,9 @@ async fn ask(client: &Client, key: &str, asked: &Asked) -> Result<Told, Error> {
                 Some(Condition::IfAbsent) => {
                     SetOptions::new().condition(statestore::Condition::IfAbsent)
                 }
+                Some(Condition::IfAbsentOrEqual) => {
+                    SetOptions::new().condition(statestore::Condition::IfAbsentOrEqual)
+                }
                 Some(Condition::IfVersion(version)) => {
                     SetOptions::new().condition(statestore::Condition::IfVersion(*version))
                 }
@@ -143,7 +157,12 @@ async fn ask(client: &Client, key: &str, asked: &Asked) -> Result<Told, Error> {
         Asked::Del => match client.del(key).await? {
             DelOutcome::Deleted { version } => Told::Deleted(version),
             DelOutcome::Absent => Told::Absent,
-            other @ DelOutcome::Mismatch { .. } => panic!("{other:?} to an unconditional DEL"),
+            DelOutcome::Mismatch { .. } => Told::Mismatch,
+        },
+        Asked::Vdel(value) => match client.vdel(key, value.to_string()).await? {
+            VdelOutcome::Deleted { version } => Told::Deleted(version),
+            VdelOutcome::Absent => Told::Absent,
+            VdelOutcome::Mismatch { .. } => Told::Mismatch,
         },
     })
 }

@@ -23,7 +23,7 @@ class Server:
     """Starts the process and waits until it listens; ``port`` is where."""
 
     def __init__(self, *options):
-        if "--data-dir" not in options:
+        if not {"--data-dir", "--storage"}.intersection(options):
             options = (*engine.options(), *options)
         self.process = subprocess.Popen(
             [binary(), "--listen", "tcp://127.0.0.1:0", "--log", "warn", *options],

@@ -162,28 +162,38 @@ export class Operations {
     if (results[0] === true) {
       this.#schedule();
     }
+    // The numbers of what has ended are free again, and reading a result may begin an operation, as that of a lock does, under one
+    // of them. So all who wait are taken out before anything is read.
+    const batch: (Waiting | undefined)[] = [];
     for (let slot = 1; slot < results.length; slot += SLOTS) {
       const operation = results[slot] as number;
-      const failure = results[slot + 1] as Failure | true | undefined;
       const waiting = this.#waiting[operation];
-      if (waiting === undefined) {
-        continue;
+      batch.push(waiting);
+      if (waiting !== undefined && results[slot + 1] !== true) {
+        this.#waiting[operation] = undefined;
+        this.#forget(waiting.signal, operation);
       }
-      if (failure === true) {
-        waiting.question?.(operation, results[slot + 2], results[slot + 3]);
-        continue;
+    }
+    for (const [index, waiting] of batch.entries()) {
+      if (waiting !== undefined) {
+        this.#give(waiting, results, 1 + index * SLOTS);
       }
-      this.#waiting[operation] = undefined;
-      this.#forget(waiting.signal, operation);
-      if (failure === undefined) {
-        try {
-          waiting.resolve(waiting.read(this.shown(results[slot + 2]), this.shown(results[slot + 3])));
-        } catch (error) {
-          waiting.reject(error);
-        }
-      } else {
-        waiting.reject(failure);
+    }
+  }
+
+  /** Gives one result, or one question, to who waits for it. */
+  #give(waiting: Waiting, results: unknown[], slot: number): void {
+    const failure = results[slot + 1] as Failure | true | undefined;
+    if (failure === true) {
+      waiting.question?.(results[slot] as number, results[slot + 2], results[slot + 3]);
+    } else if (failure === undefined) {
+      try {
+        waiting.resolve(waiting.read(this.shown(results[slot + 2]), this.shown(results[slot + 3])));
+      } catch (error) {
+        waiting.reject(error);
       }
+    } else {
+      waiting.reject(failure);
     }
   }
 }

@@ -16,14 +16,14 @@ use napi_derive::napi;
 use statestore::{ScanOptions, Transaction};
 use statestore_embed::{Client, Error};
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// A client of one environment.
 #[napi]
 pub struct NativeClient {
     desk: Rc<Desk>,
     /// Present until the client was let go of.
-    at_exit: RefCell<Option<CleanupEnvHook<Rc<Desk>>>>,
+    at_exit: RefCell<Option<CleanupEnvHook<Weak<Desk>>>>,
 }
 
 /// One operation of a transaction: a SET if it has a value, otherwise a DEL.
@@ -75,8 +75,13 @@ impl NativeClient {
         let settings = settings.build().map_err(|error| thrown(env, error))?;
         let client = Client::new(settings).map_err(|error| thrown(env, error))?;
         let desk = Desk::new(client, Bell::new(&ring)?);
-        // The environment may go away with operations under way.
-        let at_exit = env.add_env_cleanup_hook(Rc::clone(&desk), |desk| desk.close())?;
+        // The environment may go away with operations under way. What a hook was given is never freed once the hook is removed, so
+        // it must not keep the client.
+        let at_exit = env.add_env_cleanup_hook(Rc::downgrade(&desk), |desk| {
+            if let Some(desk) = desk.upgrade() {
+                desk.close();
+            }
+        })?;
         Ok(Self {
             desk,
             at_exit: RefCell::new(Some(at_exit)),

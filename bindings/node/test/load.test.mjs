@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+import { connect } from "statestore";
 import { clientOf, serverOf } from "./system.mjs";
 
 /** Most promises that are settled in one turn of the event loop; see `MOST` in src/desk.rs. */
@@ -72,4 +73,19 @@ test("100,000 calls leave nothing behind", { timeout: 180_000 }, async (t) => {
   assert.deepEqual({ inFlight, queued }, { inFlight: 0, queued: 0 });
   assert(after.heap - before.heap < 1 << 20, `the heap grew by ${after.heap - before.heap} bytes`);
   assert(after.rss - before.rss < 64 << 20, `the process grew by ${after.rss - before.rss} bytes`);
+});
+
+test("clients that come and go leave no memory behind", async (t) => {
+  const server = await serverOf(t);
+  const churn = async (times) => {
+    for (let i = 0; i < times; i += 1) {
+      const client = await connect(server.url);
+      await client.close();
+    }
+    return process.memoryUsage().rss;
+  };
+  const before = await churn(100);
+  const after = await churn(400);
+  // What one of them takes is more than 40 KiB.
+  assert(after - before < 8 << 20, `the process grew by ${after - before} bytes`);
 });

@@ -200,3 +200,22 @@ test("a guard that nobody looks at any more goes on holding its lock", async (t)
     assert.notEqual(await client.lease("door").holder(), null);
   }
 });
+
+test("what ends together with the taking of a lock ends with its own result", { timeout: 60_000 }, async (t) => {
+  const server = await serverOf(t);
+  const client = await clientOf(t, server);
+  const keys = Array.from({ length: 300 }, (_, index) => `key/${index}`);
+  await client.setMany(keys.map((key) => [key, key]));
+  for (let round = 0; round < 20; round += 1) {
+    const reads = keys.slice(0, 150).map((key) => client.get(key));
+    const locks = [0, 1, 2, 3].map((number) => client.lock(`door/${round}/${number}`));
+    reads.push(...keys.slice(150).map((key) => client.get(key)));
+    // Results gather meanwhile, so that those of the locks are fetched together with others.
+    for (const end = performance.now() + 20; performance.now() < end; );
+    assert.deepEqual((await Promise.all(reads)).map((entry) => String(entry.value)), keys);
+    for (const guard of await Promise.all(locks)) {
+      assert(guard.isValid() && !guard.signal.aborted);
+      assert.equal(await guard.release(), "released");
+    }
+  }
+});

@@ -73,16 +73,29 @@ pub(super) fn len(value: u64) -> usize {
     }
 }
 
+/// The opposite of [`eight_digits`]: the last eight digits of `value`.
+fn last_eight_digits(value: u64) -> [u8; 8] {
+    const ZEROS: u64 = u64::from_ne_bytes(*b"00000000");
+    let value = value % 100_000_000;
+    let fours = (value / 10_000) | (value % 10_000) << 32;
+    // A hundredth and a tenth, rounded down: right for numbers of up to four digits, and two.
+    let hundreds = ((fours * 10_486) >> 20) & 0x0000_007F_0000_007F;
+    let pairs = hundreds | (fours - 100 * hundreds) << 16;
+    let tens = ((pairs * 103) >> 10) & 0x000F_000F_000F_000F;
+    let digits = tens | (pairs - 10 * tens) << 8;
+    (digits + ZEROS).to_le_bytes()
+}
+
 /// Writes the last digits of `value` to all of `out`, with leading zeros.
-pub(super) fn fill(out: &mut [u8], mut value: u64) {
-    let (single, pairs) = out.as_rchunks_mut();
-    for pair in pairs.iter_mut().rev() {
-        *pair = PAIRS[(value % 100) as usize];
-        value /= 100;
+#[inline]
+pub(super) fn fill<const WIDTH: usize>(out: &mut [u8; WIDTH], mut value: u64) {
+    let (rest, eights) = out.as_rchunks_mut();
+    for eight in eights.iter_mut().rev() {
+        *eight = last_eight_digits(value);
+        value /= 100_000_000;
     }
-    if let [digit] = single {
-        *digit = b'0' + (value % 10) as u8;
-    }
+    let digits = last_eight_digits(value);
+    rest.copy_from_slice(&digits[digits.len() - rest.len()..]);
 }
 
 /// A number as text on the stack.
@@ -168,10 +181,20 @@ mod tests {
 
     #[test]
     fn numbers_fill_a_width() {
-        for (value, width) in [(0, 1), (7, 2), (1_234_567, 7), (42, 15), (99_999, 5)] {
-            let mut text = vec![b'x'; width];
+        fn filled<const WIDTH: usize>(value: u64) {
+            let mut text = [b'x'; WIDTH];
             fill(&mut text, value);
-            assert_eq!(text, Decimal::padded(value, width).as_bytes());
+            assert_eq!(text, Decimal::padded(value, WIDTH).as_bytes());
+        }
+        filled::<1>(0);
+        filled::<2>(7);
+        filled::<7>(1_234_567);
+        filled::<15>(42);
+        filled::<15>(999_999_999_999_999);
+        filled::<20>(u64::MAX);
+        for value in 0..100_000 {
+            filled::<5>(value);
+            filled::<15>(value * 10_000_000_019 % 1_000_000_000_000_000);
         }
     }
 

@@ -89,15 +89,43 @@ impl Hlc {
     ///
     /// The segments are counted first; then wall clock, counter and node id are checked in this order.
     pub fn parse(text: &[u8]) -> Result<Self, HlcError> {
-        let segments = split_wall(text)
-            .or_else(|| split_number(text))
-            .and_then(|(wall, rest)| {
-                let (counter, node_id) = split_number(rest)?;
-                (!node_id.contains(&b':')).then_some((wall, counter, node_id))
-            });
+        Self::parse_beside(text, None)
+    }
+
+    /// As [`parse`](Self::parse), which is quicker if the timestamp comes from the same node as a former one.
+    pub(super) fn parse_beside(text: &[u8], former: Option<&Self>) -> Result<Self, HlcError> {
+        if let Some((wall_ms, counter, node_id)) = usual_numbers(text) {
+            if let Some(former) = former
+                && former.node_id.as_bytes() == node_id
+            {
+                return Ok(former.at(wall_ms, counter));
+            }
+            if node_id == STORE_NODE_ID.as_bytes() {
+                return Ok(Self::store_version((wall_ms, counter)));
+            }
+            if node_id.contains(&b':') {
+                return Err(HlcError::Segments);
+            }
+            return Self::of_node(wall_ms, counter, node_id);
+        }
+        Self::parse_unusual(text)
+    }
+
+    // Not inlined, so that the usual timestamps do not pay for it.
+    #[inline(never)]
+    fn parse_unusual(text: &[u8]) -> Result<Self, HlcError> {
+        let segments = split_number(text).and_then(|(wall, rest)| {
+            let (counter, node_id) = split_number(rest)?;
+            (!node_id.contains(&b':')).then_some((wall, counter, node_id))
+        });
         let (wall, counter, node_id) = segments.ok_or(HlcError::Segments)?;
         let wall_ms = wall.ok_or(HlcError::Wall)?;
         let counter = counter.ok_or(HlcError::Counter)?;
+        Self::of_node(wall_ms, counter, node_id)
+    }
+
+    /// Of a node id without `:`.
+    fn of_node(wall_ms: u64, counter: u64, node_id: &[u8]) -> Result<Self, HlcError> {
         if node_id.is_empty() {
             return Err(HlcError::NodeId);
         }
@@ -161,6 +189,12 @@ impl Hlc {
         out.put_slice(self.node_id.as_bytes());
     }
 
+    /// Makes the text form of this timestamp of one of the same node; `false` if it is not one, or has wider numbers than usual.
+    pub(super) fn rewrite_numbers(&self, text: &mut [u8]) -> bool {
+        text.get(WALL_WIDTH + 1 + COUNTER_WIDTH + 1..) == Some(self.node_id.as_bytes())
+            && put_usual_numbers(self.wall_ms, self.counter, text)
+    }
+
     /// How many bytes [`write_text`](Self::write_text) appends.
     pub fn text_len(&self) -> usize {
         decimal::len(self.wall_ms).max(WALL_WIDTH)
@@ -171,14 +205,22 @@ impl Hlc {
     }
 }
 
-/// Writes wall clock and counter to where they begin in a text form that has everything else, if they are not wider than usual.
+/// Writes wall clock and counter to where they stand in a text form that has everything else, if they are not wider than usual
+/// there and here.
+#[inline]
 pub(super) fn put_usual_numbers(wall_ms: u64, counter: u64, text: &mut [u8]) -> bool {
-    let is_usual = wall_ms < LEAST_TOO_WIDE_WALL && counter < LEAST_TOO_WIDE_COUNTER;
-    if is_usual {
-        decimal::fill(&mut text[..WALL_WIDTH], wall_ms);
-        decimal::fill(&mut text[WALL_WIDTH + 1..][..COUNTER_WIDTH], counter);
+    if wall_ms >= LEAST_TOO_WIDE_WALL || counter >= LEAST_TOO_WIDE_COUNTER {
+        return false;
     }
-    is_usual
+    let Some((wall, [b':', rest @ ..])) = text.split_first_chunk_mut::<WALL_WIDTH>() else {
+        return false;
+    };
+    let Some((count, [b':', ..])) = rest.split_first_chunk_mut::<COUNTER_WIDTH>() else {
+        return false;
+    };
+    decimal::fill(wall, wall_ms);
+    decimal::fill(count, counter);
+    true
 }
 
 impl fmt::Display for Hlc {
@@ -197,16 +239,24 @@ impl FromStr for Hlc {
     }
 }
 
-/// As [`split_number`], for a wall clock of the usual width.
-fn split_wall(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
+/// Wall clock and counter if they are as wide as usual, and what stands behind them.
+#[inline]
+fn usual_numbers(text: &[u8]) -> Option<(u64, u64, &[u8])> {
     let (wall, rest) = text.split_first_chunk::<WALL_WIDTH>()?;
-    let (b':', rest) = rest.split_first()? else {
+    let [b':', rest @ ..] = rest else {
+        return None;
+    };
+    let (count, rest) = rest.split_first_chunk::<COUNTER_WIDTH>()?;
+    let [b':', node_id @ ..] = rest else {
         return None;
     };
     let high = decimal::eight_digits(*wall.first_chunk()?)?;
     // Its first digit is the last one of the others.
     let low = decimal::eight_digits(*wall.last_chunk()?)?;
-    Some((Some(high * 10_000_000 + low % 10_000_000), rest))
+    let mut padded = [b'0'; 8];
+    *padded.last_chunk_mut()? = *count;
+    let counter = decimal::eight_digits(padded)?;
+    Some((high * 10_000_000 + low % 10_000_000, counter, node_id))
 }
 
 /// As text in every format.

@@ -46,6 +46,7 @@ pub mod mqtt;
 pub mod notification;
 pub mod property;
 pub mod reply;
+mod request_reader;
 pub mod resp;
 pub mod service_error;
 pub mod topic;
@@ -57,6 +58,7 @@ pub use command::{Command, CommandRef, Condition, SetOptions, TransactionOperati
 pub use hlc::{Clock, ClockSkew, Hlc, HlcError};
 pub use notification::{Event, Notification, NotificationError};
 pub use reply::{Rejection, Reply, ReplyError};
+pub use request_reader::RequestReader;
 pub use service_error::ServiceError;
 pub use version::Version;
 

@@ -233,6 +233,12 @@ impl Reply {
 
     /// Appends the form that a server sends. Room for all of it is reserved first, once.
     pub fn encode(&self, out: &mut BytesMut) {
+        // Most replies are one of these, and appended at once.
+        match self {
+            Self::Ok => return out.put_slice(OK),
+            Self::Value(value) => return encode_value(value, out),
+            _ => {}
+        }
         out.reserve(self.encoded_len());
         match self {
             Self::Ok => out.put_slice(OK),

@@ -234,7 +234,31 @@ pub fn integer_len(value: u64) -> usize {
     1 + decimal::len(value) + CRLF.len()
 }
 
+#[inline]
 fn put_number(marker: u8, value: u64, out: &mut BytesMut) {
+    // Lengths of keys and values, mostly.
+    match value {
+        0..10 => return out.put_slice(&[marker, digit(value), b'\r', b'\n']),
+        10..100 => {
+            let line = [marker, digit(value / 10), digit(value), b'\r', b'\n'];
+            return out.put_slice(&line);
+        }
+        100..1000 => {
+            let [hundreds, tens, ones] = [value / 100, value / 10, value].map(digit);
+            return out.put_slice(&[marker, hundreds, tens, ones, b'\r', b'\n']);
+        }
+        _ => {}
+    }
+    put_long_number(marker, value, out);
+}
+
+/// The last digit of a number.
+fn digit(value: u64) -> u8 {
+    b'0' + (value % 10) as u8
+}
+
+#[inline(never)]
+fn put_long_number(marker: u8, value: u64, out: &mut BytesMut) {
     let digits = Decimal::new(value);
     let digits = digits.as_bytes();
     let mut line = [0; 1 + decimal::MAX_DIGITS + CRLF.len()];

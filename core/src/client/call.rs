@@ -67,16 +67,19 @@ impl<'a> Call<'a> {
         }
         let now_ms = self.shared.now_ms();
         // One more, because `now_ms` is rounded down: a deadline is never early.
-        let timeout_ms = self.timeout.as_nanos().div_ceil(1_000_000) + 1;
-        let timeout_ms = u64::try_from(timeout_ms).unwrap_or(u64::MAX);
-        self.deadline_ms = now_ms.saturating_add(timeout_ms).min(u64::MAX - 1);
-        let timestamp = Text::new(&self.shared.tick());
+        let part_ms = self.timeout.subsec_nanos().div_ceil(1_000_000) + 1;
+        let timeout_ms = self.timeout.as_secs().saturating_mul(1000);
+        self.deadline_ms = now_ms
+            .saturating_add(timeout_ms)
+            .saturating_add(part_ms.into())
+            .min(u64::MAX - 1);
+        let timestamp = self.shared.tick();
         let mut wakers = Vec::new();
         let (result, nudge) = {
             let mut core = self.shared.core();
             let result = core.exchange.submit(
                 &self.request,
-                timestamp.as_str(),
+                &timestamp,
                 now_ms,
                 self.deadline_ms,
                 &mut wakers,
@@ -290,15 +293,16 @@ impl Future for Call<'_> {
         let (poll, nudge) = {
             let mut core = this.shared.core();
             let pack = || {
-                let timestamp = Text::new(&this.shared.tick());
-                let packed = Box::new(Packed::new(&this.request, timestamp.as_str()));
+                let packed = Box::new(Packed::new(&this.request, &this.shared.tick()));
                 (packed, this.shared.now_ms())
             };
             if let Some(trace) = &mut this.trace {
                 trace.attempts(core.exchange.attempts(id));
             }
             let poll = core.exchange.poll(id, pack, &mut wakers, context.waker());
-            (poll, core.nudge())
+            // What has ended leaves nothing to do.
+            let nudge = if poll.is_ready() { None } else { core.nudge() };
+            (poll, nudge)
         };
         wakers.into_iter().chain(nudge).for_each(Waker::wake);
         poll.map(|completion| {
@@ -334,24 +338,5 @@ impl Drop for Call<'_> {
                 outcome
             });
         }
-    }
-}
-
-/// The text of a timestamp of this client, on the stack: two numbers of up to 20 digits and a name of 16.
-struct Text {
-    bytes: [u8; 64],
-    len: usize,
-}
-
-impl Text {
-    fn new(timestamp: &Hlc) -> Self {
-        let mut bytes = [0; 64];
-        let mut rest = &mut bytes[..];
-        timestamp.write_text(&mut rest);
-        let len = 64 - rest.len();
-        Self { bytes, len }
-    }
-    fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
     }
 }

@@ -1,17 +1,15 @@
 //! Requests over a session: bytes, requests and times in; bytes, responses and messages out.
 use super::coalesced::Coalesced;
 use super::{
-    Again, Completion, Failure, Ledger, Look, Outgoing, Packed, RequestId, Room, Submission, Turn,
+    Again, Completion, Failure, Ledger, Look, Outgoing, Packed, RequestId, Submission, Turn,
 };
 use crate::client::Counters;
 use crate::error::{ErrorKind, Outcome};
 use bytes::BytesMut;
-use statestore_protocol::mqtt::session::{
-    Event, Session, SessionConfig, SessionError, Terms, seconds_left,
-};
+use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, SessionError, Terms};
 use statestore_protocol::mqtt::{EncodedProperties, Publish, PublishHeader};
-use statestore_protocol::property::{MOST_REQUEST_PAIRS, RequestPairs};
-use statestore_protocol::{property, topic};
+use statestore_protocol::property::{EncodedTimestamp, RequestPairs};
+use statestore_protocol::{Hlc, property, topic};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -43,21 +41,20 @@ pub(crate) struct Received {
 /// A session with its requests.
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    session: Session<RequestId>,
-    ledger: Ledger,
+    pub(super) session: Session<RequestId>,
+    pub(super) ledger: Ledger,
     /// Of the lost session, in their order: what certainly did not reach the broker.
     unsent: Vec<RequestId>,
-    coalesced: Coalesced,
+    pub(super) coalesced: Coalesced,
     response_topic: String,
     /// The properties that all requests share.
-    common: EncodedProperties,
-    max_buffered_bytes: usize,
+    pub(super) common: EncodedProperties,
+    /// That of the request at hand.
+    pub(super) timestamp: EncodedTimestamp,
+    pub(super) max_buffered_bytes: usize,
     pub(crate) counters: Counters,
 }
 
-/// While the transport has left so many bytes untaken, further requests wait in the queue: what is not encoded yet can still be
-/// dropped when its time is up, and counts the time that it has left from when it goes out.
-const MAX_UNSENT_BYTES: usize = 1024 * 1024;
 /// What a request takes besides its payload, roughly.
 const OVERHEAD: usize = 512;
 
@@ -71,6 +68,7 @@ impl Exchange {
             coalesced: Coalesced::default(),
             response_topic: String::new(),
             common: EncodedProperties::default(),
+            timestamp: EncodedTimestamp::default(),
             max_buffered_bytes,
             counters: Counters::default(),
         };
@@ -96,7 +94,7 @@ impl Exchange {
     pub(crate) fn submit(
         &mut self,
         request: &Outgoing<'_>,
-        timestamp: &str,
+        timestamp: &Hlc,
         now_ms: u64,
         deadline_ms: u64,
         wakers: &mut Vec<Waker>,
@@ -105,8 +103,9 @@ impl Exchange {
         if let Some(key) = request.coalesced_key() {
             self.supersede(key, wakers);
         }
+        let len = request.command.encoded_len();
         let submission = Submission {
-            bytes: request.command.encoded_len() + OVERHEAD,
+            bytes: len + OVERHEAD,
             again: request.again(),
             waits: request.waits,
             deadline_ms,
@@ -123,19 +122,23 @@ impl Exchange {
             }
             return Ok(id);
         }
-        let pairs = RequestPairs {
-            timestamp,
-            fencing_token: request.fencing_token,
-            persist: request.persist,
-        };
-        let len = request.command.encoded_len();
-        let write = |out: &mut BytesMut| request.command.encode(out);
+        let write = |out: &mut BytesMut| request.command.append(out);
         let terms = Terms {
             tag: id,
             deadline_ms,
             is_harmless: request.is_harmless(),
         };
-        if let Err(failure) = self.send(&pairs, len, write, terms, now_ms) {
+        let result = if request.fencing_token.is_none() && !request.persist {
+            self.send_usual(timestamp, len, write, terms, now_ms)
+        } else {
+            let pairs = RequestPairs {
+                timestamp: &timestamp.to_string(),
+                fencing_token: request.fencing_token,
+                persist: request.persist,
+            };
+            self.send(&pairs, len, write, terms, now_ms)
+        };
+        if let Err(failure) = result {
             self.ledger.give_up(id);
             return Err(failure);
         }
@@ -211,52 +214,6 @@ impl Exchange {
     pub(crate) fn written(&mut self, now_ms: u64, wakers: &mut Vec<Waker>) {
         if self.ledger.queued() > 0 {
             self.grant(now_ms, wakers);
-        }
-    }
-
-    /// Sends a request that has its turn.
-    fn send(
-        &mut self,
-        pairs: &RequestPairs<'_>,
-        payload_len: usize,
-        write_payload: impl FnOnce(&mut BytesMut),
-        terms: Terms<RequestId>,
-        now_ms: u64,
-    ) -> Result<(), Failure> {
-        let (id, deadline_ms) = (terms.tag, terms.deadline_ms);
-        let mut users = [("", ""); MOST_REQUEST_PAIRS];
-        let mut count = 0;
-        for (place, pair) in users.iter_mut().zip(pairs.iter()) {
-            *place = pair;
-            count += 1;
-        }
-        let correlation = self.ledger.correlation(id);
-        let header = PublishHeader {
-            topic: topic::REQUEST,
-            message_expiry: Some(seconds_left(deadline_ms, now_ms)),
-            correlation_data: Some(&correlation),
-            user_properties: &users[..count],
-            encoded: Some(&self.common),
-            ..PublishHeader::default()
-        };
-        let published = self
-            .session
-            .publish(&header, payload_len, write_payload, terms);
-        match published {
-            Ok(packet_id) => {
-                self.ledger.sent(id, packet_id);
-                self.counters.sent += 1;
-                Ok(())
-            }
-            Err(error) => {
-                let outcome = self.ledger.unsent_outcome(id);
-                self.counters.failed += 1;
-                Err(Failure::new(
-                    ErrorKind::TooLarge,
-                    outcome,
-                    error.to_string(),
-                ))
-            }
         }
     }
 
@@ -408,49 +365,6 @@ impl Exchange {
             .close(ErrorKind::Closed, reason, wakers, |id, packet_id| {
                 session.withdraw(packet_id, id)
             });
-    }
-
-    /// Sends queued requests, as far as there is room.
-    fn grant(&mut self, now_ms: u64, wakers: &mut Vec<Waker>) {
-        while let Some((id, packed, deadline_ms)) = self.ledger.next_turn(self.room()) {
-            let terms = Terms {
-                tag: id,
-                deadline_ms,
-                is_harmless: packed.is_harmless,
-            };
-            if now_ms >= deadline_ms {
-                // What nobody waits for any more must not be carried out either.
-                let outcome = self.ledger.unsent_outcome(id);
-                let reason = "its turn to be sent came too late";
-                let failure = Failure::new(ErrorKind::TimedOut, outcome, reason);
-                self.counters.timed_out += 1;
-                self.ledger
-                    .complete(id, Completion::Failed(failure), wakers);
-                continue;
-            }
-            let payload = packed.payload();
-            let write = |out: &mut BytesMut| out.extend_from_slice(payload);
-            match self.send(&packed.pairs(), payload.len(), write, terms, now_ms) {
-                Ok(()) => self.ledger.keep(id, packed),
-                Err(failure) => {
-                    self.ledger
-                        .complete(id, Completion::Failed(failure), wakers);
-                }
-            }
-        }
-        if self.ledger.queued() == 0 {
-            self.coalesced.clear();
-        }
-    }
-
-    fn room(&self) -> Room {
-        Room {
-            publishes: self.session.room(),
-            unsent_bytes: self.session.unsent_bytes(),
-            max_unsent_bytes: MAX_UNSENT_BYTES,
-            buffered_bytes: self.session.buffered_bytes(),
-            max_buffered_bytes: self.max_buffered_bytes,
-        }
     }
 
     /// Makes what depends on the client id, which the broker may have assigned.

@@ -8,6 +8,7 @@ mod exchange;
 mod ledger;
 mod outgoing;
 mod packed;
+mod sending;
 
 pub(crate) use exchange::{Exchange, Message, Received};
 pub(crate) use ledger::{Again, Completion, Ledger, Look, RequestId, Room, Submission, Turn};

@@ -1,6 +1,7 @@
 //! A request that waits to be sent, with all that it needs for that.
 use super::Outgoing;
 use bytes::BytesMut;
+use statestore_protocol::Hlc;
 use statestore_protocol::property::RequestPairs;
 
 /// A request without its caller, who need not be asked when its turn comes.
@@ -16,16 +17,17 @@ pub(crate) struct Packed {
 }
 
 impl Packed {
-    pub(crate) fn new(request: &Outgoing<'_>, timestamp: &str) -> Self {
+    pub(crate) fn new(request: &Outgoing<'_>, timestamp: &Hlc) -> Self {
         let token = request.fencing_token.unwrap_or_default();
-        let len = timestamp.len() + token.len() + request.command.encoded_len();
+        let timestamp_len = timestamp.text_len();
+        let len = timestamp_len + token.len() + request.command.encoded_len();
         let mut bytes = BytesMut::with_capacity(len);
-        bytes.extend_from_slice(timestamp.as_bytes());
+        timestamp.write_text(&mut bytes);
         bytes.extend_from_slice(token.as_bytes());
         request.command.encode(&mut bytes);
         Self {
             bytes: Vec::from(bytes).into_boxed_slice(),
-            timestamp_len: timestamp.len(),
+            timestamp_len,
             token_len: request.fencing_token.map(str::len),
             persist: request.persist,
             is_harmless: request.is_harmless(),

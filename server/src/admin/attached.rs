@@ -27,6 +27,11 @@ pub(super) fn broker(text: &mut Exposition, figures: &BrokerFigures) {
             "Responses and notifications that the broker refused.",
             figures.refused,
         ),
+        (
+            "statestored_attached_unproven_total",
+            "Requests that were not executed because the broker did not say, or not rightly, who sent them.",
+            figures.unproven,
+        ),
     ];
     for (name, help, count) in counters {
         text.family(name, Counter, help).sample(&[], count);

@@ -27,6 +27,8 @@ pub struct AttachConfig {
     pub ca: Option<PathBuf>,
     /// The certificate that this server shows, and its private key, in PEM.
     pub identity: Option<(PathBuf, PathBuf)>,
+    /// The file with the key by which the broker signs who sent a request, if it does.
+    pub identity_key: Option<PathBuf>,
 }
 
 /// Why there is no connection to the broker.
@@ -41,6 +43,12 @@ pub(crate) enum AttachError {
     /// The file of the password.
     #[error(transparent)]
     Password(#[from] UsersError),
+    /// The file of the key.
+    #[error(
+        "{} has to hold the key of the broker's plugin, at least 32 bytes: openssl rand -hex 32",
+        .0.display()
+    )]
+    Key(PathBuf),
     /// What the broker says, or does not say.
     #[error(transparent)]
     Session(#[from] statestore_protocol::mqtt::session::SessionError),

@@ -1,6 +1,7 @@
 //! A connection to the broker, before anything is said on it.
 use super::{AttachConfig, AttachError};
 use crate::access::read_password;
+use crate::hub::IdentityKey;
 use crate::listeners::client_tls;
 use bytes::Bytes;
 use rustls::ClientConfig;
@@ -21,12 +22,14 @@ pub(crate) struct Transport {
     pub(crate) stream: Box<dyn Duplex>,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<Bytes>,
+    pub(crate) identity_key: Option<IdentityKey>,
 }
 
 /// What the files say now.
 struct Files {
     tls: Option<Arc<ClientConfig>>,
     password: Option<Bytes>,
+    identity_key: Option<IdentityKey>,
 }
 
 impl Files {
@@ -42,8 +45,13 @@ impl Files {
         };
         let file = config.user.as_ref().map(|(_, file)| file);
         let password = file.map(|file| read_password(file)).transpose()?;
+        let identity_key = config.identity_key.as_deref().map(|file| {
+            let key = read_password(file)?;
+            IdentityKey::new(key.as_bytes()).ok_or_else(|| AttachError::Key(file.into()))
+        });
         Ok(Self {
             tls,
+            identity_key: identity_key.transpose()?,
             password: password.map(|password| Bytes::copy_from_slice(password.as_bytes())),
         })
     }
@@ -70,6 +78,7 @@ impl Transport {
             stream,
             user: config.user.as_ref().map(|(name, _)| name.clone()),
             password: files.password,
+            identity_key: files.identity_key,
         })
     }
 

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 const ATTACH: &str = "Serve the clients of this broker: mqtt://HOST[:PORT], or mqtts for TLS. Without --listen there is no other \
                       way in then";
 const POLICY: &str = "--policy-file says who may do what, but behind a broker nobody proves to this server who it is: a request \
-                      says so itself. Leave out --policy-file, or --attach, and have the broker's own rules (ACLs) say who may \
-                      use the store";
+                      says so itself. Have the broker sign who sent it (--attach-identity, docs/attached.md), or leave out \
+                      --policy-file and have the broker's own rules (ACLs) say who may use the store";
 
 /// The broker behind which the server is.
 #[derive(Debug, Args)]
@@ -33,6 +33,14 @@ pub(super) struct AttachOptions {
     /// End the watches of a client that has sent no request for so many seconds; 0: never
     #[arg(long, value_name = "SECONDS", requires = "attach", default_value_t = 0)]
     attach_watch_lease: u32,
+
+    /// Execute only requests whose sender the broker has signed in this user property, as its plugin does
+    #[arg(long, value_name = "PROPERTY", requires_all = ["attach", "attach_identity_key"], value_parser = property)]
+    attach_identity: Option<String>,
+
+    /// File that holds the key of the broker's plugin, for --attach-identity
+    #[arg(long, value_name = "FILE", requires = "attach_identity")]
+    attach_identity_key: Option<PathBuf>,
 
     /// The user of the broker that this server is; with --attach-password-file
     #[arg(long, value_name = "NAME", requires_all = ["attach", "attach_password_file"])]
@@ -72,6 +80,16 @@ fn group(text: &str) -> Result<String, &'static str> {
     Ok(text.to_owned())
 }
 
+fn property(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() || text.len() > 1024 || text.contains(char::is_control) {
+        return Err("a user property has a name of 1 to 1024 bytes without control characters");
+    }
+    if text.starts_with("__") {
+        return Err("names that begin with __ are those of the protocol of the store");
+    }
+    Ok(text.to_owned())
+}
+
 impl AttachOptions {
     /// What they say together; `has_policy` if there are rules about who may do what.
     pub(super) fn into_config(self, has_policy: bool) -> Result<Option<AttachConfig>, ConfigError> {
@@ -79,7 +97,7 @@ impl AttachOptions {
         let Some(address) = self.attach else {
             return Ok(None);
         };
-        if has_policy {
+        if has_policy && self.attach_identity.is_none() {
             return wrong(POLICY);
         }
         if address.has_tls() && self.attach_ca.is_none() {
@@ -99,10 +117,12 @@ impl AttachOptions {
                 client_id,
                 share: self.attach_share,
                 watch_lease_ms: (lease_ms > 0).then_some(lease_ms),
+                identity: self.attach_identity,
             },
             user: self.attach_user.zip(self.attach_password_file),
             ca: self.attach_ca,
             identity: self.attach_cert.zip(self.attach_key),
+            identity_key: self.attach_identity_key,
         };
         match Transport::check(&config) {
             Ok(()) => Ok(Some(config)),

@@ -1,7 +1,9 @@
 //! Input: which packets are taken out of it, and when.
 use super::{Connection, Phase};
 use bytes::BytesMut;
-use statestore_protocol::mqtt::{DecodeError, Packet, Publish, QoS, ReasonCode};
+use statestore_protocol::mqtt::{DecodeError, Packet, Publish, QoS, ReasonCode, Recognized};
+use statestore_protocol::property::RequestProperties;
+use statestore_protocol::topic;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -35,6 +37,15 @@ pub(crate) struct Turn {
     pub(crate) has_packets: bool,
     /// What the packets brought about was as much work as a turn may be.
     pub(crate) is_over: bool,
+}
+
+/// What a PUBLISH is about.
+#[derive(Debug)]
+pub(crate) enum Subject {
+    /// It is a request to the store.
+    Request,
+    /// It is a message, to this topic if an alias stands for it.
+    Message(Option<Arc<str>>),
 }
 
 /// Why a packet that can be decoded ends the connection.
@@ -140,8 +151,18 @@ impl Connection {
         self.blocked_since_ms
     }
 
-    /// The topic of a PUBLISH, if it had an alias; or the rule that it breaks, whatever its topic is.
-    pub(crate) fn admit(&mut self, publish: &Publish) -> Result<Option<Arc<str>>, Broken> {
+    /// What a request says in its user properties, which was just taken.
+    pub(crate) fn request_properties(&mut self, publish: &Publish) -> RequestProperties {
+        let recognized = self.decoder.recognized();
+        if recognized == Recognized::default() {
+            return RequestProperties::parse(publish.user_property_bytes());
+        }
+        let reader = self.reader.get_or_insert_default();
+        reader.read(publish, recognized)
+    }
+
+    /// What a PUBLISH is about; or the rule that it breaks, whatever its topic is.
+    pub(crate) fn admit(&mut self, publish: &Publish) -> Result<Subject, Broken> {
         let broken = if publish.retain() {
             (ReasonCode::RETAIN_NOT_SUPPORTED, "no retained messages")
         } else if publish.qos() == QoS::ExactlyOnce {
@@ -159,10 +180,18 @@ impl Connection {
                 "a client does not send subscription identifiers",
             )
         } else {
-            return self
+            if self.aliases.is_short_for(publish, topic::REQUEST) {
+                return Ok(Subject::Request);
+            }
+            let topic = self
                 .aliases
                 .topic_of(publish)
-                .map_err(|error| (error.reason(), error.to_string().into()));
+                .map_err(|error| (error.reason(), error.to_string().into()))?;
+            let name = topic.as_deref().map(str::as_bytes);
+            if name.unwrap_or_else(|| publish.topic_bytes()) == topic::REQUEST.as_bytes() {
+                return Ok(Subject::Request);
+            }
+            return Ok(Subject::Message(topic));
         };
         Err((broken.0, broken.1.into()))
     }

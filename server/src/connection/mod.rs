@@ -15,7 +15,7 @@ mod input;
 mod output;
 mod proving;
 
-pub(crate) use input::{Next, Turn};
+pub(crate) use input::{Next, Subject, Turn};
 pub(crate) use output::Place;
 pub(crate) use proving::{Answer, Proving, Shown, Stage};
 
@@ -26,6 +26,7 @@ use ahead::Ahead;
 use bytes::BytesMut;
 use output::Output;
 use slotmap::new_key_type;
+use statestore_protocol::RequestReader;
 use statestore_protocol::mqtt::alias::InboundAliases;
 use statestore_protocol::mqtt::keep_alive::ServerKeepAlive;
 use statestore_protocol::mqtt::{
@@ -127,6 +128,8 @@ pub(crate) struct Connection {
     /// What waits to be sent.
     pub(crate) output: Output,
     decoder: Decoder,
+    /// Reads what requests say; made once they come in numbers.
+    reader: Option<Box<RequestReader>>,
     aliases: InboundAliases,
     keep_alive: ServerKeepAlive,
     /// What the client allows.
@@ -166,6 +169,7 @@ impl Connection {
             client: Arc::default(),
             output: Output::default(),
             decoder: Decoder::default(),
+            reader: None,
             aliases: InboundAliases::default(),
             keep_alive: ServerKeepAlive::new(0, now_ms),
             limits: Limits::default(),
@@ -362,6 +366,10 @@ impl Connection {
             + self.outstanding()
             + self.aliases.bytes()
             + self.decoder.bytes()
+            + self
+                .reader
+                .as_ref()
+                .map_or(0, |_| size_of::<RequestReader>())
             + self.will.as_deref().map_or(0, will_bytes)
             + self.proving.as_ref().map_or(0, Proving::bytes);
         self.charge.set_roughly(bytes, SLACK_BYTES);
@@ -374,6 +382,7 @@ impl Connection {
         self.output.clear();
         self.aliases = InboundAliases::default();
         self.decoder = Decoder::default();
+        self.reader = None;
         self.unread = 0;
         self.leaving = 0;
         self.recharge();

@@ -81,7 +81,13 @@ impl Driver {
             Ok(Err(error)) => return Some(error),
             Err(_) => return Some(AttachError::Silent),
         };
-        let (reader, writer) = split(transport.stream);
+        let Transport {
+            stream,
+            user,
+            password,
+            identity_key,
+        } = transport;
+        let (reader, writer) = split(stream);
         let mut link = Link {
             driver: self,
             reader,
@@ -93,7 +99,8 @@ impl Driver {
         };
         let connected = {
             let mut hub = self.hub.borrow_mut();
-            hub.broker_connected(transport.user, transport.password, self.clock.now())
+            let now = self.clock.now();
+            hub.broker_connected(user, password, identity_key, now)
         };
         let ended = match connected {
             Ok(()) => link.serve().await.err(),

@@ -6,7 +6,9 @@ use super::statistics::Statistics;
 use super::{ConnectionId, Hub, SessionId};
 use crate::clock::Now;
 use crate::connection::Connection;
+use crate::service::Waiter;
 use bytes::BytesMut;
+use slotmap::Key;
 use statestore_protocol::mqtt::publish::set_dup;
 use statestore_protocol::mqtt::{EncodeError, ReasonCode};
 
@@ -42,8 +44,15 @@ impl Hub {
         }
     }
 
-    /// Something was appended to the output of a connection.
+    /// Something was appended to the output of a connection. What that entails is done once for all packets of a turn.
+    #[inline]
     pub(super) fn appended(&mut self, id: ConnectionId) {
+        if self.at_work != Some(id) {
+            self.take_stock(id);
+        }
+    }
+
+    fn take_stock(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
@@ -54,6 +63,11 @@ impl Hub {
         if connection.output.releasable() > 0 {
             self.mark_dirty(id);
         }
+    }
+
+    /// The name under which a connection waits for a commit.
+    fn waiter(id: ConnectionId) -> Waiter {
+        Waiter(id.data().as_ffi())
     }
 
     /// Hands a message to one client; whether it got it or will.
@@ -127,6 +141,9 @@ impl Hub {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
+        if !session.has_waiting() {
+            return;
+        }
         let Some(connection_id) = session.connection else {
             return;
         };

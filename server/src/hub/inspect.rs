@@ -214,6 +214,7 @@ impl Hub {
             },
             deadline_ms: None,
             has_room: true,
+            is_shared: false,
         };
         let reception = self.service.ask(&envelope, now);
         self.tell_watchers(None, now);

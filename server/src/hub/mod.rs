@@ -99,7 +99,7 @@ mod verification;
 
 pub use crate::connection::ConnectionId;
 pub(crate) use broker::BrokerFigures;
-pub use broker::BrokerTerms;
+pub use broker::{BrokerTerms, IdentityKey};
 pub use config::HubConfig;
 pub(crate) use figures::Figures;
 pub use limits::HubLimits;
@@ -111,7 +111,7 @@ use crate::access::{Authenticator, Logins, Peer, Policy};
 use crate::budget::Gauge;
 use crate::clock::Now;
 use crate::connection::{Bounds, Connection, Next, Parting, Phase, SessionId, Turn};
-use crate::service::{Notify, Service, Ticket, Waiter};
+use crate::service::{Notify, Service, Ticket};
 use crate::storage::Batch;
 use crate::timers::Timers;
 use broker::Broker;
@@ -122,7 +122,7 @@ use later::Asker;
 use rates::{Senders, Sent};
 use refusals::Refusals;
 use session::Sessions;
-use slotmap::{Key, KeyData, SlotMap};
+use slotmap::{KeyData, SlotMap};
 use spares::Spares;
 use statestore_protocol::mqtt::{EncodedProperties, Packet, ReasonCode};
 use statestore_protocol::property::EncodedTimestamp;
@@ -176,6 +176,8 @@ pub struct Hub {
     subscriptions: SubscriptionTree<SessionId>,
     timers: Timers<Timed>,
     dirty: VecDeque<ConnectionId>,
+    /// The connection whose packets are being taken.
+    at_work: Option<ConnectionId>,
     /// Too much waits for the storage.
     is_storage_full: bool,
     /// Connections with a request that waits until there is room.
@@ -191,7 +193,6 @@ pub struct Hub {
     assigned_client_ids: u64,
     /// What all responses say alike.
     response_properties: EncodedProperties,
-    /// The version of the response at hand.
     response_version: EncodedTimestamp,
     spares: Spares,
     statistics: Statistics,
@@ -224,6 +225,7 @@ impl Hub {
             subscriptions: SubscriptionTree::default(),
             timers: Timers::default(),
             dirty: VecDeque::new(),
+            at_work: None,
             is_storage_full: false,
             waiting_for_room: Vec::new(),
             detached: VecDeque::new(),
@@ -288,6 +290,7 @@ impl Hub {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.offered(offered, now.mono_ms);
         }
+        self.at_work = Some(id);
         loop {
             if self.is_storage_full && self.waits_for_room(id, input, now) {
                 break;
@@ -321,6 +324,8 @@ impl Hub {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.turn_ended(offered, input);
         }
+        self.at_work = None;
+        self.appended(id);
         self.settle(now);
         is_over
     }
@@ -475,11 +480,6 @@ impl Hub {
     /// The service behind it.
     pub fn service(&self) -> &Service {
         &self.service
-    }
-
-    /// The name under which a connection waits for a commit.
-    fn waiter(id: ConnectionId) -> Waiter {
-        Waiter(id.data().as_ffi())
     }
 
     fn mark_dirty(&mut self, id: ConnectionId) {

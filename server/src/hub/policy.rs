@@ -57,6 +57,7 @@ impl Hub {
     /// were disconnected.
     pub fn set_policy(&mut self, policy: Option<Arc<Policy>>, now: Now) -> usize {
         self.policy = policy;
+        self.judge_behind_broker();
         let ids: Vec<SessionId> = self.sessions.iter().map(|(id, _)| id).collect();
         let ended: Vec<_> = ids
             .into_iter()

@@ -5,7 +5,7 @@ use super::message::Message;
 use super::refusals::Cause;
 use super::{ConnectionId, Hub, SessionId};
 use crate::clock::Now;
-use crate::connection::Place;
+use crate::connection::{Place, Subject};
 use statestore_protocol::mqtt::{PacketId, PubAck, Publish, ReasonCode};
 use statestore_protocol::topic;
 
@@ -21,13 +21,10 @@ impl Hub {
             return;
         };
         let aliased = match connection.admit(publish) {
-            Ok(aliased) => aliased,
+            Ok(Subject::Request) => return self.request(id, session, publish, now),
+            Ok(Subject::Message(aliased)) => aliased,
             Err((reason, why)) => return self.fail(id, reason, &why, now),
         };
-        let name = aliased.as_deref().map(str::as_bytes);
-        if name.unwrap_or_else(|| publish.topic_bytes()) == topic::REQUEST.as_bytes() {
-            return self.request(id, session, publish, now);
-        }
         let topic = aliased.as_deref().unwrap_or_else(|| publish.topic());
         let why = if topic::is_from_store(topic) {
             "only the store publishes notifications and responses"

@@ -68,7 +68,7 @@ impl Hub {
             return self.acknowledge(id, Some(packet_id), reason, why, now);
         };
         let (Some(connection), Some(requester)) =
-            (self.connections.get(id), self.sessions.get(session))
+            (self.connections.get_mut(id), self.sessions.get(session))
         else {
             return;
         };
@@ -82,7 +82,10 @@ impl Hub {
             return self.acknowledge(id, Some(packet_id), ReasonCode::NOT_AUTHORIZED, why, now);
         }
         let since_ms = connection.blocked_since_ms().unwrap_or(now.mono_ms);
-        let properties = self.request_properties(publish);
+        let properties = match self.persist_property {
+            None => connection.request_properties(publish),
+            Some(_) => self.request_properties(publish),
+        };
         let envelope = Envelope {
             request: Request {
                 client: &requester.client,
@@ -97,6 +100,7 @@ impl Hub {
                 .message_expiry()
                 .map(|seconds| since_ms.saturating_add(u64::from(seconds) * 1000)),
             has_room: requester.has_room(&self.limits),
+            is_shared: false,
         };
         let reception = self.service.ask(&envelope, now);
         let to = ReturnAddress {

@@ -207,6 +207,11 @@ impl Session {
         self.queue.is_empty() && self.window.has_room()
     }
 
+    /// Whether something waits to be sent, for the first time or again.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.queue.is_empty() || self.window.has_resend()
+    }
+
     /// Whether something waits to be sent and the Receive Maximum lets it.
     pub(crate) fn may_send_waiting(&self) -> bool {
         !self.queue.is_empty() && self.window.has_room()

@@ -12,11 +12,13 @@
 //! one is the [`embedded`] one: all entries in this process's memory, changes to a [storage](crate::storage) and from there at
 //! start. The [`remote`] one has its entries elsewhere, with others who change them: it reads an entry, applies the [`rules`],
 //! which are a pure function of one entry, and commits by compare-and-swap on what it read, again on a conflict.
+mod digest;
 pub mod embedded;
 mod operation;
 pub mod remote;
 pub mod rules;
 
+pub use digest::RequestDigest;
 pub use embedded::{Embedded, KeyspaceLimits, PrefixLimit};
 pub use operation::OwnedOperation;
 
@@ -42,6 +44,9 @@ pub struct Asked {
     pub now: Now,
     /// After this millisecond of the monotonic clock nobody waits for its end any more.
     pub deadline_ms: Option<u64>,
+    /// Names the request if other servers over the same entries may be given it as well: whoever answers it first answers for all.
+    /// A keyspace that nobody shares has no use for it.
+    pub request: Option<RequestDigest>,
 }
 
 /// How something that was asked has ended.

@@ -110,6 +110,8 @@ impl Service {
                     response.shown = Shown::by(&response.reply, command);
                     return self.answer(response);
                 }
+                // Whoever has the answers for all servers knows by now, or decides it now.
+                Some(Known::Unknown) if envelope.is_shared => {}
                 Some(Known::Unknown) => return self.end(Outcome::Unknown),
                 Some(Known::UnderWay(former)) => {
                     if let Some(ticket) = self.under_way.follow(former) {
@@ -123,6 +125,7 @@ impl Service {
             ticket: self.under_way.ticket(),
             now,
             deadline_ms: envelope.deadline_ms,
+            request: (envelope.is_shared && changes_entries(&command)).then(|| request.digest()),
         };
         if let Some(end) = self.begin(&command, request, &asked) {
             let end = self.shown_to(request.rights, end);

@@ -20,6 +20,7 @@ impl Service {
             ticket: self.under_way.take_ticket(),
             now,
             deadline_ms: None,
+            request: None,
         };
         let mut told = Noting {
             changes: &mut self.changes,

@@ -268,6 +268,11 @@ impl Service {
         self.watches.is_watching(client, key)
     }
 
+    /// Whether the client watches anything.
+    pub fn is_watching_any(&self, client: &str) -> bool {
+        self.watches.keys_of(client).next().is_some()
+    }
+
     /// Whether the client watches a key that it may not read any more.
     pub fn watches_more_than(&self, rights: &Rights, client: &str) -> bool {
         self.watches

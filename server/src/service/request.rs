@@ -1,6 +1,6 @@
 //! What is asked of the store, and what comes of it.
 use crate::access::{Principal, Rights};
-use crate::keyspace::Ticket;
+use crate::keyspace::{RequestDigest, Ticket};
 use bytes::Bytes;
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Command, Event, Hlc, Rejection, Reply, ServiceError};
@@ -15,6 +15,8 @@ pub struct Envelope<'a> {
     pub deadline_ms: Option<u64>,
     /// Whether there is room for what is answered.
     pub has_room: bool,
+    /// Whether other servers over the same entries may be given the same request.
+    pub is_shared: bool,
 }
 
 /// Why a request was not executed, as far as its payload has nothing to do with it.
@@ -59,6 +61,28 @@ pub enum Reception {
     Ended(Outcome),
     /// Its outcome comes later, from [`take_outcome`](super::Service::take_outcome) under this ticket.
     Later(Ticket),
+}
+
+impl Request<'_> {
+    /// Names it for all servers that may be given it.
+    pub(super) fn digest(&self) -> RequestDigest {
+        let properties = &self.properties;
+        let [timestamp, token] = [&properties.timestamp, &properties.fencing_token].map(|given| {
+            let given = given.as_ref()?;
+            Some(
+                given
+                    .as_ref()
+                    .map_or_else(|_| String::new(), Hlc::to_string),
+            )
+        });
+        RequestDigest::of([
+            Some(self.client.as_bytes()),
+            Some(self.correlation),
+            Some(&self.payload[..]),
+            timestamp.as_deref().map(str::as_bytes),
+            token.as_deref().map(str::as_bytes),
+        ])
+    }
 }
 
 /// One request, as it is executed.

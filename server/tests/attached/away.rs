@@ -84,6 +84,45 @@ async fn watches_outlive_the_connection_of_the_store() {
     others.await.unwrap();
 }
 
+/// Another client of the broker uses the client id of the store, which so loses its connection and its session.
+#[tokio::test]
+async fn a_store_whose_client_id_is_taken_takes_it_back_and_nothing_that_was_acknowledged_is_lost()
+{
+    let broker = Mosquitto::start();
+    let address = broker.address();
+    let store = Store::start(address, &["--attach-client-id", "store"]);
+    let writer = Client::connect(direct(address)).await.unwrap();
+    let reader = Client::connect(direct(address)).await.unwrap();
+    let mut observer = reader.observe("last").await.unwrap();
+    for round in 1..=3_u64 {
+        let burst: Vec<_> = (0..16_u64)
+            .map(|key| {
+                let writer = writer.clone();
+                let (key, value) = (format!("{round}-{key}"), round.to_string());
+                tokio::spawn(async move { (writer.set(key.clone(), value).await.is_ok(), key) })
+            })
+            .collect();
+        let other = spawn_blocking(move || Peer::connect(address, "store"));
+        let other = other.await.unwrap();
+        store.until_logged("not attached to the broker");
+        store.until_logged("attached to the broker");
+        // It lost the name again, and does not fight for it.
+        drop(other);
+        for set in burst {
+            let (is_set, key) = within(set).await.unwrap();
+            let entry = within(reader.get(key.clone())).await.unwrap();
+            assert!(!is_set || entry.is_some(), "{key}");
+        }
+        writer.set("last", round.to_string()).await.unwrap();
+        loop {
+            match within(observer.next()).await.unwrap() {
+                Observation::Set { value, .. } if value == round.to_string() => break,
+                _ => {}
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_store_that_is_killed_comes_back_with_all_that_was_acknowledged() {
     const KEYS: usize = 50;

@@ -5,7 +5,9 @@
 mod authority;
 mod away;
 mod ending;
+mod identity;
 mod options;
+mod plugin;
 mod requests;
 mod secure;
 mod watches;

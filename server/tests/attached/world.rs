@@ -137,8 +137,13 @@ impl Store {
 
     /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
+        self.send("-TERM");
+    }
+
+    /// Sends a signal.
+    pub(crate) fn send(&self, signal: &str) {
         let id = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &id]).status();
+        let sent = Command::new("kill").args([signal, &id]).status();
         assert!(sent.unwrap().success());
     }
 
@@ -166,6 +171,11 @@ pub(crate) struct Peer {
 impl Peer {
     /// Connects, and subscribes its responses and notifications.
     pub(crate) fn connect(address: SocketAddr, client_id: &str) -> Self {
+        Self::connect_with(address, client_id, Connect::default())
+    }
+
+    /// The same, with more to be said of it.
+    pub(crate) fn connect_with(address: SocketAddr, client_id: &str, connect: Connect) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -178,7 +188,7 @@ impl Peer {
         let connect = Connect {
             client_id: client_id.into(),
             clean_start: true,
-            ..Connect::default()
+            ..connect
         };
         peer.send(|out| connect.encode(MAX, out));
         let Some(Packet::ConnAck(connack)) = peer.receive() else {
@@ -236,12 +246,20 @@ impl Peer {
 
     /// Sends a request. `header` says what differs from an ordinary one.
     pub(crate) fn ask(&mut self, payload: &[u8], header: &PublishHeader<'_>) {
-        self.next_id += 1;
         let response_topic = topic::response(&self.client_id);
         let header = PublishHeader {
             topic: topic::REQUEST,
-            packet_id: PacketId::new(self.next_id),
             response_topic: header.response_topic.or(Some(&response_topic)),
+            ..*header
+        };
+        self.send_message(payload, &header);
+    }
+
+    /// Sends a message.
+    pub(crate) fn send_message(&mut self, payload: &[u8], header: &PublishHeader<'_>) {
+        self.next_id += 1;
+        let header = PublishHeader {
+            packet_id: PacketId::new(self.next_id),
             ..*header
         };
         self.send(|out| {
@@ -251,15 +269,26 @@ impl Peer {
         });
     }
 
+    /// What the broker says to the last message that was sent.
+    pub(crate) fn puback(&mut self) -> ReasonCode {
+        loop {
+            match self.receive() {
+                Some(Packet::PubAck(puback)) if puback.packet_id.get() == self.next_id => {
+                    return puback.reason;
+                }
+                Some(_) => {}
+                None => panic!("the connection ended"),
+            }
+        }
+    }
+
     /// Publishes nothing to a topic.
     pub(crate) fn publish(&mut self, topic: &str) {
-        self.next_id += 1;
         let header = PublishHeader {
             topic,
-            packet_id: PacketId::new(self.next_id),
             ..PublishHeader::default()
         };
-        self.send(|out| header.encode(MAX, out, 0, |_| {}));
+        self.send_message(b"", &header);
     }
 
     /// Sends a request, and waits for its response.

@@ -1,11 +1,17 @@
 //! Servers over an engine, for the tests of every engine.
 pub(crate) mod files;
+pub(crate) mod shared;
+pub(crate) mod store;
 pub(crate) mod suite;
+#[allow(dead_code, reason = "only its client is needed here")]
+#[path = "../attached/world.rs"]
+mod world;
 
 use statestore::{Client, Observation, Observer, Outcome, Settings};
 use statestored::RunningServer;
 use statestored::admin::AdminConfig;
 use statestored::config::{Config, StorageConfig};
+use statestored::keyspace::remote::ThreadLink;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::Child;
@@ -24,6 +30,9 @@ pub(crate) trait Engine: Sized {
 
     /// What a server keeps its entries in.
     fn storage(&self, prefix: &str) -> StorageConfig;
+
+    /// The way to a store of this prefix.
+    fn link(&self, prefix: &str) -> ThreadLink;
 
     fn child(&self) -> &Child;
 
@@ -74,12 +83,12 @@ pub(crate) fn listens(child: &mut Child, port: u16) -> bool {
     false
 }
 
-pub(crate) fn block_on(test: impl Future<Output = ()>) {
+pub(crate) fn block_on<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    LocalSet::new().block_on(&runtime, test);
+    LocalSet::new().block_on(&runtime, test)
 }
 
 /// A server with a page for operators.

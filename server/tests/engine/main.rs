@@ -11,6 +11,7 @@ mod rules;
 mod scan;
 mod simulation;
 mod store;
+mod terms;
 mod transactions;
 mod vectors;
 mod watch;

@@ -1,5 +1,7 @@
 //! Random commands under random clocks, against a model that is too simple to be wrong.
 use crate::simulation::{MONO, Simulation, WALL, config, hlc, payload, text};
+use crate::store;
+use crate::terms::Terms;
 use proptest::prelude::*;
 use statestore_protocol::Hlc;
 use statestored::service::Now;
@@ -18,9 +20,12 @@ struct Item {
     end: Option<(u64, u64)>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Model {
+    terms: Terms,
     items: BTreeMap<String, Item>,
+    /// The last deletion of each key.
+    deleted: BTreeMap<String, Version>,
     watchers: BTreeMap<String, BTreeSet<String>>,
     highest_deletion: Version,
     notified: Vec<String>,
@@ -129,6 +134,26 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 impl Model {
+    fn new() -> Self {
+        Self {
+            terms: Terms::of(store::STORAGE),
+            items: BTreeMap::new(),
+            deleted: BTreeMap::new(),
+            watchers: BTreeMap::new(),
+            highest_deletion: (0, 0),
+            notified: Vec::new(),
+        }
+    }
+
+    /// What a key that is made has a version above.
+    fn floor(&self, key: &str) -> Version {
+        if self.terms.has_floor_of_key {
+            self.deleted.get(key).copied().unwrap_or_default()
+        } else {
+            self.highest_deletion
+        }
+    }
+
     fn after(now: Now, highest: Version) -> Version {
         if now.wall_ms > highest.0 {
             (now.wall_ms, 0)
@@ -147,6 +172,7 @@ impl Model {
     fn delete(&mut self, key: &str, now: Now) -> Version {
         let item = self.items.remove(key).unwrap();
         let version = Self::after(now, item.version);
+        self.deleted.insert(key.into(), version);
         self.highest_deletion = self.highest_deletion.max(version);
         self.notify(key, "DELETE", version);
         version
@@ -188,7 +214,7 @@ impl Model {
         {
             return error;
         }
-        let mut previous = self.highest_deletion;
+        let mut previous = self.floor(key);
         if let Some(item) = self.items.get(key) {
             if condition == 1 || (condition == 2 && item.value != value) || condition == 4 {
                 return format!(":-1 @{}+{}", item.version.0, item.version.1);
@@ -281,9 +307,15 @@ impl Model {
     fn restart(&mut self, now: Now) {
         self.watchers.clear();
         for item in self.items.values_mut() {
-            item.deadline = item
-                .end
-                .map(|(end, ttl)| now.mono_ms + end.saturating_sub(now.wall_ms).min(ttl));
+            item.deadline = item.end.map(|(end, ttl)| {
+                let left = end.saturating_sub(now.wall_ms).min(ttl);
+                now.mono_ms
+                    + if self.terms.begins_time_anew {
+                        ttl
+                    } else {
+                        left
+                    }
+            });
         }
     }
 }
@@ -399,6 +431,10 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
         Action::Pass { mono, wall } => {
             sim.now.mono_ms += mono;
             sim.now.wall_ms = sim.now.wall_ms.saturating_add_signed(wall);
+            if store::ENDS_BY_ITSELF {
+                model.expire(sim.now);
+                sim.expire();
+            }
             return;
         }
         Action::Expire => {
@@ -416,12 +452,12 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(store::CASES))]
 
     #[test]
     fn the_engine_does_what_the_model_does(actions in prop::collection::vec(action(), 1..80)) {
         let mut sim = Simulation::new();
-        let mut model = Model::default();
+        let mut model = Model::new();
         let mut versions: BTreeMap<String, Vec<Version>> = BTreeMap::new();
         prop_assert_eq!(sim.now.mono_ms, MONO);
         for action in &actions {
@@ -439,6 +475,9 @@ proptest! {
             notified.sort();
             expected.sort();
             prop_assert_eq!(notified, expected);
+            if !model.terms.counts {
+                continue;
+            }
             if model.items.values().all(|item| item.deadline.is_none_or(|at| at > sim.now.mono_ms)) {
                 prop_assert_eq!(sim.service.size().keys, model.items.len() as u64);
             }

@@ -1,5 +1,6 @@
 //! A service with a clock that the test turns, and requests written as words.
 use crate::store;
+use crate::terms::Terms;
 use bytes::Bytes;
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Event, Hlc, HlcError, Reply};
@@ -128,6 +129,11 @@ impl Simulation {
         }
     }
 
+    /// Whether there are so many keys, or nobody counts them.
+    pub(crate) fn has_keys(&self, keys: u64) -> bool {
+        !Terms::of(store::STORAGE).counts || self.service.size().keys == keys
+    }
+
     /// Executes a request whose arguments are the words of `command`; see [`text`].
     pub(crate) fn run(&mut self, command: &str) -> String {
         self.draft().run(command)
@@ -167,6 +173,7 @@ impl Simulation {
     /// The outcome of a request that had none when it was asked. Meanwhile no time passes.
     fn wait(&mut self, ticket: Ticket) -> Outcome {
         for _ in 0..1_000 {
+            store::idle(&mut self.service);
             self.service.advance(self.now);
             if let Some((of, outcome)) = self.service.take_outcome() {
                 assert_eq!(of, ticket);
@@ -177,6 +184,7 @@ impl Simulation {
     }
 
     fn take(&mut self) {
+        store::settle(&mut self.service, self.now);
         self.work += self.service.work();
         self.service.begin_turn();
         let mut notifications = Vec::new();
@@ -185,6 +193,7 @@ impl Simulation {
         let Some((commit, batch)) = self.service.take_batch() else {
             return;
         };
+        store::keep(&batch);
         self.service.durable(commit);
         for write in batch.writes {
             match write {
@@ -256,6 +265,7 @@ impl Draft<'_> {
             request,
             deadline_ms: None,
             has_room: true,
+            is_shared: false,
         };
         let simulation = self.simulation;
         let outcome = match simulation.service.ask(&envelope, simulation.now) {

@@ -1,7 +1,25 @@
 //! The service whose keyspace is the embedded one.
 use statestored::keyspace::Embedded;
 use statestored::service::{Now, Service, ServiceConfig};
-use statestored::storage::Record;
+use statestored::storage::{Batch, Record};
+
+/// Which one that is, in `tests/vectors/storages.json`.
+pub(crate) const STORAGE: &str = "memory";
+
+/// How many histories are tried.
+pub(crate) const CASES: u32 = 400;
+
+/// Whether entries end without anybody asking.
+pub(crate) const ENDS_BY_ITSELF: bool = false;
+
+/// Waits for what the service is to be told: here it is there at once.
+pub(crate) fn idle(_: &mut Service) {}
+
+/// Waits until everything that was asked is told.
+pub(crate) fn settle(_: &mut Service, _: Now) {}
+
+/// Keeps what has changed.
+pub(crate) fn keep(_: &Batch) {}
 
 pub(crate) fn open(config: ServiceConfig) -> Service {
     Service::embedded(config)

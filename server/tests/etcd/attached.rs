@@ -1,31 +1,12 @@
 //! Servers over one etcd, behind one broker, that share its requests.
 use crate::cluster::Etcd;
 use crate::elsewhere::Engine;
+use crate::elsewhere::shared::{self, node};
 use faults::{Mosquitto, direct, within};
 use statestore::{Client, Observation, SetOutcome};
 use statestored::RunningServer;
-use statestored::config::{AttachConfig, BrokerTerms, Config};
 
 const KEYS: usize = 40;
-
-fn node(etcd: &Etcd, broker: &Mosquitto, name: &str) -> RunningServer {
-    RunningServer::start(Config {
-        listeners: Vec::new(),
-        attach: Some(AttachConfig {
-            address: format!("mqtt://{}", broker.address()).parse().unwrap(),
-            terms: BrokerTerms {
-                client_id: name.into(),
-                share: Some("nodes".into()),
-                watch_lease_ms: None,
-            },
-            user: None,
-            ca: None,
-            identity: None,
-        }),
-        ..etcd.config("test")
-    })
-    .unwrap()
-}
 
 /// Waits until a node gets requests.
 async fn until_attached(client: &Client, node: &RunningServer) {
@@ -95,4 +76,9 @@ async fn servers_share_the_requests_of_a_broker_and_one_of_them_can_go() {
     stopping.await.unwrap();
     assert!(within(client.get("0")).await.unwrap().is_some());
     drop(other);
+}
+
+#[test]
+fn a_request_that_comes_to_several_servers_is_executed_once() {
+    shared::a_request_that_comes_to_several_servers_is_executed_once::<Etcd>();
 }

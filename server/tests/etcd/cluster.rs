@@ -1,8 +1,9 @@
 //! An etcd of its own for a test.
-use crate::elsewhere::{Engine, free_port, listens};
+use crate::elsewhere::{Engine, block_on, free_port, listens};
 use etcd_client::{AlarmAction, AlarmOptions, AlarmType};
 use statestored::config::StorageConfig;
-use statestored::keyspace::remote::etcd::EtcdConfig;
+use statestored::keyspace::remote::ThreadLink;
+use statestored::keyspace::remote::etcd::{EtcdConfig, connect};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -53,6 +54,15 @@ impl Etcd {
         copy_folder(copy.path(), self.folder.path());
     }
 
+    fn etcd_config(&self, prefix: &str) -> EtcdConfig {
+        EtcdConfig {
+            endpoints: vec![self.endpoint()],
+            prefix: prefix.into(),
+            tls: None,
+            user: None,
+        }
+    }
+
     async fn client(&self) -> etcd_client::Client {
         let endpoints = [self.endpoint()];
         etcd_client::Client::connect(endpoints, None).await.unwrap()
@@ -96,12 +106,11 @@ impl Engine for Etcd {
     }
 
     fn storage(&self, prefix: &str) -> StorageConfig {
-        StorageConfig::Etcd(EtcdConfig {
-            endpoints: vec![self.endpoint()],
-            prefix: prefix.into(),
-            tls: None,
-            user: None,
-        })
+        StorageConfig::Etcd(self.etcd_config(prefix))
+    }
+
+    fn link(&self, prefix: &str) -> ThreadLink {
+        block_on(connect(self.etcd_config(prefix))).unwrap()
     }
 
     fn child(&self) -> &Child {

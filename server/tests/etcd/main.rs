@@ -7,12 +7,36 @@ mod elsewhere;
 mod replaced;
 mod secure;
 
+#[path = "../engine/conditions.rs"]
+mod conditions;
+#[path = "../engine/model.rs"]
+mod model;
+#[path = "../engine/rules.rs"]
+mod rules;
+#[path = "../engine/simulation.rs"]
+#[allow(
+    dead_code,
+    reason = "the tests of the embedded keyspace use more of it"
+)]
+mod simulation;
+#[path = "../engine/terms.rs"]
+mod terms;
+#[path = "../engine/vectors.rs"]
+mod vectors;
+
 use cluster::Etcd;
+use elsewhere::store;
 use elsewhere::{Cluster, Engine, block_on, client_of, get, start, until};
 use statestore::Outcome;
 use statestored::RunningServer;
 use statestored::keyspace::remote::{Content, Record, WriteId, bucket_of};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What `tests/vectors/storages.json` calls it.
+const STORAGE: &str = "etcd";
+
+/// What the model is tried over.
+type Tested = Etcd;
 
 elsewhere::suite::suite!(crate::cluster::Etcd);
 
@@ -23,7 +47,9 @@ fn what_the_engine_does_not_take_is_refused_by_name() {
         let error = client.set("k", vec![b'v'; 1_500_000]).await.unwrap_err();
         assert_eq!(error.outcome(), Outcome::NotDone);
         assert!(
-            error.to_string().contains("larger than the storage takes"),
+            error
+                .to_string()
+                .contains("larger than the storage takes, which is 1400000 bytes"),
             "{error}"
         );
         client.set("k", vec![b'v'; 1_000_000]).await.unwrap();

@@ -206,6 +206,7 @@ impl Inner {
             request,
             deadline_ms: None,
             has_room: true,
+            is_shared: false,
         };
         let now = self.now();
         match self.service.ask(&envelope, now) {

@@ -101,6 +101,7 @@ impl Run<'_> {
             request,
             deadline_ms: None,
             has_room: true,
+            is_shared: false,
         };
         match self.service.ask(&envelope, self.now) {
             Reception::Ended(Outcome::Answered(Answered { response, .. })) => response,

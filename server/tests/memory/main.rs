@@ -76,6 +76,7 @@ fn entries_are_counted_as_large_as_they_are() {
                     request,
                     deadline_ms: None,
                     has_room: true,
+                    is_shared: false,
                 };
                 service.borrow_mut().ask(&envelope, now);
             }

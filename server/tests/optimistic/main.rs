@@ -22,6 +22,8 @@ mod restore;
 mod rules;
 #[path = "../engine/simulation.rs"]
 mod simulation;
+#[path = "../engine/terms.rs"]
+mod terms;
 #[path = "../engine/vectors.rs"]
 mod vectors;
 #[path = "../engine/watch.rs"]

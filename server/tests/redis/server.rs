@@ -1,8 +1,9 @@
 //! A Redis of its own for a test.
-use crate::elsewhere::{Engine, free_port, listens};
+use crate::elsewhere::{Engine, block_on, free_port, listens};
 use redis::Connection;
 use statestored::config::StorageConfig;
-use statestored::keyspace::remote::redis::RedisConfig;
+use statestored::keyspace::remote::ThreadLink;
+use statestored::keyspace::remote::redis::{RedisConfig, connect};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
@@ -107,6 +108,10 @@ impl Engine for Redis {
 
     fn storage(&self, prefix: &str) -> StorageConfig {
         StorageConfig::Redis(self.redis_config(prefix))
+    }
+
+    fn link(&self, prefix: &str) -> ThreadLink {
+        block_on(connect(self.redis_config(prefix))).unwrap()
     }
 
     fn child(&self) -> &Child {

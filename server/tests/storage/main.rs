@@ -1,5 +1,8 @@
 //! The storages: what each one keeps, and what the durable one does when its files are not well.
 mod backup;
+#[path = "../engine/model.rs"]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod commands;
 mod committer;
 mod conformance;
 mod damage;
@@ -15,5 +18,17 @@ mod load;
 mod model;
 mod names;
 mod restore;
+#[path = "../engine/simulation.rs"]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "the tests of the embedded keyspace use more of it; a test fails by panicking"
+)]
+mod simulation;
 mod snapshot;
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod store;
+#[path = "../engine/terms.rs"]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod terms;
 mod transactions;

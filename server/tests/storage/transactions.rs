@@ -96,6 +96,7 @@ impl Engine {
             request,
             deadline_ms: None,
             has_room: true,
+            is_shared: false,
         };
         let now = Now {
             wall_ms: WALL + self.number,

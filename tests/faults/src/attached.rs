@@ -146,6 +146,7 @@ impl Service {
             request,
             deadline_ms: None,
             has_room: true,
+            is_shared: false,
         };
         let now = self.now();
         let Reception::Ended(Outcome::Answered(Answered { response, .. })) =

@@ -2,6 +2,7 @@
 use crate::history::{Action, Answer, Operation, operation_of, operation_of_token};
 use crate::linearizability::{Interval, Verdict, check};
 use crate::register::{Register, Step};
+use crate::truth::Change;
 use crate::world::World;
 use bytes::Bytes;
 use statestore::ErrorKind;
@@ -11,8 +12,8 @@ use statestore_protocol::{Command, glob::Glob, property};
 /// After the faults, a client may wait for the end of an attempt to connect, and then before the next one.
 const RECOVERED_MS: u64 = 8_000;
 
-/// Configurations that are looked at before a history counts as undecided.
-const MAX_VISITS: usize = 50_000;
+/// Configurations that are looked at before a history counts as hard, and before the search is given up.
+const MAX_VISITS: [usize; 2] = [50_000, 500_000];
 
 impl World {
     /// Requests leave in the order in which their calls began. One that is sent again after its session was lost goes before
@@ -325,7 +326,13 @@ impl World {
             });
         }
         intervals.sort_by_key(|interval| interval.from);
-        match check(&Register, &intervals, MAX_VISITS) {
+        let mut verdict = check(&Register, &intervals, MAX_VISITS[0]);
+        if verdict == Verdict::Undecided {
+            self.hard.push(key.clone());
+            self.narrow(key, &mut intervals);
+            verdict = check(&Register, &intervals, MAX_VISITS[1]);
+        }
+        match verdict {
             Verdict::Linearizable => Ok(()),
             Verdict::Undecided => {
                 self.undecided += 1;
@@ -343,6 +350,41 @@ impl World {
                 ))
             }
         }
+    }
+
+    /// Of each SET whose value the store held it is known that it happened, and between which two looks at the store. A deletion can
+    /// only have removed something where the store saw a key deleted, and one of unknown outcome does nothing else.
+    fn narrow(&self, key: &[u8], intervals: &mut Vec<Interval<Step>>) {
+        let changes = || self.truth.of(key);
+        intervals.retain_mut(|interval| match &interval.step {
+            Step::Call(Action::Set { value, .. }, _) if operation_of(value).is_some() => {
+                if let Some(change) = changes().find(|it| it.value.as_ref() == Some(value)) {
+                    interval.from = interval.from.max(change.span.0);
+                    interval.to = interval.to.min(change.span.1);
+                    interval.is_certain = true;
+                }
+                true
+            }
+            Step::Call(
+                Action::Del { .. } | Action::Vdel { .. },
+                None | Some(Answer::Deleted(_)),
+            ) => {
+                let (from, to) = (interval.from, interval.to);
+                let is_one = |it: &&Change| {
+                    let is_removal = it.value.is_none() && it.expired.is_none();
+                    is_removal && it.span.0 <= to && from <= it.span.1
+                };
+                let first = changes().filter(is_one).map(|it| it.span.0).min();
+                let last = changes().filter(is_one).map(|it| it.span.1).max();
+                if let Some((first, last)) = first.zip(last) {
+                    interval.from = from.max(first);
+                    interval.to = to.min(last);
+                }
+                first.is_some() || interval.is_certain
+            }
+            _ => true,
+        });
+        intervals.sort_by_key(|interval| interval.from);
     }
 
     /// A SET of unknown outcome whose value the store never held, or lost before anybody could be told, had no effect.

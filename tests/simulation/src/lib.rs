@@ -11,9 +11,11 @@ mod chance;
 mod checks;
 mod disk;
 pub mod elsewhere;
+pub mod enumeration;
 mod history;
 pub mod linearizability;
 mod machine;
+mod mishaps;
 mod network;
 mod observers;
 mod register;
@@ -28,6 +30,9 @@ mod witness;
 mod workload;
 mod world;
 
+pub use mishaps::{Mishap, Mishaps};
+
+use bytes::Bytes;
 use std::fmt;
 use tokio::time::sleep_until;
 use world::World;
@@ -43,6 +48,8 @@ pub struct Report {
     pub trace: Vec<String>,
     /// How much happened.
     pub counts: Counts,
+    /// Keys whose histories took long to decide.
+    pub hard: Vec<Bytes>,
 }
 
 /// How much happened in a run, so that nobody takes an idle simulation for a good one.
@@ -58,7 +65,9 @@ pub struct Counts {
     pub changes: usize,
     /// What observers were told.
     pub observations: usize,
-    /// Histories of a key for which it would have taken too long to know whether they are linearizable.
+    /// Histories of a key that took long to decide.
+    pub hard: usize,
+    /// Those of them that were not decided after all.
     pub undecided: usize,
     /// Ends of the server.
     pub crashes: usize,
@@ -68,6 +77,8 @@ pub struct Counts {
     pub transactions: usize,
     /// Looks at what an end of the server would have left on the disk.
     pub probes: usize,
+    /// Faults of each kind.
+    pub mishaps: Mishaps,
 }
 
 impl std::ops::AddAssign for Counts {
@@ -77,11 +88,13 @@ impl std::ops::AddAssign for Counts {
         self.connections += other.connections;
         self.changes += other.changes;
         self.observations += other.observations;
+        self.hard += other.hard;
         self.undecided += other.undecided;
         self.crashes += other.crashes;
         self.merges += other.merges;
         self.transactions += other.transactions;
         self.probes += other.probes;
+        self.mishaps += other.mishaps;
     }
 }
 
@@ -136,22 +149,27 @@ pub fn run(seed: u64, is_traced: bool) -> Report {
         .followings
         .iter()
         .map(|following| following.told.len());
+    let mut mishaps = world.mishaps;
+    mishaps += world.server.disk_mishaps();
     let counts = Counts {
         operations: world.operations.len(),
         unknown: world.count_unknown(),
         connections: world.links.len(),
         changes: world.truth.changes.len(),
         observations: told.sum(),
+        hard: world.hard.len(),
         undecided: world.undecided,
         crashes: world.crashes,
         merges: world.merges,
         transactions: world.transactions,
         probes: world.probes,
+        mishaps,
     };
     Report {
         seed,
         violation: world.violation().cloned(),
         trace: std::mem::take(&mut world.trace).into_lines(),
         counts,
+        hard: std::mem::take(&mut world.hard),
     }
 }

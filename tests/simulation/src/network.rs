@@ -1,4 +1,5 @@
 //! Connections that delay, split, lose and end.
+use crate::mishaps::Mishap;
 use crate::server::ServerEnd;
 use crate::wire;
 use crate::world::{Event, World};
@@ -113,6 +114,7 @@ impl World {
         let now_ms = self.now_ms();
         let (there, back) = (self.latency_ms(), self.latency_ms());
         if self.has_fault(self.scenario.refuse_percent) {
+            self.mishaps.count(Mishap::Refused);
             self.note(|| format!("c{client}: connect refused"));
             return (None, there + back);
         }
@@ -135,6 +137,7 @@ impl World {
             lowered,
         });
         if is_silent {
+            self.mishaps.count(Mishap::Unanswered);
             self.note(|| format!("c{client} link {link}: connects into silence"));
             return (Some(link), 1_000_000);
         }
@@ -153,6 +156,7 @@ impl World {
             .then(|| self.chance.spread(1, 20_000))
             .and_then(|bytes| usize::try_from(bytes).ok());
         let late_ms = if self.has_fault(self.scenario.late_percent) {
+            self.mishaps.count(Mishap::LateBytes);
             self.chance.spread(300, 8_000)
         } else {
             0
@@ -177,6 +181,7 @@ impl World {
         if self.is_healed || !self.scenario.lowers_limits {
             return lowered;
         }
+        self.mishaps.count(Mishap::Lowered);
         for limits in [&mut lowered.of_client, &mut lowered.of_server] {
             if self.chance.percent(60) {
                 limits.receive_maximum = u16::try_from(self.chance.spread(1, 30)).unwrap_or(1);
@@ -223,6 +228,7 @@ impl World {
         while !bytes.is_empty() {
             let is_split = self.chance.percent(self.scenario.split_percent);
             let len = if is_split {
+                self.mishaps.count(Mishap::Split);
                 1 + self.chance.index(bytes.len())
             } else {
                 bytes.len()
@@ -236,6 +242,7 @@ impl World {
             self.at(arrival_ms, Event::Arrive(link, way));
         }
         if is_cut {
+            self.mishaps.count(Mishap::CutAfterBytes);
             self.cut(link);
         }
     }
@@ -286,6 +293,12 @@ impl World {
                  noticed: client {client_learns}, server {server_learns}"
             )
         });
+        if up_is_lost || down_is_lost {
+            self.mishaps.count(Mishap::LostOnTheWay);
+        }
+        if !client_learns || !server_learns {
+            self.mishaps.count(Mishap::Unnoticed);
+        }
         let ends = &mut self.links[link];
         ends.up.silence(up_is_lost);
         ends.down.silence(down_is_lost);

@@ -1,4 +1,5 @@
 //! What a client holds of a connection.
+use crate::mishaps::Mishap;
 use crate::network::Ending;
 use crate::world::Shared;
 use std::fmt;
@@ -78,6 +79,7 @@ impl AsyncWrite for Socket {
         if room == 0 {
             near.blocked.get_or_insert((now_ms, None)).1 = None;
             near.writer = Some(context.waker().clone());
+            world.mishaps.count(Mishap::HeldUp);
             return Poll::Pending;
         }
         let len = bytes.len().min(room);

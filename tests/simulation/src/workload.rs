@@ -1,6 +1,7 @@
 //! What the clients do.
 use crate::history::{self, Action, Answer, Operation, version};
 use crate::machine::{self, Machine};
+use crate::mishaps::Mishap;
 use crate::world::{Event, World};
 use bytes::Bytes;
 use statestore::{
@@ -87,6 +88,7 @@ impl World {
             return;
         }
         let client = self.chance.index(self.computers.len());
+        self.mishaps.count(Mishap::Restarted);
         self.close_client(client);
         let at_ms = self.now_ms() + self.chance.spread(1, 1_000);
         self.at(at_ms, Event::StartClient(client));
@@ -297,7 +299,11 @@ impl World {
                 Err(_) => Answer::Cancelled,
             };
             drop(made);
-            world.lock().unwrap().answered(number, answer);
+            let mut world = world.lock().unwrap();
+            if let Answer::Cancelled = answer {
+                world.mishaps.count(Mishap::Cancelled);
+            }
+            world.answered(number, answer);
         });
     }
 

@@ -3,6 +3,7 @@ use crate::chance::Chance;
 use crate::disk::{Drive, End};
 use crate::history::Operation;
 use crate::machine::Gate;
+use crate::mishaps::{Mishap, Mishaps};
 use crate::network::{Ending, Link, Way};
 use crate::observers::Following;
 use crate::scenario::Scenario;
@@ -128,12 +129,15 @@ pub(crate) struct World {
     pub(crate) is_over: bool,
     /// Tasks of callers that have not ended.
     pub(crate) running: usize,
-    /// Histories of which it is not known whether they are linearizable.
+    /// Keys whose histories took long to decide.
+    pub(crate) hard: Vec<Bytes>,
+    /// How many of these histories were not decided after all.
     pub(crate) undecided: usize,
     pub(crate) crashes: usize,
     pub(crate) merges: usize,
     pub(crate) transactions: usize,
     pub(crate) probes: usize,
+    pub(crate) mishaps: Mishaps,
     violation: Option<String>,
 }
 
@@ -164,11 +168,13 @@ impl World {
                 is_healed: false,
                 is_over: false,
                 running: 0,
+                hard: Vec::new(),
                 undecided: 0,
                 crashes: 0,
                 merges: 0,
                 transactions: 0,
                 probes: 0,
+                mishaps: Mishaps::default(),
                 violation: None,
                 scenario,
             })
@@ -302,7 +308,10 @@ impl World {
             Event::Accept(link) => self.accept(link),
             Event::Arrive(link, way) => self.arrive(link, way),
             Event::Cut(_) | Event::Crash | Event::CrashAt { .. } if self.is_healed => {}
-            Event::Cut(link) => self.cut(link),
+            Event::Cut(link) => {
+                self.mishaps.count(Mishap::CutAfterTime);
+                self.cut(link);
+            }
             Event::EndAtClient(link, how) => self.end_at_client(link, how),
             Event::EndAtServer(link) => self.end_at_server(link),
             Event::Silent(link, since_ms) => self.check_noticed(link, since_ms),
@@ -362,9 +371,11 @@ impl World {
         let whose = self.chance.index(self.computers.len() + 1);
         if let Some(computer) = self.computers.get_mut(whose) {
             computer.wall_error_ms = error_ms;
+            self.mishaps.count(Mishap::ClientClock);
             self.note(|| format!("c{whose}: its wall clock is {error_ms} ms off"));
         } else {
             self.server.wall_error_ms = error_ms;
+            self.mishaps.count(Mishap::ServerClock);
             self.note(|| format!("server: its wall clock is {error_ms} ms off"));
         }
         self.again(self.scenario.jump_every_ms, Event::Jump);
@@ -376,6 +387,7 @@ impl World {
         }
         let client = self.chance.index(self.computers.len());
         let for_ms = self.chance.spread(10, 8_000);
+        self.mishaps.count(Mishap::Paused);
         let now_ms = self.now_ms();
         self.note(|| format!("c{client}: stands still for {for_ms} ms"));
         let computer = &mut self.computers[client];

@@ -1,5 +1,5 @@
 //! Nodes over one engine elsewhere. `docs/testing.md` says how to run other seeds.
-use simulation::elsewhere::{Counts, Fault, run};
+use simulation::elsewhere::{Counts, Fault, run, run_reverting};
 
 fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -35,14 +35,29 @@ fn every_seed_holds() {
     assert_eq!(failed, 0);
 }
 
+#[test]
+fn everybody_goes_on_when_the_engine_loses_changes() {
+    if let Some(seed) = setting("SIMULATION_SEED") {
+        assert_eq!(run_reverting(seed, None).err(), None);
+        return;
+    }
+    let mut reversions = 0;
+    for seed in 0..setting("SIMULATION_SEEDS").unwrap_or(150) {
+        let run = run_reverting(seed, None);
+        reversions += run.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+    }
+    assert!(reversions > 100, "{reversions}");
+}
+
 /// Within how many seeds the absence of a rule is noticed.
 #[test]
 fn the_absence_of_a_rule_is_noticed() {
     for fault in Fault::ALL {
-        let seeds = 0..2_000;
-        let found = seeds
-            .into_iter()
-            .find(|seed| run(*seed, Some(fault)).violation.is_some());
+        let is_noticed = |seed: &u64| match fault {
+            Fault::ReversionToldAsGap => run_reverting(*seed, Some(fault)).is_err(),
+            _ => run(*seed, Some(fault)).violation.is_some(),
+        };
+        let found = (0..2_000).find(is_noticed);
         let seed = found.unwrap_or_else(|| panic!("{fault:?} is not noticed"));
         println!("{fault:?}: noticed in seed {seed}");
     }

@@ -1,31 +1,75 @@
 //! Runs seeds. `docs/testing.md` says how to run others, longer, or one with its trace.
+use simulation::{Counts, Mishap, Report};
+use std::io::Write;
 use std::num::NonZero;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// No more seeds are run after so many failures.
-const MAX_FAILED: usize = 10;
+/// No more seeds are run after so many failures, unless `SIMULATION_MOST_FAILED` is another number.
+const MOST_FAILED: u64 = 10;
+
+/// As many as a usual run has: what happens in them is known.
+const USUAL: u64 = 3_000;
+
+/// Of a usual run, how often each kind of fault happens at least: the rarest do ten times as often.
+const LEAST: u64 = 30;
+
+/// One seed in so many may have a history that is not decided; two in a thousand have. Of the usual ones none has.
+const MOST_UNDECIDED: u64 = 100;
+
+/// How many seeds there are for each day, and the first of the day 0.
+const DAILY: u64 = 500;
+const FIRST_DAILY: u64 = 1_000_000;
 
 /// What all runs came to.
 #[derive(Default)]
 struct Total {
     runs: u64,
-    counts: simulation::Counts,
+    counts: Counts,
     /// Runs in which the server ended, and its data files were merged.
     eventful: u64,
+    /// Histories that took long to decide, and those of them that were not.
+    hard: Vec<String>,
+    undecided: Vec<u64>,
     failed: Vec<u64>,
 }
 
 impl Total {
-    fn add(&mut self, report: &simulation::Report) {
+    fn add(&mut self, report: &Report) {
         self.runs += 1;
         self.counts += report.counts;
         self.eventful += u64::from(report.counts.crashes > 0 && report.counts.merges > 0);
+        let keys = report.hard.iter();
+        self.hard
+            .extend(keys.map(|key| format!("seed {} {}", report.seed, key.escape_ascii())));
+        if report.counts.undecided > 0 {
+            self.undecided.push(report.seed);
+        }
         if report.violation.is_some() {
             println!("{report}\n");
             self.failed.push(report.seed);
         }
+    }
+
+    /// Says what happened, and that nothing was violated.
+    fn judge(&self) {
+        let Self {
+            runs,
+            counts,
+            eventful,
+            hard,
+            undecided,
+            failed,
+        } = self;
+        println!("{runs} seeds, {eventful} of them with crashes and merges: {counts:#?}");
+        println!(
+            "histories that took long to decide: {hard:?}; seeds in which one was not: {undecided:?}"
+        );
+        assert!(failed.is_empty(), "these seeds failed: {failed:?}");
+        let most = 1 + runs / MOST_UNDECIDED;
+        assert!(undecided.len() as u64 <= most, "not decided: {undecided:?}");
     }
 }
 
@@ -48,6 +92,36 @@ impl Drop for Running {
     }
 }
 
+/// Runs these seeds, or from the first of them on until a time.
+fn run(seeds: &Range<u64>, until: Option<Instant>) -> Total {
+    let most_failed = setting("SIMULATION_MOST_FAILED").unwrap_or(MOST_FAILED);
+    let next = AtomicU64::new(seeds.start);
+    let total = Mutex::new(Total::default());
+    // Seeds have nothing in common, so each processor takes its own.
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    let has_failed =
+                        total.lock().expect("no panic").failed.len() as u64 >= most_failed;
+                    let is_over = match until {
+                        Some(until) => Instant::now() >= until,
+                        None => seed >= seeds.end,
+                    };
+                    if has_failed || is_over {
+                        return;
+                    }
+                    let _guard = Running(seed);
+                    let report = simulation::run(seed, false);
+                    total.lock().expect("no panic").add(&report);
+                }
+            });
+        }
+    });
+    total.into_inner().expect("no panic")
+}
+
 #[test]
 fn every_seed_holds() {
     if let Some(seed) = setting("SIMULATION_SEED") {
@@ -57,46 +131,42 @@ fn every_seed_holds() {
         return;
     }
     let first = setting("SIMULATION_FIRST_SEED").unwrap_or(0);
-    let seeds = setting("SIMULATION_SEEDS").unwrap_or(3_000);
+    let seeds = setting("SIMULATION_SEEDS").unwrap_or(USUAL);
     let until = setting("SIMULATION_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
-    let next = AtomicU64::new(0);
-    let total = Mutex::new(Total::default());
-    // Seeds have nothing in common, so each processor takes its own.
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, NonZero::get) {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let has_failed = total.lock().unwrap().failed.len() >= MAX_FAILED;
-                    if has_failed || until.map_or(number >= seeds, |until| Instant::now() >= until)
-                    {
-                        return;
-                    }
-                    let _guard = Running(first + number);
-                    let report = simulation::run(first + number, false);
-                    total.lock().unwrap().add(&report);
-                }
-            });
-        }
-    });
-    let Total {
-        runs,
-        counts,
-        eventful,
-        failed,
-    } = total.into_inner().unwrap();
-    println!("{runs} seeds, {eventful} of them with crashes and merges: {counts:?}");
-    assert!(failed.is_empty(), "these seeds failed: {failed:?}");
-    let undecided = counts.undecided as u64;
+    let total = run(&(first..first + seeds), until);
+    total.judge();
+    if first == 0 && seeds == USUAL {
+        assert!(total.undecided.is_empty(), "{:?}", total.undecided);
+    }
+    if total.runs < USUAL {
+        // A few seeds need not have everything.
+        return;
+    }
     assert!(
-        undecided <= 1 + runs / 50,
-        "too many histories are not decided"
-    );
-    // As in a usual run; a few seeds need not have any.
-    assert!(
-        runs < 3_000 || eventful >= 100,
+        total.eventful >= 100,
         "too few runs have crashes and merges"
     );
+    for kind in Mishap::ALL {
+        let times = total.counts.mishaps.of(*kind);
+        assert!(times >= LEAST, "only {times} {}", kind.text());
+    }
+}
+
+/// Others each day, so that what no usual seed finds is found some day.
+#[test]
+fn the_seeds_of_the_day_hold() {
+    let days = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs() / 86_400);
+    let first = FIRST_DAILY + days * DAILY;
+    // Not as a test prints, of which nothing is seen unless it fails.
+    writeln!(
+        std::io::stderr(),
+        "the seeds of the day; again: SIMULATION_FIRST_SEED={first} SIMULATION_SEEDS={DAILY} \
+         cargo test -p simulation --test seeds every"
+    )
+    .expect("somebody reads this");
+    run(&(first..first + DAILY), None).judge();
 }
 
 #[test]

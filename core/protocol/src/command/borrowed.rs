@@ -83,6 +83,31 @@ impl CommandRef<'_> {
     /// Appends the request payload. Room for all of it is reserved first, once.
     pub fn encode(&self, out: &mut BytesMut) {
         out.reserve(self.encoded_len());
+        self.append(out);
+    }
+
+    /// As [`encode`](Self::encode), for a buffer in which room was reserved.
+    pub fn append(&self, out: &mut BytesMut) {
+        match *self {
+            Self::Get {
+                key,
+                remaining: false,
+                eventual: false,
+            } => {
+                out.put_slice(b"*2\r\n$3\r\nGET\r\n");
+                return resp::put_bulk(key, out);
+            }
+            Self::Set {
+                key,
+                value,
+                options,
+            } if options == SetOptions::default() => {
+                out.put_slice(b"*3\r\n$3\r\nSET\r\n");
+                resp::put_bulk(key, out);
+                return resp::put_bulk(value, out);
+            }
+            _ => {}
+        }
         let mut count = 1;
         self.each_argument(|_| count += 1);
         resp::put_array(count, out);

@@ -7,6 +7,7 @@
 mod borrowed;
 mod options;
 mod transaction;
+mod usual;
 
 pub use borrowed::CommandRef;
 pub use options::{Condition, SetOptions};
@@ -113,6 +114,13 @@ impl Command {
     /// assert_eq!(Command::decode(&payload), Err(ServiceError::UnknownCommand));
     /// ```
     pub fn decode(payload: &Bytes) -> Result<Self, ServiceError> {
+        match usual::decode(payload) {
+            Some(command) => Ok(command),
+            None => Self::decode_any(payload),
+        }
+    }
+
+    fn decode_any(payload: &Bytes) -> Result<Self, ServiceError> {
         let mut decoder = Decoder::new(payload);
         let count = decoder.array().map_err(|_| ServiceError::Syntax)?;
         // It can be long, and is read once only.

@@ -49,6 +49,15 @@ impl InboundAliases {
         self.bytes
     }
 
+    /// Whether a PUBLISH names this topic by nothing but an alias.
+    pub fn is_short_for(&self, publish: &Publish, topic: &str) -> bool {
+        let Some(alias) = publish.topic_alias() else {
+            return false;
+        };
+        let known = self.topics.get(usize::from(alias).wrapping_sub(1));
+        publish.topic_bytes().is_empty() && matches!(known, Some(Some(known)) if **known == *topic)
+    }
+
     /// As [`resolve`](Self::resolve), for a PUBLISH that was received.
     pub fn topic_of(&mut self, publish: &Publish) -> Result<Option<Arc<str>>, AliasError> {
         match publish.topic_alias() {

@@ -42,6 +42,13 @@ impl EncodedProperties {
         Ok(())
     }
 
+    /// The value of the last user property, to be changed into another one of the same length: UTF-8 without U+0000.
+    pub(crate) fn last_value_mut(&mut self) -> &mut [u8] {
+        self.bytes
+            .get_mut(self.last_value + 2..)
+            .unwrap_or_default()
+    }
+
     /// How many bytes they take.
     pub fn len(&self) -> usize {
         self.bytes.len()

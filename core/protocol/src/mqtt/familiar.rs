@@ -12,6 +12,15 @@ const AGAIN_AFTER: u8 = 64;
 /// Longer topics and properties are not remembered.
 const MAX_BYTES: usize = 1024;
 
+/// How far the properties of a PUBLISH are those of former ones on the same connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recognized {
+    /// Names what they are alike in: always the same bytes while it is the same; 0 for nothing.
+    pub(crate) number: u32,
+    /// How many bytes that is, in whole properties.
+    pub(crate) bytes: u32,
+}
+
 /// The topic and the first properties of former PUBLISHes on the same connection.
 #[derive(Debug, Clone)]
 pub(super) struct Familiar {
@@ -27,6 +36,8 @@ struct Known {
     properties: Vec<u8>,
     /// How many of their bytes another had as well, in whole properties.
     alike: usize,
+    /// Names these bytes.
+    number: u32,
     /// What these say.
     fields: Fields,
 }
@@ -57,14 +68,19 @@ impl Familiar {
     }
 
     /// What is known of the properties in this section: of how many of its bytes, and what they say.
-    pub(super) fn recognize(&self, section: &[u8]) -> (usize, Fields) {
+    pub(super) fn recognize(&self, section: &[u8]) -> (Recognized, Fields) {
         match &self.known {
             Some(known)
                 if known.alike > 0 && section.starts_with(&known.properties[..known.alike]) =>
             {
-                (known.alike, known.fields)
+                let recognized = Recognized {
+                    number: known.number,
+                    // At most `MAX_BYTES`.
+                    bytes: u32::try_from(known.alike).unwrap_or_default(),
+                };
+                (recognized, known.fields)
             }
-            _ => (0, Fields::default()),
+            _ => (Recognized::default(), Fields::default()),
         }
     }
 
@@ -77,6 +93,7 @@ impl Familiar {
             let alike = pairs.take_while(|(one, other)| one == other).count();
             (known.alike, known.fields) = Fields::of_whole_properties(section, alike)?;
             if known.alike > 0 {
+                known.number = known.number.wrapping_add(1).max(1);
                 return Ok(());
             }
         }

@@ -1,7 +1,7 @@
 //! The properties of a PUBLISH (MQTT 5, section 3.3.2.3): what they say, and where.
 use super::DecodeError;
 use super::property::{self, Properties, Property, Seen};
-use super::wire::Reader;
+use super::wire::{self, Reader};
 
 /// Where a field lies in the frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,10 +42,70 @@ pub(super) struct Fields {
 impl Fields {
     /// Reads the properties of `section` from the offset `at` on, what comes before it being read already.
     pub(super) fn read(&mut self, section: &[u8], at: usize) -> Result<(), DecodeError> {
+        let at = self.read_usual(section, at);
+        if at == section.len() {
+            return Ok(());
+        }
         let mut properties = Properties::resumed(Reader::new(section, at), self.seen);
         while self.read_next(&mut properties)? {}
         self.seen = properties.seen();
         Ok(())
+    }
+
+    /// Reads what differs from one request or response to the next, as long as nothing is unusual about it; says how far.
+    #[inline]
+    fn read_usual(&mut self, section: &[u8], mut at: usize) -> usize {
+        while let Some((&id, rest)) = section.get(at..).and_then(<[u8]>::split_first) {
+            let left = match id {
+                property::USER_PROPERTY => {
+                    let Some((name, rest)) = wire::split_binary(rest) else {
+                        break;
+                    };
+                    let Some((value, rest)) = wire::split_binary(rest) else {
+                        break;
+                    };
+                    if !(wire::is_plain(name) && wire::is_plain(value)) {
+                        break;
+                    }
+                    rest.len()
+                }
+                property::CORRELATION_DATA => {
+                    let Some((data, rest)) = wire::split_binary(rest) else {
+                        break;
+                    };
+                    if !self.seen.is_first(id) {
+                        break;
+                    }
+                    let end = section.len() - rest.len();
+                    self.correlation_data = Some(Span::new(end - data.len(), end));
+                    rest.len()
+                }
+                property::MESSAGE_EXPIRY => {
+                    let Some((seconds, rest)) = rest.split_first_chunk() else {
+                        break;
+                    };
+                    if !self.seen.is_first(id) {
+                        break;
+                    }
+                    self.message_expiry = Some(u32::from_be_bytes(*seconds));
+                    rest.len()
+                }
+                property::TOPIC_ALIAS => {
+                    let Some((alias, rest)) = rest.split_first_chunk() else {
+                        break;
+                    };
+                    let alias = u16::from_be_bytes(*alias);
+                    if alias == 0 || !self.seen.is_first(id) {
+                        break;
+                    }
+                    self.topic_alias = Some(alias);
+                    rest.len()
+                }
+                _ => break,
+            };
+            at = section.len() - left;
+        }
+        at
     }
 
     /// Reads as many whole properties of `section` as its first `most` bytes hold; says of how many bytes they are.

@@ -40,6 +40,7 @@ pub use connect::{Connect, Will};
 pub use disconnect::Disconnect;
 pub use encoded::EncodedProperties;
 pub use error::{DecodeError, EncodeError};
+pub use familiar::Recognized;
 pub use limits::Limits;
 pub use packet::{Decoder, Packet, announced_len, decode, encode_pingreq, encode_pingresp};
 pub use packet_id::{PacketId, PacketIds};

@@ -78,6 +78,15 @@ pub(crate) struct Properties<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Seen(u64);
 
+impl Seen {
+    /// Notes a property that may stand only once; whether it has not stood before.
+    pub(crate) fn is_first(&mut self, id: u8) -> bool {
+        let is_first = self.0 & (1 << id) == 0;
+        self.0 |= 1 << id;
+        is_first
+    }
+}
+
 impl<'a> Properties<'a> {
     pub(crate) fn new(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let len = reader.varint()?;
@@ -123,11 +132,8 @@ impl<'a> Properties<'a> {
         if id > SHARED_AVAILABLE {
             return Err(DecodeError::Malformed("an unknown property"));
         }
-        if !matches!(id, USER_PROPERTY | SUBSCRIPTION_ID) {
-            if self.seen.0 & (1 << id) != 0 {
-                return Err(DecodeError::Protocol("a property stands twice"));
-            }
-            self.seen.0 |= 1 << id;
+        if !matches!(id, USER_PROPERTY | SUBSCRIPTION_ID) && !self.seen.is_first(id) {
+            return Err(DecodeError::Protocol("a property stands twice"));
         }
         Ok(Some(id))
     }

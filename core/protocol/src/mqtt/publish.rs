@@ -1,5 +1,5 @@
 //! PUBLISH (MQTT 5, section 3.3): read in place, written in place.
-use super::familiar::Familiar;
+use super::familiar::{Familiar, Recognized};
 use super::fields::{Fields, Span};
 use super::property::{self, Property};
 use super::wire::{self, Reader, put_binary, put_string};
@@ -22,7 +22,7 @@ impl Publish {
         frame: Bytes,
         at: usize,
         familiar: &mut Familiar,
-    ) -> Result<Self, DecodeError> {
+    ) -> Result<(Self, Recognized), DecodeError> {
         let first = frame.first().copied().unwrap_or_default();
         let mut reader = Reader::new(&frame, at);
         let qos = QoS::from_bits(first >> 1 & 3).ok_or(DecodeError::Malformed("QoS 3"))?;
@@ -47,22 +47,23 @@ impl Publish {
         let section = reader.take(len)?;
         let properties = Span::new(reader.position() - len, reader.position());
         let (recognized, mut fields) = familiar.recognize(section);
-        fields.read(section, recognized)?;
+        fields.read(section, recognized.bytes as usize)?;
         if topic.is_empty() && fields.topic_alias.is_none() {
             return Err(DecodeError::Protocol(
                 "a PUBLISH has neither topic nor topic alias",
             ));
         }
-        if recognized == 0 {
+        if recognized.bytes == 0 {
             familiar.met(topic, section)?;
         }
-        Ok(Self {
+        let publish = Self {
             topic: topic_span,
             packet_id,
             properties,
             fields,
             frame,
-        })
+        };
+        Ok((publish, recognized))
     }
 
     /// Whether the sender says that it may have sent this before.
@@ -139,28 +140,18 @@ impl Publish {
     }
     /// The UTF-8 of the user properties, in their order: quicker than as strings.
     pub fn user_property_bytes(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let mut rest = self.section();
-        std::iter::from_fn(move || {
-            loop {
-                let (id, value) = rest.split_first()?;
-                rest = match *id {
-                    property::USER_PROPERTY => {
-                        let (name, value) = wire::split_binary(value)?;
-                        let (value, others) = wire::split_binary(value)?;
-                        rest = others;
-                        return Some((name, value));
-                    }
-                    property::CONTENT_TYPE
-                    | property::RESPONSE_TOPIC
-                    | property::CORRELATION_DATA => wire::split_binary(value)?.1,
-                    property::MESSAGE_EXPIRY => value.get(4..)?,
-                    property::TOPIC_ALIAS => value.get(2..)?,
-                    property::PAYLOAD_FORMAT => value.get(1..)?,
-                    // A subscription identifier: nothing else is in a PUBLISH.
-                    _ => value.get(wire::varint(value).ok()??.1..)?,
-                };
-            }
-        })
+        user_properties(self.section())
+    }
+    /// Those among the first `recognized` bytes of the properties, which end with a whole one, and those behind them.
+    pub(crate) fn user_property_bytes_around(
+        &self,
+        recognized: Recognized,
+    ) -> [impl Iterator<Item = (&[u8], &[u8])>; 2] {
+        let section = self.section();
+        let (known, other) = section
+            .split_at_checked(recognized.bytes as usize)
+            .unwrap_or((&[], section));
+        [known, other].map(user_properties)
     }
     /// The identifiers of the subscriptions that match.
     pub fn subscription_identifiers(&self) -> impl Iterator<Item = u32> {
@@ -195,6 +186,33 @@ impl Publish {
             property::read(id, &mut reader).ok()
         })
     }
+}
+
+/// The user properties in a section that was checked.
+#[inline]
+fn user_properties(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut rest = section;
+    std::iter::from_fn(move || {
+        loop {
+            let (id, value) = rest.split_first()?;
+            rest = match *id {
+                property::USER_PROPERTY => {
+                    let (name, value) = wire::split_binary(value)?;
+                    let (value, others) = wire::split_binary(value)?;
+                    rest = others;
+                    return Some((name, value));
+                }
+                property::CONTENT_TYPE | property::RESPONSE_TOPIC | property::CORRELATION_DATA => {
+                    wire::split_binary(value)?.1
+                }
+                property::MESSAGE_EXPIRY => value.get(4..)?,
+                property::TOPIC_ALIAS => value.get(2..)?,
+                property::PAYLOAD_FORMAT => value.get(1..)?,
+                // A subscription identifier: nothing else is in a PUBLISH.
+                _ => value.get(wire::varint(value).ok()??.1..)?,
+            };
+        }
+    })
 }
 
 const DUP: u8 = 0b1000;
@@ -309,6 +327,7 @@ impl PublishHeader<'_> {
         }
     }
 
+    #[inline]
     pub(super) fn properties_len(&self) -> usize {
         let field = |len: Option<usize>| len.map_or(0, |len| 3 + len);
         let ids = self.subscription_identifiers.iter();
@@ -329,6 +348,7 @@ impl PublishHeader<'_> {
                 .sum::<usize>()
     }
 
+    #[inline]
     pub(super) fn put_properties(&self, out: &mut impl BufMut) -> Result<(), EncodeError> {
         if let Some(encoded) = self.encoded {
             out.put_slice(&encoded.bytes);

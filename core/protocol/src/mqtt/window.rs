@@ -54,6 +54,10 @@ impl<T> Window<T> {
             0
         }
     }
+    /// Whether something is to be sent again.
+    pub fn has_resend(&self) -> bool {
+        self.resend != 0
+    }
     /// How many are unacknowledged, sent on this connection or not.
     pub fn len(&self) -> usize {
         self.len

@@ -197,7 +197,7 @@ const LOW: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
 /// Whether these are ASCII characters other than U+0000; `false` may be wrong.
-fn is_plain(bytes: &[u8]) -> bool {
+pub(crate) fn is_plain(bytes: &[u8]) -> bool {
     // A zero borrows from its own highest bit.
     !any_word(bytes, |word| (word | word.wrapping_sub(LOW)) & HIGH != 0)
 }

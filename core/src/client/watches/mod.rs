@@ -74,6 +74,8 @@ struct Watch {
     doubt: bool,
     /// A notification was not believed, so that what it told may have been missed.
     disbelieved: bool,
+    /// The store is being asked what such a notification told.
+    catching_up: bool,
     /// The store was asked out of doubt a moment ago.
     resting: bool,
     /// A request is under way.
@@ -236,7 +238,8 @@ impl Watches {
             drop(registry);
             return self.changed.notify_one();
         }
-        if watch.disbelieved {
+        // What was not believed and not read yet may have come before this.
+        if watch.disbelieved || std::mem::take(&mut watch.catching_up) {
             watch.observers.iter().for_each(|queue| queue.resync());
         }
         let is_deleted = matches!(event, Event::Deleted);
@@ -357,6 +360,7 @@ impl Registry {
                 (false, true, false) => continue,
             };
             if let Step::Read { .. } = step {
+                watch.catching_up = watch.disbelieved;
                 (watch.doubt, watch.disbelieved) = (false, false);
             }
             watch.busy = true;

@@ -96,7 +96,7 @@ impl Shared {
         let Some(watch) = registry.keys.get_mut(key) else {
             return false;
         };
-        watch.busy = false;
+        (watch.busy, watch.catching_up) = (false, false);
         let mut again = false;
         match (step, answer) {
             (Step::Begin { .. }, Ok(_)) => {

@@ -73,7 +73,7 @@ fn packed() -> Box<Packed> {
             remaining: false,
             eventual: false,
         }),
-        "1:0:n",
+        &"1:0:n".parse().unwrap(),
     ))
 }
 

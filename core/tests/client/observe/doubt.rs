@@ -99,6 +99,28 @@ async fn a_version_too_far_ahead_is_not_believed() {
 }
 
 #[tokio::test]
+async fn what_is_believed_before_the_doubt_is_over_comes_behind_a_gap() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    peer.notify(b"k", &Event::Set("one".into()), &version(1))
+        .await;
+    assert_eq!(next(&mut observer).await, set("one", 1));
+    // Of a store whose clock is ahead of this one, or of nobody.
+    peer.notify(b"k", &Event::Set("missed".into()), &ahead(90_000))
+        .await;
+    let get = peer.request().await;
+    peer.notify(b"k", &Event::Set("two".into()), &version(2))
+        .await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(next(&mut observer).await, set("two", 2));
+    peer.acknowledge(&get, ReasonCode::SUCCESS).await;
+    peer.respond(&get, &value("two"), Some(&version(2))).await;
+    peer.notify(b"k", &Event::Deleted, &version(3)).await;
+    assert_eq!(next(&mut observer).await, deleted(3));
+}
+
+#[tokio::test]
 async fn a_reading_out_of_doubt_that_fails_is_made_again_and_ends_nothing() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;

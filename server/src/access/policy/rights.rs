@@ -24,6 +24,11 @@ impl Rights {
         }
     }
 
+    /// Nothing at all.
+    pub fn none() -> Arc<Self> {
+        Arc::new(Self::new(Arc::default(), Allowed::default()))
+    }
+
     fn any(&self, allows: impl Fn(&Allowed) -> bool) -> bool {
         allows(&self.shared) || self.own.as_deref().is_some_and(allows)
     }

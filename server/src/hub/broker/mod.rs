@@ -9,28 +9,35 @@
 //! ```
 //!
 //! - **Who asks** is the name in the response topic ([`topic::requester`]). To the service it has a [prefix](BEHIND) that no client of a
-//!   listener can have, so that both kinds of clients can be served at a time.
+//!   listener can have, so that both kinds of clients can be served at a time. Where the broker signs who it was ([`identity`]), nobody can
+//!   use another name, and rules about keys hold ([`standing`]).
 //! - **A connection** begins a session of the broker that ends with it. What the broker had not acknowledged is published again on the
 //!   next one. The [watches](idle) of clients are kept meanwhile.
 //! - **What waits** is bounded: requests by the Receive Maximum of this end, notifications by the limits of a queue of a session.
+mod identity;
 mod idle;
 mod outgoing;
 mod requests;
+mod standing;
 
 use super::Hub;
 use crate::clock::Now;
 use crate::keyspace::Ticket;
 use crate::service::{Commit, Waiter};
 use bytes::{Bytes, BytesMut};
+use identity::Doubt;
+pub use identity::IdentityKey;
 use idle::Idle;
 use outgoing::Outgoing;
 use requests::{Asker, Incoming, Unacknowledged};
+use standing::Standing;
 use statestore_protocol::mqtt::session::{
     Event, Session, SessionConfig, SessionError, Subscriptions,
 };
 use statestore_protocol::mqtt::{Connect, Limits, QoS, ReasonCode, Subscription};
 use statestore_protocol::topic;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 
 /// What the service knows a client behind the broker by begins so. No client id has this character.
 pub(super) const BEHIND: char = '\0';
@@ -49,6 +56,10 @@ const TURN_PACKETS: usize = 64;
 /// For so long after its last request the answers to a client are remembered, in milliseconds.
 const ANSWERS_MS: u64 = 600_000;
 
+/// For so long after it came a request is executed that other servers may be given as well, in milliseconds: the engine has its answer
+/// a minute longer.
+const SHARED_REQUEST_MS: u64 = 600_000;
+
 /// What was agreed on with those who run the broker.
 #[derive(Debug, Clone, Default)]
 pub struct BrokerTerms {
@@ -58,6 +69,8 @@ pub struct BrokerTerms {
     pub share: Option<String>,
     /// After so many milliseconds without a request of a client its watches end; without it, they do not by themselves.
     pub watch_lease_ms: Option<u64>,
+    /// The user property in which the broker says, and signs, who sent a request; without it, requests say so themselves.
+    pub identity: Option<String>,
 }
 
 impl BrokerTerms {
@@ -67,6 +80,15 @@ impl BrokerTerms {
             Some(group) => format!("$share/{group}/{}", topic::REQUEST),
             None => topic::REQUEST.to_owned(),
         }
+    }
+
+    /// Until when a request may be executed that came then, and expires after so many seconds. If others may be given it as well,
+    /// that is before its answer is forgotten, whatever its expiry.
+    fn deadline_ms(&self, since_ms: u64, expiry: Option<u32>) -> Option<u64> {
+        let expiry_ms = expiry.map(|seconds| u64::from(seconds) * 1000);
+        let most_ms = self.share.as_ref().map(|_| SHARED_REQUEST_MS);
+        let left_ms = expiry_ms.into_iter().chain(most_ms).min();
+        left_ms.map(|left_ms| since_ms.saturating_add(left_ms))
     }
 }
 
@@ -83,6 +105,8 @@ pub(crate) struct BrokerFigures {
     pub(crate) unwanted: u64,
     /// Messages that the broker refused.
     pub(crate) refused: u64,
+    /// Requests of which the broker did not say who sent them.
+    pub(crate) unproven: u64,
 }
 
 /// The server as a client of the broker.
@@ -110,6 +134,12 @@ pub(super) struct Broker {
     answers: Idle,
     /// Clients that may watch.
     leases: Option<Idle>,
+    /// Clients that the broker has named.
+    standings: HashMap<Arc<str>, Standing>,
+    /// With it the broker signs who sent a request; of this connection.
+    identity_key: Option<IdentityKey>,
+    /// What was wrong with that on this connection.
+    doubts: Vec<Doubt>,
     /// There is something to do.
     is_dirty: bool,
     figures: BrokerFigures,
@@ -132,6 +162,9 @@ impl Broker {
             next_tag: 0,
             awaited: 0,
             answers: Idle::after(ANSWERS_MS),
+            standings: HashMap::new(),
+            identity_key: None,
+            doubts: Vec::new(),
             is_dirty: false,
             figures: BrokerFigures::default(),
         }
@@ -184,16 +217,19 @@ impl Broker {
 }
 
 impl Hub {
-    /// There is a connection to the broker: begins a session, as this user.
+    /// There is a connection to the broker: begins a session, as this user. With the key it signs who sent a request.
     pub(crate) fn broker_connected(
         &mut self,
         user: Option<String>,
         password: Option<Bytes>,
+        identity_key: Option<IdentityKey>,
         now: Now,
     ) -> Result<(), SessionError> {
         let Some(broker) = &mut self.broker else {
             return Ok(());
         };
+        broker.identity_key = identity_key;
+        broker.doubts.clear();
         let session = broker.session.insert(broker.new_session(user, password));
         session.connect(now.mono_ms)
     }

@@ -163,6 +163,7 @@ impl Hub {
             if last.is_none_or(|last| last <= *requests) {
                 broker.figures.unwanted += 1;
                 self.service.disconnected(client);
+                self.forget_standing(client);
             }
         } else if reason.is_failure() {
             broker.figures.refused += 1;

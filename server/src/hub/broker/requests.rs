@@ -4,8 +4,8 @@ use super::super::message::{Message, Payload};
 use super::super::request::encoded;
 use super::super::{Hub, TURN_WORK};
 use super::outgoing::{Outgoing, What};
+use super::standing::Standing;
 use super::{BEHIND, Broker};
-use crate::access::Principal;
 use crate::budget::Charge;
 use crate::clock::Now;
 use crate::keyspace::Ticket;
@@ -43,6 +43,9 @@ struct ReturnAddress<'a> {
     correlation_data: &'a [u8],
 }
 
+/// Who asks by what a request says itself: its client id, and its response topic.
+pub(super) type Requester<'a> = (&'a str, &'a str);
+
 /// Who waits for an outcome that comes later.
 #[derive(Debug)]
 pub(super) struct Asker {
@@ -69,6 +72,11 @@ impl Unacknowledged {
 
     pub(super) fn is_empty(&self) -> bool {
         self.places.is_empty()
+    }
+
+    /// Whether a request that is not done is of this connection.
+    fn has(&self, number: u64) -> bool {
+        number >= self.first
     }
 
     /// A request is done, if its connection is still there.
@@ -156,25 +164,40 @@ impl Hub {
             let reason = ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR;
             return broker.unacknowledged.finish(number, reason);
         };
+        let requester = (client_id, response_topic.as_str());
+        let sender = match self.sender(publish, requester) {
+            Ok(sender) => sender,
+            Err(doubt) => {
+                self.doubt(doubt);
+                return self.finish(number, ReasonCode::NOT_AUTHORIZED);
+            }
+        };
+        let Some(broker) = &mut self.broker else {
+            return;
+        };
         let name = format!("{BEHIND}{client_id}");
         let client = broker.answers.came(&name, broker.requests, now.mono_ms);
         if let Some(leases) = &mut broker.leases {
             leases.came(&name, broker.requests, now.mono_ms);
         }
+        let deadline_ms = broker
+            .terms
+            .deadline_ms(incoming.since_ms, publish.message_expiry());
+        let is_shared = broker.terms.share.is_some();
+        let Standing { principal, rights } = self.standing(&client, client_id, sender);
         let envelope = Envelope {
             request: Request {
                 client: &client,
-                principal: &Principal::default(),
-                rights: None,
+                principal: &principal,
+                rights: rights.as_ref(),
                 correlation: correlation_data,
                 payload: &publish.payload(),
                 properties,
                 may_return: true,
             },
-            deadline_ms: publish
-                .message_expiry()
-                .map(|seconds| incoming.since_ms.saturating_add(u64::from(seconds) * 1000)),
+            deadline_ms,
             has_room: true,
+            is_shared,
         };
         let to = ReturnAddress {
             number,
@@ -194,7 +217,9 @@ impl Hub {
                     correlation_data: correlation_data.into(),
                     _charge: Charge::new(&self.gauge, bytes),
                 };
-                broker.askers.insert(ticket, asker);
+                if let Some(broker) = &mut self.broker {
+                    broker.askers.insert(ticket, asker);
+                }
             }
         }
         self.tell_watchers(None, now);
@@ -224,6 +249,8 @@ impl Hub {
     fn conclude_for_broker(&mut self, to: ReturnAddress<'_>, outcome: &Outcome) {
         match outcome {
             Outcome::Answered(answered) => self.respond_through_broker(to, answered),
+            // Another server has been given it, and may have executed it.
+            Outcome::Refused(_) if self.is_given_to_others(to.number) => {}
             Outcome::Refused(Refusal::Away | Refusal::NoRoom) => {
                 let header = PublishHeader {
                     topic: to.response_topic.as_str(),
@@ -241,16 +268,22 @@ impl Hub {
                 self.send_through_broker(to, &header, BytesMut::new(), 0);
             }
             Outcome::Refused(Refusal::Expired) => {
-                self.finish_for_broker(to, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+                self.finish(to.number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
             }
             // Without an answer, the client comes to know that nobody knows.
-            Outcome::Unknown => self.finish_for_broker(to, ReasonCode::SUCCESS),
+            Outcome::Unknown => self.finish(to.number, ReasonCode::SUCCESS),
         }
     }
 
-    fn finish_for_broker(&mut self, to: ReturnAddress<'_>, reason: ReasonCode) {
+    /// Whether the connection through which a request came has ended, and the broker may give it to others.
+    fn is_given_to_others(&self, number: u64) -> bool {
+        let broker = self.broker.as_ref();
+        broker.is_some_and(|it| it.terms.share.is_some() && !it.unacknowledged.has(number))
+    }
+
+    fn finish(&mut self, number: u64, reason: ReasonCode) {
         if let Some(broker) = &mut self.broker {
-            broker.unacknowledged.finish(to.number, reason);
+            broker.unacknowledged.finish(number, reason);
             broker.is_dirty = true;
         }
     }
@@ -296,7 +329,7 @@ impl Hub {
             Err(error) => {
                 tracing::debug!(%error, "a response cannot be sent");
                 self.statistics.dropped_too_large += 1;
-                self.finish_for_broker(to, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+                self.finish(to.number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
             }
         }
     }
@@ -307,19 +340,26 @@ impl Hub {
             return;
         };
         let most = self.limits.max_sessions;
+        let mut ended = Vec::new();
         while let Some(client) = broker.answers.take(now.mono_ms) {
             self.service.session_ended(&client);
+            ended.push(client);
         }
         while broker.answers.len() > most
             && let Some(client) = broker.answers.take_first()
         {
             self.service.session_ended(&client);
+            ended.push(client);
         }
         let leases = broker.leases.as_mut();
         if let Some(leases) = leases {
             while let Some(client) = leases.take(now.mono_ms) {
                 self.service.disconnected(&client);
+                ended.push(client);
             }
+        }
+        for client in ended {
+            self.forget_standing(&client);
         }
     }
 }

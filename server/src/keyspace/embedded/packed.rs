@@ -193,6 +193,31 @@ impl<'a> Reader<'a> {
     }
 
     fn varint(&mut self) -> u64 {
+        match *self.0 {
+            [byte, ref rest @ ..] if byte < 0x80 => {
+                self.0 = rest;
+                u64::from(byte)
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    /// One of at least two bytes.
+    fn long_varint(&mut self) -> u64 {
+        const LAST: u64 = 0x8080_8080_8080_8080;
+        if let Some(word) = self.0.first_chunk() {
+            let word = u64::from_le_bytes(*word);
+            let ends = !word & LAST;
+            if ends != 0 {
+                // All bits up to the first one of `ends`, which is the highest of its byte.
+                let own = ends ^ (ends - 1);
+                self.0 = &self.0[(own.count_ones() / 8) as usize..];
+                let sevens = word & own & !LAST;
+                let pairs = sevens & 0x007F_007F_007F_007F | (sevens >> 1) & 0x3F80_3F80_3F80_3F80;
+                let fours = pairs & 0x0000_3FFF_0000_3FFF | (pairs >> 2) & 0x0FFF_C000_0FFF_C000;
+                return fours & 0x0FFF_FFFF | (fours >> 4) & 0x00FF_FFFF_F000_0000;
+            }
+        }
         let mut value = 0;
         let mut shift = 0;
         loop {

@@ -40,6 +40,7 @@ fn operate(keyspace: &mut Embedded, key: &'static str, operation: &Operation<'_>
         ticket: Ticket(0),
         now: NOW,
         deadline_ms: None,
+        request: None,
     };
     match keyspace.operate(&asked, &key.into(), operation, &mut Removed::default()) {
         Some(End::Answered { reply, .. }) => reply,

@@ -1,9 +1,11 @@
 //! What an engine elsewhere has to do for a [`Remote`](super::Remote) keyspace, as questions and news without I/O.
 use super::record::Record;
+use crate::keyspace::RequestDigest;
 use crate::keyspace::rules::Version;
 use bytes::Bytes;
 use std::fmt::Debug;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Into so many buckets the entries are divided; each has a floor of its own.
 pub const BUCKETS: u16 = 1024;
@@ -24,7 +26,13 @@ pub enum Place {
     Entry(Bytes),
     /// The highest version that a tombstone had which was purged from this bucket.
     Floor(u16),
+    /// The answer to a request that several servers may be given. It goes by itself, some time after nobody can deliver the request
+    /// again: an engine keeps it for [so long](ANSWER_LIFETIME) at least.
+    Answer(RequestDigest),
 }
+
+/// For so long, at least, an engine keeps the answer to a request; nobody executes one for as long as that after it came.
+pub const ANSWER_LIFETIME: Duration = Duration::from_secs(11 * 60);
 
 /// The bucket that a key belongs to. It is the same for ever: the format of the data depends on it.
 pub fn bucket_of(key: &[u8]) -> u16 {
@@ -43,6 +51,8 @@ pub enum Put {
     Record(Record),
     /// The version of a floor.
     Floor(Version),
+    /// An answer.
+    Answer(Bytes),
     /// Nothing: a tombstone is purged.
     Nothing,
 }
@@ -54,6 +64,16 @@ pub struct Unit {
     pub compares: Vec<(Place, Revision)>,
     /// The changes, of different places.
     pub puts: Vec<(Place, Put)>,
+}
+
+impl Unit {
+    /// The request to which it has the answer.
+    pub fn request(&self) -> Option<RequestDigest> {
+        self.compares.iter().find_map(|(place, _)| match place {
+            Place::Answer(request) => Some(*request),
+            Place::Entry(_) | Place::Floor(_) => None,
+        })
+    }
 }
 
 /// What is asked of an engine.
@@ -70,8 +90,9 @@ pub enum Ask {
         /// How many records are looked at, at most.
         most: usize,
     },
-    /// All records at one moment, and then all changes. What was watched before is forgotten. Tells [`News::Snapshot`] any number of
-    /// times, [`News::Synced`] once, and [`News::Changes`] and [`News::Watching`] from then on, until [`News::WatchLost`].
+    /// All records at one moment, and then all changes. What was watched before is forgotten, as is a watch that was asked for before and
+    /// has not begun. Tells [`News::Snapshot`] any number of times, [`News::Synced`] once, and [`News::Changes`] and
+    /// [`News::Watching`] from then on, until [`News::WatchLost`].
     Watch,
 }
 
@@ -119,6 +140,8 @@ pub enum Verdict {
     Done(Revision),
     /// A place had another revision. What the keys of the unit hold, in their order, at the moment of the refusal.
     Refused(Vec<Seen>),
+    /// The request to which the unit has an answer has this one already.
+    Answered(Bytes),
     /// It will not be made, for a reason that does not pass by itself.
     Failed(EngineError),
     /// It was made, or not, or will still be.
@@ -131,9 +154,11 @@ pub enum EngineError {
     /// It has no room.
     #[error("the storage is full")]
     Full,
-    /// Something is larger than it takes.
-    #[error("the entry is larger than the storage takes")]
-    TooLarge,
+    /// Something is larger than it takes, which is so many bytes.
+    #[error(
+        "the entry is larger than the storage takes, which is {0} bytes with all that belongs to it"
+    )]
+    TooLarge(usize),
     /// What it holds is not what this program writes.
     #[error("the storage holds what this program cannot read: {0}")]
     Foreign(String),

@@ -17,6 +17,8 @@ struct Last {
 struct Followed {
     /// What was told, or seen while nobody knew yet what the key held at the beginning.
     last: Option<Last>,
+    /// What was told. It can be before the last: an end is not told of what nobody was told.
+    told: Option<Last>,
     /// Those who wait to be told that it is followed.
     waiting: Vec<Ticket>,
 }
@@ -78,7 +80,12 @@ impl Following {
         record: Option<&Record>,
         floor: Version,
     ) -> Vec<Ticket> {
-        let Some(followed) = self.keys.get_mut(key) else {
+        // A second answer, to a question that was asked again, may be ahead of the changes that are still to be told.
+        let Some(followed) = self
+            .keys
+            .get_mut(key)
+            .filter(|followed| !followed.waiting.is_empty())
+        else {
             return Vec::new();
         };
         let found = last_of(record, floor);
@@ -123,7 +130,15 @@ impl Following {
         // What was made in between was missed: there is no end to tell of what nobody was told.
         let is_removed_again = !record.is_entry() && last.is_some_and(|last| last.is_removed);
         if followed.waiting.is_empty() && !is_removed_again {
+            followed.told = followed.last;
             tell(key, record, told);
+        }
+    }
+
+    /// What was seen last may have been lost. What was told stays told.
+    pub(super) fn doubt(&mut self) {
+        for followed in self.keys.values_mut() {
+            followed.last = followed.told.or(followed.last);
         }
     }
 
@@ -142,12 +157,15 @@ impl Following {
             && let Some(last) = followed.last
             && !last.is_removed
         {
-            // Its tombstone was purged meanwhile. The floor is not below that.
-            let version = floor.max(last.version);
+            // Its tombstone was purged meanwhile, and the floor is not below that. If the engine has lost both, those who were told the
+            // last version still have to take this for a later one.
+            let behind = (last.version.0, last.version.1.saturating_add(1));
+            let version = floor.max(behind);
             followed.last = Some(Last {
                 version,
                 is_removed: true,
             });
+            followed.told = followed.last;
             tell_removed(key, version, told);
         }
     }
@@ -187,4 +205,77 @@ fn tell_removed(key: &Bytes, version: Version, told: &mut dyn Told) {
         version,
         what: What::Removed { floor: version },
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::End;
+    use crate::keyspace::remote::WriteId;
+
+    /// The versions that were told.
+    #[derive(Default)]
+    struct Ear(Vec<u64>);
+
+    impl Told for Ear {
+        fn changed(&mut self, change: &Changed<'_>) {
+            self.0.push(change.version.0);
+        }
+
+        fn ended(&mut self, _ticket: Ticket, _end: End) {}
+
+        fn worked(&mut self, _steps: usize) {}
+    }
+
+    fn entry(version: u64) -> Record {
+        let write = WriteId {
+            process: 1,
+            number: version,
+        };
+        Record {
+            version: (version, 0),
+            write,
+            content: Content::Entry {
+                value: Bytes::new(),
+                token: None,
+                expiry: None,
+            },
+        }
+    }
+
+    /// A key that is followed since it had the version 1.
+    fn followed(key: &Bytes) -> Following {
+        let mut following = Following::default();
+        assert!(!following.begin(key, Ticket(1)));
+        let waited = following.found(key, Some(&entry(1)), (0, 0));
+        assert_eq!(waited, [Ticket(1)]);
+        following
+    }
+
+    #[test]
+    fn a_second_answer_hides_no_change() {
+        let key = Bytes::from_static(b"key");
+        let (mut following, mut ear) = (followed(&key), Ear::default());
+        let waited = following.found(&key, Some(&entry(3)), (0, 0));
+        assert_eq!(waited, []);
+        following.changed(&key, &entry(2), &mut ear);
+        following.changed(&key, &entry(3), &mut ear);
+        assert_eq!(ear.0, [2, 3]);
+    }
+
+    #[test]
+    fn what_was_not_told_is_forgotten_with_what_the_engine_lost() {
+        let key = Bytes::from_static(b"key");
+        let removed = |version| Record {
+            content: Content::Tombstone,
+            ..entry(version)
+        };
+        let (mut following, mut ear) = (followed(&key), Ear::default());
+        following.changed(&key, &removed(2), &mut ear);
+        // It was made and removed again in a gap.
+        following.caught_up(&key, Some(&removed(5)), (0, 0), &mut ear);
+        following.doubt();
+        following.caught_up(&key, Some(&entry(4)), (0, 0), &mut ear);
+        assert_eq!(ear.0, [2, 4]);
+    }
 }

@@ -113,6 +113,15 @@ impl Guesses {
         self.forget(key);
     }
 
+    /// These keys have changed, nobody says how.
+    pub(super) fn doubt(&mut self, keys: &[Bytes]) {
+        for key in keys {
+            self.old.remove(key);
+            self.forget(key);
+        }
+        self.doubtful = self.asked;
+    }
+
     /// Changes may have been missed.
     pub(super) fn clear(&mut self) {
         self.young.clear();

@@ -15,12 +15,15 @@
 //!
 //! The revision of the record that was read, a tombstone included; or that there is none, and the floor of its bucket. As long
 //! as the floor has its revision no tombstone of the bucket was purged, so nobody made the key and deleted it meanwhile unseen.
+//! If other servers may be given the same request, that it has no answer either; the answer is put with the changes, and alone if
+//! nothing is changed.
 //!
 //! # What became of a commit
 //!
 //! Whoever gets no answer sends the very same commit again until a compare decides. A refusal may come from its own former
 //! copy: each record says who wrote it, and once the node has seen all changes up to the refusal, it knows whether its own was
 //! among them. If changes were missed meanwhile, the outcome is [unknown](End::Unknown).
+mod answer;
 mod engine;
 #[cfg(feature = "etcd")]
 pub mod etcd;
@@ -43,8 +46,8 @@ mod tls;
 mod watching;
 
 pub use engine::{
-    Ask, AskId, BUCKETS, EngineError, Found, FoundPage, Link, News, Place, Put, Revision, Seen,
-    Unit, Verdict, bucket_of,
+    ANSWER_LIFETIME, Ask, AskId, BUCKETS, EngineError, Found, FoundPage, Link, News, Place, Put,
+    Revision, Seen, Unit, Verdict, bucket_of,
 };
 pub use record::{Content, Record, RecordError, WriteId};
 pub use standing::{EngineFigures, Kind as AskKind, Result as AskResult, Trouble};
@@ -206,6 +209,8 @@ impl<L: Link> Remote<L> {
                 if matches!(self.watch, Watch::Live { ask: live, .. } if live == ask) {
                     self.heard_ms = now.mono_ms;
                 }
+                // Nothing has come of what was asked, not even the lack of an answer.
+                return;
             }
             News::WatchLost(lost, error) => {
                 if let Watch::Snapshot { ask, .. } | Watch::Live { ask, .. } = self.watch
@@ -224,6 +229,7 @@ impl<L: Link> Remote<L> {
             }
             News::Reverted => {
                 self.sights.doubt();
+                self.following.doubt();
                 self.missed_changes(now.mono_ms);
             }
         }
@@ -255,6 +261,8 @@ impl<L: Link> Remote<L> {
                 }
             }
             Verdict::Refused(seen) => self.saw_keys(ask, &self.tasks.keys_of(ask), seen, now),
+            // It tells of a change whose record was not seen.
+            Verdict::Answered(_) => self.guesses.doubt(&self.tasks.keys_of(ask)),
             Verdict::Failed(_) | Verdict::Unclear => {}
         }
         let known = self.known();
@@ -268,45 +276,6 @@ impl<L: Link> Remote<L> {
         match self.watch {
             Watch::Live { at, .. } => Some(at),
             _ => None,
-        }
-    }
-
-    fn ask_followed(&mut self, key: &Bytes) {
-        // Without a watch it is asked when there is one.
-        if self.is_live() {
-            let ask = self.ask(Ask::Read(vec![key.clone()]));
-            self.following.asked(ask, key.clone());
-        }
-    }
-
-    fn found(
-        &mut self,
-        ask: AskId,
-        key: &Bytes,
-        result: Result<Vec<Seen>, Option<EngineError>>,
-        now: Now,
-        told: &mut dyn Told,
-    ) {
-        let mut seen = match result {
-            Ok(seen) => seen,
-            Err(Some(error)) => {
-                let refused = End::reply(Reply::Error(plan::refusal(&error)));
-                for ticket in self.following.refused(key) {
-                    told.ended(ticket, refused.clone());
-                }
-                return;
-            }
-            Err(None) => {
-                let again = Again::Follow(key.clone());
-                self.again.push((now.mono_ms + ASK_AGAIN_MS, again));
-                return;
-            }
-        };
-        self.saw_keys(ask, std::slice::from_ref(key), &seen, now);
-        let Some(seen) = seen.pop() else { return };
-        let record = seen.record.as_ref().map(|(record, _)| record);
-        for ticket in self.following.found(key, record, seen.floor.0) {
-            told.ended(ticket, End::reply(Reply::Ok));
         }
     }
 
@@ -339,9 +308,20 @@ impl<L: Link> Remote<L> {
             if !self.tasks.is_busy(&key) {
                 let deadline_ms = Tasks::deadline(now);
                 let work = Work::Finish(revision);
-                self.tasks.add(None, deadline_ms, vec![key], work);
+                self.tasks.add(None, None, deadline_ms, vec![key], work);
             }
         }
+    }
+
+    fn begin(&mut self, asked: &Asked, keys: Vec<Bytes>, work: Work) -> Option<End> {
+        let deadline_ms = asked
+            .deadline_ms
+            .unwrap_or_else(|| Tasks::deadline(asked.now));
+        let ticket = Some(asked.ticket);
+        self.tasks
+            .add(ticket, asked.request, deadline_ms, keys, work);
+        self.send(asked.now);
+        None
     }
 
     /// Sends what the tasks have to ask.
@@ -358,12 +338,6 @@ impl<L: Link> Remote<L> {
     }
 }
 
-fn deadline_of(asked: &Asked) -> u64 {
-    asked
-        .deadline_ms
-        .unwrap_or_else(|| Tasks::deadline(asked.now))
-}
-
 impl<L: Link> Keyspace for Remote<L> {
     fn operate(
         &mut self,
@@ -377,10 +351,7 @@ impl<L: Link> Keyspace for Remote<L> {
         }
         let work = Work::Operation(OwnedOperation::of(operation));
         let keys = vec![key.clone()];
-        self.tasks
-            .add(Some(asked.ticket), deadline_of(asked), keys, work);
-        self.send(asked.now);
-        None
+        self.begin(asked, keys, work)
     }
 
     fn transact(
@@ -405,10 +376,7 @@ impl<L: Link> Keyspace for Remote<L> {
             Some((place, OwnedOperation::of(operation)))
         });
         let work = Work::Transaction(operations.collect());
-        self.tasks
-            .add(Some(asked.ticket), deadline_of(asked), keys, work);
-        self.send(asked.now);
-        None
+        self.begin(asked, keys, work)
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -1,10 +1,11 @@
 //! What to do next with what was asked, once it is known what its keys hold: a pure function.
+use super::answer;
 use super::engine::{Place, Put, Revision, Seen, Unit, bucket_of};
 use super::record::{Content, Record, WriteId};
 use super::sights::Sights;
 use crate::clock::Now;
 use crate::keyspace::rules::{self, Change, Context, Token, Version};
-use crate::keyspace::{End, OwnedOperation};
+use crate::keyspace::{End, OwnedOperation, RequestDigest};
 use crate::storage::Expiry;
 use bytes::Bytes;
 use statestore_protocol::{Rejection, Reply, ServiceError, Version as Given};
@@ -21,8 +22,8 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// Whether it is worth a try to begin with a guess.
-    pub(super) fn may_guess(&self) -> bool {
+    /// Whether it may change what somebody has put there.
+    pub(super) fn may_change(&self) -> bool {
         match self {
             Self::Operation(operation) => !operation.only_reads(),
             Self::Transaction(_) => true,
@@ -61,6 +62,21 @@ pub(super) struct Circumstances<'a> {
 }
 
 impl Circumstances<'_> {
+    /// What comes next, if the answer to the request has to be kept: with the changes, or alone.
+    pub(super) fn decide_for_all(&self, work: &Work, request: RequestDigest) -> Decision {
+        let (mut unit, end) = match self.decide(work) {
+            Decision::Ended(end) => (self.unit(Vec::new()), end),
+            Decision::Commit(unit, end) => (unit, end),
+            Decision::Expire(unit) => return Decision::Expire(unit),
+        };
+        if let Some(answer) = answer::encode(&end) {
+            let place = Place::Answer(request);
+            unit.compares.push((place.clone(), Revision(0)));
+            unit.puts.push((place, Put::Answer(answer)));
+        }
+        Decision::Commit(unit, end)
+    }
+
     pub(super) fn decide(&self, work: &Work) -> Decision {
         if let Work::Finish(revision) = work {
             return self.finish(*revision);

@@ -140,7 +140,9 @@ impl Standing {
                 self.is_full = false;
                 (Kind::Commit, Result::Done)
             }
-            News::Committed(_, Verdict::Refused(_)) => (Kind::Commit, Result::Refused),
+            News::Committed(_, Verdict::Refused(_) | Verdict::Answered(_)) => {
+                (Kind::Commit, Result::Refused)
+            }
             News::Committed(_, Verdict::Failed(error)) => (Kind::Commit, self.failed(error)),
             News::Committed(_, Verdict::Unclear) => (Kind::Commit, Result::Unanswered),
             News::Page(_, Ok(_)) => (Kind::Page, Result::Done),
@@ -190,7 +192,12 @@ impl Standing {
             EngineError::Full => self.is_full = true,
             EngineError::Foreign(_) => self.unreadable.answer = true,
             EngineError::Replaced(_) => self.is_replaced = true,
-            EngineError::TooLarge => {}
+            EngineError::TooLarge(most_bytes) => {
+                tracing::warn!(
+                    most_bytes,
+                    "a change was refused: it is larger than the storage takes"
+                );
+            }
         }
         Result::Failed
     }

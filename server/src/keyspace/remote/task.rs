@@ -1,7 +1,7 @@
 //! One thing that is to be done, and how far it has come.
 use super::engine::{AskId, Revision, Seen, Unit};
 use super::plan::Work;
-use crate::keyspace::{End, Ticket};
+use crate::keyspace::{End, RequestDigest, Ticket};
 use bytes::Bytes;
 
 /// Names it.
@@ -38,6 +38,8 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) ticket: Option<Ticket>,
+    /// Names the request if its answer is to be kept.
+    pub(super) request: Option<RequestDigest>,
     pub(super) deadline_ms: u64,
     /// In order, no two equal.
     pub(super) keys: Vec<Bytes>,

@@ -11,6 +11,7 @@
 //! ```
 mod deciding;
 
+use super::answer;
 use super::engine::{Ask, AskId, EngineError, Place, Put, Revision, Seen, Verdict};
 use super::guesses::Guesses;
 use super::plan::{Work, refusal};
@@ -18,7 +19,7 @@ use super::record::{Record, WriteId};
 use super::sights::Sights;
 use super::task::{Attempt, Stage, Task, TaskId};
 use crate::clock::Now;
-use crate::keyspace::{End, Ticket};
+use crate::keyspace::{End, RequestDigest, Ticket};
 use bytes::Bytes;
 use statestore_protocol::Reply;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -68,6 +69,7 @@ impl Tasks {
     pub(super) fn add(
         &mut self,
         ticket: Option<Ticket>,
+        request: Option<RequestDigest>,
         deadline_ms: u64,
         keys: Vec<Bytes>,
         work: Work,
@@ -83,6 +85,7 @@ impl Tasks {
         self.timers.insert((deadline_ms, id));
         let task = Task {
             ticket,
+            request: request.filter(|_| work.may_change()),
             deadline_ms,
             keys,
             work,
@@ -227,6 +230,8 @@ impl Tasks {
                 if records.into_iter().any(|(record, _)| record.write == own) {
                     self.made(id, attempt);
                 } else if is_own && !attempt.is_open
+                    // If a copy was made, there was its answer.
+                    || attempt.unit.request().is_some()
                     || known.is_some_and(|known| known >= at) && !attempt.has_gap
                 {
                     self.not_made(id, &attempt, &seen, sights, now);
@@ -236,6 +241,11 @@ impl Tasks {
                     self.settling.push(id);
                     self.put_stage(id, Stage::Settling(attempt, seen, at));
                 }
+            }
+            // By a copy of this, or by another server.
+            Verdict::Answered(answer) => {
+                let end = answer::decode(&answer);
+                self.end(id, end.unwrap_or_else(|error| error_end(&error)));
             }
             Verdict::Failed(error) if !attempt.is_open => self.end(id, error_end(&error)),
             Verdict::Failed(_) | Verdict::Unclear => {

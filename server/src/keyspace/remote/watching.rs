@@ -1,11 +1,12 @@
 //! Following the changes of the engine: a snapshot, and then each of them, until some may have been missed; then again.
-use super::engine::{AskId, Found, Link, Revision};
+use super::engine::{Ask, AskId, EngineError, Found, Link, Revision, Seen};
 use super::record::Record;
-use super::{Remote, bucket_of};
+use super::{ASK_AGAIN_MS, Again, Remote, bucket_of, plan};
 use crate::clock::Now;
-use crate::keyspace::Told;
 use crate::keyspace::rules::Version;
+use crate::keyspace::{End, Told};
 use bytes::Bytes;
+use statestore_protocol::Reply;
 use std::collections::{HashMap, HashSet};
 
 /// How far the changes of the engine are known.
@@ -24,6 +25,45 @@ pub(super) enum Watch {
 }
 
 impl<L: Link> Remote<L> {
+    pub(super) fn ask_followed(&mut self, key: &Bytes) {
+        // Without a watch it is asked when there is one.
+        if self.is_live() {
+            let ask = self.ask(Ask::Read(vec![key.clone()]));
+            self.following.asked(ask, key.clone());
+        }
+    }
+
+    pub(super) fn found(
+        &mut self,
+        ask: AskId,
+        key: &Bytes,
+        result: Result<Vec<Seen>, Option<EngineError>>,
+        now: Now,
+        told: &mut dyn Told,
+    ) {
+        let mut seen = match result {
+            Ok(seen) => seen,
+            Err(Some(error)) => {
+                let refused = End::reply(Reply::Error(plan::refusal(&error)));
+                for ticket in self.following.refused(key) {
+                    told.ended(ticket, refused.clone());
+                }
+                return;
+            }
+            Err(None) => {
+                let again = Again::Follow(key.clone());
+                self.again.push((now.mono_ms + ASK_AGAIN_MS, again));
+                return;
+            }
+        };
+        self.saw_keys(ask, std::slice::from_ref(key), &seen, now);
+        let Some(seen) = seen.pop() else { return };
+        let record = seen.record.as_ref().map(|(record, _)| record);
+        for ticket in self.following.found(key, record, seen.floor.0) {
+            told.ended(ticket, End::reply(Reply::Ok));
+        }
+    }
+
     pub(super) fn changed(
         &mut self,
         ask: AskId,

@@ -1,6 +1,7 @@
 //! The disk itself: what was done to it, when, and what becomes of that.
 use super::files::{Change, Files, SECTOR};
 use crate::chance::Chance;
+use crate::mishaps::{Mishap, Mishaps};
 use statestored::storage::machine::Job;
 use std::collections::BTreeMap;
 use std::io;
@@ -16,6 +17,8 @@ pub(crate) struct Faults {
     pub(crate) room: Option<usize>,
     /// Space can be reserved.
     pub(crate) can_reserve: bool,
+    /// No write is short unless there is no room.
+    pub(crate) is_steady: bool,
 }
 
 impl Default for Faults {
@@ -25,8 +28,20 @@ impl Default for Faults {
             error_percent: 0,
             room: None,
             can_reserve: true,
+            is_steady: false,
         }
     }
+}
+
+/// How a call fails that is to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The disk failed.
+    Error,
+    /// There is no space.
+    NoSpace,
+    /// A write takes a part, and there is no space for the rest.
+    Short,
 }
 
 /// What calls are about that have to be made one after the other.
@@ -76,6 +91,14 @@ pub(super) struct Device {
     pub(super) jobs: BTreeMap<u64, Running>,
     /// Jobs of which nobody knows yet.
     pub(super) begun: Vec<u64>,
+    /// What went wrong so far.
+    pub(super) mishaps: Mishaps,
+    /// Everything that was done, if that is recorded.
+    pub(super) record: Option<Vec<Change>>,
+    /// How many calls there were that can fail.
+    pub(super) calls: u64,
+    /// This one of them is to fail.
+    pub(super) failing: Option<(u64, Failure)>,
 }
 
 impl Device {
@@ -96,6 +119,10 @@ impl Device {
             busy: BTreeMap::new(),
             jobs: BTreeMap::new(),
             begun: Vec::new(),
+            mishaps: Mishaps::default(),
+            record: None,
+            calls: 0,
+            failing: None,
         }
     }
 
@@ -136,7 +163,9 @@ impl Device {
 
     /// The process is over, and what it had not done yet is never done.
     pub(super) fn end_process(&mut self, mut files: Files, survive: fn(&mut Files, &mut Chance)) {
+        let before = files.clone();
         survive(&mut files, &mut self.chance);
+        files.count_losses(&before, &mut self.mishaps);
         self.seen = files.clone();
         self.happened = files;
         self.journal.clear();
@@ -162,6 +191,9 @@ impl Device {
     pub(super) fn perform(&mut self, object: Object, takes_us: u64, change: Change) {
         self.wait(object, takes_us);
         self.seen.apply(&change);
+        if let Some(record) = &mut self.record {
+            record.push(change.clone());
+        }
         self.journal.insert((self.clock_us, self.entered), change);
         self.entered += 1;
     }
@@ -183,10 +215,30 @@ impl Device {
 
     /// Fails now and then.
     pub(super) fn strike(&mut self) -> io::Result<()> {
+        self.calls += 1;
+        match self.failing {
+            Some((call, Failure::Error)) if call == self.calls => {
+                return Err(io::Error::other("the disk failed"));
+            }
+            Some((call, Failure::NoSpace)) if call == self.calls => {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            _ => {}
+        }
         if self.faults.error_percent > 0 && self.chance.percent(self.faults.error_percent) {
+            self.mishaps.count(Mishap::CallFailed);
             return Err(io::Error::other("the disk failed"));
         }
         Ok(())
+    }
+
+    /// How much a write takes of so many bytes, if it is the one that is to be short.
+    pub(super) fn shortened(&mut self, bytes: usize) -> Option<usize> {
+        if self.failing != Some((self.calls, Failure::Short)) {
+            return None;
+        }
+        self.failing = Some((self.calls + 1, Failure::NoSpace));
+        Some(bytes.div_ceil(2))
     }
 
     /// How long a call takes that need not wait for the disk.
@@ -197,7 +249,11 @@ impl Device {
     /// How long a sync takes, of at most so many milliseconds.
     pub(super) fn sync_us(&mut self, most_ms: u64) -> u64 {
         let most_ms = most_ms.min(self.faults.sync_ms);
-        self.chance.spread(100, most_ms * 1_000)
+        let takes_us = self.chance.spread(100, most_ms * 1_000);
+        if takes_us >= 100_000 {
+            self.mishaps.count(Mishap::SlowSync);
+        }
+        takes_us
     }
 
     /// Up to which byte a file could grow.

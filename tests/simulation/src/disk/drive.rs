@@ -1,8 +1,9 @@
 //! The disk as the simulation handles it.
-use super::device::{Device, Faults};
-use super::files::Files;
+use super::device::{Device, Failure, Faults};
+use super::files::{Change, Files};
 use super::port::{Begun, Port};
 use crate::chance::Chance;
+use crate::mishaps::Mishaps;
 use statestored::storage::{DurableOptions, DurableStorage, StorageError};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -40,6 +41,45 @@ impl Drive {
 
     fn device(&self) -> MutexGuard<'_, Device> {
         self.0.lock().unwrap()
+    }
+
+    /// A disk with these files that never draws anything, and notes all that is done.
+    pub(crate) fn recording(files: Files) -> Self {
+        let last_file = files.last_file();
+        let mut device = Device::new(Chance::new(0), files, last_file);
+        device.faults.is_steady = true;
+        device.record = Some(Vec::new());
+        Self(Arc::new(Mutex::new(device)))
+    }
+
+    /// How much has been noted.
+    pub(crate) fn noted(&self) -> usize {
+        self.device().record.as_ref().map_or(0, Vec::len)
+    }
+
+    /// What has been noted.
+    pub(crate) fn take_record(&self) -> Vec<Change> {
+        self.device().record.take().unwrap_or_default()
+    }
+
+    /// How many calls there were that can fail.
+    pub(crate) fn calls(&self) -> u64 {
+        self.device().calls
+    }
+
+    /// Has a call fail.
+    pub(crate) fn fail(&self, call: u64, how: Failure) {
+        self.device().failing = Some((call, how));
+    }
+
+    /// The files as processes see them.
+    pub(crate) fn files(&self) -> Files {
+        self.device().seen.clone()
+    }
+
+    /// What went wrong so far.
+    pub(crate) fn mishaps(&self) -> Mishaps {
+        self.device().mishaps
     }
 
     fn port(&self) -> Port {

@@ -1,5 +1,6 @@
 //! Files and names as processes see them, and what of both survives when the power fails.
 use crate::chance::Chance;
+use crate::mishaps::{Mishap, Mishaps};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -8,14 +9,14 @@ pub(super) const SECTOR: usize = 512;
 
 /// What a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     Directory,
     File(u64),
 }
 
 /// Something that is done to files.
 #[derive(Debug, Clone)]
-pub(super) enum Change {
+pub(crate) enum Change {
     Name(NameChange),
     SyncNames {
         directory: PathBuf,
@@ -43,7 +44,7 @@ pub(super) enum Change {
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum NameChange {
+pub(crate) enum NameChange {
     Make {
         path: PathBuf,
         entry: Entry,
@@ -66,7 +67,7 @@ impl NameChange {
         path.parent().unwrap_or(path)
     }
 
-    fn apply(&self, names: &mut BTreeMap<PathBuf, Entry>) {
+    pub(super) fn apply(&self, names: &mut BTreeMap<PathBuf, Entry>) {
         match self {
             Self::Make { path, entry } => {
                 names.insert(path.clone(), *entry);
@@ -84,7 +85,7 @@ impl NameChange {
 
 /// What was done to a file since it was synced.
 #[derive(Debug, Clone)]
-enum Dirty {
+pub(super) enum Dirty {
     Bytes {
         at: usize,
         bytes: Vec<u8>,
@@ -95,13 +96,13 @@ enum Dirty {
 }
 
 #[derive(Debug, Clone, Default)]
-struct File {
+pub(super) struct File {
     /// As processes see it.
-    content: Vec<u8>,
+    pub(super) content: Vec<u8>,
     /// As it certainly survives.
-    platter: Vec<u8>,
-    dirty: Vec<Dirty>,
-    reserved: usize,
+    pub(super) platter: Vec<u8>,
+    pub(super) dirty: Vec<Dirty>,
+    pub(super) reserved: usize,
 }
 
 impl File {
@@ -143,16 +144,19 @@ impl File {
 
     /// The process that wrote it is gone, and what was given up may have been read anew.
     fn survive_process(&mut self, chance: &mut Chance) {
-        let is_given_up = |change: &Dirty| {
-            matches!(
-                change,
-                Dirty::Bytes {
-                    is_given_up: true,
-                    ..
-                }
-            )
-        };
-        if self.dirty.iter().any(is_given_up) && chance.percent(50) {
+        if self.has_given_up() && chance.percent(50) {
+            self.lose_given_up();
+        }
+    }
+
+    fn has_given_up(&self) -> bool {
+        self.dirty.iter().any(is_given_up)
+    }
+
+    /// What was given up was read anew from the disk; whether there was any.
+    pub(super) fn lose_given_up(&mut self) -> bool {
+        let has_any = self.has_given_up();
+        if has_any {
             self.dirty.retain(|change| !is_given_up(change));
             self.content.clone_from(&self.platter);
             for change in &self.dirty {
@@ -162,6 +166,7 @@ impl File {
                 }
             }
         }
+        has_any
     }
 
     fn survive_power(&mut self, chance: &mut Chance) {
@@ -216,7 +221,17 @@ impl File {
     }
 }
 
-fn patch(content: &mut Vec<u8>, at: usize, bytes: &[u8]) {
+fn is_given_up(change: &Dirty) -> bool {
+    matches!(
+        change,
+        Dirty::Bytes {
+            is_given_up: true,
+            ..
+        }
+    )
+}
+
+pub(super) fn patch(content: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     let end = at + bytes.len();
     if content.len() < end {
         content.resize(end, 0);
@@ -226,17 +241,17 @@ fn patch(content: &mut Vec<u8>, at: usize, bytes: &[u8]) {
 
 /// All files and names.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Files {
-    numbered: BTreeMap<u64, File>,
-    names: BTreeMap<PathBuf, Entry>,
+pub(crate) struct Files {
+    pub(super) numbered: BTreeMap<u64, File>,
+    pub(super) names: BTreeMap<PathBuf, Entry>,
     /// As they certainly survive.
-    durable: BTreeMap<PathBuf, Entry>,
+    pub(super) durable: BTreeMap<PathBuf, Entry>,
     /// What was done to them since they were synced.
-    unsynced: Vec<NameChange>,
+    pub(super) unsynced: Vec<NameChange>,
 }
 
 impl Files {
-    pub(super) fn apply(&mut self, change: &Change) {
+    pub(crate) fn apply(&mut self, change: &Change) {
         match change {
             Change::Name(change) => {
                 change.apply(&mut self.names);
@@ -316,8 +331,29 @@ impl Files {
         }
     }
 
+    /// Counts what is lost of what there was `before` the end of a process.
+    pub(super) fn count_losses(&self, before: &Self, mishaps: &mut Mishaps) {
+        if self.names != before.names {
+            mishaps.count(Mishap::NamesLost);
+        }
+        for (number, file) in &self.numbered {
+            let Some(whole) = before.numbered.get(number) else {
+                continue;
+            };
+            if file.content == whole.content {
+                continue;
+            }
+            let is_all = file.content == whole.platter;
+            mishaps.count(if is_all {
+                Mishap::BytesLost
+            } else {
+                Mishap::Torn
+            });
+        }
+    }
+
     /// Files without a name end with the last process that has them open.
-    fn forget_nameless(&mut self) {
+    pub(super) fn forget_nameless(&mut self) {
         let made = self.unsynced.iter().filter_map(|change| match change {
             NameChange::Make { entry, .. } => Some(entry),
             _ => None,

@@ -23,8 +23,10 @@ mod device;
 mod drive;
 mod files;
 mod port;
+mod survivals;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use device::Faults;
+pub(crate) use device::{Failure, Faults};
 pub(crate) use drive::{Drive, End};
+pub(crate) use files::{Change, Files, NameChange};

@@ -1,6 +1,7 @@
 //! What a process sees of the disk and of its machine: everything fails once it is gone.
 use super::device::{Device, Object, Running};
 use super::files::{Change, Entry, NameChange};
+use crate::mishaps::Mishap;
 use statestored::storage::disk::{Access, Disk, DiskFile, Status};
 use statestored::storage::machine::{self, Job, Machine};
 use std::ffi::OsString;
@@ -171,9 +172,11 @@ impl OpenFile {
         let file = self.file;
         let takes_us = device.sync_us(most_ms);
         let result = device.strike();
-        let change = match result {
-            Ok(()) => Change::Sync { file },
-            Err(_) => Change::GiveUp { file },
+        let change = if result.is_ok() {
+            Change::Sync { file }
+        } else {
+            device.mishaps.count(Mishap::SyncFailed);
+            Change::GiveUp { file }
         };
         device.perform(Object::File(file), takes_us, change);
         result
@@ -199,11 +202,18 @@ impl Write for OpenFile {
         device.strike()?;
         let most = device.most(self.file).saturating_sub(self.at);
         if most == 0 {
+            device.mishaps.count(Mishap::NoSpace);
             return Err(ErrorKind::StorageFull.into());
         }
         let mut count = bytes.len().min(most);
-        if count > 1 && device.chance.percent(5) {
+        if count > 1 && !device.faults.is_steady && device.chance.percent(5) {
             count = 1 + device.chance.index(count);
+        }
+        if let Some(short) = device.shortened(bytes.len()) {
+            count = short;
+        }
+        if count < bytes.len() {
+            device.mishaps.count(Mishap::ShortWrite);
         }
         let takes_us = device.quick_us();
         let (file, at) = (self.file, self.at);
@@ -259,10 +269,12 @@ impl DiskFile for OpenFile {
         let to = usize::try_from(to).map_err(|_| ErrorKind::InvalidInput)?;
         let mut device = self.port.device()?;
         if !device.faults.can_reserve {
+            device.mishaps.count(Mishap::CannotReserve);
             return Ok(());
         }
         device.strike()?;
         if device.most(self.file) < to {
+            device.mishaps.count(Mishap::NoSpace);
             return Err(ErrorKind::StorageFull.into());
         }
         let takes_us = device.quick_us();

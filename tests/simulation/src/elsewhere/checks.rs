@@ -6,7 +6,7 @@ use super::{Action, Asked, TOMBSTONE_MS, What, World};
 use bytes::Bytes;
 use statestore_protocol::{Rejection, Reply};
 use statestored::keyspace::End;
-use statestored::keyspace::remote::{Content, Place, Put, Record};
+use statestored::keyspace::remote::{Content, Place, Put, Record, Revision};
 use statestored::keyspace::rules::{Context, Entry, Token, Version};
 use std::collections::BTreeMap;
 
@@ -58,6 +58,11 @@ impl<'w> Truth<'w> {
         self.log.partition_point(|it| it.at_ms <= at_ms)
     }
 
+    /// Which state there was behind this revision.
+    pub(super) fn behind(&self, revision: Revision) -> usize {
+        self.log.partition_point(|it| it.revision <= revision.0)
+    }
+
     /// The changes of keys, each with its place in the log.
     pub(super) fn records(&self) -> impl Iterator<Item = (usize, &'w Bytes, &'w Record)> {
         let logged = self.log.iter().enumerate();
@@ -88,6 +93,14 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     eventual::check(&truth, world)?;
     for asked in world.asked.iter().filter(|it| !eventual::is_remembered(it)) {
         answered(&truth, asked).map_err(|violation| format!("{violation}: {asked:?}"))?;
+        let former = asked.former.and_then(|it| world.asked[it].end.as_ref());
+        if let (Some((_, one @ End::Answered { .. })), Some((_, other @ End::Answered { .. }))) =
+            (former, &asked.end)
+            && one != other
+            && !only_reads(&asked.what)
+        {
+            return Err(format!("the other answer was {one:?}: {asked:?}"));
+        }
     }
     entries_end_in_time(&truth, world)?;
     for node in &world.nodes {
@@ -181,6 +194,8 @@ fn answered(truth: &Truth<'_>, asked: &Asked) -> Result<(), String> {
     };
     let may_be_written = match end {
         End::Unknown => return Ok(()),
+        // It did not happen here.
+        End::Expired | End::Away if asked.is_twice => return Ok(()),
         End::Expired | End::Away => false,
         End::Answered { reply, .. } => matches!(reply, Reply::Ok | Reply::Transacted(_)),
     };
@@ -196,6 +211,10 @@ fn answered(truth: &Truth<'_>, asked: &Asked) -> Result<(), String> {
         (What::All(actions), _) => all(truth, asked, *end_ms, actions, reply),
         _ => Err("that is no answer to it".into()),
     }
+}
+
+fn only_reads(what: &What) -> bool {
+    matches!(what, What::One(_, Action::Get { .. }) | What::Page)
 }
 
 fn value_of(action: &Action) -> Option<&Bytes> {

@@ -1,35 +1,12 @@
-//! An engine elsewhere with what etcd documents: compare-and-swap of many places, reads of one moment, changes in order; and
-//! with what a network makes of that.
-use crate::chance::Chance;
+//! An engine elsewhere with what etcd documents: compare-and-swap of many places, reads of one moment, changes in order. And one
+//! that loses what it has acknowledged.
 use bytes::Bytes;
+use statestored::keyspace::RequestDigest;
 use statestored::keyspace::remote::{
-    Ask, AskId, BUCKETS, Found, FoundPage, Link, News, Place, Put, Record, Revision, Seen, Unit,
-    Verdict, bucket_of,
+    Found, FoundPage, Place, Put, Record, Revision, Seen, Unit, Verdict, bucket_of,
 };
 use statestored::keyspace::rules::Version;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll};
-
-/// After so long without an answer the one who asked is told that there will be none.
-const TIMEOUT_MS: u64 = 300;
-
-/// So often a watch speaks that has no changes to tell.
-const SILENCE_MS: u64 = 300;
-
-/// What goes wrong, and how often, in a hundred.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Weather {
-    /// Longest way there, and longest way back.
-    pub(crate) delay_ms: u64,
-    pub(crate) lost: u64,
-    /// Answers that are lost.
-    pub(crate) unanswered: u64,
-    /// Commits that come twice, the second time up to three seconds later.
-    pub(crate) doubled: u64,
-    /// In a thousand, for each change: the watch is lost.
-    pub(crate) watch_lost: u64,
-}
+use std::collections::BTreeMap;
 
 /// A rule that is left out, so that its absence is noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,17 +23,23 @@ pub enum Fault {
     LossToldAsRefusal,
     /// Commits that come twice are said to come once.
     SaysToSendOnce,
+    /// The answers to requests that are delivered again are not compared.
+    AnswerNotCompared,
+    /// An engine that loses changes is said to have been silent only.
+    ReversionToldAsGap,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::FloorNotCompared,
         Self::PurgeWithoutFloor,
         Self::GapUnnoticed,
         Self::SnapshotWithoutExpiring,
         Self::LossToldAsRefusal,
         Self::SaysToSendOnce,
+        Self::AnswerNotCompared,
+        Self::ReversionToldAsGap,
     ];
 }
 
@@ -71,11 +54,17 @@ pub(crate) struct Logged {
 #[derive(Debug, Default)]
 pub(crate) struct Engine {
     pub(crate) now_ms: u64,
-    records: BTreeMap<Bytes, (Bytes, Revision)>,
+    pub(super) records: BTreeMap<Bytes, (Bytes, Revision)>,
     floors: BTreeMap<u16, (Version, Revision)>,
+    answers: BTreeMap<RequestDigest, Bytes>,
     pub(crate) log: Vec<Logged>,
     pub(crate) fault: Option<Fault>,
+    /// How far revisions have jumped.
+    jumped: u64,
 }
+
+/// How far revisions jump when the engine loses changes.
+const JUMP: u64 = 1 << 32;
 
 impl Engine {
     pub(crate) fn new(fault: Option<Fault>) -> Self {
@@ -85,11 +74,32 @@ impl Engine {
         }
     }
 
-    fn revision(&self) -> Revision {
-        Revision(self.log.len() as u64)
+    pub(super) fn revision(&self) -> Revision {
+        Revision(self.jumped + self.log.len() as u64)
     }
 
-    fn floor(&self, bucket: u16) -> (Version, Revision) {
+    /// It goes on without its last changes, as a replica that takes over.
+    pub(crate) fn lose(&mut self, changes: usize) {
+        self.log.truncate(self.log.len().saturating_sub(changes));
+        self.jumped += JUMP;
+        self.records.clear();
+        self.floors.clear();
+        self.answers.clear();
+        for Logged {
+            revision, changes, ..
+        } in std::mem::take(&mut self.log)
+        {
+            self.put(&changes, Revision(revision));
+            let at_ms = self.now_ms;
+            self.log.push(Logged {
+                at_ms,
+                revision,
+                changes,
+            });
+        }
+    }
+
+    pub(super) fn floor(&self, bucket: u16) -> (Version, Revision) {
         self.floors.get(&bucket).copied().unwrap_or_default()
     }
 
@@ -98,14 +108,18 @@ impl Engine {
         Some((Record::decode(bytes.clone()).unwrap(), *revision))
     }
 
-    fn seen(&self, key: &Bytes) -> Seen {
+    pub(super) fn seen(&self, key: &Bytes) -> Seen {
         Seen {
             record: self.record(key),
             floor: self.floor(bucket_of(key)),
         }
     }
 
-    fn commit(&mut self, unit: &Unit) -> Verdict {
+    pub(super) fn commit(&mut self, unit: &Unit) -> Verdict {
+        let answer = unit.request().and_then(|it| self.answers.get(&it));
+        if let Some(answer) = answer.filter(|_| self.fault != Some(Fault::AnswerNotCompared)) {
+            return Verdict::Answered(answer.clone());
+        }
         let holds = |(place, revision): &(Place, Revision)| match place {
             Place::Entry(key) => {
                 self.records.get(key).map_or(Revision(0), |(_, it)| *it) == *revision
@@ -119,16 +133,27 @@ impl Engine {
                 };
                 self.fault == Some(ignored) || self.floor(*bucket).1 == *revision
             }
+            Place::Answer(_) => true,
         };
         if !unit.compares.iter().all(holds) {
             let keys = unit.compares.iter().filter_map(|(place, _)| match place {
                 Place::Entry(key) => Some(self.seen(key)),
-                Place::Floor(_) => None,
+                Place::Floor(_) | Place::Answer(_) => None,
             });
             return Verdict::Refused(keys.collect());
         }
         let revision = Revision(self.revision().0 + 1);
-        for (place, put) in &unit.puts {
+        self.put(&unit.puts, revision);
+        self.log.push(Logged {
+            at_ms: self.now_ms,
+            revision: revision.0,
+            changes: unit.puts.clone(),
+        });
+        Verdict::Done(revision)
+    }
+
+    fn put(&mut self, puts: &[(Place, Put)], revision: Revision) {
+        for (place, put) in puts {
             match (place, put) {
                 (Place::Entry(key), Put::Record(record)) => {
                     self.records
@@ -140,293 +165,16 @@ impl Engine {
                 (Place::Floor(bucket), Put::Floor(version)) => {
                     self.floors.insert(*bucket, (*version, revision));
                 }
+                (Place::Answer(request), Put::Answer(answer)) => {
+                    self.answers.insert(*request, answer.clone());
+                }
                 other => panic!("{other:?}"),
             }
         }
-        self.log.push(Logged {
-            at_ms: self.now_ms,
-            revision: revision.0,
-            changes: unit.puts.clone(),
-        });
-        Verdict::Done(revision)
     }
 }
 
-/// What is on its way.
-#[derive(Debug)]
-enum Event {
-    /// To the engine; the answer of a second copy goes nowhere.
-    Arrives(AskId, Ask, bool),
-    /// To the node.
-    Told(News),
-    TimedOut(AskId, Ask),
-}
-
-/// One node's way to the engine.
-#[derive(Debug)]
-pub(crate) struct Way {
-    engine: Arc<Mutex<Engine>>,
-    chance: Chance,
-    pub(crate) weather: Weather,
-    /// No commit comes twice by itself.
-    sends_once: bool,
-    /// While it is cut nothing gets through, in no direction.
-    pub(crate) is_cut: bool,
-    events: BTreeMap<(u64, u64), Event>,
-    sent: u64,
-    /// Questions that have been answered, as far as the node knows.
-    answered: BTreeSet<AskId>,
-    /// The watch, and up to which revision it was told, and when the next is told.
-    watch: Option<(AskId, u64, u64)>,
-    /// When the watch has told anything last.
-    spoken_ms: u64,
-    told: Vec<News>,
-    /// How often things went wrong.
-    pub(crate) lost: usize,
-    pub(crate) gaps: usize,
-    pub(crate) late: usize,
-}
-
-impl Way {
-    pub(crate) fn new(engine: Arc<Mutex<Engine>>, chance: Chance, weather: Weather) -> Self {
-        Self {
-            engine,
-            chance,
-            weather,
-            sends_once: weather.doubled == 0,
-            is_cut: false,
-            events: BTreeMap::new(),
-            sent: 0,
-            answered: BTreeSet::new(),
-            watch: None,
-            spoken_ms: 0,
-            told: Vec::new(),
-            lost: 0,
-            gaps: 0,
-            late: 0,
-        }
-    }
-
-    fn push(&mut self, after_ms: u64, event: Event) {
-        self.sent += 1;
-        let at_ms = self.engine.lock().unwrap().now_ms + after_ms;
-        self.events.insert((at_ms, self.sent), event);
-    }
-
-    fn delay_ms(&mut self) -> u64 {
-        self.chance.below(self.weather.delay_ms + 1)
-    }
-
-    fn ask(&mut self, id: AskId, ask: Ask) {
-        let timeout = Event::TimedOut(id, ask.clone());
-        self.push(TIMEOUT_MS, timeout);
-        if matches!(ask, Ask::Commit(_)) && self.chance.percent(self.weather.doubled) {
-            let later_ms = self.chance.spread(1, 3_000);
-            self.late += 1;
-            self.push(later_ms, Event::Arrives(id, ask.clone(), true));
-        }
-        if self.chance.percent(self.weather.lost) {
-            self.lost += 1;
-            return;
-        }
-        let delay_ms = self.delay_ms();
-        self.push(delay_ms, Event::Arrives(id, ask, false));
-    }
-
-    /// Lets everything happen that is due.
-    pub(crate) fn proceed(&mut self, now_ms: u64) {
-        while let Some(entry) = self.events.first_entry()
-            && entry.key().0 <= now_ms
-        {
-            let event = entry.remove();
-            self.happen(event);
-        }
-        self.watch_on(now_ms);
-    }
-
-    fn happen(&mut self, event: Event) {
-        match event {
-            Event::Arrives(id, ask, is_copy) => {
-                if self.is_cut && !is_copy {
-                    self.lost += 1;
-                    return;
-                }
-                self.arrived(id, &ask, is_copy);
-            }
-            Event::Told(news) => {
-                if self.is_cut {
-                    self.lost += 1;
-                    return;
-                }
-                let (News::Read(id, _) | News::Committed(id, _) | News::Page(id, _)) = &news else {
-                    self.told.push(news);
-                    return;
-                };
-                if self.answered.insert(*id) {
-                    self.told.push(news);
-                }
-            }
-            Event::TimedOut(id, ask) => {
-                if self.answered.contains(&id) {
-                    return;
-                }
-                let news = match ask {
-                    Ask::Read(_) => News::Read(id, Err(None)),
-                    Ask::Commit(_) => News::Committed(id, Verdict::Unclear),
-                    Ask::Page { .. } => News::Page(id, Err(None)),
-                    // One that has begun says itself how it goes on.
-                    Ask::Watch if self.watch.is_some_and(|(watch, ..)| watch == id) => return,
-                    Ask::Watch => News::WatchLost(id, None),
-                };
-                self.answered.insert(id);
-                self.told.push(news);
-            }
-        }
-    }
-
-    fn arrived(&mut self, id: AskId, ask: &Ask, is_copy: bool) {
-        let engine = Arc::clone(&self.engine);
-        let mut engine = engine.lock().unwrap();
-        let news = match ask {
-            Ask::Read(keys) => {
-                let seen = keys.iter().map(|key| engine.seen(key)).collect();
-                News::Read(id, Ok(seen))
-            }
-            Ask::Commit(unit) => News::Committed(id, engine.commit(unit)),
-            Ask::Page { after, most } => News::Page(id, Ok(page(&engine, after.as_ref(), *most))),
-            Ask::Watch => {
-                drop(engine);
-                return self.begin_watch(id);
-            }
-        };
-        let fault = engine.fault;
-        drop(engine);
-        if is_copy {
-            return;
-        }
-        let mut news = news;
-        if self.chance.percent(self.weather.unanswered) {
-            self.lost += 1;
-            match (&news, fault) {
-                (News::Committed(id, Verdict::Done(_)), Some(Fault::LossToldAsRefusal)) => {
-                    let Ask::Commit(unit) = ask else { return };
-                    let places = unit.compares.iter();
-                    let count = places
-                        .filter(|(it, _)| matches!(it, Place::Entry(_)))
-                        .count();
-                    let nothing = Seen {
-                        record: None,
-                        floor: ((0, 0), Revision(0)),
-                    };
-                    news = News::Committed(*id, Verdict::Refused(vec![nothing; count]));
-                }
-                _ => return,
-            }
-        }
-        let delay_ms = self.delay_ms();
-        self.push(delay_ms, Event::Told(news));
-    }
-
-    fn begin_watch(&mut self, id: AskId) {
-        let engine = Arc::clone(&self.engine);
-        let engine = engine.lock().unwrap();
-        let at = engine.revision();
-        let records: Vec<_> = engine
-            .records
-            .keys()
-            .filter_map(|key| {
-                let (record, revision) = engine.record(key)?;
-                Some(Found {
-                    key: key.clone(),
-                    record,
-                    revision,
-                })
-            })
-            .filter(|found| {
-                engine.fault != Some(Fault::SnapshotWithoutExpiring)
-                    || found.record.expiry().is_none()
-            })
-            .collect();
-        let floors = (0..BUCKETS).map(|bucket| engine.floor(bucket).0).collect();
-        let now_ms = engine.now_ms;
-        drop(engine);
-        self.told.extend(
-            records
-                .chunks(3)
-                .map(|chunk| News::Snapshot(id, chunk.to_vec())),
-        );
-        self.told.push(News::Synced(id, at, floors));
-        self.answered.insert(id);
-        self.watch = Some((id, at.0, now_ms));
-        self.spoken_ms = now_ms;
-    }
-
-    /// Tells the changes that are due, in order, or that the watch is lost.
-    fn watch_on(&mut self, now_ms: u64) {
-        let Some((id, told, next_ms)) = self.watch else {
-            return;
-        };
-        let engine = Arc::clone(&self.engine);
-        let engine = engine.lock().unwrap();
-        let next = engine.log.get(usize::try_from(told).unwrap());
-        if next.is_none() && !self.is_cut && self.spoken_ms + SILENCE_MS <= now_ms {
-            self.told.push(News::Watching(id));
-            self.spoken_ms = now_ms;
-        }
-        let Some(logged) = next.filter(|_| next_ms <= now_ms && !self.is_cut) else {
-            return;
-        };
-        let next_ms = now_ms + self.delay_ms();
-        if self.chance.below(1_000) < self.weather.watch_lost {
-            self.gaps += 1;
-            if engine.fault == Some(Fault::GapUnnoticed) {
-                self.watch = Some((id, engine.log.len() as u64, next_ms));
-            } else {
-                self.watch = None;
-                self.told.push(News::WatchLost(id, None));
-            }
-            return;
-        }
-        let changes = logged
-            .changes
-            .iter()
-            .filter_map(|(place, put)| match (place, put) {
-                (Place::Entry(key), Put::Record(record)) => {
-                    Some((key.clone(), Some(record.clone())))
-                }
-                (Place::Entry(key), _) => Some((key.clone(), None)),
-                _ => None,
-            });
-        let news = News::Changes(id, Revision(logged.revision), changes.collect());
-        self.told.push(news);
-        self.watch = Some((id, told + 1, next_ms));
-        self.spoken_ms = now_ms;
-    }
-
-    pub(crate) fn next_ms(&self) -> Option<u64> {
-        let event = self.events.first_key_value().map(|((at_ms, _), _)| *at_ms);
-        let behind = self.watch.and_then(|(_, told, next_ms)| {
-            let engine = self.engine.lock().unwrap();
-            let is_behind = (engine.log.len() as u64) > told;
-            let speaks_ms = self.spoken_ms + SILENCE_MS;
-            let then_ms = if is_behind { next_ms } else { speaks_ms };
-            (!self.is_cut).then_some(then_ms)
-        });
-        event.into_iter().chain(behind).min()
-    }
-
-    pub(crate) fn has_news(&self) -> bool {
-        !self.told.is_empty()
-    }
-
-    /// Nobody listens any more; what is on its way arrives.
-    pub(crate) fn abandon(&mut self) {
-        self.watch = None;
-        self.told.clear();
-    }
-}
-
-fn page(engine: &Engine, after: Option<&(u16, Bytes)>, most: usize) -> FoundPage {
+pub(super) fn page(engine: &Engine, after: Option<&(u16, Bytes)>, most: usize) -> FoundPage {
     let mut keys: Vec<_> = engine
         .records
         .keys()
@@ -447,39 +195,5 @@ fn page(engine: &Engine, after: Option<&(u16, Bytes)>, most: usize) -> FoundPage
     FoundPage {
         records: found.collect(),
         has_more,
-    }
-}
-
-/// What a node holds of its way.
-#[derive(Debug, Clone)]
-pub(crate) struct Shared(pub(crate) Arc<Mutex<Way>>);
-
-impl Shared {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Way> {
-        self.0.lock().unwrap()
-    }
-}
-
-impl Link for Shared {
-    fn ask(&mut self, id: AskId, ask: Ask) {
-        self.lock().ask(id, ask);
-    }
-
-    fn news(&mut self) -> Option<News> {
-        let mut way = self.lock();
-        (!way.told.is_empty()).then(|| way.told.remove(0))
-    }
-
-    fn sends_once(&self) -> bool {
-        let way = self.lock();
-        way.sends_once || way.engine.lock().unwrap().fault == Some(Fault::SaysToSendOnce)
-    }
-
-    fn poll_news(&mut self, _context: &mut Context<'_>) -> Poll<()> {
-        if self.lock().has_news() {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
     }
 }

@@ -7,19 +7,23 @@ mod counts;
 mod engine;
 mod eventual;
 mod node;
+mod reverting;
+mod way;
 
 pub use engine::Fault;
+pub use reverting::run_reverting;
 
 use crate::chance::Chance;
 use bytes::Bytes;
-use engine::{Engine, Weather};
+use engine::Engine;
 use node::Node;
 use statestore_protocol::{Condition, Hlc, Version as Wanted};
-use statestored::keyspace::End;
 use statestored::keyspace::remote::bucket_of;
 use statestored::keyspace::rules::Version;
+use statestored::keyspace::{End, RequestDigest};
 use std::num::NonZeroU64;
 use std::sync::{Arc, LazyLock, Mutex};
+use way::Weather;
 
 /// How long things go wrong.
 const STORM_MS: u64 = 15_000;
@@ -70,6 +74,14 @@ pub(crate) struct Asked {
     pub(crate) timestamp: Hlc,
     pub(crate) at_ms: u64,
     pub(crate) end: Option<(u64, End)>,
+    /// It ended when it was asked.
+    pub(crate) at_once: bool,
+    /// Names it if it may be delivered to several nodes.
+    pub(crate) request: Option<RequestDigest>,
+    /// It was asked before, as this one.
+    pub(crate) former: Option<usize>,
+    /// It was delivered to another node as well.
+    pub(crate) is_twice: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -109,6 +121,8 @@ pub struct Counts {
     pub gaps: usize,
     /// Nodes that ended in the middle.
     pub restarts: usize,
+    /// Requests that were delivered to a second node.
+    pub again: usize,
     /// Changes that were told.
     pub told: usize,
     /// Transactions that were carried out.
@@ -131,6 +145,7 @@ impl std::ops::AddAssign for Counts {
         self.doubled += other.doubled;
         self.gaps += other.gaps;
         self.restarts += other.restarts;
+        self.again += other.again;
         self.told += other.told;
         self.transactions += other.transactions;
         self.purged += other.purged;
@@ -149,6 +164,10 @@ pub(crate) struct World {
     /// Versions that clients were told, to ask under.
     versions: Vec<(Bytes, Version)>,
     restarts: usize,
+    /// Requests that were delivered a second time.
+    again: usize,
+    /// How often the engine lost changes, if that may happen.
+    reversions: Option<usize>,
 }
 
 impl World {
@@ -180,6 +199,8 @@ impl World {
             chance,
             versions: Vec::new(),
             restarts: 0,
+            again: 0,
+            reversions: None,
         }
     }
 
@@ -313,23 +334,64 @@ impl World {
         let ahead_ms = self.chance.below(5_000);
         let wall_ms = node::BASE_MS + self.now_ms + ahead_ms;
         let timestamp = Hlc::new(wall_ms, 0, "client").unwrap();
-        let deadline_ms = self.chance.spread(20, 10_000);
-        let mut asked = Asked {
+        let is_shared = self.chance.percent(50);
+        self.deliver(Asked {
             node,
             life: self.nodes[node].life,
             what,
             timestamp,
             at_ms: self.now_ms,
             end: None,
-        };
-        if let Some(end) = self.nodes[node].ask(ticket, &asked, self.now_ms, deadline_ms) {
-            asked.end = Some((self.now_ms, end));
+            request: is_shared.then(|| RequestDigest((ticket as u128).to_be_bytes())),
+            at_once: false,
+            former: None,
+            is_twice: false,
+        });
+        if self.chance.percent(10) {
+            let back = 1 + self.chance.index(30.min(ticket + 1));
+            self.deliver_again(ticket + 1 - back);
         }
+    }
+
+    fn deliver(&mut self, mut asked: Asked) {
+        let ticket = self.asked.len();
+        let deadline_ms = self.chance.spread(20, 10_000);
+        let end = self.nodes[asked.node].ask(ticket, &asked, self.now_ms, deadline_ms);
+        asked.at_once = end.is_some();
+        asked.end = end.map(|end| (self.now_ms, end));
         self.asked.push(asked);
+    }
+
+    /// A broker has seen no acknowledgement of a request, and gives it to another node: whoever had it may have died before or behind
+    /// its commit, may have answered it, or may be at it still.
+    fn deliver_again(&mut self, ticket: usize) {
+        let former = &self.asked[ticket];
+        let is_open = matches!(former.end, None | Some((_, End::Answered { .. })));
+        if former.request.is_none() || former.former.is_some() || former.is_twice || !is_open {
+            return;
+        }
+        let node = self.chance.index(self.nodes.len());
+        let again = Asked {
+            node,
+            life: self.nodes[node].life,
+            end: None,
+            former: Some(ticket),
+            is_twice: true,
+            ..self.asked[ticket].clone()
+        };
+        self.asked[ticket].is_twice = true;
+        self.again += 1;
+        self.deliver(again);
     }
 
     /// Something goes wrong, or is right again.
     fn trouble(&mut self) {
+        if let Some(count) = &mut self.reversions
+            && self.chance.percent(20)
+        {
+            *count += 1;
+            return self.revert();
+        }
         let index = self.chance.index(self.nodes.len());
         let node = &mut self.nodes[index];
         match self.chance.below(6) {
@@ -340,6 +402,12 @@ impl World {
             4 => {
                 self.restarts += 1;
                 node.restart(&self.engine, &mut self.chance);
+                let open = self.asked.iter().enumerate();
+                let open = open.filter(|(_, it)| it.node == index && it.end.is_none());
+                let open: Vec<_> = open.map(|(ticket, _)| ticket).collect();
+                for ticket in open {
+                    self.deliver_again(ticket);
+                }
             }
             _ => {}
         }
@@ -361,6 +429,7 @@ impl World {
             doubled: ways().map(|way| way.lock().late).sum(),
             gaps: ways().map(|way| way.lock().gaps).sum(),
             restarts: self.restarts,
+            again: self.again,
             told: self.nodes.iter().map(Node::told_count).sum(),
             transactions: counts::transactions(&self.asked),
             purged: counts::purged(&engine),

@@ -1,5 +1,6 @@
 //! One node: a keyspace with its clocks, its way to the engine, and what it told.
-use super::engine::{Engine, Shared, Way, Weather};
+use super::engine::Engine;
+use super::way::{Shared, Way, Weather};
 use super::{Action, Asked, What};
 use crate::chance::Chance;
 use bytes::Bytes;
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex};
 pub(crate) const BASE_MS: u64 = 1_700_000_000_000;
 
 /// How long a node answers from what it knows after the watch has spoken.
-const TRUST_MS: u64 = 1_000;
+pub(crate) const TRUST_MS: u64 = 1_000;
 
 /// Tickets of those who follow a key are above these.
 const FOLLOWS: u64 = 1 << 32;
@@ -127,6 +128,11 @@ impl Node {
         self.former.iter().chain([&self.way])
     }
 
+    /// The way of this life or of a former one.
+    pub(crate) fn way_of(&self, life: u64) -> Option<&Shared> {
+        self.ways().nth(usize::try_from(life).ok()?)
+    }
+
     pub(crate) fn told_count(&self) -> usize {
         self.told
     }
@@ -196,6 +202,7 @@ impl Node {
             ticket: Ticket(FOLLOWS + number),
             now: self.now(now_ms),
             deadline_ms: None,
+            request: None,
         };
         if self.remote.follow(&asked, key).is_some() {
             following.since_ms = Some(now_ms);
@@ -216,6 +223,7 @@ impl Node {
             ticket: Ticket(ticket as u64),
             now,
             deadline_ms: Some(now.mono_ms + deadline_ms),
+            request: asked.request,
         };
         let mut ear = Ear::default();
         match &asked.what {

@@ -1,5 +1,6 @@
 //! The server's end of a connection: what arrives, what the hub takes of it, what is sent.
 use super::PEER;
+use crate::mishaps::Mishap;
 use crate::network::{Ending, Link, Way, first_packet, lower};
 use crate::wire;
 use crate::world::World;
@@ -63,6 +64,11 @@ impl World {
         let Some(connection) = hub.opened(PEER, now) else {
             return false;
         };
+        let client = self.links[link].client;
+        let mut others = self.server.links.values();
+        if others.any(|other| self.links[*other].client == client) {
+            self.mishaps.count(Mishap::Overlapping);
+        }
         self.server.links.insert(connection, link);
         self.links[link].far.connection = Some(connection);
         self.settle();

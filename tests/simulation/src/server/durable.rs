@@ -1,6 +1,7 @@
 //! The server's storage: the real one, and the real group commit, on the simulated disk and at simulated times.
 use super::kept::{Kept, Loading, Records};
 use crate::disk::{Drive, End};
+use crate::mishaps::Mishap;
 use crate::world::{Event, World};
 use statestored::keyspace::Embedded;
 use statestored::storage::group_commit::{Achieved, GroupCommit, Waiting, Weighed};
@@ -103,6 +104,7 @@ impl World {
                 self.expect_faults();
             }
             Err(error @ StorageError::Io { .. }) => {
+                self.mishaps.count(Mishap::NotStarted);
                 self.note(|| format!("server: does not start: {error}"));
                 drive.end(End::Process, end_us);
                 let again_ms = after(end_us) + self.chance.spread(10, 1_000);

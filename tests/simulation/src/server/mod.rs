@@ -9,6 +9,7 @@ mod transactions;
 pub(crate) use connection::ServerEnd;
 
 use crate::disk::{Drive, End};
+use crate::mishaps::{Mishap, Mishaps};
 use crate::network::Ending;
 use crate::transactor::Transactor;
 use crate::witness::Witness;
@@ -45,6 +46,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// The faults of its disk so far.
+    pub(crate) fn disk_mishaps(&self) -> Mishaps {
+        self.durable.drive.mishaps()
+    }
+
     pub(crate) fn new(drive: Drive) -> Self {
         Self {
             hub: None,
@@ -165,6 +171,7 @@ impl World {
         }
         if !self.is_healed && chance.percent(20) {
             limits.max_session_expiry_s = u32::try_from(chance.below(5)).unwrap_or(0);
+            self.mishaps.count(Mishap::ShortSession);
         }
         limits
     }
@@ -176,6 +183,11 @@ impl World {
         }
         let now_ms = self.now_ms();
         self.crashes += 1;
+        self.mishaps.count(match how {
+            _ if !self.scenario.is_durable => Mishap::LostAll,
+            End::Process => Mishap::Killed,
+            End::Power => Mishap::PowerFailed,
+        });
         self.server.is_full = false;
         self.server.wakes_at_ms = None;
         self.server.witness = None;

@@ -2,6 +2,7 @@
 use super::durable::start;
 use super::kept::{Loading, Records};
 use crate::disk::{End, Faults};
+use crate::mishaps::Mishap;
 use crate::world::{Event, World};
 use statestored::keyspace::Embedded;
 
@@ -68,6 +69,7 @@ impl World {
     /// The process ends in the midst of something that it did to the disk.
     pub(crate) fn crash_at(&mut self, process: u64, cut_us: u64, how: End) {
         if process == self.server.durable.drive.process() {
+            self.mishaps.count(Mishap::Midst);
             self.crash_server(how, cut_us);
             self.start_later();
         }
@@ -115,6 +117,7 @@ impl World {
         if !durable.is_idle() {
             return false;
         }
+        self.mishaps.count(Mishap::Stopped);
         self.note(|| "server: stops".to_owned());
         let durable = &mut self.server.durable;
         durable.drive.begin(now.mono_ms);

@@ -8,11 +8,13 @@
 //! | `PREFIX/m` | format of all of this |
 //! | `PREFIX/e/BUCKET/KEY` | a [record](super::Record) |
 //! | `PREFIX/x` | nothing: left by a server that found another store where its own was |
+//! | `PREFIX/r/DIGEST` | the [answer](super::Place::Answer) to a request, under a lease that ends some time later |
 //! | `PREFIX/f/BUCKET` | wall clock and counter of the [floor](super::Place::Floor), 16 bytes |
 //!
 //! A bucket is four hexadecimal digits. All floors exist from the first start on: without one, data is missing, and nothing is
 //! answered.
 mod connecting;
+mod leases;
 mod names;
 mod releases;
 mod store;

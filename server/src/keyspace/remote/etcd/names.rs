@@ -47,6 +47,11 @@ impl Names {
         self.below(b"/f/")
     }
 
+    /// What the names of all answers begin with.
+    pub(super) fn answers(&self) -> Vec<u8> {
+        self.below(b"/r/")
+    }
+
     pub(super) fn entry(&self, bucket: u16, key: &[u8]) -> Vec<u8> {
         let mut name = self.entries();
         name.extend_from_slice(format!("{bucket:0BUCKET_DIGITS$x}/").as_bytes());
@@ -64,6 +69,11 @@ impl Names {
         match place {
             Place::Entry(key) => self.entry(bucket_of(key), key),
             Place::Floor(bucket) => self.floor(*bucket),
+            Place::Answer(request) => {
+                let mut name = self.answers();
+                name.extend_from_slice(request.to_string().as_bytes());
+                name
+            }
         }
     }
 

@@ -1,4 +1,5 @@
 //! Reads and commits as etcd's transactions.
+use super::leases::Leases;
 use super::names::{Names, decode_floor, encode_floor};
 use super::store::Store;
 use super::{MAX_MESSAGE_BYTES, REQUEST_TIMEOUT};
@@ -7,15 +8,15 @@ use crate::keyspace::remote::{
 };
 use bytes::Bytes;
 use etcd_client::{
-    Client, Compare, CompareOp, Error, GetResponse, KeyValue, KvClient, ResponseHeader, Txn, TxnOp,
-    TxnOpResponse, TxnResponse,
+    Client, Compare, CompareOp, Error, GetResponse, KeyValue, KvClient, PutOptions, ResponseHeader,
+    Txn, TxnOp, TxnOpResponse, TxnResponse,
 };
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
 
 /// The largest record: etcd takes requests of 1.5 MiB by default.
-const MAX_RECORD_BYTES: usize = 1_400_000;
+pub(super) const MAX_RECORD_BYTES: usize = 1_400_000;
 
 /// The limits of messages are etcd's own.
 pub(super) fn kv(client: &Client) -> KvClient {
@@ -120,12 +121,13 @@ async fn ask_for(
 fn keys_of(unit: &Unit) -> Vec<Bytes> {
     let keys = unit.compares.iter().filter_map(|(place, _)| match place {
         Place::Entry(key) => Some(key.clone()),
-        Place::Floor(_) => None,
+        Place::Floor(_) | Place::Answer(_) => None,
     });
     keys.collect()
 }
 
-fn txn_of(names: &Names, unit: &Unit) -> Txn {
+/// An answer is put under this lease.
+fn txn_of(names: &Names, unit: &Unit, lease: i64) -> Txn {
     let compares = unit.compares.iter().map(|(place, revision)| {
         let revision = i64::try_from(revision.0).unwrap_or(i64::MAX);
         Compare::mod_revision(names.of(place), CompareOp::Equal, revision)
@@ -135,13 +137,22 @@ fn txn_of(names: &Names, unit: &Unit) -> Txn {
         match put {
             Put::Record(record) => TxnOp::put(name, record.encode(), None),
             Put::Floor(version) => TxnOp::put(name, encode_floor(*version), None),
+            Put::Answer(answer) => {
+                let options = PutOptions::new().with_lease(lease);
+                TxnOp::put(name, answer.to_vec(), Some(options))
+            }
             Put::Nothing => TxnOp::delete(name, None),
         }
     });
+    let mut otherwise = gets(names, &keys_of(unit));
+    otherwise.extend(unit.request().map(|request| {
+        let name = names.of(&Place::Answer(request));
+        TxnOp::get(name, None)
+    }));
     Txn::new()
         .when(compares.collect::<Vec<_>>())
         .and_then(puts.collect::<Vec<_>>())
-        .or_else(gets(names, &keys_of(unit)))
+        .or_else(otherwise)
 }
 
 /// How many operations the transaction of a unit has, whatever becomes of it.
@@ -154,10 +165,11 @@ pub(super) fn bytes_of(unit: &Unit) -> usize {
     let bytes = unit.puts.iter().map(|(place, put)| {
         let key = match place {
             Place::Entry(key) => 3 * key.len(),
-            Place::Floor(_) => 0,
+            Place::Floor(_) | Place::Answer(_) => 0,
         };
         let value = match put {
             Put::Record(record) => record.encode().len(),
+            Put::Answer(answer) => answer.len(),
             Put::Floor(_) | Put::Nothing => 16,
         };
         200 + key + value
@@ -173,11 +185,12 @@ pub(super) fn is_too_large(unit: &Unit) -> bool {
 pub(super) async fn commit(
     kv: KvClient,
     store: Arc<Store>,
+    leases: Leases,
     asked: Vec<(AskId, Unit)>,
     tell: UnboundedSender<News>,
 ) {
     let (asks, units): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
-    let verdicts = commit_all(kv, &store, &units).await;
+    let verdicts = commit_all(kv, &store, leases, &units).await;
     let mut verdicts = verdicts.map(Vec::into_iter);
     for ask in asks {
         let verdict = match &mut verdicts {
@@ -192,12 +205,19 @@ pub(super) async fn commit(
 async fn commit_all(
     mut kv: KvClient,
     store: &Store,
+    leases: Leases,
     units: &[Unit],
 ) -> Result<Vec<Verdict>, Verdict> {
     store.check().map_err(Verdict::Failed)?;
+    let lease = if units.iter().any(|unit| unit.request().is_some()) {
+        let lease = leases.current().await;
+        lease.map_err(|error| verdict_of_error(&error))?
+    } else {
+        0
+    };
     let nested = units
         .iter()
-        .map(|unit| TxnOp::txn(txn_of(store.names(), unit)));
+        .map(|unit| TxnOp::txn(txn_of(store.names(), unit, lease)));
     let txn = store.written_only_here(nested.collect());
     let latest = store.latest();
     let response = match timeout(REQUEST_TIMEOUT, kv.txn(txn)).await {
@@ -205,6 +225,13 @@ async fn commit_all(
         result => {
             let error = result.ok().and_then(Result::err);
             tracing::debug!(?error, "etcd did not answer a commit");
+            let is_lease_gone = matches!(
+                &error,
+                Some(Error::GRpcStatus(status)) if status.message().contains("requested lease not found")
+            );
+            if is_lease_gone {
+                leases.forget(lease).await;
+            }
             return Err(error.as_ref().map_or(Verdict::Unclear, verdict_of_error));
         }
     };
@@ -222,7 +249,15 @@ fn verdict_of(response: &TxnResponse, at: Revision) -> Verdict {
     if response.succeeded() {
         return Verdict::Done(at);
     }
-    match all_seen(&response.op_responses()) {
+    let mut responses = response.op_responses();
+    // One without a partner is the answer to the request.
+    if responses.len() % 2 == 1
+        && let Some(TxnOpResponse::Get(found)) = responses.pop()
+        && let Some(answer) = found.kvs().first()
+    {
+        return Verdict::Answered(Bytes::copy_from_slice(answer.value()));
+    }
+    match all_seen(&responses) {
         Ok(seen) => Verdict::Refused(seen),
         Err(error) => Verdict::Failed(error),
     }
@@ -237,7 +272,7 @@ fn verdict_of_error(error: &Error) -> Verdict {
     if message.contains("database space exceeded") {
         Verdict::Failed(EngineError::Full)
     } else if message.contains("request is too large") {
-        Verdict::Failed(EngineError::TooLarge)
+        Verdict::Failed(EngineError::TooLarge(MAX_RECORD_BYTES))
     } else {
         Verdict::Unclear
     }

@@ -133,7 +133,8 @@ fn tell_changes(
     tell: &UnboundedSender<News>,
 ) -> Result<(), EngineError> {
     let names = store.names();
-    let (manifest, floors, mark) = (names.manifest(), names.floors(), names.mark());
+    let (manifest, mark) = (names.manifest(), names.mark());
+    let beside = [names.floors(), names.answers()];
     let events = response.events();
     if events.is_empty() {
         let _ = tell.send(News::Watching(ask));
@@ -147,7 +148,7 @@ fn tell_changes(
                 let is_put = event.event_type() == EventType::Put;
                 return Err(store.is_another(is_put.then_some(found)));
             }
-            if found.key().starts_with(&floors) || found.key() == mark {
+            if beside.iter().any(|kind| found.key().starts_with(kind)) || found.key() == mark {
                 continue;
             }
             let record = match event.event_type() {

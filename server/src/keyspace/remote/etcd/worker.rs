@@ -1,4 +1,5 @@
 //! What the thread does that has the connection: it gathers what waits, and sends it in as few transactions as it can.
+use super::leases::Leases;
 use super::store::Store;
 use super::transactions;
 use super::watch;
@@ -24,6 +25,7 @@ const AT_ONCE: usize = 512;
 
 pub(super) async fn work(client: Client, store: Arc<Store>, Ends { mut asked, tell }: Ends) {
     let kv = transactions::kv(&client);
+    let leases = Leases::new(&client);
     let mut reads = VecDeque::new();
     let mut commits = VecDeque::new();
     let (mut reading, mut committing, mut others) =
@@ -45,6 +47,7 @@ pub(super) async fn work(client: Client, store: Arc<Store>, Ends { mut asked, te
             committing.spawn(transactions::commit(
                 kv.clone(),
                 Arc::clone(&store),
+                leases.clone(),
                 group,
                 tell.clone(),
             ));
@@ -62,7 +65,7 @@ pub(super) async fn work(client: Client, store: Arc<Store>, Ends { mut asked, te
                     match ask {
                         Ask::Read(keys) => reads.push_back((id, keys)),
                         Ask::Commit(unit) if transactions::is_too_large(&unit) => {
-                            let verdict = Verdict::Failed(EngineError::TooLarge);
+                            let verdict = Verdict::Failed(EngineError::TooLarge(transactions::MAX_RECORD_BYTES));
                             let _ = tell.send(News::Committed(id, verdict));
                         }
                         Ask::Commit(unit) => commits.push_back((id, unit)),

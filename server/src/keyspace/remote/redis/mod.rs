@@ -8,6 +8,7 @@
 //! | `{PREFIX}:manifest` | hash: `format`, `store` (its id), `history` (how often the engine began anew), `engine` (the name of its replication) |
 //! | `{PREFIX}:revision` | the last revision |
 //! | `{PREFIX}:entries:BUCKET` | hash: key → `REVISION:` and its [record](super::Record) |
+//! | `{PREFIX}:answer:DIGEST` | the [answer](super::Place::Answer) to a request; expires some time later |
 //! | `{PREFIX}:floors` | hash: bucket → `REVISION:WALL_MS:COUNTER` |
 //! | `{PREFIX}:changes` | stream: at each revision the keys that it changed, with their records; nothing for one that was purged |
 //! | `{PREFIX}:mark` | nothing of use: written so that replicas have something to confirm |
@@ -16,6 +17,7 @@
 //!
 //! Replication is asynchronous, and so is the log on disk unless it is `appendfsync always`. Redis that begins anew has another name of its
 //! replication: whoever connects first then lets revisions jump, so that none is given twice, and every server forgets what it knew.
+mod commits;
 mod connecting;
 mod names;
 mod pages;

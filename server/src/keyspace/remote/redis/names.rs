@@ -1,5 +1,6 @@
 //! How places are called in Redis, and what they hold.
-use crate::keyspace::remote::{Record, Revision};
+use crate::keyspace::RequestDigest;
+use crate::keyspace::remote::{BUCKETS, Record, Revision};
 use crate::keyspace::rules::Version;
 use bytes::Bytes;
 
@@ -7,12 +8,17 @@ use bytes::Bytes;
 #[derive(Debug)]
 pub(super) struct Names {
     prefix: String,
+    /// Of each bucket.
+    entries: Vec<String>,
 }
 
 impl Names {
     pub(super) fn new(prefix: &str) -> Self {
+        let prefix = format!("{{{prefix}}}");
+        let entries = (0..BUCKETS).map(|bucket| format!("{prefix}:entries:{bucket:04x}"));
         Self {
-            prefix: format!("{{{prefix}}}"),
+            entries: entries.collect(),
+            prefix,
         }
     }
 
@@ -42,8 +48,12 @@ impl Names {
         self.below("mark")
     }
 
-    pub(super) fn entries(&self, bucket: u16) -> String {
-        format!("{}:entries:{bucket:04x}", self.prefix)
+    pub(super) fn answer(&self, request: RequestDigest) -> String {
+        self.below(&format!("answer:{request}"))
+    }
+
+    pub(super) fn entries(&self, bucket: u16) -> &str {
+        &self.entries[usize::from(bucket % BUCKETS)]
     }
 }
 

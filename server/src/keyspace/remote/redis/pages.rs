@@ -101,7 +101,7 @@ async fn of_bucket(
 ) -> Result<(Vec<Found>, bool), Failure> {
     let name = session.names.entries(bucket);
     let mut keys: Vec<Vec<u8>> = ::redis::cmd("HKEYS")
-        .arg(&name)
+        .arg(name)
         .query_async(connection)
         .await?;
     keys.retain(|key| after.is_none_or(|after| key[..] > after[..]));
@@ -112,7 +112,7 @@ async fn of_bucket(
         return Ok((Vec::new(), false));
     }
     let values: Vec<Value> = ::redis::cmd("HMGET")
-        .arg(&name)
+        .arg(name)
         .arg(&keys)
         .query_async(connection)
         .await?;

@@ -1,11 +1,12 @@
-//! Reads as transactions, commits as scripts.
+//! Reads, and commits as scripts.
+use super::commits::{Commit, describe, names_of};
 use super::connecting::Session;
-use super::names::{decode_entry, decode_floor, encode_version, number};
+use super::names::{decode_entry, decode_floor, number};
 use crate::keyspace::remote::{
-    AskId, EngineError, News, Place, Put, Revision, Seen, Unit, Verdict, bucket_of,
+    ANSWER_LIFETIME, AskId, EngineError, News, Revision, Seen, Verdict, bucket_of,
 };
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{Cmd, Pipeline, ServerError, Value};
+use ::redis::{Pipeline, ServerError, Value};
 use bytes::Bytes;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
@@ -133,48 +134,119 @@ fn all_seen(answers: &[Value]) -> Result<Vec<Seen>, EngineError> {
         .collect()
 }
 
-/// Reads what some questions are about, all at one moment.
+type Question = (AskId, Vec<Bytes>);
+
+/// Asks what single keys hold: first their floors, and at the end which history that was. Who purges a tombstone in between raises a floor
+/// that has been read, so that a commit is refused which takes its key for one that was never there.
+fn look(commands: &mut Pipeline, session: &Session, single: &[Question]) {
+    let names = &session.names;
+    let keys = single.iter().flat_map(|(_, keys)| keys);
+    let floors = commands.cmd("HMGET").arg(names.floors());
+    for key in keys.clone() {
+        floors.arg(bucket_of(key));
+    }
+    for key in keys {
+        let entry = commands.cmd("HGET").arg(names.entries(bucket_of(key)));
+        entry.arg(&key[..]);
+    }
+    let history = commands.cmd("HGET").arg(names.manifest());
+    history.arg("history");
+}
+
+/// Asks what several keys hold at one moment.
+fn look_together(commands: &mut Pipeline, session: &Session, several: &[Question]) {
+    let names = &session.names;
+    let keys: Vec<&Bytes> = several.iter().flat_map(|(_, keys)| keys).collect();
+    let call = commands.cmd("EVALSHA").arg(&session.read);
+    call.arg(2 + keys.len());
+    call.arg(names.manifest()).arg(names.floors());
+    for key in &keys {
+        call.arg(names.entries(bucket_of(key)));
+    }
+    call.arg(&session.history);
+    for key in &keys {
+        call.arg(bucket_of(key));
+    }
+    for key in keys {
+        call.arg(&key[..]);
+    }
+}
+
+/// What single keys hold, by the answers to [`look`]; nothing if that is not known.
+fn seen_each(
+    answers: &[Value],
+    session: &Session,
+    count: usize,
+) -> Result<Vec<Result<Seen, Option<EngineError>>>, Connection> {
+    let [Value::Array(floors), entries @ .., history] = answers else {
+        return Ok(Vec::new());
+    };
+    if floors.len() != count || entries.len() != count {
+        return Ok(Vec::new());
+    }
+    if !is_here(history, session) {
+        return Err(Connection::IsLost);
+    }
+    let all = entries.iter().zip(floors);
+    let seen = all.map(|(entry, floor)| match entry {
+        // It moves to another member of a cluster, or is loaded.
+        Value::ServerError(error) if error.code() != "WRONGTYPE" => Err(None),
+        entry => seen(entry, floor).map_err(Some),
+    });
+    Ok(seen.collect())
+}
+
+/// Reads what some questions are about, that of each at one moment.
 pub(super) async fn read(
     mut connection: MultiplexedConnection,
     session: Arc<Session>,
-    asked: Vec<(AskId, Vec<Bytes>)>,
+    asked: Vec<Question>,
     tell: UnboundedSender<News>,
 ) -> Connection {
-    let names = &session.names;
-    let keys: Vec<&Bytes> = asked.iter().flat_map(|(_, keys)| keys).collect();
+    let (single, several): (Vec<_>, Vec<_>) =
+        asked.into_iter().partition(|(_, keys)| keys.len() == 1);
     let mut commands = ::redis::pipe();
-    commands
-        .cmd("EVALSHA")
-        .arg(&session.read)
-        .arg(2 + keys.len());
-    commands.arg(names.manifest()).arg(names.floors());
-    for key in &keys {
-        commands.arg(names.entries(bucket_of(key)));
+    if !single.is_empty() {
+        look(&mut commands, &session, &single);
     }
-    commands.arg(&session.history);
-    for key in &keys {
-        commands.arg(&key[..]).arg(bucket_of(key));
+    let count = commands.len();
+    if !several.is_empty() {
+        look_together(&mut commands, &session, &several);
     }
-    let count = 2 * keys.len();
+    let mut then = Connection::IsFine;
     let answers = ask_for(&mut connection, &session, commands).await;
-    let (all, then) = match answers.map(|mut answers| answers.pop()) {
-        Ok(Some(Value::Array(all))) if all.len() == count => (Some(all), Connection::IsFine),
-        Ok(answer) => {
+    let answers = answers.unwrap_or_else(|lost| {
+        then = lost;
+        Vec::new()
+    });
+    let (of_single, of_several) = answers.split_at_checked(count).unwrap_or_default();
+    let found = seen_each(of_single, &session, single.len()).unwrap_or_else(|lost| {
+        then = lost;
+        Vec::new()
+    });
+    let mut found = found.into_iter();
+    for (ask, _) in single {
+        let found = found.next().unwrap_or(Err(None)).map(|seen| vec![seen]);
+        // Nobody may listen any more.
+        let _ = tell.send(News::Read(ask, found));
+    }
+    let all = match of_several {
+        [Value::Array(all)] => &all[..],
+        [] => &[],
+        answer => {
             tracing::debug!(?answer, "redis did not answer a read");
-            (None, Connection::IsFine)
+            &[]
         }
-        Err(then) => (None, then),
     };
-    let mut rest = all.as_deref().unwrap_or_default();
-    for (ask, keys) in asked {
+    let mut rest = all;
+    for (ask, keys) in several {
         let found = match rest.split_at_checked(2 * keys.len()) {
-            Some((own, behind)) if all.is_some() => {
+            Some((own, behind)) => {
                 rest = behind;
                 all_seen(own).map_err(Some)
             }
-            _ => Err(None),
+            None => Err(None),
         };
-        // Nobody may listen any more.
         let _ = tell.send(News::Read(ask, found));
     }
     then
@@ -184,111 +256,69 @@ pub(super) fn is_here(history: &Value, session: &Session) -> bool {
     matches!(history, Value::BulkString(history) if history == session.history.as_bytes())
 }
 
-/// How the script is called that commits a unit.
-fn call(unit: &Unit, session: &Session, items: u64) -> Cmd {
-    let names = &session.names;
-    // Each entry that is compared or changed, and what it has to be.
-    let mut entries: Vec<(&Bytes, Option<Revision>)> = Vec::new();
-    let mut floors: Vec<(u16, Revision)> = Vec::new();
-    for (place, revision) in &unit.compares {
-        match place {
-            Place::Entry(key) => entries.push((key, Some(*revision))),
-            Place::Floor(bucket) => floors.push((*bucket, *revision)),
-        }
-    }
-    let mut records: Vec<(usize, Bytes)> = Vec::new();
-    let mut versions: Vec<(u16, String)> = Vec::new();
-    for (place, put) in &unit.puts {
-        match (place, put) {
-            (Place::Entry(key), put) => {
-                let known = entries.iter().position(|(other, _)| *other == key);
-                let at = known.unwrap_or_else(|| {
-                    entries.push((key, None));
-                    entries.len() - 1
-                });
-                let record = match put {
-                    Put::Record(record) => record.encode(),
-                    Put::Floor(_) | Put::Nothing => Bytes::new(),
-                };
-                records.push((at + 1, record));
-            }
-            (Place::Floor(bucket), Put::Floor(version)) => {
-                versions.push((*bucket, encode_version(*version)));
-            }
-            (Place::Floor(_), _) => {}
-        }
-    }
-    let mut call = ::redis::cmd("EVALSHA");
-    call.arg(&session.commit).arg(4 + entries.len());
-    call.arg(names.manifest()).arg(names.counter());
-    call.arg(names.floors()).arg(names.stream());
-    for (key, _) in &entries {
-        call.arg(names.entries(bucket_of(key)));
-    }
-    call.arg(&session.history).arg(items).arg(entries.len());
-    for (key, expected) in entries {
-        call.arg(&key[..]).arg(bucket_of(key));
-        match expected {
-            Some(Revision(revision)) => call.arg(revision),
-            None => call.arg(""),
-        };
-    }
-    call.arg(floors.len());
-    for (bucket, Revision(revision)) in floors {
-        call.arg(bucket).arg(revision);
-    }
-    call.arg(records.len());
-    for (at, record) in records {
-        call.arg(at).arg(&record[..]);
-    }
-    call.arg(versions.len());
-    for (bucket, version) in versions {
-        call.arg(bucket).arg(version);
-    }
-    call
-}
-
 /// Commits several units, each by itself. The stream keeps so many items.
 pub(super) async fn commit(
     mut connection: MultiplexedConnection,
     session: Arc<Session>,
-    asked: Vec<(AskId, Unit)>,
+    group: Vec<Commit>,
     items: u64,
     tell: UnboundedSender<News>,
 ) -> Connection {
+    let names = &session.names;
+    let mut call = ::redis::cmd("EVALSHA");
+    call.arg(&session.commit).arg(4 + names_of(&group));
+    call.arg(names.manifest()).arg(names.counter());
+    call.arg(names.floors()).arg(names.stream());
+    let (items, seconds) = (items.to_string(), ANSWER_LIFETIME.as_secs().to_string());
+    let head = [
+        session.history.as_bytes(),
+        items.as_bytes(),
+        seconds.as_bytes(),
+    ];
+    describe(&mut call, &group, names, head);
     let mut commands = ::redis::pipe();
-    for (_, unit) in &asked {
-        commands.add_command(call(unit, &session, items));
-    }
-    let (mut answers, then) = match ask_for(&mut connection, &session, commands).await {
-        Ok(answers) => (answers.into_iter(), Connection::IsFine),
-        Err(then) => (Vec::new().into_iter(), then),
+    commands.add_command(call);
+    let (answer, then) = match ask_for(&mut connection, &session, commands).await {
+        Ok(mut answers) => (answers.pop(), Connection::IsFine),
+        Err(then) => (None, then),
     };
-    for (ask, unit) in asked {
-        let verdict = answers
-            .next()
-            .map_or(Verdict::Unclear, |answer| verdict_of(&answer, &unit));
-        let _ = tell.send(News::Committed(ask, verdict));
+    let verdicts = verdicts_of(answer, &group);
+    for (commit, verdict) in group.iter().zip(verdicts) {
+        // Nobody may listen any more.
+        let _ = tell.send(News::Committed(commit.ask, verdict));
     }
     then
 }
 
-fn verdict_of(answer: &Value, unit: &Unit) -> Verdict {
+/// What became of each unit of a group.
+fn verdicts_of(answer: Option<Value>, group: &[Commit]) -> Vec<Verdict> {
     match answer {
+        Some(Value::Array(outcomes)) if outcomes.len() == group.len() => {
+            let outcomes = outcomes.iter().zip(group);
+            let verdicts = outcomes.map(|(outcome, commit)| verdict_of(outcome, commit.compared));
+            verdicts.collect()
+        }
+        Some(Value::ServerError(error)) => vec![verdict_of_error(&error); group.len()],
+        _ => vec![Verdict::Unclear; group.len()],
+    }
+}
+
+fn verdict_of(outcome: &Value, compared: usize) -> Verdict {
+    match outcome {
         Value::BulkString(revision) => match number(revision) {
             Some(revision) => Verdict::Done(Revision(revision)),
             None => Verdict::Unclear,
         },
         Value::Array(found) => {
-            let keys = unit.compares.iter();
-            let keys = keys.filter(|(place, _)| matches!(place, Place::Entry(_)));
-            let own = found.get(..2 * keys.count()).unwrap_or_default();
+            if let [Value::BulkString(answer)] = &found[..] {
+                return Verdict::Answered(Bytes::copy_from_slice(answer));
+            }
+            let own = found.get(..2 * compared).unwrap_or_default();
             match all_seen(own) {
                 Ok(seen) => Verdict::Refused(seen),
                 Err(error) => Verdict::Failed(error),
             }
         }
-        Value::ServerError(error) => verdict_of_error(error),
         _ => Verdict::Unclear,
     }
 }

@@ -1,10 +1,11 @@
 //! What the thread does that has the connection: it gathers what waits, sends it in as few packets as it can, and connects anew when the
 //! connection is of no use any more.
+use super::commits::{self, Commit};
 use super::connecting::{self, Obstacle, Reached, Session};
 use super::transactions::{self, Connection};
 use super::{RedisConfig, pages, watch};
 use crate::keyspace::remote::thread::{Ends, refused, unanswered};
-use crate::keyspace::remote::{Ask, AskId, EngineError, News, Place, Put, Unit, Verdict};
+use crate::keyspace::remote::{Ask, AskId, EngineError, News, Verdict};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,11 +16,8 @@ use tokio::time::sleep;
 /// Most groups of a kind under way: while these are, others gather.
 const UNDER_WAY: usize = 4;
 
-/// Most keys or units of a group.
-const MOST_IN_GROUP: usize = 128;
-
-/// Most bytes of a group of commits.
-const MOST_BYTES: usize = 1_000_000;
+/// Most keys of a group of reads.
+const MOST_KEYS: usize = 128;
 
 /// The largest record: Redis takes more, but has to hold it twice.
 const MOST_RECORD_BYTES: usize = 64 * 1024 * 1024;
@@ -72,7 +70,7 @@ async fn serve(
         session,
     } = reached;
     let mut reads: VecDeque<(AskId, Vec<Bytes>)> = VecDeque::new();
-    let mut commits: VecDeque<(AskId, Unit)> = VecDeque::new();
+    let mut commits: VecDeque<Commit> = VecDeque::new();
     let (mut reading, mut committing, mut paging) =
         (JoinSet::new(), JoinSet::new(), JoinSet::new());
     let mut stream = Stream::default();
@@ -80,12 +78,12 @@ async fn serve(
     let mut is_lost = false;
     while !is_lost {
         while reading.len() < UNDER_WAY && !reads.is_empty() {
-            let group = gather(&mut reads, |(_, keys)| (keys.len(), 0));
+            let group = gather(&mut reads);
             let (connection, session) = (connection.clone(), Arc::clone(&session));
             reading.spawn(transactions::read(connection, session, group, tell.clone()));
         }
         while committing.len() < UNDER_WAY && !commits.is_empty() {
-            let group = gather(&mut commits, |(_, unit)| (1, bytes_of(unit)));
+            let group = commits::gather(&mut commits);
             let items = stream.items(&group);
             let (connection, session) = (connection.clone(), Arc::clone(&session));
             let commit = transactions::commit(connection, session, group, items, tell.clone());
@@ -103,11 +101,15 @@ async fn serve(
                 for (id, ask) in some.drain(..) {
                     match ask {
                         Ask::Read(keys) => reads.push_back((id, keys)),
-                        Ask::Commit(unit) if bytes_of(&unit) > MOST_RECORD_BYTES => {
-                            let verdict = Verdict::Failed(EngineError::TooLarge);
-                            let _ = tell.send(News::Committed(id, verdict));
+                        Ask::Commit(unit) => {
+                            let commit = Commit::new(id, unit);
+                            if commit.bytes <= MOST_RECORD_BYTES {
+                                commits.push_back(commit);
+                            } else {
+                                let verdict = Verdict::Failed(EngineError::TooLarge(MOST_RECORD_BYTES));
+                                let _ = tell.send(News::Committed(id, verdict));
+                            }
                         }
-                        Ask::Commit(unit) => commits.push_back((id, unit)),
                         Ask::Page { after, most } => {
                             let (connection, session) = (connection.clone(), Arc::clone(&session));
                             paging.spawn(pages::page(connection, session, id, after, most, tell.clone()));
@@ -128,12 +130,11 @@ async fn serve(
     while reading.join_next().await.is_some() {}
     while committing.join_next().await.is_some() {}
     while paging.join_next().await.is_some() {}
-    let reads = reads.into_iter().map(|(id, keys)| (id, Ask::Read(keys)));
-    let commits = commits
-        .into_iter()
-        .map(|(id, unit)| (id, Ask::Commit(unit)));
-    for (id, ask) in reads.chain(commits) {
-        let _ = tell.send(unanswered(id, &ask));
+    let reads = reads.into_iter().map(|(id, _)| News::Read(id, Err(None)));
+    let commits = commits.into_iter();
+    let commits = commits.map(|commit| News::Committed(commit.ask, Verdict::Unclear));
+    for news in reads.chain(commits) {
+        let _ = tell.send(news);
     }
     true
 }
@@ -195,36 +196,18 @@ async fn same_store(config: &RedisConfig, former: &Session) -> Result<Reached, E
     }
 }
 
-/// So much as fits a group; each has a number of parts and bytes.
-fn gather<T>(queue: &mut VecDeque<T>, size_of: impl Fn(&T) -> (usize, usize)) -> Vec<T> {
+/// So many questions as fit a group; one at least.
+fn gather(queue: &mut VecDeque<(AskId, Vec<Bytes>)>) -> Vec<(AskId, Vec<Bytes>)> {
     let mut group = Vec::new();
-    let (mut parts, mut bytes) = (0, 0);
-    while let Some(next) = queue.front() {
-        let size = size_of(next);
-        parts += size.0;
-        bytes += size.1;
-        if !group.is_empty() && (parts > MOST_IN_GROUP || bytes > MOST_BYTES) {
+    let mut count = 0;
+    while let Some((_, keys)) = queue.front() {
+        count += keys.len();
+        if !group.is_empty() && count > MOST_KEYS {
             break;
         }
         group.extend(queue.pop_front());
     }
     group
-}
-
-/// Roughly how many bytes a unit has.
-fn bytes_of(unit: &Unit) -> usize {
-    let bytes = unit.puts.iter().map(|(place, put)| {
-        let key = match place {
-            Place::Entry(key) => key.len(),
-            Place::Floor(_) => 0,
-        };
-        let value = match put {
-            Put::Record(record) => record.encode().len(),
-            Put::Floor(_) | Put::Nothing => 0,
-        };
-        100 + key + value
-    });
-    bytes.sum()
 }
 
 /// How large items of the stream are, on the average.
@@ -234,13 +217,12 @@ struct Stream {
 }
 
 impl Stream {
-    /// How many items it keeps, when these have been added.
-    fn items(&mut self, group: &[(AskId, Unit)]) -> u64 {
-        for (_, unit) in group {
-            let bytes = u64::try_from(bytes_of(unit)).unwrap_or(u64::MAX);
-            // Large ones count at once, and are forgotten slowly.
-            self.bytes = bytes.max(self.bytes - self.bytes / 256);
-        }
+    /// How many items it keeps, when this group has been added, which is one.
+    fn items(&mut self, group: &[Commit]) -> u64 {
+        let bytes: usize = group.iter().map(|commit| commit.bytes).sum();
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        // Large ones count at once, and are forgotten slowly.
+        self.bytes = bytes.max(self.bytes - self.bytes / 256);
         let (fewest, most) = STREAM_ITEMS;
         (STREAM_BYTES / self.bytes.max(1)).clamp(fewest, most)
     }
@@ -251,14 +233,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_has_one_at_least_and_no_more_than_fits() {
+    fn a_group_of_reads_has_one_at_least_and_no_more_than_fits() {
         let sized = |sizes: &[usize]| {
-            let mut queue: VecDeque<_> = sizes.iter().copied().collect();
-            let group = gather(&mut queue, |bytes| (1, *bytes));
+            let mut queue: VecDeque<_> = sizes
+                .iter()
+                .map(|keys| (AskId(1), vec![Bytes::new(); *keys]))
+                .collect();
+            let group = gather(&mut queue);
             (group.len(), queue.len())
         };
-        assert_eq!(sized(&[2 * MOST_BYTES, 1]), (1, 1));
-        assert_eq!(sized(&[MOST_BYTES / 2, MOST_BYTES / 2, 1]), (2, 1));
-        assert_eq!(sized(&[1; 200]), (MOST_IN_GROUP, 200 - MOST_IN_GROUP));
+        assert_eq!(sized(&[2 * MOST_KEYS, 1]), (1, 1));
+        assert_eq!(sized(&[MOST_KEYS / 2, MOST_KEYS / 2, 1]), (2, 1));
+        assert_eq!(sized(&[1; 200]), (MOST_KEYS, 200 - MOST_KEYS));
     }
 }

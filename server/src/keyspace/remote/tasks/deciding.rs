@@ -15,7 +15,7 @@ impl Tasks {
         let Some(task) = self.by_id.get(&id) else {
             return;
         };
-        if !matches!(task.stage, Stage::ToRead) || !task.work.may_guess() {
+        if !matches!(task.stage, Stage::ToRead) || !task.work.may_change() {
             return;
         }
         let Some(seen) = guesses.of(&task.keys) else {
@@ -58,7 +58,10 @@ impl Tasks {
                 number: self.writes + 1,
             },
         };
-        circumstances.decide(&task.work)
+        match task.request {
+            Some(request) => circumstances.decide_for_all(&task.work, request),
+            None => circumstances.decide(&task.work),
+        }
     }
 
     /// What was decided, under the number of the next write.

@@ -1,0 +1,161 @@
+//! One and two servers over a Redis, with a client of Redis, and bare sockets to the same Redis, as peers.
+
+use crate::{
+    load::{self, Done, Mix, Target, VALUE, micros},
+    mqtt::Mqtt,
+    own::Own,
+    plan::{Plan, one_thread},
+    process::Server,
+    raw::Raw,
+    redis::{Resp, filled},
+    table::{Column, Row, Table},
+};
+use redis::{Client, aio::MultiplexedConnection, cmd};
+use std::{sync::Arc, time::Duration};
+use tokio::runtime::Runtime;
+
+const KEYS: u64 = 10_000;
+
+const COLUMNS: [Column; 6] = [
+    load::COLUMNS[0],
+    load::COLUMNS[1],
+    load::COLUMNS[2],
+    load::COLUMNS[3],
+    Column::new("servers' CPU per request", " µs", 2),
+    Column::new("Redis's CPU per request", " µs", 2),
+];
+
+/// A client of Redis that sends what waits together, on one connection, as ours does.
+struct Direct(MultiplexedConnection);
+
+impl Direct {
+    async fn connect(port: u16) -> Arc<Self> {
+        let client = Client::open(format!("redis://127.0.0.1:{port}")).expect("a URL");
+        let connection = client.get_multiplexed_async_connection().await;
+        Arc::new(Self(connection.expect("redis answers")))
+    }
+}
+
+impl Target for Direct {
+    async fn set(&self, key: &[u8], value: &[u8]) {
+        let mut connection = self.0.clone();
+        let mut set = cmd("SET");
+        let answer = set.arg(key).arg(value).query_async(&mut connection).await;
+        let () = answer.expect("set");
+    }
+
+    async fn get(&self, key: &[u8]) {
+        let mut connection = self.0.clone();
+        let answer = cmd("GET").arg(key).query_async(&mut connection).await;
+        let value: Vec<u8> = answer.expect("get");
+        assert_eq!(value.len(), VALUE.len());
+    }
+}
+
+/// Measures and prints.
+pub fn measure(plan: &Plan) {
+    let redis = filled(KEYS);
+    let builds = plan.builds();
+    let nodes: Vec<_> = builds
+        .iter()
+        .flat_map(|build| [build, build])
+        .map(|build| Server::over(&build.binary, "redis", &redis))
+        .collect();
+    let runtime = one_thread();
+    runtime.block_on(async {
+        load::fill(&Own::connect(nodes[0].port, "bench-fill").await, 0..KEYS).await;
+    });
+    for (in_flight, sets_of_100, what) in [
+        (256, 0, "GET"),
+        (256, 100, "SET"),
+        (256, 50, "half GET, half SET"),
+        (64, 50, "half GET, half SET"),
+        (1, 0, "GET"),
+        (1, 100, "SET"),
+    ] {
+        let mix = Mix {
+            sets_of_100,
+            ..plan.mix(in_flight, KEYS)
+        };
+        let title = format!("Over a Redis, {in_flight} in flight, {what}");
+        let marks = builds.iter().map(|build| build.mark);
+        let builds = marks.zip(nodes.chunks(2));
+        table(plan, &title, (&runtime, &redis), builds, mix);
+    }
+}
+
+fn table<'a>(
+    plan: &Plan,
+    title: &str,
+    (runtime, redis): (&'a Runtime, &'a Server),
+    builds: impl Iterator<Item = (&'a str, &'a [Server])>,
+    mix: Mix,
+) {
+    let mut table = Table::new(&COLUMNS);
+    let direct = runtime.block_on(Direct::connect(redis.port));
+    let client = table.row("client of Redis", move || {
+        let clients = [Arc::clone(&direct)];
+        measured(&[], redis, || runtime.block_on(load::run(&clients, mix)))
+    });
+    let mut raw = Raw::connect(redis.port, 1, |_| Resp);
+    let bare = table.row("Redis, bare sockets", move || {
+        measured(&[], redis, || raw.run(mix))
+    });
+    let mut ones: Vec<[Row; 2]> = Vec::new();
+    for (mark, nodes) in builds {
+        let first = &nodes[..1];
+        let own = runtime.block_on(Own::connect(first[0].port, "bench-own"));
+        let one_own = table.row(format!("own client, statestored{mark}"), move || {
+            let clients = [Arc::clone(&own)];
+            measured(first, redis, || runtime.block_on(load::run(&clients, mix)))
+        });
+        let mut raw = Raw::connect(first[0].port, 1, |number| Mqtt::new("bench", number));
+        let one = table.row(format!("statestored{mark}, bare sockets"), move || {
+            measured(first, redis, || raw.run(mix))
+        });
+        ones.push([one_own, one]);
+        if mix.in_flight > 1 {
+            // The load is shared: each has half of it.
+            let half = Mix {
+                in_flight: mix.in_flight / 2,
+                ..mix
+            };
+            let ports = nodes.iter().map(|node| node.port);
+            let mut raw = Raw::connect_each(ports, |number| Mqtt::new("bench-both", number));
+            let both = table.row(format!("two statestored{mark}, bare sockets"), move || {
+                measured(nodes, redis, || raw.run(half))
+            });
+            table.ratio(format!("two statestored{mark} / one"), both, one);
+        }
+        table.ratio(
+            format!("own client{mark} / client of Redis"),
+            one_own,
+            client,
+        );
+        table.ratio(
+            format!("statestored{mark} / Redis, bare sockets"),
+            one,
+            bare,
+        );
+    }
+    if let [now, before] = ones[..] {
+        table.ratio("own client, now / before", now[0], before[0]);
+        table.ratio("bare sockets, now / before", now[1], before[1]);
+    }
+    table.print(title, plan.rounds);
+}
+
+/// What a loop did, and what it cost these servers and Redis.
+fn measured(nodes: &[Server], redis: &Server, run: impl FnOnce() -> Done) -> Vec<f64> {
+    let cpu = || nodes.iter().map(Server::cpu).sum::<Duration>();
+    let before = cpu();
+    let mut requests = 0;
+    let mut numbers = load::measured(redis, || {
+        let done = run();
+        requests = done.latencies.len();
+        done
+    });
+    let own = micros(cpu().saturating_sub(before)) / requests as f64;
+    numbers.insert(COLUMNS.len() - 2, own);
+    numbers
+}

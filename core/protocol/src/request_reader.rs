@@ -1,0 +1,120 @@
+//! The user properties of one client's requests, read one after the other.
+use super::Hlc;
+use super::mqtt::{Publish, Recognized};
+use super::property::RequestProperties;
+
+/// Reads the user properties of requests that come on one connection: what all of them say alike is looked at once.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use statestore_protocol::RequestReader;
+/// use statestore_protocol::mqtt::{Decoder, Packet, PublishHeader};
+/// use statestore_protocol::property::RequestProperties;
+///
+/// let (mut decoder, mut reader) = (Decoder::default(), RequestReader::default());
+/// for counter in 0..100 {
+///     let timestamp = format!("001696374425000:{counter:05}:me");
+///     let users = [("__protVer", "1.0"), ("__ts", &timestamp)];
+///     let header = PublishHeader { topic: "requests", user_properties: &users, ..PublishHeader::default() };
+///     let mut stream = BytesMut::new();
+///     header.encode(u32::MAX, &mut stream, 0, |_| {})?;
+///     if let Some(Packet::Publish(publish)) = decoder.decode(&mut stream, u32::MAX)? {
+///         let read = reader.read(&publish, decoder.recognized());
+///         assert_eq!(read, RequestProperties::parse(publish.user_properties()));
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct RequestReader {
+    /// What was looked at of what all say alike.
+    number: u32,
+    /// It has nothing that a server reads.
+    says_nothing: bool,
+    /// The first good timestamp since then.
+    timestamp: Option<Hlc>,
+}
+
+impl RequestReader {
+    /// As [`RequestProperties::parse`]. `recognized` is what the decoder of this connection
+    /// [says](super::mqtt::Decoder::recognized) of this PUBLISH.
+    pub fn read(&mut self, publish: &Publish, recognized: Recognized) -> RequestProperties {
+        if recognized.number == 0 {
+            return RequestProperties::parse(publish.user_property_bytes());
+        }
+        let [alike, others] = publish.user_property_bytes_around(recognized);
+        if self.number != recognized.number {
+            self.number = recognized.number;
+            self.timestamp = None;
+            self.says_nothing = !alike
+                .into_iter()
+                .any(|(name, _)| RequestProperties::reads(name));
+        }
+        if !self.says_nothing {
+            return RequestProperties::parse(publish.user_property_bytes());
+        }
+        let properties = RequestProperties::parse_beside(others, self.timestamp.as_ref());
+        if let (None, Some(Ok(timestamp))) = (&self.timestamp, &properties.timestamp) {
+            self.timestamp = Some(timestamp.clone());
+        }
+        properties
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mqtt::{Decoder, Packet, PublishHeader};
+    use bytes::BytesMut;
+    use proptest::prelude::*;
+
+    /// Properties of a request: some that all of a sender's have alike, and its own.
+    fn pairs() -> impl Strategy<Value = Vec<(String, String)>> {
+        let name = prop_oneof![
+            Just("__ts"),
+            Just("__ft"),
+            Just("aio-persistence"),
+            Just("__srcId"),
+        ];
+        let value = prop_oneof![
+            "00169637442500[0-9]:0000[0-9]:(me|you|StateStore)",
+            "[0-9]{1,16}:[0-9]{1,6}:[a-c:]{0,2}",
+            "true|false|x",
+        ];
+        prop::collection::vec((name.prop_map(str::to_owned), value), 0..4)
+    }
+
+    fn received(decoder: &mut Decoder, pairs: &[(String, String)]) -> Publish {
+        let users: Vec<_> = pairs
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        let header = PublishHeader {
+            topic: "t",
+            user_properties: &users,
+            ..PublishHeader::default()
+        };
+        let mut stream = BytesMut::new();
+        header.encode(u32::MAX, &mut stream, 0, |_| {}).unwrap();
+        match decoder.decode(&mut stream, u32::MAX) {
+            Ok(Some(Packet::Publish(publish))) => publish,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_alike_the_same_is_read(alike in pairs(), own in prop::collection::vec(pairs(), 1..4)) {
+            let (mut decoder, mut reader) = (Decoder::default(), RequestReader::default());
+            let mut has_recognized = false;
+            for turn in 0..200 {
+                let pairs = [&alike[..], &own[turn / 40 % own.len()]].concat();
+                let publish = received(&mut decoder, &pairs);
+                has_recognized |= decoder.recognized() != Recognized::default();
+                let read = reader.read(&publish, decoder.recognized());
+                prop_assert_eq!(read, RequestProperties::parse(publish.user_properties()));
+            }
+            prop_assert!(has_recognized || alike.is_empty());
+        }
+    }
+}

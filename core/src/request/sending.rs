@@ -1,0 +1,137 @@
+//! Requests on their way into the session: at once, or when they have their turn.
+use super::{Completion, Exchange, Failure, RequestId, Room};
+use crate::error::ErrorKind;
+use bytes::BytesMut;
+use statestore_protocol::mqtt::session::{Terms, seconds_left};
+use statestore_protocol::mqtt::{EncodeError, PacketId, PublishHeader};
+use statestore_protocol::property::{MOST_REQUEST_PAIRS, RequestPairs};
+use statestore_protocol::{Hlc, topic};
+use std::task::Waker;
+
+/// While the transport has left so many bytes untaken, further requests wait in the queue: what is not encoded yet can still be
+/// dropped when its time is up, and counts the time that it has left from when it goes out.
+const MAX_UNSENT_BYTES: usize = 1024 * 1024;
+
+impl Exchange {
+    /// Sends a request that has its turn, and no user property of its own but the timestamp.
+    pub(super) fn send_usual(
+        &mut self,
+        timestamp: &Hlc,
+        payload_len: usize,
+        write_payload: impl FnOnce(&mut BytesMut),
+        terms: Terms<RequestId>,
+        now_ms: u64,
+    ) -> Result<(), Failure> {
+        let correlation = self.ledger.correlation(terms.tag);
+        let header = PublishHeader {
+            topic: topic::REQUEST,
+            message_expiry: Some(seconds_left(terms.deadline_ms, now_ms)),
+            correlation_data: Some(&correlation),
+            encoded: Some(&self.common),
+            // The node id is 16 characters long.
+            encoded_last: self.timestamp.encode(timestamp).ok(),
+            ..PublishHeader::default()
+        };
+        let published = self
+            .session
+            .publish(&header, payload_len, write_payload, terms);
+        self.published(terms.tag, published)
+    }
+
+    /// Sends a request that has its turn.
+    pub(super) fn send(
+        &mut self,
+        pairs: &RequestPairs<'_>,
+        payload_len: usize,
+        write_payload: impl FnOnce(&mut BytesMut),
+        terms: Terms<RequestId>,
+        now_ms: u64,
+    ) -> Result<(), Failure> {
+        let (id, deadline_ms) = (terms.tag, terms.deadline_ms);
+        let mut users = [("", ""); MOST_REQUEST_PAIRS];
+        let mut count = 0;
+        for (place, pair) in users.iter_mut().zip(pairs.iter()) {
+            *place = pair;
+            count += 1;
+        }
+        let correlation = self.ledger.correlation(id);
+        let header = PublishHeader {
+            topic: topic::REQUEST,
+            message_expiry: Some(seconds_left(deadline_ms, now_ms)),
+            correlation_data: Some(&correlation),
+            user_properties: &users[..count],
+            encoded: Some(&self.common),
+            ..PublishHeader::default()
+        };
+        let published = self
+            .session
+            .publish(&header, payload_len, write_payload, terms);
+        self.published(id, published)
+    }
+
+    fn published(
+        &mut self,
+        id: RequestId,
+        published: Result<PacketId, EncodeError>,
+    ) -> Result<(), Failure> {
+        match published {
+            Ok(packet_id) => {
+                self.ledger.sent(id, packet_id);
+                self.counters.sent += 1;
+                Ok(())
+            }
+            Err(error) => {
+                let outcome = self.ledger.unsent_outcome(id);
+                self.counters.failed += 1;
+                Err(Failure::new(
+                    ErrorKind::TooLarge,
+                    outcome,
+                    error.to_string(),
+                ))
+            }
+        }
+    }
+
+    /// Sends queued requests, as far as there is room.
+    pub(super) fn grant(&mut self, now_ms: u64, wakers: &mut Vec<Waker>) {
+        while let Some((id, packed, deadline_ms)) = self.ledger.next_turn(self.room()) {
+            let terms = Terms {
+                tag: id,
+                deadline_ms,
+                is_harmless: packed.is_harmless,
+            };
+            if now_ms >= deadline_ms {
+                // What nobody waits for any more must not be carried out either.
+                let outcome = self.ledger.unsent_outcome(id);
+                let reason = "its turn to be sent came too late";
+                let failure = Failure::new(ErrorKind::TimedOut, outcome, reason);
+                self.counters.timed_out += 1;
+                self.ledger
+                    .complete(id, Completion::Failed(failure), wakers);
+                continue;
+            }
+            let payload = packed.payload();
+            let write = |out: &mut BytesMut| out.extend_from_slice(payload);
+            match self.send(&packed.pairs(), payload.len(), write, terms, now_ms) {
+                Ok(()) => self.ledger.keep(id, packed),
+                Err(failure) => {
+                    self.ledger
+                        .complete(id, Completion::Failed(failure), wakers);
+                }
+            }
+        }
+        if self.ledger.queued() == 0 {
+            self.coalesced.clear();
+        }
+    }
+
+    pub(super) fn room(&self) -> Room {
+        Room {
+            publishes: self.session.room(),
+            unsent_bytes: self.session.unsent_bytes(),
+            max_unsent_bytes: MAX_UNSENT_BYTES,
+            buffered_bytes: self.session.buffered_bytes(),
+            max_buffered_bytes: self.max_buffered_bytes,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""The page of promises names tests and planted faults that there are.
+
+    docs/promises.py check
+
+In a table of promises.md, `FOLDER/FILE: NAME` is a test of that name in that file, `FOLDER/FILE` a file all of whose tests count, and
+`NAME` in the last column a patch of tests/planted. Every patch has to be named, so that none is planted for nothing.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/promises.md"
+PLANTED = ROOT / "tests/planted"
+
+
+def test_problem(reference: str) -> str | None:
+    """What is wrong with a reference to a test."""
+    file, _, name = reference.partition(": ")
+    path = ROOT / file
+    if not path.exists():
+        return f"there is no {file}"
+    if name and not re.search(rf"\b(?:fn|def) {re.escape(name)}\b|[\"'`]{re.escape(name)}[\"'`]", path.read_text(encoding="utf-8")):
+        return f"{file} has no test {name}"
+    return None
+
+
+def main() -> None:
+    if sys.argv[1:] != ["check"]:
+        sys.exit(__doc__)
+    problems, named, promises = [], set(), 0
+    for number, line in enumerate(PAGE.read_text(encoding="utf-8").splitlines(), 1):
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if not line.startswith("|") or len(cells) != 3 or cells[0] == "promise" or line.startswith("|---"):
+            continue
+        promises += 1
+        tests, faults = re.findall(r"`([^`]+)`", cells[1]), re.findall(r"`([^`]+)`", cells[2])
+        if cells[2].startswith("none"):
+            faults = []
+        if not tests:
+            problems.append(f"{number}: no test keeps this promise")
+        problems += [f"{number}: {problem}" for problem in map(test_problem, tests) if problem]
+        problems += [f"{number}: there is no planted fault {name}" for name in faults if not (PLANTED / f"{name}.patch").exists()]
+        named |= set(faults)
+        if not faults and cells[2] == "":
+            problems.append(f"{number}: neither a planted fault nor why there is none")
+    unnamed = {path.stem for path in PLANTED.glob("*.patch")} - named
+    problems += [f"no promise names the planted fault {name}" for name in sorted(unnamed)]
+    if problems:
+        sys.exit("\n".join(f"docs/promises.md:{problem}" for problem in problems))
+    print(f"{promises} promises: every test and every planted fault that they name is there")
+
+
+if __name__ == "__main__":
+    main()

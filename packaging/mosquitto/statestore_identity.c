@@ -1,0 +1,376 @@
+/* A plugin for Mosquitto 2.0 and newer: says who sent a request to the state store, so that `statestored --attach-identity` can rely
+ * on it. docs/attached.md says how to build and configure it, and what it is worth.
+ *
+ * A message to the request topic gets a user property
+ *
+ *     statestore-identity: MAC LENGTH CLIENT[ USER]
+ *
+ * with the client id, its length in bytes, and the name of the user of the connection that the message came on; a property of this
+ * name that a publisher wrote is taken out of every message. MAC is HMAC-SHA256, in hexadecimal digits, over these fields, each behind
+ * its length as four bytes, the highest first: client id, user name (empty for none), topic, response topic, correlation data, payload,
+ * and then name and value of each user property in their order, this one left out.
+ *
+ * The MAC is there because Mosquitto does not show everything to its plugins: not the wills of clients, nor, with
+ * `per_listener_settings`, what comes over a bridge. What was not signed is not believed. */
+#include <errno.h>
+#include <limits.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <mosquitto.h>
+#include <mosquitto_broker.h>
+#include <mosquitto_plugin.h>
+#include <mqtt_protocol.h>
+
+#define REQUEST "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke"
+#define RESPONSES "clients/"
+#define DEFAULT_PROPERTY "statestore-identity"
+
+/* Bytes of a key: fewer can be guessed, more are of no use. */
+#define LEAST_KEY 32
+#define MOST_KEY 1024
+/* Most bytes of a string in MQTT. */
+#define MOST_STRING 65535
+
+struct plugin {
+	mosquitto_plugin_id_t *id;
+	char *property;
+	char *key_file;
+	unsigned char key[MOST_KEY];
+	size_t key_length;
+};
+
+/* Bytes that grow; after a failure they stay as they are. */
+struct bytes {
+	unsigned char *data;
+	size_t length, room;
+	bool failed;
+};
+
+static void append(struct bytes *bytes, const void *data, size_t length)
+{
+	if (bytes->failed || length == 0)
+		return;
+	if (length > bytes->room - bytes->length) {
+		size_t room = bytes->length + length + bytes->length / 2 + 256;
+		unsigned char *grown = realloc(bytes->data, room);
+		if (!grown) {
+			bytes->failed = true;
+			return;
+		}
+		bytes->data = grown;
+		bytes->room = room;
+	}
+	memcpy(bytes->data + bytes->length, data, length);
+	bytes->length += length;
+}
+
+static void append_field(struct bytes *bytes, const void *data, size_t length)
+{
+	const unsigned char head[4] = {
+		(unsigned char)(length >> 24), (unsigned char)(length >> 16), (unsigned char)(length >> 8), (unsigned char)length};
+	append(bytes, head, sizeof head);
+	append(bytes, data, length);
+}
+
+static void append_text(struct bytes *bytes, const char *text)
+{
+	append_field(bytes, text, strlen(text));
+}
+
+/* Whether a response topic is `clients/CLIENT/...`. The level behind `clients/` is the client to the store, so a client whose id has a
+ * slash can have none. */
+static bool is_own(const char *response_topic, const char *client)
+{
+	const size_t prefix = strlen(RESPONSES), length = strlen(client);
+	return length > 0 && !strchr(client, '/') && strncmp(response_topic, RESPONSES, prefix) == 0 &&
+	       strncmp(response_topic + prefix, client, length) == 0 && response_topic[prefix + length] == '/' &&
+	       response_topic[prefix + length + 1] != '\0';
+}
+
+/* Whether there is a user property of our name. */
+static int find(const struct plugin *plugin, const mosquitto_property *list, bool *found)
+{
+	*found = false;
+	for (; list && !*found; list = mosquitto_property_next(list)) {
+		char *name = NULL, *value = NULL;
+		if (mosquitto_property_identifier(list) != MQTT_PROP_USER_PROPERTY)
+			continue;
+		if (!mosquitto_property_read_string_pair(list, MQTT_PROP_USER_PROPERTY, &name, &value, false))
+			return MOSQ_ERR_NOMEM;
+		*found = strcmp(name, plugin->property) == 0;
+		free(name);
+		free(value);
+	}
+	return MOSQ_ERR_SUCCESS;
+}
+
+/* Copies one property, unless it is a user property of our name. */
+static int copy(const struct plugin *plugin, const mosquitto_property *from, mosquitto_property **to)
+{
+	const int identifier = mosquitto_property_identifier(from);
+	int error;
+	switch (identifier) {
+	case MQTT_PROP_PAYLOAD_FORMAT_INDICATOR: {
+		uint8_t value;
+		if (!mosquitto_property_read_byte(from, identifier, &value, false))
+			return MOSQ_ERR_NOMEM;
+		return mosquitto_property_add_byte(to, identifier, value);
+	}
+	case MQTT_PROP_CONTENT_TYPE:
+	case MQTT_PROP_RESPONSE_TOPIC: {
+		char *value = NULL;
+		if (!mosquitto_property_read_string(from, identifier, &value, false))
+			return MOSQ_ERR_NOMEM;
+		error = mosquitto_property_add_string(to, identifier, value);
+		free(value);
+		return error;
+	}
+	case MQTT_PROP_CORRELATION_DATA: {
+		void *value = NULL;
+		uint16_t length = 0;
+		if (!mosquitto_property_read_binary(from, identifier, &value, &length, false))
+			return MOSQ_ERR_NOMEM;
+		error = mosquitto_property_add_binary(to, identifier, value, length);
+		free(value);
+		return error;
+	}
+	case MQTT_PROP_USER_PROPERTY: {
+		char *name = NULL, *value = NULL;
+		if (!mosquitto_property_read_string_pair(from, identifier, &name, &value, false))
+			return MOSQ_ERR_NOMEM;
+		error = strcmp(name, plugin->property) == 0 ? MOSQ_ERR_SUCCESS
+							     : mosquitto_property_add_string_pair(to, identifier, name, value);
+		free(name);
+		free(value);
+		return error;
+	}
+	default:
+		/* Mosquitto hands on no others. */
+		return MOSQ_ERR_SUCCESS;
+	}
+}
+
+/* Takes every user property of our name out. */
+static int strip(const struct plugin *plugin, struct mosquitto_evt_message *message)
+{
+	mosquitto_property *kept = NULL;
+	bool found;
+	int error = find(plugin, message->properties, &found);
+	if (error || !found)
+		return error;
+	for (const mosquitto_property *one = message->properties; one && !error; one = mosquitto_property_next(one))
+		error = copy(plugin, one, &kept);
+	if (error) {
+		mosquitto_property_free_all(&kept);
+		return error;
+	}
+	mosquitto_property_free_all(&message->properties);
+	message->properties = kept;
+	return MOSQ_ERR_SUCCESS;
+}
+
+/* Appends correlation data and payload, and then all user properties. */
+static void append_content(struct bytes *signed_bytes, const struct mosquitto_evt_message *message)
+{
+	void *correlation = NULL;
+	uint16_t correlation_length = 0;
+	mosquitto_property_read_binary(
+		message->properties, MQTT_PROP_CORRELATION_DATA, &correlation, &correlation_length, false);
+	append_field(signed_bytes, correlation, correlation_length);
+	free(correlation);
+	append_field(signed_bytes, message->payload, message->payloadlen);
+	for (const mosquitto_property *one = message->properties; one; one = mosquitto_property_next(one)) {
+		char *name = NULL, *value = NULL;
+		if (mosquitto_property_identifier(one) != MQTT_PROP_USER_PROPERTY)
+			continue;
+		if (!mosquitto_property_read_string_pair(one, MQTT_PROP_USER_PROPERTY, &name, &value, false)) {
+			signed_bytes->failed = true;
+			return;
+		}
+		append_text(signed_bytes, name);
+		append_text(signed_bytes, value);
+		free(name);
+		free(value);
+	}
+}
+
+/* Says who sent a request. */
+static int identify(const struct plugin *plugin, struct mosquitto_evt_message *message, const char *response_topic)
+{
+	const char *client = mosquitto_client_id(message->client), *user = mosquitto_client_username(message->client);
+	struct bytes signed_bytes = {0}, value = {0};
+	unsigned char mac[EVP_MAX_MD_SIZE];
+	unsigned int mac_length = 0;
+	char head[2 * EVP_MAX_MD_SIZE + 32];
+	size_t length = 0;
+	int error = MOSQ_ERR_NOMEM;
+
+	if (!user)
+		user = "";
+	append_text(&signed_bytes, client);
+	append_text(&signed_bytes, user);
+	append_text(&signed_bytes, message->topic);
+	append_text(&signed_bytes, response_topic);
+	append_content(&signed_bytes, message);
+	if (signed_bytes.failed || !HMAC(EVP_sha256(), plugin->key, (int)plugin->key_length, signed_bytes.data, signed_bytes.length,
+					 mac, &mac_length))
+		goto end;
+	for (unsigned int index = 0; index < mac_length; index++)
+		length += (size_t)snprintf(head + length, sizeof head - length, "%02x", mac[index]);
+	length += (size_t)snprintf(head + length, sizeof head - length, " %zu ", strlen(client));
+	append(&value, head, length);
+	append(&value, client, strlen(client));
+	if (*user) {
+		append(&value, " ", 1);
+		append(&value, user, strlen(user));
+	}
+	append(&value, "", 1);
+	if (value.failed)
+		goto end;
+	if (value.length - 1 > MOST_STRING) {
+		mosquitto_log_printf(MOSQ_LOG_WARNING, "statestore_identity: the name of a client or its user is too long");
+		error = MOSQ_ERR_ACL_DENIED;
+		goto end;
+	}
+	error = mosquitto_property_add_string_pair(
+		&message->properties, MQTT_PROP_USER_PROPERTY, plugin->property, (const char *)value.data);
+end:
+	free(signed_bytes.data);
+	free(value.data);
+	return error;
+}
+
+static int on_message(int event, void *event_data, void *userdata)
+{
+	const struct plugin *plugin = userdata;
+	struct mosquitto_evt_message *message = event_data;
+	char *response_topic = NULL;
+	int error;
+
+	(void)event;
+	error = strip(plugin, message);
+	if (error || strcmp(message->topic, REQUEST) != 0)
+		return error;
+	mosquitto_property_read_string(message->properties, MQTT_PROP_RESPONSE_TOPIC, &response_topic, false);
+	/* Without a response topic of its own nobody is answered. A publisher of MQTT 5 is told so by the reason code. */
+	if (response_topic && is_own(response_topic, mosquitto_client_id(message->client)))
+		error = identify(plugin, message, response_topic);
+	else
+		error = MOSQ_ERR_ACL_DENIED;
+	free(response_topic);
+	return error;
+}
+
+/* Reads the key; the former one stays if there is no other. */
+static int read_key(struct plugin *plugin)
+{
+	/* One more than there may be, and the end of the line. */
+	unsigned char key[MOST_KEY + 3];
+	size_t length;
+	FILE *file = fopen(plugin->key_file, "rb");
+	if (!file) {
+		mosquitto_log_printf(MOSQ_LOG_ERR, "statestore_identity: cannot read %s: %s", plugin->key_file, strerror(errno));
+		return MOSQ_ERR_INVAL;
+	}
+	length = fread(key, 1, sizeof key, file);
+	fclose(file);
+	if (length > 0 && key[length - 1] == '\n')
+		length--;
+	if (length > 0 && key[length - 1] == '\r')
+		length--;
+	if (length < LEAST_KEY || length > MOST_KEY) {
+		mosquitto_log_printf(MOSQ_LOG_ERR, "statestore_identity: %s has to hold a key of %d to %d bytes: openssl rand -hex 32",
+				     plugin->key_file, LEAST_KEY, MOST_KEY);
+		return MOSQ_ERR_INVAL;
+	}
+	memcpy(plugin->key, key, length);
+	plugin->key_length = length;
+	OPENSSL_cleanse(key, sizeof key);
+	return MOSQ_ERR_SUCCESS;
+}
+
+static int on_reload(int event, void *event_data, void *userdata)
+{
+	(void)event;
+	(void)event_data;
+	/* A broker that runs does not stop for a bad file: the former key goes on. */
+	(void)read_key(userdata);
+	return MOSQ_ERR_SUCCESS;
+}
+
+int mosquitto_plugin_version(int supported_version_count, const int *supported_versions)
+{
+	for (int index = 0; index < supported_version_count; index++)
+		if (supported_versions[index] == MOSQ_PLUGIN_VERSION)
+			return MOSQ_PLUGIN_VERSION;
+	return -1;
+}
+
+int mosquitto_plugin_cleanup(void *user_data, struct mosquitto_opt *options, int option_count)
+{
+	struct plugin *plugin = user_data;
+	(void)options;
+	(void)option_count;
+	if (plugin) {
+		mosquitto_callback_unregister(plugin->id, MOSQ_EVT_MESSAGE, on_message, NULL);
+		mosquitto_callback_unregister(plugin->id, MOSQ_EVT_RELOAD, on_reload, NULL);
+		OPENSSL_cleanse(plugin->key, sizeof plugin->key);
+		free(plugin->property);
+		free(plugin->key_file);
+		free(plugin);
+	}
+	return MOSQ_ERR_SUCCESS;
+}
+
+/* Takes an option; says whether it is one of ours. */
+static bool take_option(struct plugin *plugin, const struct mosquitto_opt *option)
+{
+	char **place = strcmp(option->key, "property") == 0 ? &plugin->property
+		       : strcmp(option->key, "key_file") == 0 ? &plugin->key_file
+							       : NULL;
+	char *value = place && option->value && *option->value ? strdup(option->value) : NULL;
+	if (!value) {
+		mosquitto_log_printf(MOSQ_LOG_ERR, "statestore_identity: plugin_opt_%s is not an option of this plugin, or says nothing",
+				     option->key);
+		return false;
+	}
+	free(*place);
+	*place = value;
+	return true;
+}
+
+int mosquitto_plugin_init(mosquitto_plugin_id_t *identifier, void **user_data, struct mosquitto_opt *options, int option_count)
+{
+	int error = MOSQ_ERR_INVAL;
+	struct plugin *plugin = calloc(1, sizeof *plugin);
+	if (!plugin)
+		return MOSQ_ERR_NOMEM;
+	plugin->id = identifier;
+	for (int index = 0; index < option_count; index++)
+		if (!take_option(plugin, &options[index]))
+			goto failed;
+	if (!plugin->property && !(plugin->property = strdup(DEFAULT_PROPERTY)))
+		goto failed;
+	if (!plugin->key_file) {
+		mosquitto_log_printf(MOSQ_LOG_ERR, "statestore_identity: plugin_opt_key_file is missing");
+		goto failed;
+	}
+	error = read_key(plugin);
+	if (!error)
+		error = mosquitto_callback_register(identifier, MOSQ_EVT_MESSAGE, on_message, NULL, plugin);
+	if (!error)
+		error = mosquitto_callback_register(identifier, MOSQ_EVT_RELOAD, on_reload, NULL, plugin);
+	if (error)
+		goto failed;
+	*user_data = plugin;
+	return MOSQ_ERR_SUCCESS;
+failed:
+	mosquitto_plugin_cleanup(plugin, NULL, 0);
+	return error;
+}

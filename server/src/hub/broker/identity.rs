@@ -1,0 +1,140 @@
+//! Who sent a request, by what the broker says in a user property, which its plugin signs (`packaging/mosquitto`).
+use ring::hmac::{self, HMAC_SHA256};
+use statestore_protocol::mqtt::Publish;
+use std::fmt;
+
+/// Fewest bytes of a key that nobody guesses.
+const LEAST_KEY: usize = 32;
+
+/// The key with which the broker signs what it says.
+#[derive(Clone)]
+pub struct IdentityKey(hmac::Key);
+
+impl IdentityKey {
+    /// Takes the bytes that the plugin has as well; `None` if they are too few.
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        (bytes.len() >= LEAST_KEY).then(|| Self(hmac::Key::new(HMAC_SHA256, bytes)))
+    }
+}
+
+impl fmt::Debug for IdentityKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IdentityKey")
+    }
+}
+
+/// Why it is not certain who sent a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Doubt {
+    #[error("the broker does not say who sent it")]
+    Missing,
+    #[error("it says more than once who sent it")]
+    Doubled,
+    #[error("what it says of its sender has another form")]
+    Form,
+    #[error("it came from another client than the one of its response topic")]
+    Other,
+    #[error("what it says of its sender is not signed with the key of this server")]
+    Signature,
+}
+
+/// The name of the user who sent a request with this response topic, if it has one.
+///
+/// # Errors
+/// It is not certain that the client sent it.
+pub(super) fn sender<'a>(
+    publish: &'a Publish,
+    property: &str,
+    key: &IdentityKey,
+    (client_id, response_topic): (&str, &str),
+) -> Result<Option<&'a str>, Doubt> {
+    let mut said = publish
+        .user_property_bytes()
+        .filter(|(name, _)| *name == property.as_bytes());
+    let (_, value) = said.next().ok_or(Doubt::Missing)?;
+    if said.next().is_some() {
+        return Err(Doubt::Doubled);
+    }
+    let value = std::str::from_utf8(value).map_err(|_| Doubt::Form)?;
+    let (mac, client, user) = parse(value).ok_or(Doubt::Form)?;
+    let mut signed = hmac::Context::with_key(&key.0);
+    let mut sign = |field: &[u8]| {
+        // A packet of MQTT has at most 256 MiB.
+        let length = u32::try_from(field.len()).unwrap_or(u32::MAX);
+        signed.update(&length.to_be_bytes());
+        signed.update(field);
+    };
+    let correlation_data = publish.correlation_data().unwrap_or_default();
+    for text in [
+        client,
+        user.unwrap_or_default(),
+        publish.topic(),
+        response_topic,
+    ] {
+        sign(text.as_bytes());
+    }
+    sign(correlation_data);
+    sign(publish.payload_bytes());
+    for (name, value) in publish.user_property_bytes() {
+        if name != property.as_bytes() {
+            sign(name);
+            sign(value);
+        }
+    }
+    let is_signed = subtle::ConstantTimeEq::ct_eq(signed.sign().as_ref(), &mac[..]);
+    match (bool::from(is_signed), client == client_id) {
+        (false, _) => Err(Doubt::Signature),
+        (true, false) => Err(Doubt::Other),
+        (true, true) => Ok(user),
+    }
+}
+
+/// `MAC LENGTH CLIENT[ USER]`.
+fn parse(value: &str) -> Option<([u8; 32], &str, Option<&str>)> {
+    let (digits, rest) = value.split_once(' ')?;
+    let (length, rest) = rest.split_once(' ')?;
+    let (client, user) = rest.split_at_checked(length.parse().ok()?)?;
+    let user = match user {
+        "" => None,
+        user => Some(user.strip_prefix(' ').filter(|user| !user.is_empty())?),
+    };
+    let mut mac = [0; 32];
+    if digits.len() != 2 * mac.len() {
+        return None;
+    }
+    for (byte, pair) in mac.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        *byte = u8::try_from(digit(pair[0])? << 4 | digit(pair[1])?).ok()?;
+    }
+    Some((mac, client, user))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_read_in_one_way() {
+        let mac = "0a".repeat(32);
+        let read = |rest: &str| {
+            let value = format!("{mac}{rest}");
+            parse(&value).map(|(mac, client, user)| {
+                assert_eq!(mac, [10; 32]);
+                (client.to_owned(), user.map(str::to_owned))
+            })
+        };
+        assert_eq!(read(" 2 me"), Some(("me".into(), None)));
+        assert_eq!(
+            read(" 4 me 2 ann"),
+            Some(("me 2".into(), Some("ann".into())))
+        );
+        assert_eq!(read(" 2 me a b"), Some(("me".into(), Some("a b".into()))));
+        for rest in [
+            "", " ", " 2", " 2 m", " 2 me ", " 2 mex", " x me", " 1 é", "00 2 me",
+        ] {
+            assert_eq!(read(rest), None, "{rest:?}");
+        }
+        assert!(parse(&format!("{} 2 me", "0g".repeat(32))).is_none());
+        assert!(IdentityKey::new(&[0; 31]).is_none());
+    }
+}

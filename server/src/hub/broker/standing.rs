@@ -1,0 +1,130 @@
+//! Whom the broker names, and what they may do. It is known for as long as something is kept for a client: answers, or watches.
+use super::super::Hub;
+use super::BEHIND;
+use super::identity::{Doubt, sender};
+use super::requests::Requester;
+use crate::access::{Principal, Rights};
+use statestore_protocol::mqtt::Publish;
+use std::sync::Arc;
+
+/// A client that the broker has named.
+#[derive(Debug, Clone)]
+pub(super) struct Standing {
+    pub(super) principal: Principal,
+    /// `None` is everything.
+    pub(super) rights: Option<Arc<Rights>>,
+}
+
+/// Who sent a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Sender<'a> {
+    /// Nobody has to know it.
+    Anybody,
+    /// The client of its response topic, as a user of this name, if it has one.
+    Proven(Option<&'a str>),
+}
+
+impl Hub {
+    /// Who sent a request.
+    ///
+    /// # Errors
+    /// It has to be known, and is not certain.
+    pub(super) fn sender<'a>(
+        &self,
+        publish: &'a Publish,
+        requester: Requester<'_>,
+    ) -> Result<Sender<'a>, Doubt> {
+        let Some(broker) = &self.broker else {
+            return Ok(Sender::Anybody);
+        };
+        let Some(property) = &broker.terms.identity else {
+            return Ok(Sender::Anybody);
+        };
+        // Without a key nothing can have been signed with it.
+        let key = broker.identity_key.as_ref().ok_or(Doubt::Signature)?;
+        sender(publish, property, key, requester).map(Sender::Proven)
+    }
+
+    /// It is not certain who sent a request.
+    pub(super) fn doubt(&mut self, doubt: Doubt) {
+        let Some(broker) = &mut self.broker else {
+            return;
+        };
+        broker.figures.unproven += 1;
+        // Once for each kind and connection: it is a mistake of those who run the broker, or many attempts of somebody.
+        if !broker.doubts.contains(&doubt) {
+            broker.doubts.push(doubt);
+            tracing::warn!(%doubt, "a request from the broker was not executed; such requests are counted from now on");
+        }
+    }
+
+    /// What a client may that is this sender. Somebody else who has taken its name gets nothing of what the former one had.
+    pub(super) fn standing(
+        &mut self,
+        client: &Arc<str>,
+        client_id: &str,
+        sender: Sender<'_>,
+    ) -> Standing {
+        let Sender::Proven(user) = sender else {
+            return Standing {
+                principal: Principal::default(),
+                // Rules are about whom one knows.
+                rights: self.policy.as_ref().map(|_| Rights::none()),
+            };
+        };
+        let known = self.broker.as_ref().and_then(|it| it.standings.get(client));
+        if let Some(known) = known {
+            if known.principal.name() == user {
+                return known.clone();
+            }
+            self.service.disconnected(client);
+            self.service.session_ended(client);
+        }
+        let principal = user.map_or_else(Principal::default, |user| Principal::user(user.into()));
+        let standing = Standing {
+            rights: self.rights_behind_broker(&principal, client_id),
+            principal,
+        };
+        if let Some(broker) = &mut self.broker {
+            let client = Arc::clone(client);
+            broker.standings.insert(client, standing.clone());
+        }
+        standing
+    }
+
+    fn rights_behind_broker(&self, principal: &Principal, client_id: &str) -> Option<Arc<Rights>> {
+        let policy = self.policy.as_ref()?;
+        let rights = policy.rights(principal, client_id);
+        Some(rights.unwrap_or_else(Rights::none))
+    }
+
+    /// Nothing has come from a client for long, or its watches have ended.
+    pub(super) fn forget_standing(&mut self, client: &str) {
+        let Some(broker) = &mut self.broker else {
+            return;
+        };
+        if broker.answers.last_request(client).is_none() && !self.service.is_watching_any(client) {
+            broker.standings.remove(client);
+        }
+    }
+
+    /// What clients may do has changed: the watches of those end that watch what they may not read any more.
+    pub(in super::super) fn judge_behind_broker(&mut self) {
+        let Some(broker) = &mut self.broker else {
+            return;
+        };
+        let mut standings = std::mem::take(&mut broker.standings);
+        for (client, standing) in &mut standings {
+            let client_id = client.strip_prefix(BEHIND).unwrap_or(client);
+            standing.rights = self.rights_behind_broker(&standing.principal, client_id);
+            if let Some(rights) = &standing.rights
+                && self.service.watches_more_than(rights, client)
+            {
+                self.service.disconnected(client);
+            }
+        }
+        if let Some(broker) = &mut self.broker {
+            broker.standings = standings;
+        }
+    }
+}

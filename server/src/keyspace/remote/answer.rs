@@ -1,0 +1,100 @@
+//! What an engine keeps of the answer to a request that another server may be given as well.
+use super::engine::EngineError;
+use crate::keyspace::End;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use statestore_protocol::Reply;
+
+/// The only format so far.
+const FORMAT: u8 = 1;
+
+/// As an engine keeps it; `None` unless the request was executed, or refused by the rules.
+pub(super) fn encode(end: &End) -> Option<Bytes> {
+    let End::Answered { reply, version } = end else {
+        return None;
+    };
+    let mut out = BytesMut::with_capacity(18 + reply.encoded_len());
+    out.put_u8(FORMAT);
+    out.put_u8(u8::from(version.is_some()));
+    if let Some((wall_ms, counter)) = version {
+        out.put_u64(*wall_ms);
+        out.put_u64(*counter);
+    }
+    reply.encode(&mut out);
+    Some(out.freeze())
+}
+
+/// Reads what [`encode`] wrote.
+///
+/// # Errors
+/// It is of another program, or of a newer release.
+pub(super) fn decode(bytes: &Bytes) -> Result<End, EngineError> {
+    let foreign = || EngineError::Foreign("an answer that this program has not written".into());
+    let mut rest = bytes.clone();
+    if rest.try_get_u8() != Ok(FORMAT) {
+        return Err(foreign());
+    }
+    let version = match rest.try_get_u8() {
+        Ok(0) => None,
+        Ok(1) => {
+            let wall_ms = rest.try_get_u64().map_err(|_| foreign())?;
+            let counter = rest.try_get_u64().map_err(|_| foreign())?;
+            Some((wall_ms, counter))
+        }
+        _ => return Err(foreign()),
+    };
+    let reply = Reply::decode(&rest).map_err(|_| foreign())?;
+    Ok(End::Answered { reply, version })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use statestore_protocol::{Rejection, ServiceError, Version};
+
+    #[test]
+    fn what_is_written_is_read() {
+        let replies = [
+            Reply::Ok,
+            Reply::NotApplied,
+            Reply::Count(0),
+            Reply::Count(1),
+            Reply::Transacted(vec![Some(Version::new(3, 4)), None]),
+            Reply::Rejected {
+                operation: 2,
+                reason: Rejection::Condition(Some(Version::new(3, 4))),
+            },
+            Reply::Rejected {
+                operation: 2,
+                reason: Rejection::Error(ServiceError::FencingTokenLower),
+            },
+            Reply::Error(ServiceError::FencingTokenRequired),
+        ];
+        for reply in replies {
+            for version in [None, Some((7, 8))] {
+                let reply = reply.clone();
+                let end = End::Answered { reply, version };
+                let bytes = encode(&end).unwrap();
+                assert_eq!(decode(&bytes), Ok(end));
+            }
+        }
+    }
+
+    #[test]
+    fn only_answers_are_kept_and_nothing_else_is_read() {
+        for end in [End::Expired, End::Away, End::Unknown] {
+            assert_eq!(encode(&end), None);
+        }
+        for foreign in [
+            &b""[..],
+            b"\x01",
+            b"\x02\0+OK\r\n",
+            b"\x01\x01short",
+            b"\x01\0?",
+        ] {
+            assert!(
+                decode(&Bytes::copy_from_slice(foreign)).is_err(),
+                "{foreign:?}"
+            );
+        }
+    }
+}

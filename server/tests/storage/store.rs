@@ -1,0 +1,65 @@
+//! The service whose changes are in a folder: who begins anew has what is there.
+use crate::model;
+use statestored::keyspace::Embedded;
+use statestored::service::{Now, Service, ServiceConfig};
+use statestored::storage::{Batch, DurableStorage, Record, Storage};
+use std::cell::RefCell;
+use tempfile::TempDir;
+
+/// Which one that is, in `tests/vectors/storages.json`.
+pub(crate) const STORAGE: &str = "durable";
+
+/// How many histories are tried: each step waits for a disk.
+pub(crate) const CASES: u32 = 40;
+
+/// Whether entries end without anybody asking.
+pub(crate) const ENDS_BY_ITSELF: bool = false;
+
+thread_local! {
+    // A test has a thread of its own.
+    static DISK: RefCell<Option<(TempDir, DurableStorage)>> = const { RefCell::new(None) };
+}
+
+pub(crate) fn open(config: ServiceConfig) -> Service {
+    let folder = tempfile::tempdir().unwrap();
+    let (storage, _) = model::open(folder.path(), model::SMALL_LOGS).unwrap();
+    DISK.set(Some((folder, storage)));
+    Service::embedded(config)
+}
+
+/// Another process in the same folder, which has to hold these records.
+pub(crate) fn restore<'r>(
+    config: ServiceConfig,
+    records: impl Iterator<Item = &'r Record>,
+    clock: Option<(u64, u64)>,
+    now: Now,
+) -> Service {
+    let (folder, storage) = DISK.take().unwrap();
+    drop(storage);
+    let (storage, found) = model::open(folder.path(), model::SMALL_LOGS).unwrap();
+    DISK.set(Some((folder, storage)));
+    assert!(found.records.values().eq(records));
+    assert_eq!(found.clock, clock);
+    let mut keyspace = Embedded::new(&config.keyspace());
+    for record in found.records.values() {
+        keyspace.restore(&record.view(), now);
+    }
+    if let Some((wall_ms, counter)) = found.clock {
+        keyspace.restore_clock(wall_ms, counter);
+    }
+    Service::new(config, keyspace)
+}
+
+/// Waits for what the service is to be told: here it is there at once.
+pub(crate) fn idle(_: &mut Service) {}
+
+/// Waits until everything that was asked is told.
+pub(crate) fn settle(_: &mut Service, _: Now) {}
+
+/// Keeps what has changed.
+pub(crate) fn keep(batch: &Batch) {
+    DISK.with_borrow_mut(|disk| {
+        let (_, storage) = disk.as_mut().unwrap();
+        storage.commit(std::slice::from_ref(batch)).unwrap();
+    });
+}

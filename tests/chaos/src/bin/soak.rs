@@ -1,0 +1,318 @@
+//! `scripts/soak`: many clients come and go for hours while nothing breaks, and nothing grows.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+use chaos::census::Census;
+use chaos::disk::Disk;
+use chaos::peer::{Answer, Peer};
+use chaos::programs::{LANGUAGES, Language, Programs};
+use chaos::server::{Certificate, Server};
+use chaos::slope::Slope;
+use clap::Parser;
+use rustix::process::Pid;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::task::{JoinSet, LocalSet};
+use tokio::time::{sleep, sleep_until, timeout};
+
+/// How often memory is looked at.
+const ROUND: Duration = Duration::from_secs(10);
+
+/// This part of the time passes before growth counts: buffers, caches and the arenas of allocators fill.
+const WARM_UP: f64 = 0.25;
+
+/// So much of its mean may the memory of a process grow in an hour, and so many KiB more; what is more counts if it is more than two
+/// standard errors above.
+const MORE_PART: f64 = 0.05;
+const MORE_KIB: f64 = 1024.0;
+
+/// Of so many calls one may fail: the machine may be busy.
+const ONE_IN: u64 = 1_000;
+
+/// Longer than any call takes.
+const CALL_LIMIT: Duration = Duration::from_secs(60);
+
+/// Clients in Rust, C, Python (blocking and asyncio) and Node that come and go for hours, and what memory they and the server have
+/// meanwhile.
+#[derive(Debug, Parser)]
+#[command(name = "scripts/soak")]
+struct Options {
+    /// For how long
+    #[arg(long, value_name = "N", default_value_t = 4.0)]
+    hours: f64,
+
+    /// How many clients there are at a time, spread over a process for each language
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    clients: usize,
+
+    /// Decides what the clients do
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+
+    #[command(flatten)]
+    programs: Programs,
+}
+
+/// What all clients share.
+struct Soak {
+    peers: Vec<(Language, Peer)>,
+    addresses: [std::net::SocketAddr; 2],
+    authority: String,
+    end: Instant,
+    problem: RefCell<Option<String>>,
+    calls: Cell<u64>,
+    connections: Cell<u64>,
+    failed: RefCell<BTreeMap<(Language, String), u64>>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    LocalSet::new().block_on(&runtime, run(&options))
+}
+
+impl Soak {
+    fn goes_on(&self) -> bool {
+        Instant::now() < self.end && self.problem.borrow().is_none()
+    }
+
+    /// Tells a client to do something; the word for what became of it.
+    async fn call(&self, process: usize, words: &str) -> String {
+        let (language, peer) = &self.peers[process];
+        self.calls.set(self.calls.get() + 1);
+        let line = match timeout(CALL_LIMIT, peer.call(words)).await {
+            Ok(Answer::Line(line)) => *line,
+            Ok(Answer::Lost(_)) => return self.problem(format!("{language:?} ended by itself")),
+            Err(_) => return self.problem(format!("{language:?}: no end of `{words}`")),
+        };
+        if line.told == "error" {
+            let kind = line.kind.unwrap_or_default();
+            *self
+                .failed
+                .borrow_mut()
+                .entry((*language, kind))
+                .or_default() += 1;
+        }
+        line.told
+    }
+
+    fn problem(&self, problem: String) -> String {
+        *self.problem.borrow_mut() = Some(problem);
+        String::new()
+    }
+
+    /// One client after the other, under one number.
+    async fn clients(self: Rc<Self>, process: usize, number: usize, mut chance: fastrand::Rng) {
+        // Not all at once.
+        sleep(Duration::from_millis(chance.u64(0..5_000))).await;
+        while self.goes_on() {
+            let (scheme, authority, address) = match number % 2 {
+                0 => ("mqtt", "-", self.addresses[0]),
+                _ => ("mqtts", self.authority.as_str(), self.addresses[1]),
+            };
+            let words = format!("connect {number} {scheme}://{address} {authority}");
+            if self.call(process, &words).await != "connected" {
+                sleep(Duration::from_millis(500)).await;
+                continue;
+            }
+            self.connections.set(self.connections.get() + 1);
+            let until = Instant::now() + Duration::from_secs(chance.u64(10..60));
+            self.live(process, number, until, &mut chance).await;
+            self.call(process, &format!("close {number}")).await;
+        }
+    }
+
+    /// What a client does from its connecting until its end.
+    async fn live(
+        &self,
+        process: usize,
+        number: usize,
+        until: Instant,
+        chance: &mut fastrand::Rng,
+    ) {
+        let mut observer = None;
+        while self.goes_on() && Instant::now() < until {
+            let (key, other) = (chance.u32(0..500), chance.u32(0..50));
+            let words = match chance.u32(0..20) {
+                0..6 => format!("get {number} key-{key}"),
+                6..12 => format!("set {number} key-{key} {} always", chance.u64(..)),
+                12 => format!("set {number} key-{key} {} if_absent", chance.u64(..)),
+                13 => format!("del {number} key-{key}"),
+                14..17 => format!("count {number} count-{other}"),
+                17 => format!(
+                    "hold {number} lock-{other} 2000 10000 {}",
+                    chance.u32(5..200)
+                ),
+                _ => {
+                    let Some(id) = observer.take() else {
+                        let peer = &self.peers[process].1;
+                        self.calls.set(self.calls.get() + 1);
+                        // What it is told is dropped.
+                        let made = peer.observe(number, &format!("count-{other}")).await;
+                        observer = made.map(|(id, _)| id);
+                        continue;
+                    };
+                    format!("forget {number} {id}")
+                }
+            };
+            self.call(process, &words).await;
+            sleep(Duration::from_millis(chance.u64(200..800))).await;
+        }
+        if let Some(id) = observer {
+            self.call(process, &format!("forget {number} {id}")).await;
+        }
+    }
+}
+
+async fn run(options: &Options) -> ExitCode {
+    println!(
+        "{} hours, {} clients, seed {}",
+        options.hours, options.clients, options.seed
+    );
+    let mut chance = fastrand::Rng::with_seed(options.seed);
+    let scratch = tempfile::tempdir().unwrap();
+    let certificate = Certificate::new(scratch.path());
+    let authority = certificate.cert.display().to_string();
+    let (disk, log) = (
+        Disk::new(&options.programs.disk),
+        scratch.path().join("server.log"),
+    );
+    let mut server =
+        Server::start(&options.programs.server, "durable", certificate, log, disk).await;
+    let peers = LANGUAGES.map(|language| {
+        (
+            language,
+            Peer::start(&mut options.programs.client(language)),
+        )
+    });
+    let soak = Rc::new(Soak {
+        peers: peers.into(),
+        addresses: server.addresses(),
+        authority,
+        end: Instant::now() + Duration::from_secs_f64(options.hours * 3600.0),
+        problem: RefCell::default(),
+        calls: Cell::new(0),
+        connections: Cell::new(0),
+        failed: RefCell::default(),
+    });
+    let mut clients = JoinSet::new();
+    for number in 0..options.clients {
+        let process = number % LANGUAGES.len();
+        // Half of each language have TLS.
+        clients.spawn_local(Rc::clone(&soak).clients(process, number, chance.fork()));
+    }
+    let mut census = Census::default();
+    let mut next = tokio::time::Instant::now() + ROUND;
+    while soak.goes_on() {
+        sleep_until(next.min(soak.end.into())).await;
+        next += ROUND;
+        let processes = soak
+            .peers
+            .iter()
+            .map(|(language, peer)| (format!("{language:?}"), peer.pid()));
+        let server: Option<Pid> = server.pid();
+        census.count(
+            server
+                .map(|pid| ("server".to_owned(), pid))
+                .into_iter()
+                .chain(processes),
+        );
+        for (language, peer) in &soak.peers {
+            if let Some(nonsense) = peer.nonsense() {
+                soak.problem(format!("{language:?} said {nonsense}"));
+            }
+        }
+    }
+    let ended = timeout(2 * CALL_LIMIT, async {
+        while clients.join_next().await.is_some() {}
+    })
+    .await;
+    if ended.is_err() {
+        soak.problem("clients do not end".to_owned());
+    }
+    if let Some(how) = server.has_ended() {
+        soak.problem(how);
+    }
+    let is_flat = report(options, &soak, &census);
+    if !server.terminate().await {
+        soak.problem("the server does not end".to_owned());
+    }
+    if let Some(problem) = soak.problem.borrow().as_ref() {
+        println!("WRONG {problem}");
+        return ExitCode::FAILURE;
+    }
+    if is_flat {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Prints what there was; whether it is good.
+fn report(options: &Options, soak: &Soak, census: &Census) -> bool {
+    let failed: u64 = soak.failed.borrow().values().sum();
+    let (calls, connections) = (soak.calls.get(), soak.connections.get());
+    println!(
+        "{calls} calls, {connections} connections; failed {failed}: {:?}",
+        soak.failed.borrow()
+    );
+    let mut is_good = true;
+    let mut demand = |is: bool, what: String| {
+        if !is {
+            println!("WRONG {what}");
+            is_good = false;
+        }
+    };
+    demand(failed * ONE_IN <= calls, "too many calls failed".to_owned());
+    #[allow(clippy::cast_precision_loss, reason = "there are not that many")]
+    let least = options.clients as f64 * options.hours * 3600.0 / 4.0;
+    #[allow(clippy::cast_precision_loss, reason = "there are not that many")]
+    demand(
+        calls as f64 > least,
+        format!("too little happened: at least {least:.0} calls say something"),
+    );
+    for (name, all) in census.all() {
+        let from = all.last().map_or(0.0, |(at, _)| at.as_secs_f64() * WARM_UP);
+        #[allow(clippy::cast_precision_loss, reason = "memories are not that large")]
+        let points = |of: fn(&chaos::census::Holds) -> u64| -> Vec<(f64, f64)> {
+            let counted = all
+                .iter()
+                .map(|(at, holds)| (at.as_secs_f64() / 3600.0, of(holds) as f64));
+            counted.filter(|(at, _)| at * 3600.0 >= from).collect()
+        };
+        let (memory, files) = (
+            Slope::of(&points(|holds| holds.rss_kib)),
+            Slope::of(&points(|holds| holds.fds)),
+        );
+        let (Some(memory), Some(files)) = (memory, files) else {
+            demand(false, format!("{name}: too few looks"));
+            continue;
+        };
+        let may = memory.mean * MORE_PART + MORE_KIB;
+        println!(
+            "{name}: {} looks, {:.0} KiB, {:+.0} ± {:.0} KiB an hour (at most {may:.0}); {:.0} file descriptors, {:+.1} ± {:.1} an hour",
+            all.len(),
+            memory.mean,
+            memory.slope,
+            memory.spread,
+            files.mean,
+            files.slope,
+            files.spread,
+        );
+        demand(
+            memory.slope - 2.0 * memory.spread <= may,
+            format!("{name} grows"),
+        );
+        // They come and go with the clients.
+        let may = files.mean * MORE_PART + 1.0;
+        demand(
+            files.slope - 2.0 * files.spread <= may,
+            format!("{name} has more and more file descriptors"),
+        );
+    }
+    is_good
+}

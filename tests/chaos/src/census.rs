@@ -1,0 +1,124 @@
+//! How much memory and how many file descriptors processes have.
+use rustix::process::Pid;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// What a process has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holds {
+    /// Resident memory.
+    pub rss_kib: u64,
+    /// Open file descriptors.
+    pub fds: u64,
+}
+
+/// Asks the system; `None` if there is no such process any more.
+pub fn holds(pid: Pid) -> Option<Holds> {
+    let place = format!("/proc/{}", pid.as_raw_nonzero());
+    let status = std::fs::read_to_string(format!("{place}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let rss_kib = line.trim().trim_end_matches(" kB").parse().ok()?;
+    let fds = std::fs::read_dir(format!("{place}/fd")).ok()?.count();
+    Some(Holds {
+        rss_kib,
+        fds: u64::try_from(fds).ok()?,
+    })
+}
+
+/// How much more memory there may be in the last quarter of a run than in the second one: a tenth, and this.
+const MORE_KIB: u64 = 8 * 1024;
+
+/// How many more file descriptors there may be at the end than at the beginning: the storage has one log more or less.
+pub const MORE_FDS: u64 = 4;
+
+/// What was counted, by who it was.
+#[derive(Debug)]
+pub struct Census {
+    begun: Instant,
+    counted: BTreeMap<String, Vec<(Duration, Holds)>>,
+    /// What everybody had when everything was in place.
+    pub first: BTreeMap<String, Holds>,
+}
+
+impl Default for Census {
+    fn default() -> Self {
+        Self {
+            begun: Instant::now(),
+            counted: BTreeMap::new(),
+            first: BTreeMap::new(),
+        }
+    }
+}
+
+impl Census {
+    /// Counts these processes.
+    pub fn count(&mut self, who: impl Iterator<Item = (String, Pid)>) {
+        for (name, pid) in who {
+            if let Some(holds) = holds(pid) {
+                self.first.entry(name.clone()).or_insert(holds);
+                let all = self.counted.entry(name).or_default();
+                all.push((self.begun.elapsed(), holds));
+            }
+        }
+    }
+
+    /// How often.
+    pub fn rounds(&self) -> usize {
+        self.counted.values().map(Vec::len).max().unwrap_or(0)
+    }
+
+    /// All that was counted, for each.
+    pub fn all(&self) -> &BTreeMap<String, Vec<(Duration, Holds)>> {
+        &self.counted
+    }
+
+    /// The memory of each in the second quarter of the run and in the last one, and whether it grew by more than it may.
+    pub fn growth(&self) -> impl Iterator<Item = (&str, u64, u64, bool)> {
+        let lasted = self.begun.elapsed();
+        self.counted.iter().filter_map(move |(name, all)| {
+            let within = |from: u32, to: u32| {
+                let is_in = |at: &Duration| *at * 4 >= lasted * from && *at * 4 < lasted * to;
+                let found = all.iter().filter(|(at, _)| is_in(at));
+                median(found.map(|(_, holds)| holds.rss_kib).collect())
+            };
+            let (before, after) = (within(1, 2)?, within(3, 4)?);
+            let may = before + before / 10 + MORE_KIB;
+            Some((name.as_str(), before, after, after <= may))
+        })
+    }
+
+    /// Who has more file descriptors now than at the beginning, by more than it may.
+    pub fn excess(&self, who: impl Iterator<Item = (String, Pid)>) -> Vec<String> {
+        who.filter_map(|(name, pid)| {
+            let (first, now) = (self.first.get(&name)?.fds, holds(pid)?.fds);
+            (now > first + MORE_FDS)
+                .then(|| format!("{name} has {now} file descriptors, {first} at the beginning"))
+        })
+        .collect()
+    }
+}
+
+fn median(mut all: Vec<u64>) -> Option<u64> {
+    all.sort_unstable();
+    all.get(all.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_counts_oneself() {
+        let pid = rustix::process::getpid();
+        let before = holds(pid).unwrap();
+        assert!(before.rss_kib > 100 && before.fds > 2, "{before:?}");
+        let mut census = Census::default();
+        census.count([("me".to_owned(), pid)].into_iter());
+        let files: Vec<_> = (0..50).map(|_| std::fs::File::open("/dev/null")).collect();
+        assert_eq!(census.excess([("me".to_owned(), pid)].into_iter()).len(), 1);
+        drop(files);
+        assert_eq!(census.rounds(), 1);
+    }
+}

@@ -1,0 +1,50 @@
+//! The disk and the clock under a process: `tests/disk/disk.c`.
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// The disk under one folder, and the clock of the processes that have it. What is set holds at once.
+#[derive(Debug)]
+pub struct Disk {
+    library: PathBuf,
+    data: TempDir,
+    control: TempDir,
+}
+
+impl Disk {
+    /// One without faults under a new folder.
+    pub fn new(library: &Path) -> Self {
+        let disk = Self {
+            library: library.to_path_buf(),
+            data: TempDir::new().unwrap(),
+            control: TempDir::new().unwrap(),
+        };
+        disk.set(&[]);
+        disk
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        self.data.path()
+    }
+
+    /// The environment of a process that has this disk.
+    pub fn variables(&self) -> [(&'static str, PathBuf); 2] {
+        [
+            ("LD_PRELOAD", self.library.clone()),
+            ("STATESTORE_TEST_DISK", self.control.path().join("control")),
+        ]
+    }
+
+    /// From now on there are exactly these faults; the source says which ones there are.
+    pub fn set(&self, faults: &[(&str, u64)]) {
+        let place = self.control.path();
+        let mut text = format!("under {}\n", self.data.path().display());
+        for (name, value) in faults {
+            writeln!(text, "{name} {value}").unwrap();
+        }
+        let new = place.join("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(new, place.join("control")).unwrap();
+    }
+}

@@ -1,0 +1,44 @@
+//! What was found to be wrong.
+use std::cell::RefCell;
+use std::time::Instant;
+
+/// All of it. The first one ends the run.
+#[derive(Debug)]
+pub struct Findings {
+    begun: Instant,
+    found: RefCell<Vec<String>>,
+}
+
+impl Default for Findings {
+    fn default() -> Self {
+        Self {
+            begun: Instant::now(),
+            found: RefCell::default(),
+        }
+    }
+}
+
+impl Findings {
+    /// Notes one, and how long that took.
+    pub fn add(&self, what: impl std::fmt::Display) {
+        let after = self.begun.elapsed().as_secs_f32();
+        self.found
+            .borrow_mut()
+            .push(format!("after {after:.1} s: {what}"));
+    }
+
+    /// Notes what a check found; what it gave otherwise.
+    pub fn check<T>(&self, checked: Result<T, String>) -> Option<T> {
+        checked.map_err(|problem| self.add(problem)).ok()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.found.borrow().is_empty()
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<String> {
+        self.found.borrow().clone()
+    }
+}

@@ -1,0 +1,26 @@
+//! The server and clients in four languages, all of them real processes: what they are told to do, what they answer, and what must
+//! hold of it while everything around them breaks (`scripts/chaos`), or for hours while nothing does (`scripts/soak`).
+//!
+//! docs/testing.md says what is done and checked.
+#![forbid(unsafe_code)]
+// All of this is a test: where it panics, the test fails.
+#![allow(clippy::unwrap_used)]
+
+pub mod calls;
+pub mod census;
+pub mod clock;
+pub mod counts;
+pub mod disk;
+pub mod engine;
+pub mod findings;
+pub mod line;
+pub mod locks;
+pub mod observers;
+pub mod peer;
+pub mod programs;
+pub mod seat;
+pub mod server;
+pub mod slope;
+pub mod storm;
+pub mod troubles;
+pub mod world;

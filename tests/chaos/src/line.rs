@@ -1,0 +1,78 @@
+//! What a client is told to do, a line of words, and what it answers, a line of JSON.
+//!
+//! Every line to a client is `ID VERB CLIENT ARGUMENT...`, with a space between words; CLIENT is the number of a connection within
+//! the process:
+//!
+//! | verb | arguments | told |
+//! |---|---|---|
+//! | `connect` | URL, file of the authority or `-` | `connected` |
+//! | `close` | | `closed` |
+//! | `get` | key | `entry`, `none` |
+//! | `set` | key, value, condition: `always`, `if_absent`, `if_absent_or_equal`, `=VERSION` | `applied`, `not_applied` |
+//! | `del` | key | `deleted`, `absent` |
+//! | `vdel` | key, value | `deleted`, `absent`, `mismatch` |
+//! | `count` | key, whose number becomes one higher | `applied` |
+//! | `hold` | name, milliseconds of the lease, to wait, to hold | `held` |
+//! | `observe` | key | `observing`; then lines with `observes` instead of `id` |
+//! | `forget` | ID of the `observe` | `closed` |
+//!
+//! Whatever fails is told as `error`. Times are nanoseconds of the clock that all processes share.
+use serde::Deserialize;
+use statestore::Hlc;
+
+/// An answer, or what an observer was told.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// The call that is answered.
+    pub id: Option<u64>,
+    /// The `observe` whose observer was told this.
+    pub observes: Option<u64>,
+    /// When the call began.
+    #[serde(default)]
+    pub from: u64,
+    /// When it ended.
+    #[serde(default)]
+    pub to: u64,
+    /// The word for what became of it.
+    pub told: String,
+    /// A value.
+    pub value: Option<String>,
+    /// A version.
+    pub version: Option<String>,
+    /// The fencing token of a lock.
+    pub token: Option<String>,
+    /// When the client had the lock.
+    pub held_from: Option<u64>,
+    /// When it looked last and still had it.
+    pub held_until: Option<u64>,
+    /// The kind of an error.
+    pub kind: Option<String>,
+    /// Its outcome: `not_done` or `unknown`.
+    pub outcome: Option<String>,
+    /// What it says.
+    pub text: Option<String>,
+}
+
+impl Line {
+    /// The version, if there is one.
+    pub fn version(&self) -> Option<Hlc> {
+        let version = self.version.as_ref()?;
+        Some(Hlc::parse(version.as_bytes()).expect("a version"))
+    }
+
+    /// The value, a number.
+    pub fn number(&self) -> Option<u64> {
+        self.value.as_ref()?.parse().ok()
+    }
+
+    /// Whether it certainly did not happen.
+    pub fn is_not_done(&self) -> bool {
+        self.told == "error" && self.outcome.as_deref() == Some("not_done")
+    }
+
+    /// Whether nobody knows.
+    pub fn is_unknown(&self) -> bool {
+        self.told == "error" && !self.is_not_done()
+    }
+}

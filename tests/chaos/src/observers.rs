@@ -1,0 +1,97 @@
+//! What observers of the counters are told.
+use crate::line::Line;
+use crate::world::{COUNTERS, World};
+use statestore::Hlc;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// One client that follows one counter, with a new observer for each new process.
+#[derive(Debug)]
+pub struct Following {
+    seat: usize,
+    client: usize,
+    counter: usize,
+    last: RefCell<Option<Hlc>>,
+    value: Cell<Option<u64>>,
+    /// Whether it has an observer.
+    is_there: Cell<bool>,
+}
+
+impl Following {
+    /// One that has not been told anything.
+    pub fn new(seat: usize, client: usize, counter: usize) -> Rc<Self> {
+        Rc::new(Self {
+            seat,
+            client,
+            counter,
+            last: RefCell::default(),
+            value: Cell::new(None),
+            is_there: Cell::new(false),
+        })
+    }
+
+    /// Whether it has an observer.
+    pub fn is_following(&self) -> bool {
+        self.is_there.get()
+    }
+
+    /// Follows until the run ends.
+    pub async fn run(self: Rc<Self>, world: Rc<World>) {
+        loop {
+            let place = &world.seats[self.seat];
+            let peer = place.peer();
+            let Some((_, mut told)) = peer.observe(self.client, COUNTERS[self.counter]).await
+            else {
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            self.is_there.set(true);
+            *self.last.borrow_mut() = None;
+            while let Some(line) = told.recv().await {
+                world.observations.set(world.observations.get() + 1);
+                if let Err(problem) = self.told(&line) {
+                    let (language, client) = (place.language, self.client);
+                    world
+                        .findings
+                        .add(format!("{language:?}, client {client}: {problem}"));
+                }
+            }
+            // Its process was killed.
+            self.is_there.set(false);
+        }
+    }
+
+    fn told(&self, line: &Line) -> Result<(), String> {
+        match line.told.as_str() {
+            "set" | "deleted" => {
+                let (last, version) = (self.last.take(), line.version());
+                if last.is_some() && version.is_some() && version <= last {
+                    return Err(format!("an observer was told {line:?} after {last:?}"));
+                }
+                *self.last.borrow_mut() = version.or(last);
+                self.value.set(line.number());
+                Ok(())
+            }
+            "resync" => Ok(()),
+            _ => Err(format!("an observer was told {line:?}")),
+        }
+    }
+
+    /// Waits until it was told the last state, which does not change any more.
+    pub async fn reaches(&self, world: &World, count: u64, limit: Duration) {
+        let end = Instant::now() + limit;
+        while self.value.get() != Some(count) {
+            if Instant::now() > end {
+                let (language, told) = (world.seats[self.seat].language, self.value.get());
+                let (key, client) = (COUNTERS[self.counter], self.client);
+                world.findings.add(format!(
+                    "{language:?}, client {client}: the observer of {key} was told {told:?} last, but it is {count}"
+                ));
+                return;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+}

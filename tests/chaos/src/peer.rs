@@ -1,0 +1,201 @@
+//! A client as a process.
+use crate::clock;
+use crate::line::Line;
+use rustix::process::{Pid, Signal, kill_process};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::process::Stdio;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::spawn_local;
+use tokio::time::sleep;
+
+/// What became of a call.
+#[derive(Debug)]
+pub enum Answer {
+    /// The client said.
+    Line(Box<Line>),
+    /// The process ended before it said anything. The call began at this time.
+    Lost(u64),
+}
+
+type Waiting = RefCell<HashMap<u64, oneshot::Sender<Line>>>;
+
+/// What the reader of a process and those who call it share.
+#[derive(Debug, Default)]
+struct Shared {
+    waiting: Waiting,
+    observers: RefCell<HashMap<u64, mpsc::UnboundedSender<Line>>>,
+    has_ended: Cell<bool>,
+    /// What it said that nobody can make sense of.
+    nonsense: RefCell<Option<String>>,
+}
+
+/// The process. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct Peer {
+    child: RefCell<Child>,
+    pid: Pid,
+    input: mpsc::UnboundedSender<String>,
+    shared: Rc<Shared>,
+    next: Cell<u64>,
+    is_stopped: Cell<bool>,
+}
+
+impl Peer {
+    /// Starts it. What it says on standard error is shown.
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let (input, mut lines) = mpsc::unbounded_channel::<String>();
+        let mut stdin = child.stdin.take().unwrap();
+        spawn_local(async move {
+            while let Some(line) = lines.recv().await {
+                // It may have been killed.
+                if stdin.write_all(line.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let shared = Rc::new(Shared::default());
+        let told = BufReader::new(child.stdout.take().unwrap()).lines();
+        spawn_local(listen(told, Rc::clone(&shared)));
+        let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
+        Self {
+            child: RefCell::new(child),
+            pid,
+            input,
+            shared,
+            next: Cell::new(0),
+            is_stopped: Cell::new(false),
+        }
+    }
+
+    /// Its number in the system.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Whether nothing more comes from it.
+    pub fn has_ended(&self) -> bool {
+        self.shared.has_ended.get()
+    }
+
+    /// What it said that nobody can make sense of.
+    pub fn nonsense(&self) -> Option<String> {
+        self.shared.nonsense.borrow_mut().take()
+    }
+
+    fn tell(&self, words: &str) -> u64 {
+        let id = self.next.get();
+        self.next.set(id + 1);
+        // It may have ended.
+        let _ = self.input.send(format!("{id} {words}\n"));
+        id
+    }
+
+    /// Tells it to do something, and waits for the answer.
+    pub async fn call(&self, words: &str) -> Answer {
+        let from = clock::now();
+        let (sender, answer) = oneshot::channel();
+        if self.has_ended() {
+            return Answer::Lost(from);
+        }
+        let id = self.tell(words);
+        self.shared.waiting.borrow_mut().insert(id, sender);
+        match answer.await {
+            Ok(line) => Answer::Line(Box::new(line)),
+            Err(_) => Answer::Lost(from),
+        }
+    }
+
+    /// Makes an observer: what it is told comes on the channel, until the process or the observer ends. `None` if that
+    /// failed. The number is for `forget`.
+    pub async fn observe(
+        &self,
+        client: usize,
+        key: &str,
+    ) -> Option<(u64, mpsc::UnboundedReceiver<Line>)> {
+        let (sender, told) = mpsc::unbounded_channel();
+        // It may be told something before the answer is read.
+        let id = self.next.get();
+        self.shared.observers.borrow_mut().insert(id, sender);
+        match self.call(&format!("observe {client} {key}")).await {
+            Answer::Line(line) if line.told == "observing" => Some((id, told)),
+            _ => {
+                self.shared.observers.borrow_mut().remove(&id);
+                None
+            }
+        }
+    }
+
+    /// It does nothing until it may go on.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+        self.is_stopped.set(true);
+    }
+
+    /// It goes on.
+    pub fn go_on(&self) {
+        if self.is_stopped.replace(false) {
+            self.signal(Signal::CONT);
+        }
+    }
+
+    /// Kills it, and waits until nothing more comes from it.
+    pub async fn kill(&self) {
+        // It may have ended by itself.
+        let _ = self.child.borrow_mut().start_kill();
+        while !self.has_ended() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        // It may have ended.
+        let _ = kill_process(self.pid, signal);
+    }
+}
+
+async fn listen(
+    mut lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
+    shared: Rc<Shared>,
+) {
+    while let Ok(Some(text)) = lines.next_line().await {
+        match serde_json::from_str::<Line>(&text) {
+            Ok(line) => {
+                if let Some(id) = line.observes {
+                    if let Some(observer) = shared.observers.borrow().get(&id) {
+                        // Nobody may want to know it any more.
+                        let _ = observer.send(line);
+                    }
+                    continue;
+                }
+                let waiting = line
+                    .id
+                    .and_then(|id| shared.waiting.borrow_mut().remove(&id));
+                match waiting {
+                    // Whoever asked may have been cancelled.
+                    Some(waiting) => _ = waiting.send(line),
+                    None => {
+                        *shared.nonsense.borrow_mut() =
+                            Some(format!("answered what nobody asked: {text}"));
+                    }
+                }
+            }
+            Err(error) => {
+                *shared.nonsense.borrow_mut() = Some(format!("{error}: {text}"));
+            }
+        }
+    }
+    shared.has_ended.set(true);
+    shared.waiting.borrow_mut().clear();
+    shared.observers.borrow_mut().clear();
+}

@@ -1,0 +1,132 @@
+//! The place of one client process: its ways to the server stay, processes come and go.
+use crate::disk::Disk;
+use crate::findings::Findings;
+use crate::line::Line;
+use crate::peer::{Answer, Peer};
+use crate::programs::{Language, Programs};
+use crate::server::Server;
+use faults::proxy::Proxy;
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How many clients a process has: the first without TLS, the second with.
+pub const CLIENTS: usize = 2;
+
+/// Longer than any call may take: the time-out of the clients, the longest time for which one stands still, and as much again for a
+/// machine that has other things to do.
+const CALL_LIMIT: Duration = Duration::from_secs(60);
+
+/// One place.
+#[derive(Debug)]
+pub struct Seat {
+    /// Which one.
+    pub number: usize,
+    /// What its processes are written in.
+    pub language: Language,
+    programs: Programs,
+    authority: PathBuf,
+    /// The clock of its processes.
+    pub clock: Disk,
+    /// Their ways to the server, in the order of [`CLIENTS`].
+    pub ways: Vec<Proxy>,
+    peer: RefCell<Rc<Peer>>,
+}
+
+impl Seat {
+    /// Starts the first process, and connects its clients.
+    pub async fn new(
+        number: usize,
+        language: Language,
+        programs: &Programs,
+        server: &Server,
+        authority: PathBuf,
+    ) -> Self {
+        let clock = Disk::new(&programs.disk);
+        let mut ways = Vec::new();
+        for address in server.addresses() {
+            ways.push(Proxy::start(address).await);
+        }
+        let peer = RefCell::new(start(language, programs, &clock));
+        let seat = Self {
+            number,
+            language,
+            programs: programs.clone(),
+            authority,
+            clock,
+            ways,
+            peer,
+        };
+        seat.connect(&seat.peer()).await;
+        assert!(
+            !seat.peer().has_ended(),
+            "the client in {language:?} does not begin"
+        );
+        seat
+    }
+
+    /// The process that there is now.
+    pub fn peer(&self) -> Rc<Peer> {
+        Rc::clone(&self.peer.borrow())
+    }
+
+    /// Where the server is now.
+    pub fn follow(&self, server: &Server) {
+        for (way, address) in self.ways.iter().zip(server.addresses()) {
+            way.set_upstream(address);
+        }
+    }
+
+    /// Starts another process after the one before was killed, and connects its clients.
+    pub async fn replace(&self) {
+        let peer = start(self.language, &self.programs, &self.clock);
+        self.connect(&peer).await;
+        *self.peer.borrow_mut() = peer;
+    }
+
+    /// Connects the clients of a new process; each tries until it comes through.
+    async fn connect(&self, peer: &Peer) {
+        for (client, way) in self.ways.iter().enumerate() {
+            let (scheme, authority) = match client {
+                0 => ("mqtt", "-".into()),
+                _ => ("mqtts", self.authority.display().to_string()),
+            };
+            let address = way.address();
+            let words = format!("connect {client} {scheme}://{address} {authority}");
+            loop {
+                match peer.call(&words).await {
+                    Answer::Line(line) if line.told == "connected" => break,
+                    Answer::Line(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                    Answer::Lost(_) => return,
+                }
+            }
+        }
+    }
+
+    /// Tells a client to do something. `None` and the time of the beginning: the process was killed meanwhile.
+    pub async fn call(
+        &self,
+        findings: &Findings,
+        verb: &str,
+        client: usize,
+        arguments: &str,
+    ) -> Result<Line, u64> {
+        let peer = self.peer();
+        let words = format!("{verb} {client} {arguments}");
+        let Ok(answer) = tokio::time::timeout(CALL_LIMIT, peer.call(&words)).await else {
+            findings.add(format!("{:?}: no end of `{words}`", self.language));
+            return std::future::pending().await;
+        };
+        match answer {
+            Answer::Line(line) => Ok(*line),
+            Answer::Lost(from) => Err(from),
+        }
+    }
+}
+
+fn start(language: Language, programs: &Programs, clock: &Disk) -> Rc<Peer> {
+    let mut command = programs.client(language);
+    command.envs(clock.variables());
+    Rc::new(Peer::start(&mut command))
+}

@@ -1,0 +1,181 @@
+//! The server as a process.
+use crate::disk::Disk;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+/// How long one may take until it listens, or to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Certificate and key of a server, and its authority.
+#[derive(Debug, Clone)]
+pub struct Certificate {
+    /// The certificate, which is its own authority.
+    pub cert: PathBuf,
+    key: PathBuf,
+}
+
+impl Certificate {
+    /// One for the loopback address, in this folder.
+    pub fn new(folder: &Path) -> Self {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+        std::fs::write(&cert, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        Self { cert, key }
+    }
+}
+
+/// A server that can be killed and started again with what it has on its disk.
+#[derive(Debug)]
+pub struct Server {
+    program: PathBuf,
+    storage: String,
+    certificate: Certificate,
+    log: PathBuf,
+    /// Its disk and clock.
+    pub disk: Disk,
+    child: Option<Child>,
+    addresses: [SocketAddr; 2],
+}
+
+impl Server {
+    /// Starts one. `storage` is the option.
+    pub async fn start(
+        program: &Path,
+        storage: &str,
+        certificate: Certificate,
+        log: PathBuf,
+        disk: Disk,
+    ) -> Self {
+        let mut server = Self {
+            program: program.to_path_buf(),
+            storage: storage.to_owned(),
+            certificate,
+            log,
+            disk,
+            child: None,
+            addresses: [([127, 0, 0, 1], 0).into(); 2],
+        };
+        server.begin().await;
+        server
+    }
+
+    /// Where it listens, without TLS and with.
+    pub fn addresses(&self) -> [SocketAddr; 2] {
+        self.addresses
+    }
+
+    /// Its number in the system, while it runs.
+    pub fn pid(&self) -> Option<Pid> {
+        let id = self.child.as_ref()?.id()?;
+        Pid::from_raw(i32::try_from(id).ok()?)
+    }
+
+    /// Starts the process, and waits until it listens. Ports are new ones each time.
+    pub async fn begin(&mut self) {
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(&self.log)
+            .unwrap();
+        let mut child = Command::new(&self.program)
+            .arg("--storage")
+            .arg(&self.storage)
+            .arg("--data-dir")
+            .arg(self.disk.folder())
+            .args([
+                "--listen",
+                "tcp://127.0.0.1:0",
+                "--listen",
+                "tls://127.0.0.1:0",
+            ])
+            .arg("--tls-cert")
+            .arg(&self.certificate.cert)
+            .arg("--tls-key")
+            .arg(&self.certificate.key)
+            .envs(self.disk.variables())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", self.program.display()));
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let ready = async {
+            for (number, prefix) in ["listening on tcp://", "listening on tls://"]
+                .iter()
+                .enumerate()
+            {
+                let line = lines.next_line().await.unwrap();
+                let line = line.expect("it ended instead of listening; its log says why");
+                let address = line.strip_prefix(prefix).expect("a line for each address");
+                self.addresses[number] = address.parse().unwrap();
+            }
+        };
+        let ready = tokio::time::timeout(PATIENCE, ready).await;
+        ready.unwrap_or_else(|_| panic!("it does not listen; see {}", self.log.display()));
+        self.child = Some(child);
+    }
+
+    /// Kills it with SIGKILL, and waits until it is gone.
+    pub async fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It may have ended by itself.
+            let _ = child.start_kill();
+            let _ = child.wait().await;
+        }
+    }
+
+    /// Waits until it ends by itself; whether it did.
+    pub async fn ends(&mut self) -> bool {
+        let Some(child) = &mut self.child else {
+            return true;
+        };
+        let ended = tokio::time::timeout(PATIENCE, child.wait()).await.is_ok();
+        if ended {
+            self.child = None;
+        }
+        ended
+    }
+
+    /// How it has ended, if nobody wanted that.
+    pub fn has_ended(&mut self) -> Option<String> {
+        let status = self.child.as_mut()?.try_wait().unwrap()?;
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let mut last: Vec<_> = log.lines().rev().take(20).collect();
+        last.reverse();
+        Some(format!(
+            "the server ended by itself, {status}:\n{}",
+            last.join("\n")
+        ))
+    }
+
+    /// It does nothing until it may go on.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// It goes on.
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Asks it to end in good order; whether it does.
+    pub async fn terminate(&mut self) -> bool {
+        self.signal(Signal::TERM);
+        self.ends().await
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.pid() {
+            // It may have ended.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}

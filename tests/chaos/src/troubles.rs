@@ -1,0 +1,122 @@
+//! What can go wrong, and how often it did.
+use std::collections::BTreeMap;
+
+/// What can go wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trouble {
+    /// A server is killed, and begins again.
+    KillServer,
+    /// The same while its disk is slow, so that something is always under way.
+    KillBusyServer,
+    /// A server stands still.
+    StopServer,
+    /// A client process is killed, and another one takes its place.
+    KillClient,
+    /// A client process stands still.
+    StopClient,
+    /// All connections are reset.
+    Cut,
+    /// All connections end in good order, but nobody asked for it.
+    Finish,
+    /// Connections are cut in the middle of packets.
+    Torn,
+    /// Nothing passes in one direction, and nobody is told.
+    HalfOpen,
+    /// Nothing passes, on connections that there are and on new ones, and nobody is told.
+    Silence,
+    /// Connections are reset, and no new ones are let in.
+    Refused,
+    /// Everything takes longer.
+    Slow,
+    /// Few bytes pass in a second.
+    Throttled,
+    /// A server's clock is set ahead, and back later.
+    ServerClock,
+    /// The clock of a client process is set ahead, and back later.
+    ClientClock,
+    /// No room on the disk.
+    DiskFull,
+    /// Each sync takes long.
+    SlowDisk,
+    /// A sync fails: the server has to end.
+    FailedSync,
+}
+
+/// What can go wrong with any server.
+pub const ANYWHERE: [Trouble; 14] = [
+    Trouble::KillServer,
+    Trouble::StopServer,
+    Trouble::KillClient,
+    Trouble::StopClient,
+    Trouble::Cut,
+    Trouble::Finish,
+    Trouble::Torn,
+    Trouble::HalfOpen,
+    Trouble::Silence,
+    Trouble::Refused,
+    Trouble::Slow,
+    Trouble::Throttled,
+    Trouble::ServerClock,
+    Trouble::ClientClock,
+];
+
+/// What can go wrong with one that has a disk.
+pub const WITH_DISK: [Trouble; 4] = [
+    Trouble::KillBusyServer,
+    Trouble::DiskFull,
+    Trouble::SlowDisk,
+    Trouble::FailedSync,
+];
+
+/// Deals them evenly, in an order of chance.
+#[derive(Debug)]
+pub struct Deck {
+    all: Vec<Trouble>,
+    left: Vec<Trouble>,
+    /// How often each was dealt.
+    pub counts: BTreeMap<Trouble, usize>,
+}
+
+impl Deck {
+    /// Those that there can be.
+    pub fn new(has_disk: bool) -> Self {
+        let mut all = ANYWHERE.to_vec();
+        if has_disk {
+            all.extend(WITH_DISK);
+        }
+        let counts = all.iter().map(|trouble| (*trouble, 0)).collect();
+        Self {
+            all,
+            left: Vec::new(),
+            counts,
+        }
+    }
+
+    /// The next one.
+    pub fn deal(&mut self, chance: &mut fastrand::Rng) -> Trouble {
+        if self.left.is_empty() {
+            self.left.clone_from(&self.all);
+            chance.shuffle(&mut self.left);
+        }
+        let trouble = self.left.pop().expect("it was filled");
+        *self.counts.entry(trouble).or_default() += 1;
+        trouble
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_dealt_as_often_and_the_order_is_that_of_the_seed() {
+        let deal = |seed| {
+            let (mut deck, mut chance) = (Deck::new(true), fastrand::Rng::with_seed(seed));
+            let dealt: Vec<_> = (0..36).map(|_| deck.deal(&mut chance)).collect();
+            assert!(deck.counts.values().all(|count| *count == 2), "{deck:?}");
+            dealt
+        };
+        assert_eq!(deal(1), deal(1));
+        assert_ne!(deal(1), deal(2));
+    }
+}

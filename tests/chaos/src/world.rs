@@ -1,0 +1,107 @@
+//! What everybody in a run shares.
+use crate::findings::Findings;
+use crate::line::Line;
+use crate::programs::Language;
+use crate::seat::Seat;
+use histories::{History, Holdings, Tally};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// The keys that are counted in.
+pub const COUNTERS: [&str; 2] = ["count-0", "count-1"];
+
+/// The locks.
+pub const LOCKS: [&str; 2] = ["press", "valve"];
+
+/// All of it.
+#[derive(Debug)]
+pub struct World {
+    /// The client processes.
+    pub seats: Vec<Seat>,
+    /// What is wrong.
+    pub findings: Findings,
+    /// Whether the clients are to end what they do.
+    pub is_over: Cell<bool>,
+    /// When it began.
+    pub begun: Instant,
+    /// What was asked of the keys of `calls`.
+    pub history: RefCell<History>,
+    /// Who held which lock, in the order of [`LOCKS`].
+    pub holdings: [RefCell<Holdings>; 2],
+    /// How far was counted, in the order of [`COUNTERS`].
+    pub tallies: [Cell<Tally>; 2],
+    /// What observers were told.
+    pub observations: Cell<u64>,
+    values: Cell<u64>,
+    ends: RefCell<BTreeMap<(Language, String), u64>>,
+}
+
+impl World {
+    /// One in which nothing has happened.
+    pub fn new(seats: Vec<Seat>) -> Self {
+        Self {
+            seats,
+            findings: Findings::default(),
+            is_over: Cell::new(false),
+            begun: Instant::now(),
+            history: RefCell::default(),
+            holdings: Default::default(),
+            tallies: Default::default(),
+            observations: Cell::new(0),
+            values: Cell::new(0),
+            ends: RefCell::default(),
+        }
+    }
+
+    /// A number that nobody else sets.
+    pub fn next_value(&self) -> u64 {
+        self.values.set(self.values.get() + 1);
+        self.values.get()
+    }
+
+    /// Whether to go on.
+    pub fn goes_on(&self) -> bool {
+        !self.is_over.get() && self.findings.is_empty()
+    }
+
+    /// Notes how a call ended, for the report. What failed need not be tried again at once.
+    pub async fn ended(&self, seat: &Seat, end: &Result<Line, u64>) {
+        let how = match end {
+            Ok(line) if line.told == "error" => {
+                let (kind, outcome) = (line.kind.as_deref(), line.outcome.as_deref());
+                format!("{} ({})", kind.unwrap_or("?"), outcome.unwrap_or("?"))
+            }
+            Ok(line) => line.told.clone(),
+            Err(_) => "client killed (unknown)".to_owned(),
+        };
+        *self
+            .ends
+            .borrow_mut()
+            .entry((seat.language, how))
+            .or_default() += 1;
+        match end {
+            Ok(line) if line.told == "error" => sleep(Duration::from_millis(10)).await,
+            Ok(_) => {}
+            // Another process comes.
+            Err(_) => sleep(Duration::from_millis(50)).await,
+        }
+    }
+
+    /// How calls ended, and how often, in each language.
+    pub fn ends(&self) -> BTreeMap<(Language, String), u64> {
+        self.ends.borrow().clone()
+    }
+
+    /// Checks what can be checked so far. Only keys of which this is true are over.
+    pub fn check(&self, is_over: impl Fn(&str) -> bool) -> usize {
+        let settled = self.history.borrow_mut().settle(is_over);
+        for (lock, holdings) in LOCKS.iter().zip(&self.holdings) {
+            let checked = holdings.borrow_mut().check();
+            self.findings
+                .check(checked.map_err(|problem| format!("{lock}: {problem}")));
+        }
+        self.findings.check(settled).unwrap_or(0)
+    }
+}

@@ -1,0 +1,155 @@
+//! What was asked of keys, and what was told.
+use crate::register::Register;
+use simulation::linearizability::{self, Interval, Verdict};
+use statestore::{Hlc, Version};
+use std::collections::BTreeMap;
+
+/// Through so many configurations an order is looked for.
+const MAX_VISITS: usize = 20_000_000;
+
+/// What was asked of a key.
+#[derive(Debug, Clone)]
+pub enum Asked {
+    /// What it holds.
+    Get,
+    /// To hold a number that nobody else sets; under a condition, if there is one.
+    Set(u64, Option<Condition>),
+    /// To be deleted.
+    Del,
+    /// To be deleted if it holds this number.
+    Vdel(u64),
+}
+
+/// When a SET applies.
+#[derive(Debug, Clone)]
+pub enum Condition {
+    /// The key is absent.
+    IfAbsent,
+    /// The key is absent, or holds the number that is being set.
+    IfAbsentOrEqual,
+    /// The key has this version.
+    IfVersion(Version),
+}
+
+/// What was told.
+#[derive(Debug, Clone)]
+pub enum Told {
+    /// What the key holds, and its version.
+    Entry(Option<(u64, Hlc)>),
+    /// The number is stored.
+    Applied(Hlc),
+    /// The condition was not met; the version that the key has.
+    NotApplied(Option<Hlc>),
+    /// The key was deleted.
+    Deleted(Option<Hlc>),
+    /// There was nothing to delete.
+    Absent,
+    /// The key holds another number.
+    Mismatch,
+}
+
+/// One call. `None`: nobody knows what became of it.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// What was asked.
+    pub asked: Asked,
+    /// What was told.
+    pub told: Option<Told>,
+}
+
+/// All calls.
+#[derive(Debug, Default)]
+pub struct History {
+    by_key: BTreeMap<String, Vec<Interval<Call>>>,
+    calls: usize,
+    unknown: usize,
+}
+
+impl History {
+    /// Notes a call of a key that began and ended then. What certainly did not happen is not noted.
+    pub fn add(&mut self, key: String, from: u64, to: u64, call: Call) {
+        let is_certain = call.told.is_some();
+        self.calls += 1;
+        self.unknown += usize::from(!is_certain);
+        let interval = Interval {
+            from,
+            // What nobody knows may happen at any time.
+            to: if is_certain { to } else { u64::MAX },
+            is_certain,
+            step: call,
+        };
+        self.by_key.entry(key).or_default().push(interval);
+    }
+
+    /// How many calls ended, and how many did so without anybody knowing how.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.calls, self.unknown)
+    }
+
+    /// Checks what was asked of the keys of which this is true, and forgets it: how many they were, or what no single store could
+    /// have told. A key of which it would take too long to know is as bad.
+    pub fn settle(&mut self, is_over: impl Fn(&str) -> bool) -> Result<usize, String> {
+        let mut settled = 0;
+        let keys: Vec<_> = self
+            .by_key
+            .keys()
+            .filter(|key| is_over(key))
+            .cloned()
+            .collect();
+        for key in keys {
+            let intervals = self.by_key.remove(&key).unwrap_or_default();
+            match linearizability::check(&Register, &intervals, MAX_VISITS) {
+                Verdict::Linearizable => settled += 1,
+                Verdict::Undecided => {
+                    return Err(format!(
+                        "{key}: it would take too long to know: {intervals:#?}"
+                    ));
+                }
+                Verdict::Violated(order) => {
+                    return Err(format!(
+                        "{key}: no order explains this, at most {order:?}: {intervals:#?}"
+                    ));
+                }
+            }
+        }
+        Ok(settled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(told: Told) -> Call {
+        let asked = match told {
+            Told::Applied(_) => Asked::Set(1, None),
+            _ => Asked::Get,
+        };
+        let told = Some(told);
+        Call { asked, told }
+    }
+
+    #[test]
+    fn keys_are_checked_by_themselves_and_forgotten() {
+        let version = Hlc::new(1, 0, "s").expect("a clock");
+        let mut history = History::default();
+        history.add("good".into(), 1, 2, told(Told::Applied(version)));
+        history.add("bad".into(), 1, 2, told(Told::Entry(None)));
+        let version = Hlc::new(2, 0, "s").expect("a clock");
+        history.add("bad".into(), 3, 4, told(Told::Entry(Some((9, version)))));
+        let unknown = Call {
+            asked: Asked::Del,
+            told: None,
+        };
+        history.add("good".into(), 3, 4, unknown);
+        assert_eq!(history.counts(), (4, 1));
+        assert_eq!(history.settle(|key| key == "good"), Ok(1));
+        assert_eq!(history.settle(|key| key == "good"), Ok(0));
+        let problem = history.settle(|_| true).expect_err("nobody has set 9");
+        assert!(
+            problem.starts_with("bad: no order explains this"),
+            "{problem}"
+        );
+        assert_eq!(history.settle(|_| true), Ok(0));
+    }
+}

@@ -1,0 +1,72 @@
+//! Who held a lock.
+use statestore::Hlc;
+
+/// From when until when somebody could believe that it held the lock.
+#[derive(Debug, Clone)]
+pub struct Holding {
+    /// Who.
+    pub client: usize,
+    /// Its fencing token.
+    pub token: Hlc,
+    /// When it had been told that it held it.
+    pub from: u64,
+    /// When it looked last and still held it.
+    pub until: u64,
+}
+
+/// All of them, of one lock.
+#[derive(Debug, Default)]
+pub struct Holdings(Vec<Holding>);
+
+impl Holdings {
+    /// Notes one.
+    pub fn add(&mut self, holding: Holding) {
+        self.0.push(holding);
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What two of them show: that both held it at a time, or that the later one had no higher fencing token.
+    pub fn check(&mut self) -> Result<(), String> {
+        self.0.sort_by_key(|holding| holding.from);
+        for pair in self.0.windows(2) {
+            let is_apart = pair[0].until <= pair[1].from && pair[0].token < pair[1].token;
+            if !is_apart {
+                let clients = [pair[0].client, pair[1].client];
+                return Err(format!("{clients:?} hold the lock: {pair:#?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(holdings: &[(u64, u64, u64)]) -> bool {
+        let mut all = Holdings::default();
+        for (client, &(from, until, token)) in holdings.iter().enumerate() {
+            let token = Hlc::new(token, 0, "c").expect("a clock");
+            all.add(Holding {
+                client,
+                token,
+                from,
+                until,
+            });
+        }
+        all.check().is_ok()
+    }
+
+    #[test]
+    fn one_after_the_other_with_rising_tokens() {
+        assert!(held(&[]));
+        assert!(held(&[(7, 9, 3), (0, 5, 1), (5, 6, 2)]));
+        assert!(!held(&[(0, 5, 1), (4, 6, 2)]));
+        assert!(!held(&[(0, 5, 2), (6, 7, 1)]));
+        assert!(!held(&[(0, 5, 2), (6, 7, 2)]));
+    }
+}

@@ -1,0 +1,156 @@
+"""What an engine cannot or will not do: each has an error, a line of the log, and a metric if the server goes on."""
+
+import re
+import subprocess
+import threading
+import time
+import urllib.request
+
+import pytest
+
+import engine
+from server import GUARD, binary
+from store import REQUEST, Store, array
+
+LONG = 60  # seconds, for what takes the server some
+
+
+class Told:
+    """A server that says in its log and its metrics how it is."""
+
+    def __init__(self, storage):
+        self.lines = []
+        self.process = subprocess.Popen(
+            [binary(), "--storage", storage, "--listen", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.port = int(self._told("listening on tcp://127.0.0.1:"))
+        self.http = self._told("http on ")
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.lines.append(line)
+
+    def _told(self, what):
+        line = self.process.stdout.readline()
+        assert line.startswith(what), (line, self.lines)
+        return line.removeprefix(what).strip()
+
+    def logs(self, what):
+        until(what, lambda: any(what in line for line in self.lines))
+
+    def metric(self, name):
+        with urllib.request.urlopen(f"{self.http}/metrics", timeout=GUARD) as answer:
+            found = re.search(rf"^{re.escape(name)} (\d+)$", answer.read().decode(), re.MULTILINE)
+        return int(found[1])
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+FAILED = 'statestored_engine_requests_total{kind="commit",result="failed"}'
+
+
+def until(what, is_so):
+    end = time.monotonic() + LONG
+    while not is_so():
+        assert time.monotonic() < end, f"not in time: {what}"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def begin():
+    """Starts engines, and servers over them."""
+    begun = []
+
+    def begin(what, *arguments):
+        begun.append(what(*arguments))
+        return begun[-1]
+
+    yield begin
+    for one in reversed(begun):
+        one.end()
+
+
+def refused(storage):
+    """What a server says that does not start."""
+    command = [binary(), "--storage", storage, "--listen", "tcp://127.0.0.1:0"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
+    assert ended.returncode not in (0, 101) and ended.stdout == "", ended
+    return ended.stderr
+
+
+def test_what_is_not_of_this_program_is_named(begin):
+    own = begin(engine.alone)
+    own.write_foreign("foreign")
+    assert "holds something else" in refused(own.storage("foreign"))
+    own.write_newer("newer")
+    assert "its format is 2, and this statestored knows 1" in refused(own.storage("newer"))
+
+
+def test_an_engine_that_is_not_there_is_waited_for_and_named(begin):
+    own = begin(engine.alone)
+    own.process.kill()
+    own.process.wait()
+    told = refused(own.storage("test"))
+    assert "is not there yet" in told
+    assert f"127.0.0.1:{own.port}" in told.splitlines()[-1], told
+
+
+def test_an_engine_that_goes_away_is_told(begin, connect):
+    own = begin(engine.alone)
+    server = begin(Told, own.storage("test"))
+    store = Store(connect("client", to=server))
+    assert store.reply("SET", "k", "1") == b"+OK\r\n"
+    own.process.kill()
+    own.process.wait()
+    request = {"ResponseTopic": store.topic, "CorrelationData": b"c", "MessageExpiryInterval": LONG}
+    assert store.peer.publish(REQUEST, array("GET", "k"), **request) == 0x10
+    server.logs("the storage does not answer: requests are refused until it does")
+    assert server.metric("statestored_engine_away") == 1
+
+
+def test_an_engine_that_is_full_is_told(begin, connect):
+    own = begin(engine.alone, True)
+    server = begin(Told, own.storage("test"))
+    store = Store(connect("client", to=server))
+    assert store.reply("SET", "small", "kept") == b"+OK\r\n"
+    value = b"v" * 500_000
+    replies = [store.reply("SET", f"large{number}", value) for number in range(30)]
+    assert replies[0] == b"+OK\r\n"
+    assert replies[-1].startswith(b"-ERR") and b"quota" in replies[-1], replies[-1]
+    server.logs("the storage is full: entries can be read but not changed")
+    assert server.metric(FAILED) == sum(reply != b"+OK\r\n" for reply in replies)
+    assert store.reply("GET", "small") == b"$4\r\nkept\r\n"
+
+
+def test_an_entry_that_is_too_large_is_told(begin, connect):
+    if engine.difference("largest_value") is None:
+        return  # Packets of MQTT are smaller than what it takes.
+    server = begin(Told, begin(engine.alone).storage("test"))
+    store = Store(connect("client", to=server))
+    assert b"which is 1400000 bytes" in store.reply("SET", "k", b"v" * 1_500_000)
+    server.logs("a change was refused: it is larger than the storage takes")
+    assert server.metric(FAILED) == 1
+
+
+if engine.STORAGE == "redis":
+
+    def test_what_redis_may_lose_is_told_at_the_start(begin):
+        own = begin(engine.alone)
+        assert own.ask("CONFIG", "SET", "appendonly", "no") == b"+OK\r\n"
+        server = begin(Told, own.storage("test"))
+        server.logs("what was acknowledged since its last snapshot is lost with its process")
+        follower = begin(engine.alone)
+        assert follower.ask("REPLICAOF", "127.0.0.1", str(own.port)) == b"+OK\r\n"
+        until("it follows", lambda: b"connected_slaves:1" in own.ask("INFO", "replication"))
+        begin(Told, own.storage("test")).logs("what was acknowledged last is lost if one takes over")

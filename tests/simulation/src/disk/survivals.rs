@@ -1,0 +1,191 @@
+//! All that may be left of files, where the other tests draw one thing of it.
+use super::files::{Dirty, Entry, File, Files, SECTOR, patch};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+/// Of up to so many things, every part may survive without the others.
+const MOST_SUBSETS: usize = 4;
+
+/// A part of what was done to a file that survives as a whole or not at all.
+enum Piece<'a> {
+    Bytes(usize, &'a [u8]),
+    Length(usize),
+}
+
+impl File {
+    /// What was done since it was synced, by sectors.
+    fn pieces(&self) -> Vec<Piece<'_>> {
+        let mut pieces = Vec::new();
+        for change in &self.dirty {
+            match change {
+                Dirty::Length(length) => pieces.push(Piece::Length(*length)),
+                Dirty::Bytes { at, bytes, .. } => {
+                    let mut done = 0;
+                    while done < bytes.len() {
+                        let begin = at + done;
+                        let count = (SECTOR - begin % SECTOR).min(bytes.len() - done);
+                        pieces.push(Piece::Bytes(begin, &bytes[done..done + count]));
+                        done += count;
+                    }
+                }
+            }
+        }
+        pieces
+    }
+
+    /// What a failure of the power may leave of it.
+    fn survivals(&self) -> BTreeSet<Vec<u8>> {
+        let pieces = self.pieces();
+        let mut found: BTreeSet<_> = parts(pieces.len())
+            .into_iter()
+            .map(|part| {
+                let mut content = self.platter.clone();
+                for (piece, _) in pieces.iter().zip(part).filter(|(_, survives)| *survives) {
+                    match piece {
+                        Piece::Bytes(at, bytes) => patch(&mut content, *at, bytes),
+                        Piece::Length(length) => content.resize(*length, 0),
+                    }
+                }
+                content
+            })
+            .collect();
+        // It may be longer than what was kept of its end.
+        let missing = self.content.len().saturating_sub(self.platter.len());
+        for more in [missing / 2, missing] {
+            let mut content = self.platter.clone();
+            content.resize(content.len() + more, 0);
+            found.insert(content);
+        }
+        found
+    }
+}
+
+/// Which of so many things survive: all parts if these are few; else each beginning, each end, each one by itself, and all but
+/// each one.
+fn parts(count: usize) -> Vec<Vec<bool>> {
+    if count <= MOST_SUBSETS {
+        let subsets = 0..1_u32 << count;
+        return subsets
+            .map(|bits| (0..count).map(|at| bits >> at & 1 == 1).collect())
+            .collect();
+    }
+    let mut parts = Vec::new();
+    for end in 0..=count {
+        parts.push((0..count).map(|at| at < end).collect());
+        parts.push((0..count).map(|at| at >= end).collect());
+        parts.push((0..count).map(|at| at == end).collect());
+        parts.push((0..count).map(|at| at != end).collect());
+    }
+    parts
+}
+
+impl Files {
+    /// Everything that a failure of the power may leave.
+    pub(crate) fn survivals(&self) -> Vec<Self> {
+        let mut found = Vec::new();
+        for names in self.surviving_names() {
+            let mut all = vec![Self {
+                names: names.clone(),
+                durable: names.clone(),
+                ..Self::default()
+            }];
+            for entry in names.values() {
+                let Entry::File(number) = entry else { continue };
+                let Some(file) = self.numbered.get(number) else {
+                    continue;
+                };
+                let contents = file.survivals();
+                let with = |files: &Self, content: &Vec<u8>| {
+                    let mut files = files.clone();
+                    let file = File {
+                        content: content.clone(),
+                        platter: content.clone(),
+                        ..File::default()
+                    };
+                    files.numbered.insert(*number, file);
+                    files
+                };
+                all = all
+                    .iter()
+                    .flat_map(|files| contents.iter().map(|content| with(files, content)))
+                    .collect();
+            }
+            found.append(&mut all);
+        }
+        found
+    }
+
+    /// Which names may be there then.
+    fn surviving_names(&self) -> Vec<BTreeMap<PathBuf, Entry>> {
+        let mut found: Vec<BTreeMap<PathBuf, Entry>> = Vec::new();
+        for part in parts(self.unsynced.len()) {
+            let mut names = self.durable.clone();
+            for (change, _) in self.unsynced.iter().zip(part).filter(|(_, kept)| *kept) {
+                change.apply(&mut names);
+            }
+            let folders = names.clone();
+            names.retain(|path, _| match path.parent() {
+                Some(parent) if parent.parent().is_some() => folders.contains_key(parent),
+                _ => true,
+            });
+            if !found.contains(&names) {
+                found.push(names);
+            }
+        }
+        found
+    }
+
+    /// What the end of the process may leave: a sync that failed may have been undone since.
+    pub(crate) fn after_process(&self) -> Vec<Self> {
+        let mut kept = self.clone();
+        kept.forget_nameless();
+        let mut lost = kept.clone();
+        let mut differ = false;
+        for file in lost.numbered.values_mut() {
+            differ |= file.lose_given_up();
+        }
+        if differ { vec![kept, lost] } else { vec![kept] }
+    }
+
+    /// What is in a file, if it is text; empty if it is not there.
+    pub(crate) fn text(&self, path: &Path) -> String {
+        match self.entry(path) {
+            Some(Entry::File(number)) => String::from_utf8_lossy(self.content(number)).into_owned(),
+            _ => String::new(),
+        }
+    }
+
+    /// The highest number of a file.
+    pub(super) fn last_file(&self) -> u64 {
+        self.numbered.keys().next_back().copied().unwrap_or(0)
+    }
+
+    /// Whether a failure of the power would leave of this file what there is, if its name survives.
+    pub(crate) fn is_durable(&self, path: &Path) -> bool {
+        match self.entry(path) {
+            Some(Entry::File(number)) => self
+                .numbered
+                .get(&number)
+                .is_none_or(|file| file.survivals().iter().all(|left| *left == file.content)),
+            _ => true,
+        }
+    }
+
+    /// Whether it would leave all files as they are.
+    pub(crate) fn are_durable(&self) -> bool {
+        self.names().all(|path| self.is_durable(path))
+    }
+
+    /// Tells these files from others, as far as the next process can.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for (path, entry) in &self.names {
+            path.hash(&mut hasher);
+            if let Entry::File(number) = entry {
+                self.content(*number).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
+    }
+}

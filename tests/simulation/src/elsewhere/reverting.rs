@@ -1,0 +1,129 @@
+//! An engine that loses what it has acknowledged, as one does whose replicas follow some time later.
+//!
+//! What was answered before says nothing then. But everybody goes on, and in the end all nodes have what the engine has, nothing lasts for
+//! ever that was to end, and who follows a key was told its last change.
+use super::node::Node;
+use super::{Action, Asked, CALM_MS, Fault, KEYS, What, World};
+use bytes::Bytes;
+use statestore_protocol::{Hlc, Reply};
+use statestored::keyspace::End;
+use statestored::keyspace::remote::{Content, Record};
+
+/// Most changes that are lost at a time.
+const MOST_LOST: u64 = 40;
+
+/// How long an answer may take when it is calm.
+const SOON_MS: u64 = 1_000;
+
+/// Runs nodes over such an engine, with a rule that is left out if one is given: how often it lost changes.
+///
+/// # Errors
+/// What was violated.
+pub fn run_reverting(seed: u64, fault: Option<Fault>) -> Result<usize, String> {
+    let mut world = World::new(seed, fault);
+    world.reversions = Some(0);
+    world.storm();
+    world.calm();
+    world.check()?;
+    Ok(world.reversions.unwrap_or_default())
+}
+
+impl World {
+    pub(super) fn revert(&mut self) {
+        let lost = usize::try_from(self.chance.below(MOST_LOST)).unwrap();
+        self.engine.lock().unwrap().lose(lost);
+        for way in self.nodes.iter().flat_map(Node::ways) {
+            way.lock().reverted();
+        }
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        for asked in &self.asked {
+            let is_over = asked.end.is_some() || asked.life < self.nodes[asked.node].life;
+            if !is_over {
+                return Err(format!("no end in {CALM_MS} ms: {asked:?}"));
+            }
+        }
+        for key in KEYS.iter() {
+            let record = self.engine.lock().unwrap().record(key);
+            let record = record.map(|(record, _)| record);
+            if record
+                .as_ref()
+                .is_some_and(|it| it.expiry().is_some() || !it.is_entry())
+            {
+                return Err(format!("{key:?} is there still: {record:?}"));
+            }
+            for node in 0..self.nodes.len() {
+                self.has(node, key, record.as_ref())?;
+                followed(&self.nodes[node], key, record.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks a node what a key holds.
+    fn has(&mut self, node: usize, key: &Bytes, record: Option<&Record>) -> Result<(), String> {
+        let ticket = self.asked.len();
+        let mut asked = Asked {
+            node,
+            life: self.nodes[node].life,
+            what: What::One(key.clone(), Action::Get { eventual: false }),
+            timestamp: Hlc::new(super::node::BASE_MS + self.now_ms, 0, "client").unwrap(),
+            at_ms: self.now_ms,
+            end: None,
+            at_once: false,
+            request: None,
+            former: None,
+            is_twice: false,
+        };
+        let now_ms = self.now_ms;
+        let end = self.nodes[node].ask(ticket, &asked, now_ms, SOON_MS);
+        asked.end = end.map(|end| (now_ms, end));
+        self.asked.push(asked);
+        while self.asked[ticket].end.is_none() && self.now_ms < now_ms + 2 * SOON_MS {
+            self.pass(now_ms + 2 * SOON_MS);
+        }
+        let expected = match record.map(|record| &record.content) {
+            Some(Content::Entry { value, .. }) => Some(value.clone()),
+            _ => None,
+        };
+        match &self.asked[ticket].end {
+            Some((
+                _,
+                End::Answered {
+                    reply: Reply::Value(value),
+                    ..
+                },
+            )) if Some(value) == expected.as_ref() => Ok(()),
+            Some((
+                _,
+                End::Answered {
+                    reply: Reply::Nil, ..
+                },
+            )) if expected.is_none() => Ok(()),
+            other => Err(format!(
+                "node {node}: {key:?} holds {expected:?}, and it says {other:?}"
+            )),
+        }
+    }
+}
+
+/// Versions that were told may be lost, and what is there now may be older. What is newer was told.
+fn followed(node: &Node, key: &Bytes, record: Option<&Record>) -> Result<(), String> {
+    let Some(following) = node.following.get(key) else {
+        return Ok(());
+    };
+    let versions = following.heard.iter().map(|heard| heard.version);
+    if !versions.is_sorted_by(|former, next| former < next) {
+        return Err(format!("{key:?}: versions do not rise: {following:?}"));
+    }
+    let (Some(last), Some(record)) = (following.heard.last(), record) else {
+        return Ok(());
+    };
+    if last.version < record.version {
+        return Err(format!(
+            "{key:?}: nobody was told of {record:?}: {following:?}"
+        ));
+    }
+    Ok(())
+}

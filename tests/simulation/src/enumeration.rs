@@ -1,0 +1,393 @@
+//! Every end of a process that writes to its disk, and every failure of a call, of one piece of work that has all in it: commits
+//! of one sector and of several, deletions, logs that are sealed, merges, orderly ends and starts.
+//!
+//! The seeds draw when a process ends and what is left; here nothing is drawn. Whatever was done to the disk is noted, call by
+//! call. After each of them it is looked at what the next process would find: after the end of the process, and after a
+//! failure of the power with all that it [may leave](Files::survivals), as far as that can be told apart. What was
+//! acknowledged has to be there, and of a commit under way all or nothing.
+use crate::disk::{Change, Drive, End, Failure, Files, NameChange};
+use bytes::Bytes;
+use statestored::storage::{
+    Batch, DurableStorage, Record, RecordView, Restore, Storage as _, StorageError, Write,
+};
+use std::collections::{BTreeMap, HashSet};
+
+/// Small enough that a few commits fill a log.
+const LOG_BYTES: u64 = 900;
+/// How many commits each process makes.
+const COMMITS: [usize; 3] = [11, 6, 3];
+/// How long values are, in turn; some take several sectors.
+const LENGTHS: [usize; 5] = [10, 700, 40, 300, 5];
+
+/// What was enumerated.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Enumerated {
+    /// Calls after which the work was looked at.
+    pub prefixes: u64,
+    /// Disks that the next process found, each another one.
+    pub disks: u64,
+    /// Calls that failed.
+    pub failures: u64,
+    /// Logs and merged bases that the work makes.
+    pub files: (usize, usize),
+}
+
+/// What a process finds.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Found {
+    records: BTreeMap<Bytes, Record>,
+    clock: Option<(u64, u64)>,
+}
+
+impl Found {
+    fn apply(&mut self, batch: &Batch) {
+        self.clock = self.clock.max(batch.clock);
+        for write in &batch.writes {
+            match write {
+                Write::Put(record) => self.records.insert(record.key.clone(), record.clone()),
+                Write::Delete(key) => self.records.remove(key),
+            };
+        }
+    }
+}
+
+impl Restore for Found {
+    fn put(&mut self, record: &RecordView<'_>) {
+        let record = Record {
+            key: Bytes::copy_from_slice(record.key),
+            value: Bytes::copy_from_slice(record.value),
+            version: record.version,
+            fence: record.fence.clone(),
+            expiry: record.expiry,
+        };
+        self.records.insert(record.key.clone(), record);
+    }
+
+    fn delete(&mut self, key: &[u8]) {
+        self.records.remove(key);
+    }
+}
+
+/// What is committed with this number.
+fn batch(number: usize) -> Batch {
+    let key: Bytes = format!("k{}", number % 4).into();
+    let version = (number as u64 + 1, 0);
+    let mut batch = Batch::default();
+    if number % 5 == 4 {
+        batch.delete(&key, version);
+    } else {
+        let mut value = format!("{number} ").into_bytes();
+        value.resize(LENGTHS[number % LENGTHS.len()], b'.');
+        batch.writes.push(Write::Put(Record {
+            key,
+            value: value.into(),
+            version,
+            fence: None,
+            expiry: None,
+        }));
+    }
+    batch
+}
+
+/// The store after each number of commits.
+fn states() -> Vec<Found> {
+    let mut states = vec![Found::default()];
+    for number in 0..COMMITS.iter().sum() {
+        let mut next = states[number].clone();
+        next.apply(&batch(number));
+        states.push(next);
+    }
+    states
+}
+
+/// The work: what was done to the disk by then, when something became known.
+#[derive(Debug, Default)]
+struct Work {
+    /// When each commit began.
+    begun: Vec<usize>,
+    /// When each was acknowledged.
+    acknowledged: Vec<usize>,
+    /// Each orderly end.
+    closed: Vec<usize>,
+}
+
+impl Work {
+    /// Does it, or as much of it as is possible. So many commits pass before a job goes on; with 0 it goes on to its end.
+    fn new(drive: &Drive, pace: usize) -> Self {
+        let mut work = Self::default();
+        for (process, commits) in COMMITS.iter().enumerate() {
+            let result = work.process(drive, *commits, pace, process + 1 < COMMITS.len());
+            drive.end(End::Process, u64::MAX);
+            if result.is_err() {
+                break;
+            }
+        }
+        work
+    }
+
+    fn process(
+        &mut self,
+        drive: &Drive,
+        commits: usize,
+        pace: usize,
+        closes: bool,
+    ) -> Result<(), StorageError> {
+        let mut storage = drive.open(LOG_BYTES)?;
+        let result = self.commits(drive, &mut storage, commits, pace);
+        if result.is_err() || !closes {
+            // It does nothing more.
+            drive.end(End::Process, u64::MAX);
+            return result;
+        }
+        drop(storage);
+        self.closed.push(drive.noted());
+        Ok(())
+    }
+
+    fn commits(
+        &mut self,
+        drive: &Drive,
+        storage: &mut DurableStorage,
+        commits: usize,
+        pace: usize,
+    ) -> Result<(), StorageError> {
+        let mut found = Found::default();
+        storage.load(&mut found)?;
+        let mut jobs = Vec::new();
+        for _ in 0..commits {
+            prepare(storage)?;
+            let number = self.acknowledged.len();
+            self.begun.truncate(number);
+            self.begun.push(drive.noted());
+            let batches = [batch(number)];
+            match storage.commit(&batches) {
+                // Without room it is kept, and tried again.
+                Err(StorageError::Full { .. }) => {
+                    prepare(storage)?;
+                    storage.commit(&batches)?;
+                }
+                result => result?,
+            }
+            self.acknowledged.push(drive.noted());
+            jobs.extend(drive.begun());
+            if pace == 0 {
+                jobs.drain(..).for_each(|job| while drive.step(job).0 {});
+            } else if number.is_multiple_of(pace) {
+                jobs.retain(|job| drive.step(*job).0);
+            }
+        }
+        Ok(())
+    }
+
+    /// What may be found when so much has been done.
+    fn allowed<'s>(&self, states: &'s [Found], done: usize) -> &'s [Found] {
+        let count = self.acknowledged.partition_point(|at| *at <= done);
+        let is_under_way = self.begun.get(count).is_some_and(|at| *at <= done);
+        &states[count..=count + usize::from(is_under_way)]
+    }
+}
+
+fn prepare(storage: &mut DurableStorage) -> Result<(), StorageError> {
+    match storage.prepare() {
+        Err(StorageError::Full { .. }) => Ok(()),
+        result => result,
+    }
+}
+
+/// Looks at disks, each once.
+#[derive(Debug, Default)]
+struct Judge {
+    seen: HashSet<(u64, usize, usize)>,
+    enumerated: Enumerated,
+}
+
+impl Judge {
+    /// A start with these files finds one of these.
+    fn look(&mut self, files: &Files, allowed: &[Found]) -> Result<(), String> {
+        let known = (
+            files.fingerprint(),
+            allowed.as_ptr() as usize,
+            allowed.len(),
+        );
+        if !self.seen.insert(known) {
+            return Ok(());
+        }
+        self.enumerated.disks += 1;
+        let drive = Drive::recording(files.clone());
+        let found = start(&drive).map(|(_, found)| found);
+        drive.end(End::Process, u64::MAX);
+        is_allowed(found, allowed).map(|_| ())
+    }
+
+    /// Whatever a failure of the power leaves, a start finds one of these.
+    fn look_at_all(&mut self, files: &Files, allowed: &[Found]) -> Result<(), String> {
+        let mut survivals = files.survivals().into_iter();
+        survivals.try_for_each(|files| self.look(&files, allowed))
+    }
+
+    /// A process finds one of these, and commits once more: what it has found is as durable then as what it commits.
+    fn go_on(&mut self, files: Files, allowed: &[Found]) -> Result<(), String> {
+        let drive = Drive::recording(files.clone());
+        let (mut storage, found) = match start(&drive) {
+            Ok(started) => started,
+            Err(error) => return is_allowed(Err(error), allowed).map(|_| ()),
+        };
+        let loaded = drive.noted();
+        let found = is_allowed(Ok(found), allowed)?;
+        let next = batch(0);
+        let committed = storage.commit(std::slice::from_ref(&next));
+        let acknowledged = drive.noted();
+        drive.end(End::Process, u64::MAX);
+        drop(storage);
+        committed.map_err(|error| format!("a commit fails after a start: {error}"))?;
+        let mut after = found.clone();
+        after.apply(&next);
+        let states = [found, after];
+        let mut files = files;
+        for (done, change) in drive.take_record().iter().enumerate() {
+            files.apply(change);
+            let done = done + 1;
+            let allowed = match done {
+                _ if done < loaded => allowed,
+                _ if done < acknowledged => &states[..],
+                _ => &states[1..],
+            };
+            // What is allowed lives no longer than this.
+            self.seen.clear();
+            self.look_at_all(&files, allowed)
+                .map_err(|why| format!("{why}\nafter {done} calls of the next process"))?;
+        }
+        Ok(())
+    }
+}
+
+fn start(drive: &Drive) -> Result<(DurableStorage, Found), StorageError> {
+    let mut storage = drive.open(LOG_BYTES)?;
+    let mut found = Found::default();
+    found.clock = storage.load(&mut found)?;
+    Ok((storage, found))
+}
+
+fn is_allowed(found: Result<Found, StorageError>, allowed: &[Found]) -> Result<Found, String> {
+    let found = found.map_err(|error| format!("a start fails: {error}"))?;
+    if allowed.contains(&found) {
+        return Ok(found);
+    }
+    Err(format!(
+        "a start finds\n  {found:?}\nin the place of one of\n  {allowed:?}"
+    ))
+}
+
+/// The process, or its machine, ends after each call. So many commits pass before a job goes on.
+///
+/// # Errors
+/// What was violated, and after which call.
+pub fn every_end(pace: usize) -> Result<Enumerated, String> {
+    let (states, mut judge) = (states(), Judge::default());
+    let drive = Drive::recording(Files::default());
+    let work = Work::new(&drive, pace);
+    let mut files = Files::default();
+    let record = drive.take_record();
+    judge.enumerated.files = (made(&record, "log-"), made(&record, "base-"));
+    for done in 0..=record.len() {
+        let change = done.checked_sub(1).map(|last| &record[last]);
+        let result = look_after(&mut judge, &work, &states, &mut files, done, change);
+        result.map_err(|why| format!("{why}\nafter the call {done}: {change:?}"))?;
+    }
+    Ok(judge.enumerated)
+}
+
+fn look_after(
+    judge: &mut Judge,
+    work: &Work,
+    states: &[Found],
+    files: &mut Files,
+    done: usize,
+    change: Option<&Change>,
+) -> Result<(), String> {
+    if let Some(Change::Name(NameChange::Rename { from, to, .. })) = change
+        && current_log(&files.text(from)) != current_log(&files.text(to))
+        && !files.is_durable(&to.with_file_name("acknowledged"))
+    {
+        return Err("a log is sealed before the mark is durable".into());
+    }
+    if let Some(change) = change {
+        files.apply(change);
+    }
+    if work.closed.contains(&done) && !files.are_durable() {
+        return Err("not everything is durable after an orderly end".into());
+    }
+    judge.enumerated.prefixes += 1;
+    let allowed = work.allowed(states, done);
+    judge.look(files, allowed)?;
+    judge.look_at_all(files, allowed)
+}
+
+/// How many files are made whose names begin so.
+fn made(record: &[Change], begin: &str) -> usize {
+    let is_one = |change: &&Change| match change {
+        Change::Name(NameChange::Make { path, .. }) => path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| name.starts_with(begin)),
+        _ => false,
+    };
+    record.iter().filter(is_one).count()
+}
+
+/// The line of a manifest that names the log being written.
+fn current_log(manifest: &str) -> Option<&str> {
+    let mut lines = manifest.lines();
+    lines.rfind(|line| line.starts_with("log "))
+}
+
+/// The process ends after each call, and the next one goes on until its machine ends after each of its calls.
+///
+/// # Errors
+/// As of [`every_end`].
+pub fn every_end_of_the_next_process(pace: usize) -> Result<Enumerated, String> {
+    let (states, mut judge) = (states(), Judge::default());
+    let drive = Drive::recording(Files::default());
+    let work = Work::new(&drive, pace);
+    let mut files = Files::default();
+    for (last, change) in drive.take_record().iter().enumerate() {
+        files.apply(change);
+        let done = last + 1;
+        judge.enumerated.prefixes += 1;
+        for left in files.after_process() {
+            judge
+                .go_on(left, work.allowed(&states, done))
+                .map_err(|why| format!("{why}\nafter the call {done}: {change:?}"))?;
+        }
+    }
+    Ok(judge.enumerated)
+}
+
+/// Each call fails, in each way in which calls fail.
+///
+/// # Errors
+/// As of [`every_end`].
+pub fn every_failure(pace: usize) -> Result<Enumerated, String> {
+    let (states, mut judge) = (states(), Judge::default());
+    let drive = Drive::recording(Files::default());
+    Work::new(&drive, pace);
+    let calls = drive.calls();
+    for how in [Failure::Error, Failure::NoSpace, Failure::Short] {
+        for call in 1..=calls {
+            let drive = Drive::recording(Files::default());
+            drive.fail(call, how);
+            let work = Work::new(&drive, pace);
+            judge.enumerated.failures += 1;
+            let done = drive.noted();
+            let allowed = work.allowed(&states, done);
+            for left in drive.files().after_process() {
+                judge
+                    .look(&left, allowed)
+                    .and_then(|()| judge.look_at_all(&left, allowed))
+                    .and_then(|()| judge.go_on(left, allowed))
+                    .map_err(|why| format!("{why}\nafter {how:?} of the call {call}"))?;
+            }
+        }
+    }
+    Ok(judge.enumerated)
+}
