@@ -643,8 +643,8 @@ typedef struct sst_get_options {
     // Not zero: asks how much time the key has left, for sst_entry_expires_in_ms(). On a store that does not tell it this is
     // SST_UNSUPPORTED; see sst_client_capabilities().
     uint32_t remaining;
-    // Not zero: the answer may be what the key held a moment ago, which is faster where several servers share the entries. A store
-    // that makes no difference answers what the key holds; see sst_client_capabilities().
+    // Not zero: the answer may be what the key held a moment ago. Where several servers share the entries, that saves the one that
+    // is asked a round trip to them. A store that makes no difference answers what the key holds; see sst_client_capabilities().
     uint32_t eventual;
 } sst_get_options;
 

@@ -210,8 +210,8 @@ export interface GetOptions extends TimeoutOptions {
   /** Whether entries say when they expire. Not every store can do that ({@link Capabilities.remainingTime}). */
   remaining?: boolean | undefined;
   /**
-   * Whether the answer may be what the key held a moment ago, which is faster where several servers share the entries. A store that
-   * makes no difference answers what the key holds.
+   * Whether the answer may be what the key held a moment ago: where several servers share the entries, that saves the one that is
+   * asked a round trip to them. A store that makes no difference answers what the key holds.
    */
   eventual?: boolean | undefined;
 }

@@ -26,7 +26,7 @@ pub(crate) struct Get {
     /// Print after how many milliseconds the key expires, or never, in the place of the value; not every store tells it
     #[arg(long)]
     remaining: bool,
-    /// Be content with what the key held a moment ago: faster where several servers share the entries
+    /// Be content with what the key held a moment ago: where several servers share the entries, saves the one that is asked a round trip to them
     #[arg(long)]
     eventual: bool,
 }

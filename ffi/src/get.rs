@@ -25,8 +25,8 @@ pub struct sst_get_options {
     /// Not zero: asks how much time the key has left, for sst_entry_expires_in_ms(). On a store that does not tell it this is
     /// SST_UNSUPPORTED; see sst_client_capabilities().
     pub remaining: u32,
-    /// Not zero: the answer may be what the key held a moment ago, which is faster where several servers share the entries. A store
-    /// that makes no difference answers what the key holds; see sst_client_capabilities().
+    /// Not zero: the answer may be what the key held a moment ago. Where several servers share the entries, that saves the one that
+    /// is asked a round trip to them. A store that makes no difference answers what the key holds; see sst_client_capabilities().
     pub eventual: u32,
 }
 

@@ -22,8 +22,8 @@ struct get_options {
   std::optional<milliseconds> timeout;
   /// Asks how much time the key has left, for `entry::expires_in`. Not every store tells it: `client::capabilities`.
   bool remaining = false;
-  /// The answer may be what the key held a moment ago, which is faster where several servers share the entries. A store that makes no
-  /// difference answers what the key holds.
+  /// The answer may be what the key held a moment ago. Where several servers share the entries, that saves the one that is asked a
+  /// round trip to them. A store that makes no difference answers what the key holds.
   bool eventual = false;
 };
 

@@ -47,8 +47,8 @@ pub struct GetOptions {
     /// Whether the store is to say after what time the key [expires](Entry::expires_in). Not every store can do that
     /// ([`Capabilities::remaining_time`]); on others it is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
     pub remaining: bool,
-    /// Whether the answer may be what the key held a moment ago. That is faster where the store has its entries elsewhere and
-    /// several servers share them: the server answers from what it knows, never with less than it has said of the key before. A
+    /// Whether the answer may be what the key held a moment ago. Where several servers share the entries, that saves the one that is
+    /// asked a round trip to them: it answers from what it knows, never with less than it has said of the key before. A
     /// store that makes no difference ([`Capabilities::eventual`]) is not asked for it: its answer is what the key holds.
     pub eventual: bool,
 }

@@ -1,6 +1,7 @@
 //! Eventual reads, held against the log of the engine and against all that their node had said before.
-use super::checks::{Truth, apply};
+use super::checks::apply;
 use super::node::TRUST_MS;
+use super::truth::Truth;
 use super::{Action, Asked, What, World};
 use bytes::Bytes;
 use statestore_protocol::Reply;
@@ -72,14 +73,14 @@ pub(super) fn check(truth: &Truth<'_>, world: &World) -> Result<(), String> {
             .entry((asked.node, asked.life, key))
             .or_insert(0_usize);
         *least = before.max(*least);
-        let last = truth.until(at_ms);
+        let now = truth.until(at_ms);
         let explains = |state: &usize| {
             let states = &truth.states[*state];
             let (could, its_version, _) = apply(states, key, action, asked);
             could == *reply && its_version == version
         };
-        match (*least..=last).find(explains) {
-            None if (0..=last).any(|state| explains(&state)) => {
+        match (*least..=now).find(explains) {
+            None if (0..=now).any(|state| explains(&state)) => {
                 return failed("the node had said or heard something later before");
             }
             None => return failed("there was nothing to answer this so far"),

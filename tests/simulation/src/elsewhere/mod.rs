@@ -8,6 +8,7 @@ mod engine;
 mod eventual;
 mod node;
 mod reverting;
+mod truth;
 mod way;
 
 pub use engine::Fault;
