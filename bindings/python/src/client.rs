@@ -109,7 +109,8 @@ impl Client {
 
     /// What a key holds: an `Entry`, or ``None`` if the key is absent. With ``remaining``, its ``expires_in`` says how much time it
     /// has left, which not every store can tell (`Capabilities.remaining_time`). With ``eventual``, it may be what the key held a moment
-    /// ago, which is faster where several servers share the entries; a store that makes no difference answers what the key holds.
+    /// ago: where several servers share the entries, that saves the one that is asked a round trip to them. A store that makes no
+    /// difference answers what the key holds.
     ///
     ///     >>> client.get("greeting") is None
     ///     True
