@@ -597,6 +597,10 @@ typedef struct sst_capabilities {
     uint32_t remaining_time;
     // How many operations a transaction may have; 0 if there are no transactions.
     uint64_t transactions;
+    // Not zero: GET takes `eventual`.
+    uint32_t eventual;
+    // Zero.
+    uint32_t reserved;
 } sst_capabilities;
 
 // Is called with what a store can do.
@@ -639,8 +643,9 @@ typedef struct sst_get_options {
     // Not zero: asks how much time the key has left, for sst_entry_expires_in_ms(). On a store that does not tell it this is
     // SST_UNSUPPORTED; see sst_client_capabilities().
     uint32_t remaining;
-    // Zero.
-    uint32_t reserved;
+    // Not zero: the answer may be what the key held a moment ago. Where several servers share the entries, that saves the one that
+    // is asked a round trip to them. A store that makes no difference answers what the key holds; see sst_client_capabilities().
+    uint32_t eventual;
 } sst_get_options;
 
 // Is called with what a GET brought.

@@ -46,6 +46,7 @@ impl Mqtt {
             get: command(CommandRef::Get {
                 key: &NO_KEY,
                 remaining: false,
+                eventual: false,
             }),
             set: command(set),
             watch: command(CommandRef::Watch { key: &NO_KEY }),

@@ -166,6 +166,8 @@ export interface Capabilities {
   remainingTime: boolean;
   /** The most operations of a transaction; `null` if there are no transactions. */
   transactions: number | null;
+  /** `eventual` of {@link Client.get} and {@link Client.getMany} makes a difference. */
+  eventual: boolean;
 }
 
 /** The versions are those of the changes, `null` for the deletion of an absent key; or that of the key of the first operation whose condition was not met. */
@@ -207,6 +209,11 @@ export interface DelOptions extends TimeoutOptions {
 export interface GetOptions extends TimeoutOptions {
   /** Whether entries say when they expire. Not every store can do that ({@link Capabilities.remainingTime}). */
   remaining?: boolean | undefined;
+  /**
+   * Whether the answer may be what the key held a moment ago: where several servers share the entries, that saves the one that is
+   * asked a round trip to them. A store that makes no difference answers what the key holds.
+   */
+  eventual?: boolean | undefined;
 }
 
 export interface TransactOptions extends TimeoutOptions {

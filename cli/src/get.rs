@@ -26,6 +26,9 @@ pub(crate) struct Get {
     /// Print after how many milliseconds the key expires, or never, in the place of the value; not every store tells it
     #[arg(long)]
     remaining: bool,
+    /// Be content with what the key held a moment ago: where several servers share the entries, saves the one that is asked a round trip to them
+    #[arg(long)]
+    eventual: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -42,9 +45,12 @@ impl Get {
     pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let key = key::from_argument(&self.key, global.escaped)?;
         let connection = Connection::open(global).await?;
+        let options = GetOptions::new()
+            .remaining(self.remaining)
+            .eventual(self.eventual);
         let entry = connection
             .client
-            .get_with(&key, &GetOptions::new().remaining(self.remaining))
+            .get_with(&key, &options)
             .await
             .map_err(|error| failure(&error))?;
         connection.close().await;

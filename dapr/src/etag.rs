@@ -47,19 +47,16 @@ pub(crate) fn of_delete(
     Ok(given.map_or(Precondition::None, Precondition::Version))
 }
 
-/// Refuses a consistency that Dapr does not have. Every answer of the store is a strong one, so there is nothing to choose.
-pub(crate) fn check_consistency(consistency: i32) -> Result<(), Status> {
-    match StateConsistency::try_from(consistency) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(Status::invalid_argument(format!(
-            "there is no consistency number {consistency}"
-        ))),
-    }
+/// What is asked for; refuses a consistency that Dapr does not have. Only reads have a choice: every write is a strong one.
+pub(crate) fn consistency(consistency: i32) -> Result<StateConsistency, Status> {
+    StateConsistency::try_from(consistency).map_err(|_| {
+        Status::invalid_argument(format!("there is no consistency number {consistency}"))
+    })
 }
 
 fn concurrency(options: Option<StateOptions>) -> Result<StateConcurrency, Status> {
     let options = options.unwrap_or_default();
-    check_consistency(options.consistency)?;
+    consistency(options.consistency)?;
     StateConcurrency::try_from(options.concurrency).map_err(|_| {
         Status::invalid_argument(format!(
             "there is no concurrency number {}",
@@ -184,6 +181,6 @@ mod tests {
             of_delete(None, strange).unwrap_err().code(),
             Code::InvalidArgument
         );
-        assert!(check_consistency(2).is_ok() && check_consistency(3).is_err());
+        assert!(consistency(2).is_ok() && consistency(3).is_err());
     }
 }

@@ -2,6 +2,7 @@
 use crate::content;
 use crate::etag::{self, Precondition};
 use crate::expiry;
+use crate::proto::state_options::StateConsistency;
 use crate::proto::{DeleteRequest, GetRequest, GetResponse, SetRequest};
 use crate::settings::Spec;
 use crate::status::{failed, mismatch};
@@ -83,8 +84,10 @@ impl Instance {
     /// Reads a key.
     pub(crate) async fn get(&self, request: GetRequest) -> Result<GetResponse, Status> {
         check_key(&request.key)?;
-        etag::check_consistency(request.consistency)?;
-        let options = GetOptions::new().remaining(self.capabilities().await?.remaining_time);
+        let consistency = etag::consistency(request.consistency)?;
+        let options = GetOptions::new()
+            .remaining(self.capabilities().await?.remaining_time)
+            .eventual(consistency == StateConsistency::ConsistencyEventual);
         let entry = self.client.get_with(&request.key, &options).await;
         let Some(entry) = entry.map_err(|error| failed(&error))? else {
             return Ok(GetResponse::default());

@@ -26,9 +26,13 @@ pub struct sst_capabilities {
     pub remaining_time: u32,
     /// How many operations a transaction may have; 0 if there are no transactions.
     pub transactions: u64,
+    /// Not zero: GET takes `eventual`.
+    pub eventual: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-sized!(sst_capabilities, transactions: u64);
+sized!(sst_capabilities, reserved: u32);
 
 impl sst_capabilities {
     fn new(store: Capabilities, size: usize) -> Self {
@@ -37,6 +41,8 @@ impl sst_capabilities {
             conditions: u32::from(store.conditions),
             remaining_time: u32::from(store.remaining_time),
             transactions: store.transactions.unwrap_or(0),
+            eventual: u32::from(store.eventual),
+            reserved: 0,
         }
     }
 }

@@ -25,22 +25,21 @@ pub struct sst_get_options {
     /// Not zero: asks how much time the key has left, for sst_entry_expires_in_ms(). On a store that does not tell it this is
     /// SST_UNSUPPORTED; see sst_client_capabilities().
     pub remaining: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Not zero: the answer may be what the key held a moment ago. Where several servers share the entries, that saves the one that
+    /// is asked a round trip to them. A store that makes no difference answers what the key holds; see sst_client_capabilities().
+    pub eventual: u32,
 }
 
-sized!(sst_get_options, reserved: u32);
+sized!(sst_get_options, eventual: u32);
 
 /// # Safety As [`input::options`] asks.
 pub(crate) unsafe fn options(given: *const sst_get_options) -> Result<GetOptions, Error> {
     // SAFETY: by the contract.
     let given = unsafe { input::options(given) }?;
-    if given.reserved != 0 {
-        return Err(input::invalid("reserved", "it is not zero"));
-    }
     Ok(GetOptions::new()
         .timeout(milliseconds(given.timeout_ms, "timeout_ms")?)
-        .remaining(given.remaining != 0))
+        .remaining(given.remaining != 0)
+        .eventual(given.eventual != 0))
 }
 
 /// What to read.

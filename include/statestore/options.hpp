@@ -22,6 +22,9 @@ struct get_options {
   std::optional<milliseconds> timeout;
   /// Asks how much time the key has left, for `entry::expires_in`. Not every store tells it: `client::capabilities`.
   bool remaining = false;
+  /// The answer may be what the key held a moment ago. Where several servers share the entries, that saves the one that is asked a
+  /// round trip to them. A store that makes no difference answers what the key holds.
+  bool eventual = false;
 };
 
 /// When a SET applies: an `sst_condition`, or if the key has a version.
@@ -262,6 +265,7 @@ inline sst_get_options raw(const get_options& options) noexcept {
   made.size = sizeof made;
   made.timeout_ms = ms(options.timeout);
   made.remaining = options.remaining;
+  made.eventual = options.eventual;
   return made;
 }
 

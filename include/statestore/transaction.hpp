@@ -16,6 +16,8 @@ struct capabilities {
   bool remaining_time;
   /// How many operations a transaction may have; none if there are no transactions.
   std::optional<std::uint64_t> transactions;
+  /// GET may be told that an answer from a moment ago is good enough.
+  bool eventual;
 };
 
 /// Several SETs and DELs, of which `client::transact` carries out all or none: `transaction().set("a", "1").del("b")`.
@@ -95,7 +97,7 @@ namespace detail {
 
 inline statestore::capabilities read(const sst_capabilities& raw) {
   const auto transactions = raw.transactions > 0 ? std::optional<std::uint64_t>(raw.transactions) : std::nullopt;
-  return {raw.conditions != 0, raw.remaining_time != 0, transactions};
+  return {raw.conditions != 0, raw.remaining_time != 0, transactions, raw.eventual != 0};
 }
 
 inline expected<transaction_outcome> read(const sst_transaction_outcome* raw) {

@@ -129,6 +129,7 @@ fn get(key: Bytes) -> Command {
     Command::Get {
         key,
         remaining: false,
+        eventual: false,
     }
 }
 

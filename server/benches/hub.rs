@@ -83,6 +83,7 @@ impl Client {
             Verb::Get => Command::Get {
                 key: key(self.next),
                 remaining: false,
+                eventual: false,
             },
             Verb::Set | Verb::SetIfVersion => Command::Set {
                 key: key(self.next),

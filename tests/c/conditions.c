@@ -160,8 +160,11 @@ static void remaining_time(sst_client *client) {
   EXPECT(SST_OK, sst_entries_at(entries, 2, &entry, &error));
   CHECK(entry == NULL);
   sst_entries_free(entries);
-  ask.reserved = 1;
-  EXPECT(SST_INVALID_ARGUMENT, sst_get(client, TEXT("ext/minute"), &ask, &entry, &error));
+  ask.eventual = 1;
+  EXPECT(SST_OK, sst_get(client, TEXT("ext/minute"), &ask, &entry, &error));
+  left = sst_entry_expires_in_ms(entry);
+  CHECK(left > 0 && left <= 60000 && holds(sst_entry_value(entry), "x"));
+  sst_entry_free(entry);
 }
 
 static void capabilities(sst_client *client) {
@@ -177,7 +180,7 @@ static void capabilities(sst_client *client) {
   } more;
   all.size = sizeof all;
   EXPECT(SST_OK, sst_client_capabilities(client, &all, &error));
-  CHECK(all.conditions == 1 && all.remaining_time == 1 && all.transactions == MOST);
+  CHECK(all.conditions == 1 && all.remaining_time == 1 && all.transactions == MOST && all.eventual == 1);
   memset(&fewer, 0, sizeof fewer);
   fewer.size = sizeof fewer;
   EXPECT(SST_OK, sst_client_capabilities(client, (sst_capabilities *)(void *)&fewer, &error));

@@ -164,7 +164,7 @@ void changes(const statestore::client& client) {
 void transactions(const statestore::client& client) {
   using statestore::transaction_outcome;
   const auto capabilities = wait_for<statestore::capabilities>([&](auto done) { return client.capabilities_async(done); });
-  CHECK(capabilities && capabilities->conditions && capabilities->remaining_time && capabilities->transactions == 10000u);
+  CHECK(capabilities && capabilities->conditions && capabilities->remaining_time && capabilities->transactions == 10000u && capabilities->eventual);
   const auto transact = [&](const statestore::transaction& given) {
     return wait_for<transaction_outcome>([&](auto done) { return client.transact_async(given, done); });
   };

@@ -80,7 +80,8 @@ json as_json(const statestore::capabilities& store) {
   const auto most = store.transactions;
   return {{"conditions", store.conditions},
           {"remaining_time", store.remaining_time},
-          {"transactions", most ? json(*most) : json({{"absent", true}})}};
+          {"transactions", most ? json(*most) : json({{"absent", true}})},
+          {"eventual", store.eventual}};
 }
 
 json as_json(const statestore::error& error) {
@@ -291,7 +292,7 @@ class player {
   }
 
   static statestore::get_options get_options(const json& options) {
-    return {optional_time(options, "timeout"), options.value("remaining", false)};
+    return {optional_time(options, "timeout"), options.value("remaining", false), options.value("eventual", false)};
   }
 
   static statestore::transact_options transact_options(const json& options) {

@@ -134,6 +134,7 @@ void extensions(statestore::client& client) {
   CHECK(set.applied && set.version > two);
   statestore::get_options ask;
   ask.remaining = true;
+  ask.eventual = true;
   const auto left = client.get("cxx/ext", ask)->expires_in();
   CHECK(left && *left > 0ms && *left <= 60s && !client.get("cxx/ext")->expires_in());
   statestore::del_options stale;

@@ -46,7 +46,8 @@ def test_every_extension_is_answered_as_the_vectors_say(open_store):
 def test_the_server_says_what_it_has(open_store):
     reply = open_store().reply("CAPS")
     most = engine.difference("most_operations")
-    assert reply == b"*6\r\n$3\r\nIFV\r\n:1\r\n$4\r\nPTTL\r\n:1\r\n$3\r\nTXN\r\n:%d\r\n" % most
+    conditions, times = b"$3\r\nIFV\r\n:1\r\n", b"$4\r\nPTTL\r\n:1\r\n"
+    assert reply == b"*8\r\n%b%b$3\r\nTXN\r\n:%d\r\n$8\r\nEVENTUAL\r\n:1\r\n" % (conditions, times, most)
 
 
 def test_a_condition_on_a_version_has_one_winner(open_store):
@@ -68,6 +69,20 @@ def test_the_remaining_time_is_told(open_store):
     assert value == b"*2\r\n$1\r\nv\r\n" and 0 < int(left) <= 60_000
     store.reply("SET", "k", "v")
     assert store.reply("GET", "k", "PTTL") == b"*2\r\n$1\r\nv\r\n:-1\r\n"
+
+
+def test_an_eventual_read_is_not_older_than_what_its_server_has_said(open_store):
+    store, other = open_store(), open_store("other")
+    assert other.reply("GET", "k", "EVENTUAL") == b"$-1\r\n"
+    for number in range(50):
+        value = b"%d" % number
+        store.reply("SET", "k", value)
+        assert other.reply("GET", "k", "EVENTUAL") == b"$%d\r\n%b\r\n" % (len(value), value)
+    store.reply("SET", "k", "v", "PX", "60000")
+    value, left = other.reply("GET", "k", "EVENTUAL", "PTTL").split(b":")
+    assert value == b"*2\r\n$1\r\nv\r\n" and 0 < int(left) <= 60_000
+    store.reply("DEL", "k")
+    assert other.reply("GET", "k", "EVENTUAL") == b"$-1\r\n"
 
 
 def test_a_transaction_is_carried_out_as_a_whole_or_not_at_all(open_store):

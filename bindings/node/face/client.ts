@@ -100,12 +100,14 @@ export class Client extends EventEmitter implements Declared {
   }
 
   get(key: Data, options?: GetOptions): Promise<Entry | null> {
-    const begin = (from: Options) => this.#native.get(args.data("key", key), args.time(from, "timeout"), args.flag(from, "remaining"));
+    const begin = (from: Options) =>
+      this.#native.get(args.data("key", key), args.time(from, "timeout"), args.flag(from, "remaining"), args.flag(from, "eventual"));
     return this.#operations.run("get", options, begin, options?.remaining === true ? results.remaining : results.entry);
   }
 
   getMany(keys: Iterable<Data>, options?: GetOptions): Promise<(Entry | null)[]> {
-    const begin = (from: Options) => this.#native.getMany(args.manyData("keys", keys), args.time(from, "timeout"), args.flag(from, "remaining"));
+    const begin = (from: Options) =>
+      this.#native.getMany(args.manyData("keys", keys), args.time(from, "timeout"), args.flag(from, "remaining"), args.flag(from, "eventual"));
     return this.#operations.run("getMany", options, begin, options?.remaining === true ? results.allRemaining : results.entries);
   }
 

@@ -2,7 +2,7 @@
 
 const CALL = ["signal"];
 const TIMED = ["timeout", ...CALL];
-const GET = ["remaining", ...TIMED];
+const GET = ["remaining", "eventual", ...TIMED];
 const WRITE = ["fencingToken", "retry", ...TIMED];
 const DEL = ["ifVersion", ...WRITE];
 const SET = ["condition", "expiresIn", "persist", "coalesce", ...WRITE];

@@ -129,8 +129,8 @@ export interface NativeClient {
   counters(): Record<string, number>;
   state(): NativeState;
   states(): NativeFeed;
-  get(key: Uint8Array, timeout?: number, remaining?: boolean): Begun;
-  getMany(keys: Uint8Array[], timeout?: number, remaining?: boolean): Begun;
+  get(key: Uint8Array, timeout?: number, remaining?: boolean, eventual?: boolean): Begun;
+  getMany(keys: Uint8Array[], timeout?: number, remaining?: boolean, eventual?: boolean): Begun;
   capabilities(): Begun;
   transact(operations: OperationInput[], options?: TransactInput): Begun;
   set(key: Uint8Array, value: Uint8Array, options?: SetInput): Begun;

@@ -53,8 +53,8 @@ export function remaining(found: unknown, version: unknown): Entry | null {
 }
 
 export function capabilities(list: unknown): Capabilities {
-  const [conditions, remainingTime, transactions] = list as [boolean, boolean, number | null | undefined];
-  return { conditions, remainingTime, transactions: transactions ?? null };
+  const [conditions, remainingTime, transactions, eventual] = list as [boolean, boolean, number | null | undefined, boolean];
+  return { conditions, remainingTime, transactions: transactions ?? null, eventual };
 }
 
 export function transaction(found: unknown, version: unknown): TransactionOutcome {

@@ -198,9 +198,15 @@ impl NativeClient {
     }
 
     #[napi]
-    pub fn get(&self, key: &[u8], timeout: Option<f64>, remaining: Option<bool>) -> Begun {
+    pub fn get(
+        &self,
+        key: &[u8],
+        timeout: Option<f64>,
+        remaining: Option<bool>,
+        eventual: Option<bool>,
+    ) -> Begun {
         let remaining = remaining.unwrap_or_default();
-        let options = options::get(timeout, remaining);
+        let options = options::get(timeout, remaining, eventual.unwrap_or_default());
         let get = self.desk.client.get(Bytes::copy_from_slice(key), options);
         let reply = if remaining {
             Reply::Remaining
@@ -216,10 +222,11 @@ impl NativeClient {
         keys: Vec<Uint8Array>,
         timeout: Option<f64>,
         remaining: Option<bool>,
+        eventual: Option<bool>,
     ) -> Begun {
         let remaining = remaining.unwrap_or_default();
         let keys = keys.iter().map(|key| Bytes::copy_from_slice(key)).collect();
-        let options = options::get(timeout, remaining);
+        let options = options::get(timeout, remaining, eventual.unwrap_or_default());
         let get = self.desk.client.get_many(keys, options);
         let reply = if remaining {
             Reply::AllRemaining

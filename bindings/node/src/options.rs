@@ -14,10 +14,11 @@ pub(crate) fn time(milliseconds: f64) -> Duration {
     Duration::try_from_secs_f64(milliseconds / 1000.0).unwrap_or(Duration::MAX)
 }
 
-pub(crate) fn get(timeout: Option<f64>, remaining: bool) -> GetOptions {
+pub(crate) fn get(timeout: Option<f64>, remaining: bool, eventual: bool) -> GetOptions {
     GetOptions::new()
         .timeout(timeout.map(time))
         .remaining(remaining)
+        .eventual(eventual)
 }
 
 /// Options of `set`.

@@ -27,7 +27,7 @@ pub(crate) enum Reply {
     Remaining(Option<Entry>),
     /// A list with the two places of [`Remaining`](Self::Remaining) for each.
     AllRemaining(Vec<Option<Entry>>),
-    /// A list: conditions, remaining times, the most operations or null.
+    /// A list: conditions, remaining times, the most operations or null, eventual reads.
     Capabilities(Capabilities),
     /// A list of versions or null; or the operation, and the version or null.
     Transaction(TransactionOutcome),
@@ -115,6 +115,7 @@ impl Reply {
                 list.insert(store.conditions)?;
                 list.insert(store.remaining_time)?;
                 list.insert(store.transactions.map(number))?;
+                list.insert(store.eventual)?;
                 slots.put(list, ())
             }
             Self::Transaction(TransactionOutcome::Applied(versions)) => {

@@ -28,6 +28,7 @@ test("wrong arguments are named", async () => {
     [() => client.del("k", { ifVersion: 7 }), /ifVersion must be an Hlc, not number/],
     [() => client.delMany(["k"], { ifVersion: VERSION }), /delMany has no option ifVersion/],
     [() => client.get("k", { remaining: "yes" }), /remaining must be a boolean, not string/],
+    [() => client.getMany(["k"], { eventual: 1 }), /eventual must be a boolean, not number/],
     [() => client.transact([]), /transaction must be what transaction\(\) gives, not an array/],
     [async () => client.transaction().set("k", "v", { persist: true }), /transaction.set has no option persist/],
     [async () => client.transaction().set("k", 7), /value must be a string, a Buffer or a Uint8Array/],

@@ -108,7 +108,9 @@ impl Client {
     }
 
     /// What a key holds: an `Entry`, or ``None`` if the key is absent. With ``remaining``, its ``expires_in`` says how much time it
-    /// has left, which not every store can tell (`Capabilities.remaining_time`).
+    /// has left, which not every store can tell (`Capabilities.remaining_time`). With ``eventual``, it may be what the key held a moment
+    /// ago: where several servers share the entries, that saves the one that is asked a round trip to them. A store that makes no
+    /// difference answers what the key holds.
     ///
     ///     >>> client.get("greeting") is None
     ///     True
@@ -116,21 +118,22 @@ impl Client {
     ///     >>> client.get("greeting")  # doctest: +ELLIPSIS
     ///     Entry(value=b'hello', version=Hlc('...'))
     #[pyo3(
-        signature = (key, *, remaining=None, timeout=None),
-        text_signature = "($self, key, *, remaining=False, timeout=None)"
+        signature = (key, *, remaining=None, eventual=None, timeout=None),
+        text_signature = "($self, key, *, remaining=False, eventual=False, timeout=None)"
     )]
     fn get<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         remaining: Any<'_, 'py>,
+        eventual: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.shared.codec.read("key", key)?;
         let get = self
             .shared
             .client
-            .get(key, options::get(remaining, timeout)?);
+            .get(key, options::get(remaining, eventual, timeout)?);
         self.shared.run(py, "GET", get, |py, codec, found| {
             outcome::optional_entry(py, codec, found.as_ref())
         })
@@ -142,21 +145,22 @@ impl Client {
     ///     >>> [entry and entry.value for entry in client.get_many(["a", "b"])]
     ///     [b'1', None]
     #[pyo3(
-        signature = (keys, *, remaining=None, timeout=None),
-        text_signature = "($self, keys, *, remaining=False, timeout=None)"
+        signature = (keys, *, remaining=None, eventual=None, timeout=None),
+        text_signature = "($self, keys, *, remaining=False, eventual=False, timeout=None)"
     )]
     fn get_many<'py>(
         &self,
         py: Python<'py>,
         keys: &Bound<'py, PyAny>,
         remaining: Any<'_, 'py>,
+        eventual: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let keys = self.shared.codec.read_each("keys", keys)?;
         let get = self
             .shared
             .client
-            .get_many(keys, options::get(remaining, timeout)?);
+            .get_many(keys, options::get(remaining, eventual, timeout)?);
         self.shared.run(py, "GET", get, |py, codec, found| {
             let found = found.iter();
             let entries: PyResult<Vec<_>> = found

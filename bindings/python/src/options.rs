@@ -49,9 +49,14 @@ impl Set<'_, '_> {
 }
 
 /// `None` is the default.
-pub(crate) fn get(remaining: Any<'_, '_>, timeout: Any<'_, '_>) -> PyResult<GetOptions> {
+pub(crate) fn get(
+    remaining: Any<'_, '_>,
+    eventual: Any<'_, '_>,
+    timeout: Any<'_, '_>,
+) -> PyResult<GetOptions> {
     Ok(GetOptions::new()
         .remaining(flag("remaining", remaining)?.unwrap_or_default())
+        .eventual(flag("eventual", eventual)?.unwrap_or_default())
         .timeout(time("timeout", timeout)?))
 }
 

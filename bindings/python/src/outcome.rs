@@ -49,7 +49,12 @@ pub(crate) fn set(py: Python<'_>, outcome: &SetOutcome) -> Result {
 }
 
 pub(crate) fn capabilities(py: Python<'_>, store: Capabilities) -> Result {
-    let arguments = (store.conditions, store.remaining_time, store.transactions);
+    let arguments = (
+        store.conditions,
+        store.remaining_time,
+        store.transactions,
+        store.eventual,
+    );
     Ok(result!(py, "Capabilities")?.call1(arguments)?.unbind())
 }
 

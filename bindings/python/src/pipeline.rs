@@ -148,17 +148,18 @@ impl Pipeline {
 
     /// Adds what `Client.get` does. Gives the pipeline, so that calls can be chained.
     #[pyo3(
-        signature = (key, *, remaining=None, timeout=None),
-        text_signature = "($self, key, *, remaining=False, timeout=None)"
+        signature = (key, *, remaining=None, eventual=None, timeout=None),
+        text_signature = "($self, key, *, remaining=False, eventual=False, timeout=None)"
     )]
     fn get<'a, 'py>(
         slf: &'a Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
         remaining: Any<'_, 'py>,
+        eventual: Any<'_, 'py>,
         timeout: Any<'_, 'py>,
     ) -> PyResult<&'a Bound<'py, Self>> {
         let key = slf.get().shared.codec.read("key", key)?;
-        let options = options::get(remaining, timeout)?;
+        let options = options::get(remaining, eventual, timeout)?;
         Ok(Self::push(slf, Request::Get(key, options)))
     }
 

@@ -28,7 +28,7 @@ impl Transactions {
     /// What the store can do besides the protocol that all stores have: `Capabilities`. It is asked once for each connection.
     ///
     ///     >>> client.capabilities()
-    ///     Capabilities(conditions=True, remaining_time=True, transactions=10000)
+    ///     Capabilities(conditions=True, remaining_time=True, transactions=10000, eventual=True)
     fn capabilities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let asked = self.shared.client.capabilities();
         self.shared.run(py, "CAPS", asked, |py, _, store| {

@@ -31,6 +31,7 @@ def test_wrong_arguments_are_named(face, connect):
         (lambda: client.delete("k", if_version="7:1:StateStore"), "if_version must be an Hlc, not str"),
         (lambda: client.set("k", "v", condition=VERSION), "condition must be str, not Hlc"),
         (lambda: client.get("k", remaining=1), "remaining must be bool, not int"),
+        (lambda: client.get("k", eventual=1), "eventual must be bool, not int"),
         (lambda: client.transact([]), "transaction"),
         (lambda: client.transact(client.transaction(), persist="yes"), "persist must be bool, not str"),
         (lambda: client.transaction().set("k", 7), "value must be"),
@@ -113,7 +114,7 @@ def test_a_pipeline_and_a_guard_take_conditions_too(face, connect):
     client = connect()
     version = face.run(client.set("key", "one")).version
     pipeline = client.pipeline().delete("key", if_version=VERSION).vdel("key", "one", if_version=VERSION)
-    pipeline.get("key", remaining=True)
+    pipeline.get("key", remaining=True, eventual=True)
     pipeline.set("key", "two", condition=if_version(version))
     mismatch, vdel, entry, applied = face.run(pipeline.execute())
     assert mismatch == vdel == Mismatch(version) and not mismatch
@@ -134,3 +135,4 @@ def test_results_say_what_they_are():
     assert repr(Mismatch(VERSION)) == f"Mismatch(version={VERSION!r})"
     assert not TransactionOutcome(False, [], 3)
     assert Capabilities(True, False, None).transactions is None
+    assert not Capabilities(True, False, None).eventual

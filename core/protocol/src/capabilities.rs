@@ -7,6 +7,8 @@ const CONDITIONS: &[u8] = b"IFV";
 const REMAINING_TIME: &[u8] = b"PTTL";
 /// Transactions; its number is that of the operations that one may have.
 const TRANSACTIONS: &[u8] = b"TXN";
+/// Reads that may be answered from a moment ago.
+const EVENTUAL: &[u8] = b"EVENTUAL";
 
 /// What a store answers to `CAPS`. A store that does not know the verb has none of them.
 ///
@@ -32,6 +34,8 @@ pub struct Capabilities {
     pub remaining_time: bool,
     /// `TXN`: how many operations a transaction may have; `None` if there are no transactions.
     pub transactions: Option<u64>,
+    /// `EVENTUAL`: GET may be told that an answer from a moment ago is good enough.
+    pub eventual: bool,
 }
 
 impl Capabilities {
@@ -40,6 +44,7 @@ impl Capabilities {
         conditions: true,
         remaining_time: true,
         transactions: Some(MAX_OPERATIONS as u64),
+        eventual: true,
     };
 
     /// Takes over what a name and its number say.
@@ -48,16 +53,18 @@ impl Capabilities {
             CONDITIONS => self.conditions = number > 0,
             REMAINING_TIME => self.remaining_time = number > 0,
             TRANSACTIONS => self.transactions = (number > 0).then_some(number),
+            EVENTUAL => self.eventual = number > 0,
             _ => {}
         }
     }
 
     /// Names and numbers, in the order in which they are sent.
-    pub(super) fn pairs(self) -> [(&'static [u8], u64); 3] {
+    pub(super) fn pairs(self) -> [(&'static [u8], u64); 4] {
         [
             (CONDITIONS, self.conditions.into()),
             (REMAINING_TIME, self.remaining_time.into()),
             (TRANSACTIONS, self.transactions.unwrap_or(0)),
+            (EVENTUAL, self.eventual.into()),
         ]
     }
 }

@@ -6,11 +6,12 @@
 //!
 //! ```
 //! use bytes::{Bytes, BytesMut};
-//! use statestore_protocol::{Command, CommandRef, Reply};
+//! use statestore_protocol::{Command, Reply};
 //!
 //! let mut request = BytesMut::new();
-//! CommandRef::Get { key: b"greeting", remaining: false }.encode(&mut request);
-//! assert_eq!(Command::decode(&request.freeze())?, Command::Get { key: "greeting".into(), remaining: false });
+//! let get = Command::Get { key: "greeting".into(), remaining: false, eventual: false };
+//! get.encode(&mut request);
+//! assert_eq!(Command::decode(&request.freeze())?, get);
 //!
 //! let reply = Reply::decode(&Bytes::from_static(b"$5\r\nhello\r\n"));
 //! assert_eq!(reply, Ok(Reply::Value("hello".into())));

@@ -70,7 +70,11 @@ fn command() -> impl Strategy<Value = Command> {
             value,
             options
         }),
-        (key(), any::<bool>()).prop_map(|(key, remaining)| Command::Get { key, remaining }),
+        (key(), any::<bool>(), any::<bool>()).prop_map(|(key, remaining, eventual)| Command::Get {
+            key,
+            remaining,
+            eventual,
+        }),
         (key(), option::of(version()))
             .prop_map(|(key, if_version)| Command::Del { key, if_version }),
         (key(), any_bytes(), option::of(version())).prop_map(|(key, value, if_version)| {
@@ -125,15 +129,20 @@ fn reply() -> impl Strategy<Value = Reply> {
                 expires_in_ms,
             }
         }),
-        (any::<bool>(), any::<bool>(), option::of(1..=u64::MAX)).prop_map(
-            |(conditions, remaining_time, transactions)| {
+        (
+            any::<bool>(),
+            any::<bool>(),
+            option::of(1..=u64::MAX),
+            any::<bool>()
+        )
+            .prop_map(|(conditions, remaining_time, transactions, eventual)| {
                 let mut capabilities = Capabilities::default();
                 capabilities.conditions = conditions;
                 capabilities.remaining_time = remaining_time;
                 capabilities.transactions = transactions;
+                capabilities.eventual = eventual;
                 Reply::Capabilities(capabilities)
-            }
-        ),
+            }),
         vec(option::of(version()), 1..6).prop_map(Reply::Transacted),
         (any::<u64>(), rejection())
             .prop_map(|(operation, reason)| Reply::Rejected { operation, reason }),

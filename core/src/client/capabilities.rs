@@ -101,14 +101,14 @@ impl Client {
 
     /// Makes a call that only some stores know, if what the store can do `permits` it.
     ///
-    /// `call` gets the time that it may take. It is made a second time if the store does not understand it, so that it is another
+    /// `call` gets the time that it may take, and what was permitted. It is made a second time if the store does not understand it, so that it is another
     /// one than the one that was asked.
-    pub(super) async fn if_capable<T, F: Future<Output = Result<T, Error>>>(
+    pub(super) async fn if_capable<P, T, F: Future<Output = Result<T, Error>>>(
         &self,
         deadline: &Deadline,
         waits: bool,
-        permits: impl Fn(&Capabilities) -> Result<(), Error>,
-        mut call: impl FnMut(Duration) -> F,
+        permits: impl Fn(&Capabilities) -> Result<P, Error>,
+        mut call: impl FnMut(Duration, P) -> F,
     ) -> Result<T, Error> {
         let mut is_first = true;
         loop {
@@ -116,8 +116,8 @@ impl Client {
             // Nothing else was sent so far.
             let capabilities =
                 capabilities.map_err(|error| error.with_outcome(Outcome::NotDone))?;
-            permits(&capabilities)?;
-            match call(deadline.left()).await {
+            let permitted = permits(&capabilities)?;
+            match call(deadline.left(), permitted).await {
                 Err(error) if is_first && is_unknown_form(&error) => {
                     self.shared().known.forget();
                     is_first = false;

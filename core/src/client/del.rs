@@ -119,7 +119,7 @@ impl Client {
         // What cannot be sent is refused before anything is.
         drop(self.start_del(key, options, None)?);
         let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
-        let del = |timeout| {
+        let del = |timeout, ()| {
             let options = options.clone().timeout(timeout);
             async move { self.send_del(key, &options).await }
         };

@@ -47,6 +47,10 @@ pub struct GetOptions {
     /// Whether the store is to say after what time the key [expires](Entry::expires_in). Not every store can do that
     /// ([`Capabilities::remaining_time`]); on others it is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
     pub remaining: bool,
+    /// Whether the answer may be what the key held a moment ago. Where several servers share the entries, that saves the one that is
+    /// asked a round trip to them: it answers from what it knows, never with less than it has said of the key before. A
+    /// store that makes no difference ([`Capabilities::eventual`]) is not asked for it: its answer is what the key holds.
+    pub eventual: bool,
 }
 
 impl GetOptions {
@@ -75,6 +79,35 @@ impl GetOptions {
         self.remaining = remaining;
         self
     }
+
+    /// Sets [`eventual`](Self#structfield.eventual).
+    #[must_use]
+    pub fn eventual(mut self, eventual: bool) -> Self {
+        self.eventual = eventual;
+        self
+    }
+
+    /// Whether it has to be known first what the store can do.
+    pub(super) fn needs_extensions(&self) -> bool {
+        self.remaining || self.eventual
+    }
+
+    /// What a store that can do this is asked of it.
+    pub(super) fn permitted(&self, key: &[u8], store: &Capabilities) -> Result<Self, Error> {
+        if self.remaining && !store.remaining_time {
+            let reason = "the store does not tell when keys expire";
+            return Err(unsupported(self.command(key), reason));
+        }
+        Ok(self.clone().eventual(self.eventual && store.eventual))
+    }
+
+    fn command<'a>(&self, key: &'a [u8]) -> CommandRef<'a> {
+        CommandRef::Get {
+            key,
+            remaining: self.remaining,
+            eventual: self.eventual,
+        }
+    }
 }
 
 impl Client {
@@ -93,8 +126,8 @@ impl Client {
         key: impl AsRef<[u8]>,
         options: &GetOptions,
     ) -> Result<Option<Entry>, Error> {
-        if options.remaining {
-            return Box::pin(self.get_remaining(key.as_ref(), options)).await;
+        if options.needs_extensions() {
+            return Box::pin(self.get_extended(key.as_ref(), options)).await;
         }
         self.send_get(key.as_ref(), options).await
     }
@@ -111,19 +144,15 @@ impl Client {
         }
     }
 
-    async fn get_remaining(
-        &self,
-        key: &[u8],
-        options: &GetOptions,
-    ) -> Result<Option<Entry>, Error> {
+    async fn get_extended(&self, key: &[u8], options: &GetOptions) -> Result<Option<Entry>, Error> {
         // What cannot be sent is refused before anything is.
         drop(self.shared().start_get(key, options)?);
         let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
-        let get = |timeout| {
-            let options = options.clone().timeout(timeout);
+        let get = |timeout, permitted: GetOptions| {
+            let options = permitted.timeout(timeout);
             async move { self.send_get(key, &options).await }
         };
-        let permits = permits_remaining_time(key);
+        let permits = |store: &Capabilities| options.permitted(key, store);
         self.if_capable(&deadline, !options.at_once, permits, get)
             .await
     }
@@ -135,8 +164,7 @@ impl Shared {
         key: &'a [u8],
         options: &GetOptions,
     ) -> Result<Call<'a>, Error> {
-        let remaining = options.remaining;
-        let command = CommandRef::Get { key, remaining };
+        let command = options.command(key);
         if key.is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }
@@ -170,18 +198,6 @@ impl Shared {
     ) -> Result<Option<Entry>, Error> {
         let store = intents::Local::new(self).at_once(at_once);
         intents::read(&store, key, stored, timeout).await
-    }
-}
-
-/// Whether the store tells how much time a key has left.
-pub(super) fn permits_remaining_time(key: &[u8]) -> impl Fn(&Capabilities) -> Result<(), Error> {
-    move |store| {
-        if store.remaining_time {
-            return Ok(());
-        }
-        let remaining = true;
-        let reason = "the store does not tell when keys expire";
-        Err(unsupported(CommandRef::Get { key, remaining }, reason))
     }
 }
 

@@ -3,6 +3,7 @@ use super::many::{Begun, together};
 use super::{Client, Deadline, Entry, GetOptions, get};
 use crate::error::Error;
 use crate::intents;
+use statestore_protocol::Capabilities;
 
 impl Client {
     /// Reads several keys, in their order; `None` for each that is absent.
@@ -22,13 +23,13 @@ impl Client {
         keys: &[K],
         options: &GetOptions,
     ) -> Result<Vec<Option<Entry>>, Error> {
-        if options.remaining {
-            return Box::pin(self.get_many_remaining(keys, options)).await;
+        if options.needs_extensions() {
+            return Box::pin(self.get_many_extended(keys, options)).await;
         }
         self.send_gets(keys, options).await
     }
 
-    async fn get_many_remaining<K: AsRef<[u8]>>(
+    async fn get_many_extended<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
         options: &GetOptions,
@@ -37,8 +38,8 @@ impl Client {
             return Ok(Vec::new());
         };
         let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
-        let gets = |_| self.send_gets(keys, options);
-        let permits = get::permits_remaining_time(first.as_ref());
+        let gets = |_, permitted: GetOptions| async move { self.send_gets(keys, &permitted).await };
+        let permits = |store: &Capabilities| options.permitted(first.as_ref(), store);
         self.if_capable(&deadline, !options.at_once, permits, gets)
             .await
     }

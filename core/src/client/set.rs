@@ -185,7 +185,7 @@ impl Client {
             options: statestore_protocol::SetOptions::default(),
         };
         let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
-        let set = |timeout| {
+        let set = |timeout, ()| {
             let options = options.clone().timeout(timeout);
             async move { self.shared().send_set(key, value, &options).await }
         };

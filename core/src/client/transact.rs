@@ -139,7 +139,7 @@ impl Client {
             }
         }
         let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
-        let transact = |timeout| self.send_transaction(operations, timeout, options);
+        let transact = |timeout, ()| self.send_transaction(operations, timeout, options);
         let permits = |store: &Capabilities| match store.transactions {
             None => {
                 let reason = "the store has no transactions; the option through_intents makes them of single requests";

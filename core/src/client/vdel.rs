@@ -67,7 +67,7 @@ impl Client {
         };
         self.check_vdel(command, key, value)?;
         let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
-        let vdel = |timeout| {
+        let vdel = |timeout, ()| {
             let options = options.clone().timeout(timeout);
             async move { self.send_vdel(key, value, &options).await }
         };

@@ -207,3 +207,44 @@ async fn a_call_that_needs_an_answer_first_ends_in_its_own_time() {
         );
     }
 }
+
+#[tokio::test]
+async fn an_eventual_get_is_a_strong_one_where_there_is_no_other() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let options = GetOptions::new().eventual(true);
+    let get = async |peer: &mut Peer, eventual: bool| {
+        let request = peer.answer(&Reply::Nil, None).await;
+        let expected = Command::Get {
+            key: "key".into(),
+            remaining: false,
+            eventual,
+        };
+        assert_eq!(request.command, expected);
+    };
+    // The store is asked once.
+    let first = play(client.get_with("key", &options), &mut peer, async |peer| {
+        tell(peer, Capabilities::ALL).await;
+        get(peer, true).await;
+    });
+    assert_eq!(first.await.unwrap(), None);
+    let many = play(
+        client.get_many_with(&["key"], &options),
+        &mut peer,
+        async |peer| get(peer, true).await,
+    );
+    assert_eq!(many.await.unwrap(), [None]);
+
+    // Behind the same connection there is another store by now, which does not know the word.
+    let other = play(client.get_with("key", &options), &mut peer, async |peer| {
+        let refused = Reply::Error(ServiceError::WrongArguments);
+        peer.answer(&refused, None).await;
+        tell_nothing(peer).await;
+        get(peer, false).await;
+    });
+    assert_eq!(other.await.unwrap(), None);
+    let again = play(client.get_with("key", &options), &mut peer, async |peer| {
+        get(peer, false).await;
+    });
+    assert_eq!(again.await.unwrap(), None);
+}

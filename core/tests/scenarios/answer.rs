@@ -41,6 +41,7 @@ pub(crate) fn capabilities(store: Capabilities) -> Value {
         "conditions": store.conditions,
         "remaining_time": store.remaining_time,
         "transactions": store.transactions,
+        "eventual": store.eventual,
     })
 }
 

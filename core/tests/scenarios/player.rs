@@ -209,6 +209,7 @@ impl Options<'_> {
     fn get(&self) -> GetOptions {
         GetOptions::new()
             .remaining(self.flag("remaining"))
+            .eventual(self.flag("eventual"))
             .timeout(self.time("timeout"))
     }
     fn set(&self) -> SetOptions {

@@ -23,6 +23,12 @@ pub(super) fn engine(text: &mut Exposition, engine: &EngineFigures) {
     )
     .sample(&[], engine.under_way);
     text.family(
+        "statestored_engine_remembered_total",
+        Counter,
+        "Eventual reads that were answered from what the server knew, without the engine.",
+    )
+    .sample(&[], engine.remembered);
+    text.family(
         "statestored_engine_watched",
         Gauge,
         "1 while all changes of the engine are known as they come.",

@@ -155,7 +155,9 @@ pub trait Told {
 ///
 /// - Operations on one key take effect in the order in which they are asked, and end in it. How it does that is its own
 ///   affair: one after the other, or several in one commit. Across keys nothing is in order.
-/// - What an operation answers is what [`Operation::apply`] makes of the entry that there is at one moment between asking
+/// - A [GET](Operation::Get) that may be eventual waits for nothing: it may be answered with any state that the entry had, none
+///   older than what was answered or told of it here before.
+/// - What any other operation answers is what [`Operation::apply`] makes of the entry that there is at one moment between asking
 ///   and end, at the clocks of that moment. What it changes is changed from the same moment on, for everybody.
 /// - An entry is not seen at or after the millisecond in which it expires, and its end is a change like a deletion.
 /// - Each change since [`follow`](Self::follow) has ended is told, once; if several were not seen one by one, at least the last.

@@ -19,7 +19,7 @@ impl OwnedOperation {
     /// What is to outlive `operation`.
     pub fn of(operation: &Operation<'_>) -> Self {
         Self(match *operation {
-            Operation::Get { remaining } => Owned::Get(remaining),
+            Operation::Get { remaining, .. } => Owned::Get(remaining),
             Operation::Set {
                 value,
                 options,
@@ -45,6 +45,8 @@ impl OwnedOperation {
         match &self.0 {
             Owned::Get(remaining) => Operation::Get {
                 remaining: *remaining,
+                // It was answered at once if it could be.
+                eventual: false,
             },
             Owned::Set(value, options, timestamp, token) => Operation::Set {
                 value,

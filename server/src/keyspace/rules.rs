@@ -84,6 +84,8 @@ pub enum Operation<'a> {
     Get {
         /// Whether the answer says how much time it has left.
         remaining: bool,
+        /// Whether the answer may be what the entry was a moment ago. The rules make no difference: who has the entry may.
+        eventual: bool,
     },
     /// Make or replace it.
     Set {
@@ -189,9 +191,16 @@ pub fn check<'a>(
             };
             Step::Entry(key, operation)
         }
-        Command::Get { key, remaining } => {
-            let remaining = *remaining;
-            Step::Entry(key, Operation::Get { remaining })
+        Command::Get {
+            key,
+            remaining,
+            eventual,
+        } => {
+            let get = Operation::Get {
+                remaining: *remaining,
+                eventual: *eventual,
+            };
+            Step::Entry(key, get)
         }
         Command::Del { key, if_version } => {
             let if_version = *if_version;
@@ -278,7 +287,7 @@ impl<'a> Operation<'a> {
     /// What this operation answers, and what it makes of `entry`.
     pub fn apply(&self, entry: Option<&Entry<'_>>, context: &Context) -> Outcome<'a> {
         match *self {
-            Operation::Get { remaining } => get(entry, remaining),
+            Operation::Get { remaining, .. } => get(entry, remaining),
             Operation::Set {
                 value,
                 options,

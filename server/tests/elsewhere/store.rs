@@ -62,7 +62,7 @@ impl Link for Counted {
             }
             News::Synced(_, at, _) | News::Changes(_, at, _) => progress.told = Some(*at),
             News::WatchLost(..) | News::Reverted => progress.told = None,
-            News::Snapshot(..) => {}
+            News::Snapshot(..) | News::Watching(..) => {}
         }
         Some(news)
     }

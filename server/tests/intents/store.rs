@@ -155,6 +155,7 @@ impl Inner {
         let command = Command::Get {
             key: Bytes::copy_from_slice(key),
             remaining: false,
+            eventual: false,
         };
         let clock = Hlc::new(0, 0, "nobody").unwrap();
         match self.run(&command, &clock, None).reply {
@@ -357,6 +358,7 @@ impl Store for Port {
         let command = Command::Get {
             key: key.clone(),
             remaining: false,
+            eventual: false,
         };
         let response = self.ask(command, None, timeout).await?;
         let found = match (response.reply, response.version) {

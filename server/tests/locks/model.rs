@@ -110,8 +110,12 @@ impl Run<'_> {
     }
 
     fn get(&mut self, key: Bytes, clock: Hlc) -> Response {
-        let remaining = false;
-        self.execute(&Command::Get { key, remaining }, clock, None)
+        let get = Command::Get {
+            key,
+            remaining: false,
+            eventual: false,
+        };
+        self.execute(&get, clock, None)
     }
 
     fn value(&mut self) -> Option<Bytes> {

@@ -28,6 +28,10 @@ fn every_seed_holds() {
         assert!(failed < 10, "too many seeds fail");
     }
     println!("{seeds} seeds: {total:?}");
+    assert!(
+        total.remembered as u64 >= seeds,
+        "hardly any read was eventual"
+    );
     assert_eq!(failed, 0);
 }
 

@@ -60,9 +60,13 @@ class Client(Generic[_V]):
         """Follows how the connection is: first how it is now, then each change. With a callback, that is called for each; see
         `observe`.
         """
-    def get(self, key: _Data, *, remaining: bool = False, timeout: _Time | None = None) -> Entry[_V] | None:
+    def get(
+        self, key: _Data, *, remaining: bool = False, eventual: bool = False, timeout: _Time | None = None
+    ) -> Entry[_V] | None:
         """What a key holds: an `Entry`, or ``None`` if the key is absent. With ``remaining``, its ``expires_in`` says how much time it
-        has left, which not every store can tell (`Capabilities.remaining_time`).
+        has left, which not every store can tell (`Capabilities.remaining_time`). With ``eventual``, it may be what the key held a moment
+        ago: where several servers share the entries, that saves the one that is asked a round trip to them. A store that makes no
+        difference answers what the key holds.
 
             >>> client.get("greeting") is None
             True
@@ -71,7 +75,7 @@ class Client(Generic[_V]):
             Entry(value=b'hello', version=Hlc('...'))
         """
     def get_many(
-        self, keys: Iterable[_Data], *, remaining: bool = False, timeout: _Time | None = None
+        self, keys: Iterable[_Data], *, remaining: bool = False, eventual: bool = False, timeout: _Time | None = None
     ) -> list[Entry[_V] | None]:
         """What each key holds, in their order: a list of `Entry` or ``None``. The requests are sent together.
 
@@ -184,7 +188,7 @@ class Client(Generic[_V]):
         """What the store can do besides the protocol that all stores have: `Capabilities`. It is asked once for each connection.
 
         >>> client.capabilities()
-        Capabilities(conditions=True, remaining_time=True, transactions=10000)
+        Capabilities(conditions=True, remaining_time=True, transactions=10000, eventual=True)
         """
     def transaction(self) -> Transaction[_V]:
         """Several writes for `transact`: a `Transaction`, which is empty. Nothing is sent."""
@@ -332,7 +336,7 @@ class Scan(Generic[_V]):
 
 class Pipeline(Generic[_V]):
     """Requests that are sent together, by `execute`."""
-    def get(self, key: _Data, *, remaining: bool = False, timeout: _Time | None = None) -> Self:
+    def get(self, key: _Data, *, remaining: bool = False, eventual: bool = False, timeout: _Time | None = None) -> Self:
         """Adds what `Client.get` does. Gives the pipeline, so that calls can be chained."""
     def set(
         self,

@@ -109,6 +109,8 @@ class Capabilities:
     """``remaining`` of `Client.get` and `Client.get_many`."""
     transactions: int | None
     """The most operations of a transaction; ``None`` if there are no transactions."""
+    eventual: bool = False
+    """``eventual`` of `Client.get` and `Client.get_many` makes a difference."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ use bytes::{BufMut, BytesMut};
 /// use bytes::BytesMut;
 /// use statestore_protocol::CommandRef;
 ///
-/// let command = CommandRef::Get { key: b"key", remaining: false };
+/// let command = CommandRef::Get { key: b"key", remaining: false, eventual: false };
 /// let mut payload = BytesMut::with_capacity(command.encoded_len());
 /// command.encode(&mut payload);
 /// assert_eq!(payload, b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n"[..]);
@@ -28,12 +28,14 @@ pub enum CommandRef<'a> {
         /// Condition and expiry.
         options: SetOptions,
     },
-    /// `GET key [PTTL]`
+    /// `GET key [PTTL] [EVENTUAL]`
     Get {
         /// The key, not empty.
         key: &'a [u8],
         /// `PTTL`: whether the answer says how much time the key has left.
         remaining: bool,
+        /// `EVENTUAL`: whether the answer may be what the key held a moment ago.
+        eventual: bool,
     },
     /// `DEL key [IFV version]`
     Del {
@@ -90,6 +92,7 @@ impl CommandRef<'_> {
             Self::Get {
                 key,
                 remaining: false,
+                eventual: false,
             } => {
                 out.put_slice(b"*2\r\n$3\r\nGET\r\n");
                 return resp::put_bulk(key, out);
@@ -162,10 +165,17 @@ impl CommandRef<'_> {
                 visit(value);
                 options.each_argument(&mut visit);
             }
-            Self::Get { key, remaining } => {
+            Self::Get {
+                key,
+                remaining,
+                eventual,
+            } => {
                 visit(key);
                 if remaining {
                     visit(b"PTTL");
+                }
+                if eventual {
+                    visit(b"EVENTUAL");
                 }
             }
             Self::Watch { key } => visit(key),

@@ -1,7 +1,8 @@
 //! Requests: the commands as RESP3 arrays of bulk strings ("Supported commands", "KEYNOTIFY request messages").
 //!
 //! The six verbs of the document, and what `statestored` understands besides: conditions on a version (`IFV`), the time
-//! that a key has left (`GET key PTTL`), transactions (`TXN`), and [what there is of this](Command::Capabilities) (`CAPS`).
+//! that a key has left (`GET key PTTL`), reads that may be answered from a moment ago (`GET key EVENTUAL`), transactions
+//! (`TXN`), and [what there is of this](Command::Capabilities) (`CAPS`).
 //! A store that does not know them refuses them.
 mod borrowed;
 mod options;
@@ -31,12 +32,14 @@ pub enum Command {
         /// Condition and expiry.
         options: SetOptions,
     },
-    /// `GET key [PTTL]`
+    /// `GET key [PTTL] [EVENTUAL]`
     Get {
         /// The key, not empty.
         key: Bytes,
         /// `PTTL`: whether the answer says how much time the key has left.
         remaining: bool,
+        /// `EVENTUAL`: whether the answer may be what the key held a moment ago.
+        eventual: bool,
     },
     /// `DEL key [IFV version]`
     Del {
@@ -100,7 +103,11 @@ impl Command {
     /// use statestore_protocol::{Command, ServiceError};
     ///
     /// let payload = Bytes::from_static(b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n");
-    /// let get = Command::Get { key: Bytes::from_static(b"key"), remaining: false };
+    /// let get = Command::Get {
+    ///     key: Bytes::from_static(b"key"),
+    ///     remaining: false,
+    ///     eventual: false,
+    /// };
     /// assert_eq!(Command::decode(&payload), Ok(get));
     ///
     /// let payload = Bytes::from_static(b"*2\r\n$3\r\nget\r\n$3\r\nkey\r\n");
@@ -134,6 +141,7 @@ impl Command {
             (b"GET", &[name]) => Self::Get {
                 key: key(name)?,
                 remaining: false,
+                eventual: false,
             },
             (b"SET", &[name, value, ref options @ ..]) => {
                 let key = key(name)?;
@@ -171,9 +179,15 @@ impl Command {
                 pattern: slice(pattern),
                 token: Some(slice(token)),
             },
-            (b"GET", &[name, b"PTTL"]) => Self::Get {
+            (b"GET", &[name, option @ (b"PTTL" | b"EVENTUAL")]) => Self::Get {
+                key: key(name)?,
+                remaining: option == b"PTTL",
+                eventual: option == b"EVENTUAL",
+            },
+            (b"GET", &[name, b"PTTL", b"EVENTUAL"] | &[name, b"EVENTUAL", b"PTTL"]) => Self::Get {
                 key: key(name)?,
                 remaining: true,
+                eventual: true,
             },
             (b"DEL", &[name, b"IFV", ref version]) => Self::Del {
                 key: key(name)?,
@@ -208,9 +222,14 @@ impl Command {
                 value,
                 options: *options,
             },
-            Self::Get { key, remaining } => CommandRef::Get {
+            Self::Get {
+                key,
+                remaining,
+                eventual,
+            } => CommandRef::Get {
                 key,
                 remaining: *remaining,
+                eventual: *eventual,
             },
             Self::Del { key, if_version } => CommandRef::Del {
                 key,

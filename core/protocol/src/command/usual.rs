@@ -22,6 +22,7 @@ pub(super) fn decode(payload: &Bytes) -> Option<Command> {
         return (end == payload.len()).then(|| Command::Get {
             key: payload.slice(key),
             remaining: false,
+            eventual: false,
         });
     }
     if verb != SET {

@@ -63,6 +63,7 @@ enum Wanted {
         conditions: bool,
         remaining_time: bool,
         transactions: Option<Raw>,
+        eventual: bool,
     },
     Transacted {
         versions: Vec<Option<Raw>>,
@@ -103,11 +104,13 @@ impl Wanted {
                 conditions,
                 remaining_time,
                 transactions,
+                eventual,
             } => {
                 let mut capabilities = Capabilities::default();
                 capabilities.conditions = conditions;
                 capabilities.remaining_time = remaining_time;
                 capabilities.transactions = transactions.map(|most| most.number());
+                capabilities.eventual = eventual;
                 Reply::Capabilities(capabilities)
             }
             Self::Transacted { versions } => {

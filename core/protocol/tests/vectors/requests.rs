@@ -61,6 +61,8 @@ enum Wanted {
         key: Raw,
         #[serde(default)]
         remaining: bool,
+        #[serde(default)]
+        eventual: bool,
     },
     #[serde(rename = "DEL")]
     Del { key: Raw, version: Option<Raw> },
@@ -132,9 +134,14 @@ impl Wanted {
                 value: value.0,
                 options: options(condition.as_deref(), version.as_ref(), px.as_ref()),
             },
-            Self::Get { key, remaining } => Command::Get {
+            Self::Get {
+                key,
+                remaining,
+                eventual,
+            } => Command::Get {
                 key: key.0,
                 remaining,
+                eventual,
             },
             Self::Del { key, version } => Command::Del {
                 key: key.0,

@@ -53,6 +53,7 @@ impl Shared {
             Step::Read { .. } => CommandRef::Get {
                 key,
                 remaining: false,
+                eventual: false,
             },
             Step::Stop => CommandRef::Unwatch { key },
         };

@@ -71,6 +71,7 @@ fn packed() -> Box<Packed> {
         &Outgoing::new(CommandRef::Get {
             key: b"k",
             remaining: false,
+            eventual: false,
         }),
         &"1:0:n".parse().unwrap(),
     ))

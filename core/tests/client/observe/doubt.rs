@@ -53,7 +53,8 @@ async fn a_forged_version_silences_no_observer() {
         get.command,
         Command::Get {
             key: "k".into(),
-            remaining: false
+            remaining: false,
+            eventual: false
         }
     );
     assert_eq!(next(&mut observer).await, Observation::Resync);
@@ -85,7 +86,8 @@ async fn a_version_too_far_ahead_is_not_believed() {
         get.command,
         Command::Get {
             key: "k".into(),
-            remaining: false
+            remaining: false,
+            eventual: false
         }
     );
     assert!(get.user("__ts").unwrap() < ahead(30_000).to_string().as_str());
@@ -156,7 +158,8 @@ async fn a_store_that_is_set_back_while_a_gap_is_read_is_followed() {
         get.command,
         Command::Get {
             key: "k".into(),
-            remaining: false
+            remaining: false,
+            eventual: false
         }
     );
     assert_eq!(next(&mut observer).await, Observation::Resync);

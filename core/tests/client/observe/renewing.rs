@@ -21,6 +21,7 @@ async fn after_a_reconnect_the_watch_is_renewed_and_the_key_is_read() {
     let get = Command::Get {
         key: "k".into(),
         remaining: false,
+        eventual: false,
     };
     // It changed meanwhile.
     let mut peer = reconnect(&broker, peer).await;
@@ -190,7 +191,8 @@ async fn what_was_read_over_a_former_connection_is_not_told() {
         read.command,
         Command::Get {
             key: "k".into(),
-            remaining: false
+            remaining: false,
+            eventual: false
         }
     );
     assert_eq!(next(&mut observer).await, Observation::Resync);

@@ -56,7 +56,8 @@ async fn a_change_of_the_holder_is_not_lost_with_a_future_that_is_dropped() {
         get.command,
         Command::Get {
             key: "k".into(),
-            remaining: false
+            remaining: false,
+            eventual: false
         }
     );
     let answer = async {

@@ -91,8 +91,8 @@ pub enum Ask {
         most: usize,
     },
     /// All records at one moment, and then all changes. What was watched before is forgotten, as is a watch that was asked for before and
-    /// has not begun. Tells [`News::Snapshot`] any number of times, [`News::Synced`] once, and [`News::Changes`] from then on, until
-    /// [`News::WatchLost`].
+    /// has not begun. Tells [`News::Snapshot`] any number of times, [`News::Synced`] once, and [`News::Changes`] and
+    /// [`News::Watching`] from then on, until [`News::WatchLost`].
     Watch,
 }
 
@@ -182,6 +182,8 @@ pub enum News {
     Synced(AskId, Revision, Vec<Version>),
     /// All changes of one revision, those of floors aside; `None` is a tombstone that was purged.
     Changes(AskId, Revision, Vec<(Bytes, Option<Record>)>),
+    /// There are no other changes so far: the watch is not behind. Told while it has nothing else to tell, every few seconds.
+    Watching(AskId),
     /// Changes may have been missed, for this reason if it does not pass by itself.
     WatchLost(AskId, Option<EngineError>),
     /// The engine goes on from an earlier state: the last changes that were made or told may not be there. Revisions from now on are

@@ -1,8 +1,11 @@
 //! What keys held when somebody last looked: the first guess of a change, which saves it the question.
 //!
 //! A commit compares what it was decided on, so a guess that is wrong is refused, and the refusal says what is right. What would
-//! change nothing is never answered from a guess.
-use super::engine::{Revision, Seen};
+//! change nothing is never answered from a guess, but for reads that ask for no more.
+//!
+//! For these a guess must not go back, and must not miss a change: each change is told to it, but an answer can come later than
+//! changes that were made after it. So for each answer it is known whether anything was learnt of its key since it was asked for.
+use super::engine::{AskId, BUCKETS, Revision, Seen, bucket_of};
 use super::record::{Content, Record};
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -18,17 +21,43 @@ pub(super) struct Guesses {
     old: HashMap<Bytes, Seen>,
     young_bytes: usize,
     max_bytes: usize,
+    /// Of each bucket.
+    learnt: Box<[Learnt]>,
+    /// The last question that was asked.
+    asked: AskId,
+    /// Of answers to questions up to this one changes may be missed.
+    doubtful: AskId,
+}
+
+/// The last that was learnt of the keys of one bucket. Two keys in one can cost an answer that is not remembered, nothing else.
+#[derive(Debug, Clone, Copy)]
+struct Learnt {
+    /// What was asked until then.
+    asked: AskId,
+    revision: Revision,
 }
 
 impl Guesses {
     /// In so many bytes, roughly.
     pub(super) fn new(max_bytes: usize) -> Self {
+        let nothing = Learnt {
+            asked: AskId(0),
+            revision: Revision(0),
+        };
         Self {
             young: HashMap::new(),
             old: HashMap::new(),
             young_bytes: 0,
             max_bytes,
+            learnt: vec![nothing; usize::from(BUCKETS)].into(),
+            asked: AskId(0),
+            doubtful: AskId(0),
         }
+    }
+
+    /// A question was asked.
+    pub(super) fn asked(&mut self, ask: AskId) {
+        self.asked = ask;
     }
 
     /// What all of these keys may hold, if there is a guess for each.
@@ -45,8 +74,14 @@ impl Guesses {
         Some(seen)
     }
 
-    /// Somebody looked.
-    pub(super) fn saw(&mut self, key: &Bytes, seen: &Seen) {
+    /// This was the answer to a question.
+    pub(super) fn saw(&mut self, ask: AskId, key: &Bytes, seen: &Seen) {
+        let learnt = self.learnt[usize::from(bucket_of(key))];
+        let is_behind = learnt.asked >= ask && learnt.revision > seen.revision();
+        if is_behind || self.doubtful >= ask {
+            return;
+        }
+        self.learn(key, seen.revision());
         let known = self.young.get(key).or_else(|| self.old.get(key));
         // Answers may overtake each other.
         if known.is_none_or(|known| known.revision() <= seen.revision()) {
@@ -57,6 +92,7 @@ impl Guesses {
 
     /// The key was given this record.
     pub(super) fn changed(&mut self, key: &Bytes, record: &Record, revision: Revision) {
+        self.learn(key, revision);
         let Some(known) = self.young.get(key).or_else(|| self.old.get(key)) else {
             return;
         };
@@ -71,9 +107,19 @@ impl Guesses {
     }
 
     /// The key's tombstone was purged.
-    pub(super) fn purged(&mut self, key: &Bytes) {
+    pub(super) fn purged(&mut self, key: &Bytes, at: Revision) {
+        self.learn(key, at);
         self.old.remove(key);
         self.forget(key);
+    }
+
+    /// These keys have changed, nobody says how.
+    pub(super) fn doubt(&mut self, keys: &[Bytes]) {
+        for key in keys {
+            self.old.remove(key);
+            self.forget(key);
+        }
+        self.doubtful = self.asked;
     }
 
     /// Changes may have been missed.
@@ -81,6 +127,13 @@ impl Guesses {
         self.young.clear();
         self.old.clear();
         self.young_bytes = 0;
+        self.doubtful = self.asked;
+    }
+
+    fn learn(&mut self, key: &[u8], revision: Revision) {
+        let learnt = &mut self.learnt[usize::from(bucket_of(key))];
+        learnt.asked = self.asked;
+        learnt.revision = learnt.revision.max(revision);
     }
 
     fn insert(&mut self, key: &Bytes, seen: Seen) {
@@ -111,4 +164,83 @@ fn bytes_of(key: &Bytes, seen: &Seen) -> usize {
         Some(Content::Tombstone) | None => 0,
     };
     OVERHEAD + key.len() + value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::remote::WriteId;
+
+    static KEY: Bytes = Bytes::from_static(b"key");
+
+    fn record(version: u64) -> Record {
+        Record {
+            version: (version, 0),
+            write: WriteId {
+                process: 0,
+                number: version,
+            },
+            content: Content::Tombstone,
+        }
+    }
+
+    fn seen(at: u64) -> Seen {
+        Seen {
+            record: Some((record(at), Revision(at))),
+            floor: ((0, 0), Revision(0)),
+        }
+    }
+
+    /// At which revision the guess is.
+    fn known(guesses: &mut Guesses) -> Option<u64> {
+        let seen = guesses.of(std::slice::from_ref(&KEY))?;
+        Some(seen[0].revision().0)
+    }
+
+    #[test]
+    fn an_answer_that_a_change_has_overtaken_is_not_remembered() {
+        let mut guesses = Guesses::new(10_000);
+        guesses.asked(AskId(1));
+        guesses.changed(&KEY, &record(6), Revision(6));
+        guesses.saw(AskId(1), &KEY, &seen(5));
+        assert_eq!(known(&mut guesses), None);
+        // One that was asked for after that cannot be behind it.
+        guesses.asked(AskId(2));
+        guesses.saw(AskId(2), &KEY, &seen(6));
+        assert_eq!(known(&mut guesses), Some(6));
+        guesses.changed(&KEY, &record(7), Revision(7));
+        assert_eq!(known(&mut guesses), Some(7));
+    }
+
+    #[test]
+    fn what_was_forgotten_does_not_come_back_older() {
+        let mut guesses = Guesses::new(10_000);
+        guesses.asked(AskId(1));
+        guesses.asked(AskId(2));
+        guesses.saw(AskId(2), &KEY, &seen(7));
+        guesses.forget(&KEY);
+        guesses.saw(AskId(1), &KEY, &seen(5));
+        assert_eq!(known(&mut guesses), None);
+    }
+
+    #[test]
+    fn what_was_asked_before_a_gap_is_not_remembered() {
+        let mut guesses = Guesses::new(10_000);
+        guesses.asked(AskId(1));
+        guesses.clear();
+        guesses.saw(AskId(1), &KEY, &seen(5));
+        assert_eq!(known(&mut guesses), None);
+        guesses.asked(AskId(2));
+        guesses.saw(AskId(2), &KEY, &seen(5));
+        assert_eq!(known(&mut guesses), Some(5));
+    }
+
+    #[test]
+    fn a_purged_tombstone_is_not_remembered_from_an_answer_before() {
+        let mut guesses = Guesses::new(10_000);
+        guesses.asked(AskId(1));
+        guesses.purged(&KEY, Revision(8));
+        guesses.saw(AskId(1), &KEY, &seen(5));
+        assert_eq!(known(&mut guesses), None);
+    }
 }

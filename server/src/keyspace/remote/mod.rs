@@ -34,6 +34,7 @@ mod plan;
 mod record;
 #[cfg(feature = "redis")]
 pub mod redis;
+mod remembering;
 mod sights;
 mod standing;
 mod task;
@@ -92,6 +93,9 @@ pub struct RemoteConfig {
     pub max_operations: u64,
     /// Bytes of memory for what keys held last: it saves a change the read before it.
     pub guess_bytes: usize,
+    /// For how long after the watch has spoken reads may be answered from that, if they ask for no more. The ways to engines speak
+    /// at least every five seconds.
+    pub trust_ms: u64,
 }
 
 impl RemoteConfig {
@@ -110,6 +114,7 @@ impl RemoteConfig {
             page_keys: 1_000,
             max_operations: 50,
             guess_bytes: 16 * 1024 * 1024,
+            trust_ms: 10_000,
         })
     }
 }
@@ -121,6 +126,8 @@ pub struct Remote<L> {
     config: RemoteConfig,
     asks: u64,
     watch: Watch,
+    /// When the watch has spoken last.
+    heard_ms: u64,
     sights: Sights,
     following: Following,
     guesses: Guesses,
@@ -151,6 +158,7 @@ impl<L: Link> Remote<L> {
             link,
             asks: 0,
             watch: Watch::Begins(0),
+            heard_ms: 0,
             sights: Sights::new(config.patience_ms, config.tombstone_ms),
             following: Following::default(),
             guesses: Guesses::new(config.guess_bytes),
@@ -174,6 +182,7 @@ impl<L: Link> Remote<L> {
         if !matches!(ask, Ask::Watch) {
             self.standing.asked();
         }
+        self.guesses.asked(id);
         self.link.ask(id, ask);
         id
     }
@@ -183,10 +192,10 @@ impl<L: Link> Remote<L> {
         match news {
             News::Read(ask, result) => {
                 if let Some(key) = self.following.answered(ask) {
-                    self.found(&key, result, now, told);
+                    self.found(ask, &key, result, now, told);
                 } else {
                     if let Ok(seen) = &result {
-                        self.saw_keys(&self.tasks.keys_of(ask), seen, now);
+                        self.saw_keys(ask, &self.tasks.keys_of(ask), seen, now);
                     }
                     self.tasks.read(ask, result, &self.sights, now);
                 }
@@ -196,6 +205,13 @@ impl<L: Link> Remote<L> {
             News::Snapshot(ask, records) => self.snapshot(ask, records, now),
             News::Synced(ask, at, floors) => self.synced(ask, at, &floors, now, told),
             News::Changes(ask, at, changes) => self.changed(ask, at, changes, now, told),
+            News::Watching(ask) => {
+                if matches!(self.watch, Watch::Live { ask: live, .. } if live == ask) {
+                    self.heard_ms = now.mono_ms;
+                }
+                // Nothing has come of what was asked, not even the lack of an answer.
+                return;
+            }
             News::WatchLost(lost, error) => {
                 if let Watch::Snapshot { ask, .. } | Watch::Live { ask, .. } = self.watch
                     && ask == lost
@@ -237,31 +253,17 @@ impl<L: Link> Remote<L> {
         }
     }
 
-    fn saw_keys(&mut self, keys: &[Bytes], seen: &[Seen], now: Now) {
-        for (key, seen) in keys.iter().zip(seen) {
-            self.guesses.saw(key, seen);
-            match &seen.record {
-                Some((record, revision)) => self.saw(key, record, *revision, now, false),
-                None => self.sights.saw_none(key, seen.revision()),
-            }
-        }
-    }
-
-    fn saw(&mut self, key: &Bytes, record: &Record, revision: Revision, now: Now, is_old: bool) {
-        self.highest = self.highest.max(record.version);
-        self.guesses.changed(key, record, revision);
-        self.sights.saw(key, record, revision, now, is_old);
-    }
-
     fn committed(&mut self, ask: AskId, verdict: Verdict, now: Now) {
         match &verdict {
             Verdict::Done(revision) => {
                 for (key, record) in self.tasks.records_of(ask) {
-                    self.saw(&key, &record, *revision, now, false);
+                    self.saw(&key, &record, *revision, now);
                 }
             }
-            Verdict::Refused(seen) => self.saw_keys(&self.tasks.keys_of(ask), seen, now),
-            Verdict::Answered(_) | Verdict::Failed(_) | Verdict::Unclear => {}
+            Verdict::Refused(seen) => self.saw_keys(ask, &self.tasks.keys_of(ask), seen, now),
+            // It tells of a change whose record was not seen.
+            Verdict::Answered(_) => self.guesses.doubt(&self.tasks.keys_of(ask)),
+            Verdict::Failed(_) | Verdict::Unclear => {}
         }
         let known = self.known();
         let is_own = self.link.sends_once();
@@ -344,6 +346,9 @@ impl<L: Link> Keyspace for Remote<L> {
         operation: &Operation<'_>,
         _told: &mut dyn Told,
     ) -> Option<End> {
+        if let Some(end) = self.remembered(key, operation, asked.now) {
+            return Some(end);
+        }
         let work = Work::Operation(OwnedOperation::of(operation));
         let keys = vec![key.clone()];
         self.begin(asked, keys, work)

@@ -61,7 +61,7 @@ impl<L: Link> Remote<L> {
                 record,
                 revision,
             } = found;
-            self.saw(&key, &record, revision, now, false);
+            self.saw(&key, &record, revision, now);
             page.after = Some((bucket_of(&key), key.clone()));
             if record.is_entry() && self.sights.is_live(&key, now) && glob.matches(&key) {
                 page.keys.push(key);

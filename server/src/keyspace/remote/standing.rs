@@ -59,6 +59,8 @@ pub struct EngineFigures {
     pub is_watched: bool,
     /// Why not everything can be done at the moment.
     pub trouble: Option<Trouble>,
+    /// Reads that were answered from what is known here, since nobody asked for more.
+    pub remembered: u64,
     /// How often the engine went on from an earlier state.
     pub reversions: u64,
     /// By how many milliseconds the latest version is ahead of the clock of this process. It is made of somebody's clock, and
@@ -125,6 +127,10 @@ impl Standing {
         self.figures.under_way += 1;
     }
 
+    pub(super) fn remembered(&mut self) {
+        self.figures.remembered += 1;
+    }
+
     pub(super) fn heard(&mut self, news: &News, now: Now) {
         let (kind, result) = match news {
             News::Read(_, Ok(_)) => (Kind::Read, Result::Done),
@@ -149,6 +155,8 @@ impl Standing {
                 self.silent_since_ms = None;
                 return;
             }
+            // It says nothing of whether requests are answered.
+            News::Watching(_) => return,
             News::Reverted => {
                 self.figures.reversions += 1;
                 self.silent_since_ms = None;

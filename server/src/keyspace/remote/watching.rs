@@ -35,6 +35,7 @@ impl<L: Link> Remote<L> {
 
     pub(super) fn found(
         &mut self,
+        ask: AskId,
         key: &Bytes,
         result: Result<Vec<Seen>, Option<EngineError>>,
         now: Now,
@@ -55,7 +56,7 @@ impl<L: Link> Remote<L> {
                 return;
             }
         };
-        self.saw_keys(std::slice::from_ref(key), &seen, now);
+        self.saw_keys(ask, std::slice::from_ref(key), &seen, now);
         let Some(seen) = seen.pop() else { return };
         let record = seen.record.as_ref().map(|(record, _)| record);
         for ticket in self.following.found(key, record, seen.floor.0) {
@@ -82,13 +83,14 @@ impl<L: Link> Remote<L> {
             return;
         }
         *known = at;
+        self.heard_ms = now.mono_ms;
         for (key, record) in changes {
             let Some(record) = record else {
                 self.sights.saw_none(&key, at);
-                self.guesses.purged(&key);
+                self.guesses.purged(&key, at);
                 continue;
             };
-            self.saw(&key, &record, at, now, false);
+            self.saw(&key, &record, at, now);
             self.tasks.saw_write(record.write);
             self.following.changed(&key, &record, told);
         }
@@ -151,6 +153,9 @@ impl<L: Link> Remote<L> {
             return;
         }
         self.watch = Watch::Live { ask, at };
+        self.heard_ms = now.mono_ms;
+        // What was answered until now may have been changed before the snapshot.
+        self.guesses.clear();
         let known: Vec<_> = self.sights.until(at).cloned().collect();
         for key in known.iter().filter(|key| !ending.contains(*key)) {
             self.sights.saw_none(key, at);

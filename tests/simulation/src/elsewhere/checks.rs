@@ -1,6 +1,8 @@
 //! What was told, held against the log of the engine.
-use super::engine::{Engine, Logged};
+use super::engine::Engine;
+use super::eventual;
 use super::node::{Following, operation};
+use super::truth::{States, Truth};
 use super::{Action, Asked, TOMBSTONE_MS, What, World};
 use bytes::Bytes;
 use statestore_protocol::{Rejection, Reply};
@@ -12,74 +14,12 @@ use std::collections::BTreeMap;
 /// Longer than it takes, while nothing goes wrong, until what is over has ended.
 const SOON_MS: u64 = 3_000;
 
-type States = BTreeMap<Bytes, Record>;
-
-/// The engine's log, with what all keys held after each change.
-struct Truth<'w> {
-    log: &'w [Logged],
-    /// Before the first change, after it, and so on.
-    states: Vec<States>,
-}
-
-impl<'w> Truth<'w> {
-    fn new(engine: &'w Engine) -> Self {
-        let mut states = vec![States::new()];
-        for logged in &engine.log {
-            let mut next = states[states.len() - 1].clone();
-            for (place, put) in &logged.changes {
-                match (place, put) {
-                    (Place::Entry(key), Put::Record(record)) => {
-                        next.insert(key.clone(), record.clone());
-                    }
-                    (Place::Entry(key), _) => {
-                        next.remove(key);
-                    }
-                    _ => {}
-                }
-            }
-            states.push(next);
-        }
-        Self {
-            log: &engine.log,
-            states,
-        }
-    }
-
-    /// The states that there were at some moment between two times, both included.
-    fn between(&self, from_ms: u64, to_ms: u64) -> impl Iterator<Item = &States> {
-        let first = self.log.partition_point(|it| it.at_ms < from_ms);
-        let last = self.log.partition_point(|it| it.at_ms <= to_ms);
-        self.states[first..=last].iter()
-    }
-
-    /// The changes of keys, each with its place in the log.
-    fn records(&self) -> impl Iterator<Item = (usize, &'w Bytes, &'w Record)> {
-        let logged = self.log.iter().enumerate();
-        logged.flat_map(|(index, logged)| {
-            logged
-                .changes
-                .iter()
-                .filter_map(move |change| match change {
-                    (Place::Entry(key), Put::Record(record)) => Some((index, key, record)),
-                    _ => None,
-                })
-        })
-    }
-
-    /// Where the log has this value.
-    fn of_value(&self, value: &Bytes) -> Vec<usize> {
-        let found = self.records().filter(|(_, _, record)| {
-            matches!(&record.content, Content::Entry { value: it, .. } if it == value)
-        });
-        found.map(|(index, ..)| index).collect()
-    }
-}
-
 pub(super) fn check(world: &World) -> Result<(), String> {
     let engine = world.engine.lock().unwrap();
     let truth = Truth::new(&engine);
     versions_rise(&truth)?;
-    for asked in &world.asked {
+    eventual::check(&truth, world)?;
+    for asked in world.asked.iter().filter(|it| !eventual::is_remembered(it)) {
         answered(&truth, asked).map_err(|violation| format!("{violation}: {asked:?}"))?;
         let former = asked.former.and_then(|it| world.asked[it].end.as_ref());
         if let (Some((_, one @ End::Answered { .. })), Some((_, other @ End::Answered { .. }))) =
@@ -135,7 +75,7 @@ fn versions_rise(truth: &Truth<'_>) -> Result<(), String> {
 }
 
 /// What an operation answers in this state, and what it makes; versions of changes are not compared.
-fn apply(
+pub(super) fn apply(
     states: &States,
     key: &Bytes,
     action: &Action,
@@ -202,7 +142,7 @@ fn answered(truth: &Truth<'_>, asked: &Asked) -> Result<(), String> {
 }
 
 fn only_reads(what: &What) -> bool {
-    matches!(what, What::One(_, Action::Get) | What::Page)
+    matches!(what, What::One(_, Action::Get { .. }) | What::Page)
 }
 
 fn value_of(action: &Action) -> Option<&Bytes> {

@@ -5,8 +5,10 @@
 mod checks;
 mod counts;
 mod engine;
+mod eventual;
 mod node;
 mod reverting;
+mod truth;
 mod way;
 
 pub use engine::Fault;
@@ -30,6 +32,9 @@ const STORM_MS: u64 = 15_000;
 /// How long it is calm afterwards: longer than everything that has to end by itself.
 const CALM_MS: u64 = 15_000;
 
+/// How long a node stands still, at most.
+const MOST_PAUSE_MS: u64 = 3_000;
+
 /// The keys. Some of them share a bucket, and with it a floor.
 static KEYS: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
     let all = (0..).map(|number| Bytes::from(format!("key{number}")));
@@ -45,7 +50,9 @@ const TOMBSTONE_MS: u64 = 2_500;
 /// What one client asks.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
-    Get,
+    Get {
+        eventual: bool,
+    },
     Set {
         value: Bytes,
         condition: Condition,
@@ -68,6 +75,8 @@ pub(crate) struct Asked {
     pub(crate) timestamp: Hlc,
     pub(crate) at_ms: u64,
     pub(crate) end: Option<(u64, End)>,
+    /// It ended when it was asked.
+    pub(crate) at_once: bool,
     /// Names it if it may be delivered to several nodes.
     pub(crate) request: Option<RequestDigest>,
     /// It was asked before, as this one.
@@ -123,6 +132,8 @@ pub struct Counts {
     pub purged: usize,
     /// Entries that ended by themselves.
     pub ended: usize,
+    /// Eventual reads that were answered without the engine.
+    pub remembered: usize,
 }
 
 impl std::ops::AddAssign for Counts {
@@ -140,6 +151,7 @@ impl std::ops::AddAssign for Counts {
         self.transactions += other.transactions;
         self.purged += other.purged;
         self.ended += other.ended;
+        self.remembered += other.remembered;
     }
 }
 
@@ -262,7 +274,9 @@ impl World {
             Wanted::new(wall_ms, counter)
         });
         match self.chance.below(100) {
-            0..25 => Action::Get,
+            0..25 => Action::Get {
+                eventual: self.chance.percent(50),
+            },
             25..45 => Action::Del { if_version, token },
             _ => {
                 let condition = match (if_version, self.chance.below(4)) {
@@ -299,7 +313,7 @@ impl World {
                         continue;
                     }
                     match self.action(&key, number) {
-                        Action::Get => {}
+                        Action::Get { .. } => {}
                         action => actions.push((key, action)),
                     }
                 }
@@ -330,6 +344,7 @@ impl World {
             at_ms: self.now_ms,
             end: None,
             request: is_shared.then(|| RequestDigest((ticket as u128).to_be_bytes())),
+            at_once: false,
             former: None,
             is_twice: false,
         });
@@ -342,9 +357,9 @@ impl World {
     fn deliver(&mut self, mut asked: Asked) {
         let ticket = self.asked.len();
         let deadline_ms = self.chance.spread(20, 10_000);
-        if let Some(end) = self.nodes[asked.node].ask(ticket, &asked, self.now_ms, deadline_ms) {
-            asked.end = Some((self.now_ms, end));
-        }
+        let end = self.nodes[asked.node].ask(ticket, &asked, self.now_ms, deadline_ms);
+        asked.at_once = end.is_some();
+        asked.end = end.map(|end| (self.now_ms, end));
         self.asked.push(asked);
     }
 
@@ -383,7 +398,7 @@ impl World {
         match self.chance.below(6) {
             0 => node.cut(true),
             1 => node.cut(false),
-            2 => node.pause_until(self.now_ms + self.chance.spread(10, 3_000)),
+            2 => node.pause_until(self.now_ms + self.chance.spread(10, MOST_PAUSE_MS)),
             3 => node.step_clock(self.chance.between(0, 60_000)),
             4 => {
                 self.restarts += 1;
@@ -420,6 +435,7 @@ impl World {
             transactions: counts::transactions(&self.asked),
             purged: counts::purged(&engine),
             ended: checks::ended(&engine, &self.asked),
+            remembered: eventual::count(&self.asked),
         }
     }
 }

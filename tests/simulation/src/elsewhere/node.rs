@@ -15,6 +15,9 @@ use std::sync::{Arc, Mutex};
 /// What the wall clocks show at the beginning.
 pub(crate) const BASE_MS: u64 = 1_700_000_000_000;
 
+/// How long a node answers from what it knows after the watch has spoken.
+pub(crate) const TRUST_MS: u64 = 1_000;
+
 /// Tickets of those who follow a key are above these.
 const FOLLOWS: u64 = 1 << 32;
 
@@ -87,6 +90,7 @@ fn config(process: u128, chance: &mut Chance, tombstone_ms: u64) -> RemoteConfig
         tombstone_ms,
         page_keys: 100,
         max_operations: 60,
+        trust_ms: TRUST_MS,
         // For a few of the keys, or for all.
         guess_bytes: if chance.below(2) == 0 { 1_500 } else { 100_000 },
     }
@@ -122,6 +126,11 @@ impl Node {
 
     pub(crate) fn ways(&self) -> impl Iterator<Item = &Shared> {
         self.former.iter().chain([&self.way])
+    }
+
+    /// The way of this life or of a former one.
+    pub(crate) fn way_of(&self, life: u64) -> Option<&Shared> {
+        self.ways().nth(usize::try_from(life).ok()?)
     }
 
     pub(crate) fn told_count(&self) -> usize {
@@ -298,7 +307,10 @@ impl Node {
 /// As the keyspace is asked it.
 pub(crate) fn operation<'a>(action: &'a Action, asked: &'a Asked) -> Operation<'a> {
     match action {
-        Action::Get => Operation::Get { remaining: false },
+        Action::Get { eventual } => Operation::Get {
+            remaining: false,
+            eventual: *eventual,
+        },
         Action::Set {
             value,
             condition,

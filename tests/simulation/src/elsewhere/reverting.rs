@@ -67,10 +67,11 @@ impl World {
         let mut asked = Asked {
             node,
             life: self.nodes[node].life,
-            what: What::One(key.clone(), Action::Get),
+            what: What::One(key.clone(), Action::Get { eventual: false }),
             timestamp: Hlc::new(super::node::BASE_MS + self.now_ms, 0, "client").unwrap(),
             at_ms: self.now_ms,
             end: None,
+            at_once: false,
             request: None,
             former: None,
             is_twice: false,

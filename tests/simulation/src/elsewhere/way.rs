@@ -11,6 +11,9 @@ use std::task::{Context, Poll};
 /// After so long without an answer the one who asked is told that there will be none.
 const TIMEOUT_MS: u64 = 300;
 
+/// So often a watch speaks that has no changes to tell.
+const SILENCE_MS: u64 = 300;
+
 /// What goes wrong, and how often, in a hundred.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Weather {
@@ -53,7 +56,11 @@ pub(crate) struct Way {
     asked_watch: Option<AskId>,
     /// The watch, and how many changes it was told, and when the next is told.
     watch: Option<(AskId, u64, u64)>,
+    /// When the watch has told anything last.
+    spoken_ms: u64,
     told: Vec<News>,
+    /// When the node heard of the watch, and of which revision last.
+    pub(crate) heard: Vec<(u64, Revision)>,
     /// How often things went wrong.
     pub(crate) lost: usize,
     pub(crate) gaps: usize,
@@ -73,7 +80,9 @@ impl Way {
             answered: BTreeSet::new(),
             asked_watch: None,
             watch: None,
+            spoken_ms: 0,
             told: Vec::new(),
+            heard: Vec::new(),
             lost: 0,
             gaps: 0,
             late: 0,
@@ -258,6 +267,7 @@ impl Way {
         self.told.push(News::Synced(id, at, floors));
         self.answered.insert(id);
         self.watch = Some((id, known, now_ms));
+        self.spoken_ms = now_ms;
     }
 
     /// Tells the changes that are due, in order, or that the watch is lost.
@@ -265,12 +275,14 @@ impl Way {
         let Some((id, told, next_ms)) = self.watch else {
             return;
         };
-        if next_ms > now_ms || self.is_cut {
-            return;
-        }
         let engine = Arc::clone(&self.engine);
         let engine = engine.lock().unwrap();
-        let Some(logged) = engine.log.get(usize::try_from(told).unwrap()) else {
+        let next = engine.log.get(usize::try_from(told).unwrap());
+        if next.is_none() && !self.is_cut && self.spoken_ms + SILENCE_MS <= now_ms {
+            self.told.push(News::Watching(id));
+            self.spoken_ms = now_ms;
+        }
+        let Some(logged) = next.filter(|_| next_ms <= now_ms && !self.is_cut) else {
             return;
         };
         let next_ms = now_ms + self.delay_ms();
@@ -297,13 +309,17 @@ impl Way {
         let news = News::Changes(id, Revision(logged.revision), changes.collect());
         self.told.push(news);
         self.watch = Some((id, told + 1, next_ms));
+        self.spoken_ms = now_ms;
     }
 
     pub(crate) fn next_ms(&self) -> Option<u64> {
         let event = self.events.first_key_value().map(|((at_ms, _), _)| *at_ms);
         let behind = self.watch.and_then(|(_, told, next_ms)| {
             let engine = self.engine.lock().unwrap();
-            ((engine.log.len() as u64) > told && !self.is_cut).then_some(next_ms)
+            let is_behind = (engine.log.len() as u64) > told;
+            let speaks_ms = self.spoken_ms + SILENCE_MS;
+            let then_ms = if is_behind { next_ms } else { speaks_ms };
+            (!self.is_cut).then_some(then_ms)
         });
         event.into_iter().chain(behind).min()
     }
@@ -336,7 +352,16 @@ impl Link for Shared {
 
     fn news(&mut self) -> Option<News> {
         let mut way = self.lock();
-        (!way.told.is_empty()).then(|| way.told.remove(0))
+        let news = (!way.told.is_empty()).then(|| way.told.remove(0))?;
+        let last = way.heard.last().map_or(Revision(0), |(_, at)| *at);
+        let heard = match news {
+            News::Synced(_, at, _) | News::Changes(_, at, _) => Some(at),
+            News::Watching(_) => Some(last),
+            _ => None,
+        };
+        let now_ms = way.engine.lock().unwrap().now_ms;
+        way.heard.extend(heard.map(|at| (now_ms, at)));
+        Some(news)
     }
 
     fn sends_once(&self) -> bool {

@@ -136,6 +136,9 @@ fn tell_changes(
     let (manifest, mark) = (names.manifest(), names.mark());
     let beside = [names.floors(), names.answers()];
     let events = response.events();
+    if events.is_empty() {
+        let _ = tell.send(News::Watching(ask));
+    }
     let revision = |event: &etcd_client::Event| event.kv().map(revision_of).unwrap_or_default();
     for group in events.chunk_by(|a, b| revision(a) == revision(b)) {
         let mut changes: Vec<(Bytes, Option<Record>)> = Vec::with_capacity(group.len());

@@ -127,6 +127,9 @@ impl Watching<'_> {
         let _ = self.tell.send(News::Synced(self.ask, at, floors));
         loop {
             let items = self.items_behind(at, Some(WAIT)).await?;
+            if items.is_empty() {
+                let _ = self.tell.send(News::Watching(self.ask));
+            }
             for item in items {
                 at = next(at, &item)?;
                 let _ = self.tell.send(News::Changes(self.ask, at, item.changes));

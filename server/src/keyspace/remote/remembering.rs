@@ -1,0 +1,295 @@
+//! What is remembered of keys, and the reads that are answered from that: those who ask for no more.
+//!
+//! Such an answer is a state that the key had, and never older than what this node has answered or told of the key before.
+//! There is none unless all changes are known as they come, the watch has spoken lately, and the key was looked at lately;
+//! then the read goes to the engine like any other.
+use super::Remote;
+use super::engine::{AskId, Link, Revision, Seen};
+use super::plan::{Circumstances, Decision, Work};
+use super::record::{Record, WriteId};
+use crate::clock::Now;
+use crate::keyspace::rules::Operation;
+use crate::keyspace::{End, OwnedOperation};
+use bytes::Bytes;
+
+impl<L: Link> Remote<L> {
+    /// What a read answers that may be answered from a moment ago, if that is known.
+    pub(super) fn remembered(
+        &mut self,
+        key: &Bytes,
+        operation: &Operation<'_>,
+        now: Now,
+    ) -> Option<End> {
+        let Operation::Get { eventual: true, .. } = operation else {
+            return None;
+        };
+        // A watch that has been silent may be behind, though nobody has noticed yet: this process may have stood still.
+        let silent_ms = now.mono_ms.saturating_sub(self.heard_ms);
+        if !self.is_live() || silent_ms > self.config.trust_ms {
+            return None;
+        }
+        let seen = self.guesses.of(std::slice::from_ref(key))?;
+        if let Some((record, revision)) = &seen[0].record
+            && record.expiry().is_some()
+        {
+            self.sights.left_ms(key, *revision, now)?;
+        }
+        let circumstances = Circumstances {
+            keys: std::slice::from_ref(key),
+            seen: &seen,
+            sights: &self.sights,
+            now,
+            // A read writes nothing.
+            write: WriteId {
+                process: self.config.process,
+                number: 0,
+            },
+        };
+        let work = Work::Operation(OwnedOperation::of(operation));
+        let Decision::Ended(end) = circumstances.decide(&work) else {
+            // Its time is over: somebody has to commit that first.
+            return None;
+        };
+        self.standing.remembered();
+        Some(end)
+    }
+
+    /// An answer to `ask` says what keys hold.
+    pub(super) fn saw_keys(&mut self, ask: AskId, keys: &[Bytes], seen: &[Seen], now: Now) {
+        for (key, seen) in keys.iter().zip(seen) {
+            self.guesses.saw(ask, key, seen);
+            match &seen.record {
+                Some((record, revision)) => self.saw(key, record, *revision, now),
+                None => self.sights.saw_none(key, seen.revision()),
+            }
+        }
+    }
+
+    pub(super) fn saw(&mut self, key: &Bytes, record: &Record, revision: Revision, now: Now) {
+        self.highest = self.highest.max(record.version);
+        self.guesses.changed(key, record, revision);
+        self.sights.saw(key, record, revision, now, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::remote::{
+        Ask, BUCKETS, Content, News, RemoteConfig, Revision, Unit, Verdict,
+    };
+    use crate::keyspace::{Asked, Changed, Keyspace, RequestDigest, Ticket, Told};
+    use statestore_protocol::{Hlc, Reply, SetOptions};
+    use std::collections::VecDeque;
+    use std::task::{Context, Poll};
+
+    static KEY: Bytes = Bytes::from_static(b"key");
+    static VALUE: Bytes = Bytes::from_static(b"value");
+
+    /// An engine that says what the test wants it to say.
+    #[derive(Debug, Default)]
+    struct Script {
+        asks: Vec<(AskId, Ask)>,
+        news: VecDeque<News>,
+    }
+
+    impl Link for Script {
+        fn ask(&mut self, id: AskId, ask: Ask) {
+            self.asks.push((id, ask));
+        }
+
+        fn news(&mut self) -> Option<News> {
+            self.news.pop_front()
+        }
+
+        fn sends_once(&self) -> bool {
+            true
+        }
+
+        fn poll_news(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
+        }
+    }
+
+    #[derive(Default)]
+    struct Ear(Vec<End>);
+
+    impl Told for Ear {
+        fn changed(&mut self, _change: &Changed<'_>) {}
+
+        fn ended(&mut self, _ticket: Ticket, end: End) {
+            self.0.push(end);
+        }
+
+        fn worked(&mut self, _steps: usize) {}
+    }
+
+    struct Node {
+        remote: Remote<Script>,
+        watch: AskId,
+    }
+
+    impl Node {
+        /// One that watches and has read the key, at the moment zero.
+        fn new() -> Self {
+            let config = RemoteConfig {
+                process: 1,
+                patience_ms: 0,
+                tombstone_ms: 1_000,
+                page_keys: 10,
+                max_operations: 10,
+                guess_bytes: 10_000,
+                trust_ms: 10_000,
+            };
+            let remote = Remote::new(config, Script::default());
+            let mut node = Self {
+                remote,
+                watch: AskId(0),
+            };
+            node.advance(0, []);
+            node.watch = node.asked(&Ask::Watch);
+            let floors = vec![(0, 0); usize::from(BUCKETS)];
+            node.advance(0, [News::Synced(node.watch, Revision(5), floors)]);
+            assert_eq!(node.get(0), None);
+            let read = node.asked(&Ask::Read(vec![KEY.clone()]));
+            let ended = node.advance(0, [News::Read(read, Ok(vec![seen(4, &VALUE)]))]);
+            assert_eq!(ended, [value(4, &VALUE)]);
+            node
+        }
+
+        fn advance<const N: usize>(&mut self, mono_ms: u64, news: [News; N]) -> Vec<End> {
+            self.remote.link.news.extend(news);
+            let mut ear = Ear::default();
+            self.remote.advance(N, now(mono_ms), &mut ear);
+            ear.0
+        }
+
+        /// The last question, which is this one.
+        fn asked(&mut self, expected: &Ask) -> AskId {
+            let (id, ask) = self.remote.link.asks.pop().unwrap();
+            assert_eq!(format!("{ask:?}"), format!("{expected:?}"));
+            id
+        }
+
+        fn operate(&mut self, mono_ms: u64, operation: &Operation<'_>) -> Option<End> {
+            let asked = Asked {
+                ticket: Ticket(0),
+                now: now(mono_ms),
+                deadline_ms: None,
+                request: Some(RequestDigest([7; 16])),
+            };
+            self.remote
+                .operate(&asked, &KEY, operation, &mut Ear::default())
+        }
+
+        fn get(&mut self, mono_ms: u64) -> Option<End> {
+            let get = Operation::Get {
+                remaining: false,
+                eventual: true,
+            };
+            self.operate(mono_ms, &get)
+        }
+    }
+
+    fn now(mono_ms: u64) -> Now {
+        Now {
+            wall_ms: 1_000_000,
+            mono_ms,
+        }
+    }
+
+    fn record(version: u64, value: &Bytes) -> Record {
+        Record {
+            version: (version, 0),
+            write: WriteId {
+                process: 2,
+                number: version,
+            },
+            content: Content::Entry {
+                value: value.clone(),
+                token: None,
+                expiry: None,
+            },
+        }
+    }
+
+    fn seen(at: u64, value: &Bytes) -> Seen {
+        Seen {
+            record: Some((record(at, value), Revision(at))),
+            floor: ((0, 0), Revision(0)),
+        }
+    }
+
+    fn value(version: u64, value: &Bytes) -> End {
+        End::Answered {
+            reply: Reply::Value(value.clone()),
+            version: Some((version, 0)),
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_is_good_for_ten_seconds_after_a_word_of_the_watch() {
+        let mut node = Node::new();
+        assert_eq!(node.get(10_000), Some(value(4, &VALUE)));
+        assert_eq!(node.get(10_001), None);
+        // That it has no changes to tell is a word, and a change of another key is.
+        let of_another_watch = News::Watching(AskId(node.watch.0 + 100));
+        node.advance(10_002, [of_another_watch]);
+        assert_eq!(node.get(10_002), None);
+        node.advance(10_003, [News::Watching(node.watch)]);
+        assert_eq!(node.get(20_003), Some(value(4, &VALUE)));
+        assert_eq!(node.get(20_004), None);
+        let other = (Bytes::from_static(b"other"), Some(record(6, &VALUE)));
+        let change = News::Changes(node.watch, Revision(6), vec![other]);
+        node.advance(20_005, [change]);
+        assert_eq!(node.get(30_005), Some(value(4, &VALUE)));
+        assert_eq!(node.get(30_006), None);
+    }
+
+    #[test]
+    fn a_change_is_answered_once_it_is_told_and_nothing_once_some_may_be_missed() {
+        let mut node = Node::new();
+        let newer = Bytes::from_static(b"newer");
+        let change = (KEY.clone(), Some(record(6, &newer)));
+        node.advance(1, [News::Changes(node.watch, Revision(6), vec![change])]);
+        assert_eq!(node.get(1), Some(value(6, &newer)));
+        node.advance(2, [News::WatchLost(node.watch, None)]);
+        assert_eq!(node.get(2), None);
+    }
+
+    #[test]
+    fn the_answer_of_another_server_is_not_gone_back_behind() {
+        let mut node = Node::new();
+        let timestamp = Hlc::new(1_000_000, 0, "client").unwrap();
+        let set = Operation::Set {
+            value: &VALUE,
+            options: SetOptions::default(),
+            timestamp: &timestamp,
+            token: None,
+        };
+        assert_eq!(node.operate(1, &set), None);
+        let (commit, ask) = node.remote.link.asks.pop().unwrap();
+        assert!(matches!(ask, Ask::Commit(Unit { .. })), "{ask:?}");
+        let made = End::Answered {
+            reply: Reply::Ok,
+            version: Some((6, 0)),
+        };
+        let kept = super::super::answer::encode(&made).unwrap();
+        let ended = node.advance(2, [News::Committed(commit, Verdict::Answered(kept))]);
+        assert_eq!(ended, [made]);
+        // The watch has not told that change so far.
+        assert_eq!(node.get(2), None);
+    }
+
+    #[test]
+    fn a_watch_that_has_nothing_to_tell_ends_no_request() {
+        let mut node = Node::new();
+        assert_eq!(node.get(10_001), None);
+        let read = node.asked(&Ask::Read(vec![KEY.clone()]));
+        node.advance(10_002, [News::Read(read, Err(None))]);
+        // Long after that, something is asked again.
+        node.advance(20_000, []);
+        let ended = node.advance(20_000, [News::Watching(node.watch)]);
+        assert_eq!(ended, []);
+    }
+}

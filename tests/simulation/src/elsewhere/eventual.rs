@@ -1,0 +1,130 @@
+//! Eventual reads, held against the log of the engine and against all that their node had said before.
+use super::checks::apply;
+use super::node::TRUST_MS;
+use super::truth::Truth;
+use super::{Action, Asked, What, World};
+use bytes::Bytes;
+use statestore_protocol::Reply;
+use statestored::keyspace::End;
+use statestored::keyspace::remote::Revision;
+use statestored::keyspace::rules::Version;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An eventual answer that a node gave without the engine.
+struct Remembered<'w> {
+    at_ms: u64,
+    key: &'w Bytes,
+    action: &'w Action,
+    reply: &'w Reply,
+    version: Option<Version>,
+}
+
+fn remembered(asked: &Asked) -> Option<Remembered<'_>> {
+    match (&asked.what, &asked.end) {
+        (
+            What::One(key, action @ Action::Get { eventual: true }),
+            Some((at_ms, End::Answered { reply, version })),
+        ) if asked.at_once => Some(Remembered {
+            at_ms: *at_ms,
+            key,
+            action,
+            reply,
+            version: *version,
+        }),
+        _ => None,
+    }
+}
+
+/// Whether it is one that the engine was not asked about.
+pub(super) fn is_remembered(asked: &Asked) -> bool {
+    remembered(asked).is_some()
+}
+
+/// How many there were.
+pub(super) fn count(asked: &[Asked]) -> usize {
+    asked.iter().filter(|it| is_remembered(it)).count()
+}
+
+/// Each is some state that the key had until then, and none goes back behind what the node had said or heard.
+///
+/// How old that is has no bound: the watch tells one change after the other, each some time later, and can be behind by any number.
+pub(super) fn check(truth: &Truth<'_>, world: &World) -> Result<(), String> {
+    let mut least = BTreeMap::new();
+    for asked in &world.asked {
+        let Some(Remembered {
+            at_ms,
+            key,
+            action,
+            reply,
+            version,
+        }) = remembered(asked)
+        else {
+            continue;
+        };
+        let failed = |what: &str| Err(format!("{what}: {asked:?}"));
+        let Some((heard_ms, heard)) = heard_until(world, asked, at_ms) else {
+            return failed("the node had heard nothing");
+        };
+        if heard_ms + TRUST_MS < at_ms {
+            return failed(&format!("the node had heard nothing since {heard_ms} ms"));
+        }
+        let before = said_before(truth, world, asked, (at_ms, key)).max(truth.behind(heard));
+        let least = least
+            .entry((asked.node, asked.life, key))
+            .or_insert(0_usize);
+        *least = before.max(*least);
+        let now = truth.until(at_ms);
+        let explains = |state: &usize| {
+            let states = &truth.states[*state];
+            let (could, its_version, _) = apply(states, key, action, asked);
+            could == *reply && its_version == version
+        };
+        match (*least..=now).find(explains) {
+            None if (0..=now).any(|state| explains(&state)) => {
+                return failed("the node had said or heard something later before");
+            }
+            None => return failed("there was nothing to answer this so far"),
+            Some(found) => *least = found,
+        }
+    }
+    Ok(())
+}
+
+/// When the node heard of the watch last, and the last revision that it heard of.
+fn heard_until(world: &World, asked: &Asked, at_ms: u64) -> Option<(u64, Revision)> {
+    let way = world.nodes[asked.node].way_of(asked.life)?.lock();
+    let count = way
+        .heard
+        .partition_point(|(heard_ms, _)| *heard_ms <= at_ms);
+    way.heard[..count].last().copied()
+}
+
+/// The latest state of a key that the node had answered or told before.
+fn said_before(
+    truth: &Truth<'_>,
+    world: &World,
+    asked: &Asked,
+    (at_ms, key): (u64, &Bytes),
+) -> usize {
+    let answers = world.asked.iter().filter_map(|former| {
+        let (former_ms, end) = former.end.as_ref()?;
+        let is_before = *former_ms < at_ms
+            && (former.node, former.life) == (asked.node, asked.life)
+            && !is_remembered(former);
+        match (&former.what, end) {
+            (What::One(of, _), End::Answered { version, .. }) if is_before && of == key => *version,
+            _ => None,
+        }
+    });
+    let node = &world.nodes[asked.node];
+    let following = (node.life == asked.life).then(|| node.following.get(key));
+    let heard = following.flatten().into_iter().flat_map(|it| &it.heard);
+    let told = heard
+        .filter(|heard| heard.at_ms < at_ms)
+        .map(|heard| heard.version);
+    let versions: BTreeSet<Version> = answers.chain(told).collect();
+    let said = truth
+        .records()
+        .filter(|(_, of, record)| *of == key && versions.contains(&record.version));
+    said.map(|(index, ..)| index + 1).max().unwrap_or(0)
+}

@@ -1,0 +1,78 @@
+//! What happened: the log of the engine, and what all keys held after each change.
+use super::engine::{Engine, Logged};
+use bytes::Bytes;
+use statestored::keyspace::remote::{Content, Place, Put, Record, Revision};
+use std::collections::BTreeMap;
+
+pub(super) type States = BTreeMap<Bytes, Record>;
+
+/// The engine's log, with what all keys held after each change.
+pub(super) struct Truth<'w> {
+    pub(super) log: &'w [Logged],
+    /// Before the first change, after it, and so on.
+    pub(super) states: Vec<States>,
+}
+
+impl<'w> Truth<'w> {
+    pub(super) fn new(engine: &'w Engine) -> Self {
+        let mut states = vec![States::new()];
+        for logged in &engine.log {
+            let mut next = states[states.len() - 1].clone();
+            for (place, put) in &logged.changes {
+                match (place, put) {
+                    (Place::Entry(key), Put::Record(record)) => {
+                        next.insert(key.clone(), record.clone());
+                    }
+                    (Place::Entry(key), _) => {
+                        next.remove(key);
+                    }
+                    _ => {}
+                }
+            }
+            states.push(next);
+        }
+        Self {
+            log: &engine.log,
+            states,
+        }
+    }
+
+    /// The states that there were at some moment between two times, both included.
+    pub(super) fn between(&self, from_ms: u64, to_ms: u64) -> impl Iterator<Item = &States> {
+        let first = self.log.partition_point(|it| it.at_ms < from_ms);
+        let last = self.until(to_ms);
+        self.states[first..=last].iter()
+    }
+
+    /// Which state there was at the end of this millisecond.
+    pub(super) fn until(&self, at_ms: u64) -> usize {
+        self.log.partition_point(|it| it.at_ms <= at_ms)
+    }
+
+    /// Which state there was behind this revision.
+    pub(super) fn behind(&self, revision: Revision) -> usize {
+        self.log.partition_point(|it| it.revision <= revision.0)
+    }
+
+    /// The changes of keys, each with its place in the log.
+    pub(super) fn records(&self) -> impl Iterator<Item = (usize, &'w Bytes, &'w Record)> {
+        let logged = self.log.iter().enumerate();
+        logged.flat_map(|(index, logged)| {
+            logged
+                .changes
+                .iter()
+                .filter_map(move |change| match change {
+                    (Place::Entry(key), Put::Record(record)) => Some((index, key, record)),
+                    _ => None,
+                })
+        })
+    }
+
+    /// Where the log has this value.
+    pub(super) fn of_value(&self, value: &Bytes) -> Vec<usize> {
+        let found = self.records().filter(|(_, _, record)| {
+            matches!(&record.content, Content::Entry { value: it, .. } if it == value)
+        });
+        found.map(|(index, ..)| index).collect()
+    }
+}
