@@ -128,10 +128,6 @@ fn keys_of(unit: &Unit) -> Vec<Bytes> {
 
 /// An answer is put under this lease.
 fn txn_of(names: &Names, unit: &Unit, lease: i64) -> Txn {
-    let compares = unit.compares.iter().map(|(place, revision)| {
-        let revision = i64::try_from(revision.0).unwrap_or(i64::MAX);
-        Compare::mod_revision(names.of(place), CompareOp::Equal, revision)
-    });
     let puts = unit.puts.iter().map(|(place, put)| {
         let name = names.of(place);
         match put {
@@ -144,6 +140,15 @@ fn txn_of(names: &Names, unit: &Unit, lease: i64) -> Txn {
             Put::Nothing => TxnOp::delete(name, None),
         }
     });
+    comparing(names, unit, puts.collect())
+}
+
+/// Does that if all is as a unit compares.
+fn comparing(names: &Names, unit: &Unit, operations: Vec<TxnOp>) -> Txn {
+    let compares = unit.compares.iter().map(|(place, revision)| {
+        let revision = i64::try_from(revision.0).unwrap_or(i64::MAX);
+        Compare::mod_revision(names.of(place), CompareOp::Equal, revision)
+    });
     let mut otherwise = gets(names, &keys_of(unit));
     otherwise.extend(unit.request().map(|request| {
         let name = names.of(&Place::Answer(request));
@@ -151,7 +156,7 @@ fn txn_of(names: &Names, unit: &Unit, lease: i64) -> Txn {
     }));
     Txn::new()
         .when(compares.collect::<Vec<_>>())
-        .and_then(puts.collect::<Vec<_>>())
+        .and_then(operations)
         .or_else(otherwise)
 }
 
@@ -222,6 +227,7 @@ async fn commit_all(
     let latest = store.latest();
     let response = match timeout(REQUEST_TIMEOUT, kv.txn(txn)).await {
         Ok(Ok(response)) => response,
+        Ok(Err(error)) if is_full(&error) => return without_room(kv, store, units).await,
         result => {
             let error = result.ok().and_then(Result::err);
             tracing::debug!(?error, "etcd did not answer a commit");
@@ -235,7 +241,52 @@ async fn commit_all(
             return Err(error.as_ref().map_or(Verdict::Unclear, verdict_of_error));
         }
     };
-    let answers = store.answers(&response, latest).map_err(Verdict::Failed)?;
+    verdicts_of(store, &response, latest)
+}
+
+/// What became of units for which etcd has no room. It looks for room before it puts a transaction into its log, and again when it makes
+/// it: if there is none only by then, it makes it all the same and says that it did not. Reads go on, and show which of the two it was.
+async fn without_room(
+    mut kv: KvClient,
+    store: &Store,
+    units: &[Unit],
+) -> Result<Vec<Verdict>, Verdict> {
+    let nested = units
+        .iter()
+        .map(|unit| TxnOp::txn(comparing(store.names(), unit, Vec::new())));
+    let latest = store.latest();
+    let asked = kv.txn(store.only_here(nested.collect()));
+    let Ok(Ok(response)) = timeout(REQUEST_TIMEOUT, asked).await else {
+        return Err(Verdict::Unclear);
+    };
+    let found = verdicts_of(store, &response, latest)?.into_iter();
+    let verdicts = found.zip(units).map(|(verdict, unit)| match verdict {
+        // All that it compares is as it was.
+        Verdict::Done(_) => Verdict::Failed(EngineError::Full),
+        Verdict::Refused(seen) => made_at(unit, &seen).map_or(Verdict::Unclear, Verdict::Done),
+        verdict => verdict,
+    });
+    Ok(verdicts.collect())
+}
+
+/// The revision of the record that this unit has put, if one of these is.
+fn made_at(unit: &Unit, seen: &[Seen]) -> Option<Revision> {
+    let own = unit.puts.iter().find_map(|(_, put)| match put {
+        Put::Record(record) => Some(record.write),
+        Put::Floor(_) | Put::Answer(_) | Put::Nothing => None,
+    })?;
+    let records = seen.iter().filter_map(|seen| seen.record.as_ref());
+    let mut revisions = records.filter_map(|(record, at)| (record.write == own).then_some(*at));
+    revisions.next()
+}
+
+/// A verdict for each of the units that a transaction is made of.
+fn verdicts_of(
+    store: &Store,
+    response: &TxnResponse,
+    latest: i64,
+) -> Result<Vec<Verdict>, Verdict> {
+    let answers = store.answers(response, latest).map_err(Verdict::Failed)?;
     let at = response.header().map_or(0, ResponseHeader::revision);
     let at = Revision(u64::try_from(at).unwrap_or_default());
     let verdicts = answers.iter().map(|answer| match answer {
@@ -263,15 +314,18 @@ fn verdict_of(response: &TxnResponse, at: Revision) -> Verdict {
     }
 }
 
+fn is_full(error: &Error) -> bool {
+    matches!(error, Error::GRpcStatus(status) if status.message().contains("database space exceeded"))
+}
+
 /// Only few errors say that something was certainly not done.
 fn verdict_of_error(error: &Error) -> Verdict {
     let Error::GRpcStatus(status) = error else {
         return Verdict::Unclear;
     };
-    let message = status.message();
-    if message.contains("database space exceeded") {
+    if is_full(error) {
         Verdict::Failed(EngineError::Full)
-    } else if message.contains("request is too large") {
+    } else if status.message().contains("request is too large") {
         Verdict::Failed(EngineError::TooLarge(MAX_RECORD_BYTES))
     } else {
         Verdict::Unclear
