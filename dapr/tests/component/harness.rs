@@ -14,6 +14,8 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
@@ -184,9 +186,13 @@ impl Sidecar {
 
 const QUESTION: &[u8] = b"$4\r\nCAPS\r\n";
 const UNKNOWN: &[u8] = b"$4\r\nNONE\r\n";
+const EVENTUAL: &[u8] = b"$8\r\nEVENTUAL\r\n";
 
-/// The address at which a server does not understand what its extensions are asked for.
-async fn without_extensions(server: SocketAddr) -> SocketAddr {
+/// The address at which a server gets what this makes of the bytes for it.
+async fn through(
+    server: SocketAddr,
+    change: impl Fn(&mut [u8]) + Clone + Send + 'static,
+) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -194,6 +200,7 @@ async fn without_extensions(server: SocketAddr) -> SocketAddr {
             let far = TcpStream::connect(server).await.unwrap();
             let (mut from_near, mut to_near) = near.into_split();
             let (mut from_far, mut to_far) = far.into_split();
+            let change = change.clone();
             tokio::spawn(async move { copy(&mut from_far, &mut to_near).await });
             tokio::spawn(async move {
                 let mut bytes = vec![0; 1 << 16];
@@ -202,16 +209,24 @@ async fn without_extensions(server: SocketAddr) -> SocketAddr {
                     if len == 0 {
                         return;
                     }
-                    let sent = &mut bytes[..len];
-                    if let Some(at) = sent.windows(QUESTION.len()).position(|it| it == QUESTION) {
-                        sent[at..at + QUESTION.len()].copy_from_slice(UNKNOWN);
-                    }
-                    to_far.write_all(sent).await.unwrap();
+                    change(&mut bytes[..len]);
+                    to_far.write_all(&bytes[..len]).await.unwrap();
                 }
             });
         }
     });
     address
+}
+
+fn position(sent: &[u8], word: &[u8]) -> Option<usize> {
+    sent.windows(word.len()).position(|it| it == word)
+}
+
+/// A server does not understand any more what its extensions are asked for.
+fn without_extensions(sent: &mut [u8]) {
+    if let Some(at) = position(sent, QUESTION) {
+        sent[at..at + QUESTION.len()].copy_from_slice(UNKNOWN);
+    }
 }
 
 /// A component with a store in this process, in memory.
@@ -245,8 +260,21 @@ impl Fixture {
     /// With a store that knows no more than the protocol that all have.
     pub(crate) async fn plain(properties: &[(&str, &str)]) -> Self {
         let store = RunningServer::start(Config::in_memory()).unwrap();
-        let address = without_extensions(store.addresses()[0]).await;
+        let address = through(store.addresses()[0], without_extensions).await;
         Self::with_store(store, &format!("mqtt://{address}"), properties).await
+    }
+
+    /// And how many reads have asked for what the server knows without asking others.
+    pub(crate) async fn counting_eventual_reads() -> (Self, Arc<AtomicUsize>) {
+        let count = Arc::new(AtomicUsize::new(0));
+        let store = RunningServer::start(Config::in_memory()).unwrap();
+        let counted = Arc::clone(&count);
+        let address = through(store.addresses()[0], move |sent| {
+            let is_one = position(sent, EVENTUAL).is_some();
+            counted.fetch_add(usize::from(is_one), Ordering::Relaxed);
+        });
+        let url = format!("mqtt://{}", address.await);
+        (Self::with_store(store, &url, &[]).await, count)
     }
 
     async fn with_store(store: RunningServer, url: &str, properties: &[(&str, &str)]) -> Self {

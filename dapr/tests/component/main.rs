@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod concurrency;
+mod consistency;
 mod crashes;
 mod expiry;
 mod faults;
