@@ -1,0 +1,90 @@
+/** How a client is set up, and what all of its calls have in common. */
+import type { CancelledError, QueueFullError } from "./errors.js";
+import type { connect } from "./index.js";
+
+/** Bytes; a string stands for its UTF-8. */
+export type Data = string | Uint8Array;
+
+/** What comes out: `Buffer`, or `string` if the client was connected with an `encoding`. */
+export type Bytes = Buffer | string;
+
+/** What every call takes. */
+export interface CallOptions {
+  /**
+   * Gives the call up: it rejects with {@link CancelledError}, whose `cause` is the signal's reason and whose `outcome` says
+   * whether the store may have carried it out.
+   */
+  signal?: AbortSignal | undefined;
+}
+
+export interface TimeoutOptions extends CallOptions {
+  /** How long the call may take; the connection's `requestTimeout` unless given. */
+  timeout?: number | undefined;
+}
+
+/** How to reach the broker and how the client behaves; see docs/connecting.md. */
+export interface Settings {
+  /** `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`, `mqtts://…`, `ws://…`, `wss://…` or `unix:///PATH`, with parameters behind `?`. */
+  url?: string | URL | undefined;
+  /** Reads the environment variables that pods of Azure IoT Operations have. */
+  env?: boolean | undefined;
+  /** In place of a URL: a name or an address. */
+  host?: string | undefined;
+  /** 1883, or 8883 with `tls`, unless given. */
+  port?: number | undefined;
+  /** A random one unless given. */
+  clientId?: string | undefined;
+  /** Whether the first connection ends a session that the broker still has for this client id (default: true). */
+  cleanStart?: boolean | undefined;
+  /** How long the broker keeps the session while the client is away, counted in whole seconds (default: 1 h). */
+  sessionExpiry?: number | undefined;
+  /** After how much silence the connection is checked, counted in whole seconds; 0 is never (default: 60 s). */
+  keepAlive?: number | undefined;
+  /** How long such a check may take (default: 10 s). */
+  pingTimeout?: number | undefined;
+  /** How long each attempt to connect may take (default: 10 s). */
+  connectTimeout?: number | undefined;
+  /** How long the first connection is tried again before {@link connect} rejects; `Infinity` is for ever (default: 0, not at all). */
+  connectLimit?: number | undefined;
+  /** How long a call may take unless it says otherwise (default: 10 s). */
+  requestTimeout?: number | undefined;
+  /** Most requests that are sent and not yet answered; further ones queue (default: 65,536). */
+  maxInFlight?: number | undefined;
+  /** Most requests that queue; further ones fail with {@link QueueFullError} (default: 65,536). */
+  maxQueued?: number | undefined;
+  /** Most bytes of requests that the broker has not acknowledged; further requests queue (default: 64 MiB). */
+  maxBufferedBytes?: number | undefined;
+  /** The largest packet that the broker may send, in bytes (default: 256 MiB). */
+  maxPacketBytes?: number | undefined;
+  /** The longest value that is sent, in bytes (default: 256 MiB). */
+  maxValueBytes?: number | undefined;
+  /** Bounds of the pause between attempts to reconnect (default: 100 ms and 30 s). */
+  reconnectDelayMin?: number | undefined;
+  reconnectDelayMax?: number | undefined;
+  /** How long after a lost connection the client tries to connect again before it gives up for good (default: `Infinity`, never). */
+  reconnectLimit?: number | undefined;
+  userName?: string | undefined;
+  password?: Data | undefined;
+  /** Files are read anew for each connection. */
+  passwordFile?: string | undefined;
+  /** A Kubernetes service account token. */
+  satFile?: string | undefined;
+  /** Whether credentials may be sent over plain TCP, where everybody on the way can read them; `false` unless given. */
+  allowPlaintextCredentials?: boolean | undefined;
+  tls?: boolean | undefined;
+  caFile?: string | undefined;
+  certFile?: string | undefined;
+  keyFile?: string | undefined;
+  keyPasswordFile?: string | undefined;
+  /** To whom the broker's certificate must be made out; the host name unless given. */
+  serverName?: string | undefined;
+}
+
+/** A setting that changes what comes out: keys, values and names are `string` then instead of `Buffer`. */
+export interface Encoding {
+  /**
+   * The only encoding that there is, since strings are UTF-8 on the way in. What is not UTF-8 is a `TypeError` with the `bytes`; what
+   * comes next goes on behind it.
+   */
+  encoding: "utf8" | "utf-8";
+}
