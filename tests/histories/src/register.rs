@@ -119,6 +119,23 @@ impl Model for Register {
         }
     }
 
+    /// What tells of a version is past once there has been a higher one, unless it is that of the entry.
+    fn is_past(&self, state: &State, Call { told, .. }: &Call) -> bool {
+        let (is_change, version) = match told {
+            Some(Told::Entry(Some((_, version))) | Told::NotApplied(Some(version))) => {
+                (false, version)
+            }
+            Some(Told::Applied(version) | Told::Deleted(Some(version))) => (true, version),
+            _ => return false,
+        };
+        let is_there = || matches!(&state.entry, Some((_, Some(known))) if known == version);
+        let is_over = state
+            .highest
+            .as_ref()
+            .is_some_and(|highest| version <= highest);
+        is_over && (is_change || !is_there())
+    }
+
     fn is_read(&self, Call { told, .. }: &Call) -> bool {
         matches!(
             told,

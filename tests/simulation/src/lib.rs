@@ -9,6 +9,7 @@
 
 mod chance;
 mod checks;
+mod course;
 mod disk;
 pub mod elsewhere;
 pub mod enumeration;

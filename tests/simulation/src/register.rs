@@ -5,21 +5,25 @@ use bytes::Bytes;
 use statestore::{Condition, ErrorKind, Hlc};
 
 /// One key.
-pub(crate) struct Register;
+#[derive(Debug, Default)]
+pub(crate) struct Register {
+    /// The store may lose everything, and begin anew with lower versions.
+    pub(crate) may_be_lost: bool,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct State {
-    entry: Option<Entry>,
+    pub(crate) entry: Option<Entry>,
     /// No later change has a version that is not higher.
     highest: Option<Version>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Entry {
-    value: Bytes,
+pub(crate) struct Entry {
+    pub(crate) value: Bytes,
     /// `None` as long as nobody was told.
-    version: Option<Version>,
-    token: Option<Hlc>,
+    pub(crate) version: Option<Version>,
+    pub(crate) token: Option<Hlc>,
 }
 
 /// What can happen to a key.
@@ -80,6 +84,20 @@ impl Model for Register {
         )
     }
 
+    /// What tells of a version is past once there has been a higher one, unless it is that of the entry.
+    fn is_past(&self, state: &State, step: &Step) -> bool {
+        use Answer::{Deleted, Got, Set};
+        let (is_change, told) = match step {
+            Step::Call(_, Some(Got(Some((_, version))))) => (false, *version),
+            Step::Call(_, Some(Set { applied, version })) => (*applied, *version),
+            Step::Call(_, Some(Deleted(Some(version)))) => (true, *version),
+            _ => return false,
+        };
+        let is_there = || matches!(&state.entry, Some(entry) if entry.version == Some(told));
+        let is_over = state.highest.is_some_and(|highest| told <= highest);
+        !self.may_be_lost && is_over && (is_change || !is_there())
+    }
+
     fn is_alike(&self, one: &Step, other: &Step) -> bool {
         match (one, other) {
             (Step::Call(one, None), Step::Call(other, None)) => one == other,
@@ -96,8 +114,19 @@ fn read(state: &State, got: Option<&(Bytes, Version)>) -> Option<State> {
     }
 }
 
+/// Whether the step, which it can be in this state, changes what the store has.
+pub(crate) fn is_change(state: &State, step: &Step) -> bool {
+    match step {
+        Step::Lost | Step::Expired { .. } => true,
+        Step::Call(action, _) => {
+            let effect = effect(state.entry.as_ref(), action);
+            matches!(effect, Some(Effect::Put | Effect::Remove))
+        }
+    }
+}
+
 /// The entry that is there has this version.
-fn learn(state: &State, version: Version) -> Option<State> {
+pub(crate) fn learn(state: &State, version: Version) -> Option<State> {
     let mut state = state.clone();
     let entry = state.entry.as_mut()?;
     if let Some(known) = entry.version {
@@ -237,7 +266,8 @@ mod tests {
                 step,
             })
             .collect();
-        check(&Register, &intervals, 1000) == Verdict::Linearizable
+        let may_be_lost = intervals.iter().any(|it| matches!(it.step, Step::Lost));
+        check(&Register { may_be_lost }, &intervals, 1000) == Verdict::Linearizable
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What really happened in the store, in its order.
 use crate::history::Version;
 use bytes::Bytes;
+use statestore::Hlc;
 use statestored::storage::Record;
 use std::collections::BTreeMap;
 
@@ -20,10 +21,25 @@ pub(crate) struct Change {
     pub(crate) span: (u64, u64),
     /// The value that expired.
     pub(crate) expired: Option<Bytes>,
-    /// The batch that it is in, and the run of the server; no batch without a disk.
-    batch: Option<(u64, u64)>,
+    /// What goes to the disk, if there is one.
+    pub(crate) stored: Option<Stored>,
     /// A crash undid it.
     pub(crate) is_lost: bool,
+}
+
+impl Change {
+    fn batch(&self) -> Option<(u64, u64)> {
+        self.stored.as_ref().map(|stored| stored.batch)
+    }
+}
+
+/// What is known of a change that goes to the disk.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    /// The fencing token of the new entry.
+    pub(crate) token: Option<Hlc>,
+    /// The batch that it is in, and the run of the server.
+    pub(crate) batch: (u64, u64),
 }
 
 /// What a key holds.
@@ -57,7 +73,7 @@ impl Truth {
         value: Bytes,
         version: Version,
         due_ms: Option<u64>,
-        batch: Option<(u64, u64)>,
+        stored: Option<Stored>,
     ) {
         let holds = Holds {
             value: value.clone(),
@@ -71,7 +87,7 @@ impl Truth {
             version: Some(version),
             span: self.span,
             expired: None,
-            batch,
+            stored,
             is_lost: false,
         });
     }
@@ -112,7 +128,7 @@ impl Truth {
             version,
             span: self.span,
             expired: is_due.then_some(held.value),
-            batch,
+            stored: batch.map(|batch| Stored { token: None, batch }),
             is_lost: false,
         });
         Ok(())
@@ -128,7 +144,7 @@ impl Truth {
     pub(crate) fn lose_tail(&mut self, run: u64, durable: u64) {
         for change in &mut self.changes {
             change.is_lost |= change
-                .batch
+                .batch()
                 .is_some_and(|(of, batch)| of == run && batch > durable);
         }
     }
@@ -143,7 +159,7 @@ impl Truth {
     ) -> bool {
         self.of(key).any(|change| {
             let is_durable = |(of, batch)| of != run || batch <= durable;
-            change.version == Some(version) && !change.batch.is_none_or(is_durable)
+            change.version == Some(version) && !change.batch().is_none_or(is_durable)
         })
     }
 
@@ -152,7 +168,7 @@ impl Truth {
     pub(crate) fn is_absent(&self, key: &[u8], before: usize, run: u64, durable: u64) -> bool {
         let is_durable = |change: &Change| {
             change
-                .batch
+                .batch()
                 .is_none_or(|(of, batch)| of != run || batch <= durable)
         };
         let of_key = |change: &&Change| change.key == key && !change.is_lost;

@@ -385,8 +385,14 @@ impl Watch {
         }
     }
 
-    /// Takes the state over that was read after a gap or out of doubt.
-    fn read(&mut self, state: Option<(Bytes, Hlc)>, observed_before: u64, missed: bool) {
+    /// Takes the state over that was read after a gap or out of doubt. `caught_up`: a notification had not been believed.
+    fn read(
+        &mut self,
+        state: Option<(Bytes, Hlc)>,
+        observed_before: u64,
+        missed: bool,
+        caught_up: bool,
+    ) {
         let was_gap = std::mem::replace(&mut self.gap, false);
         let is_latest = self.observed == observed_before;
         let (value, version) = state.unzip();
@@ -401,9 +407,11 @@ impl Watch {
             if !missed && rises {
                 return;
             }
+            // What was told since the gap may have been followed by what was not believed.
+            let is_marked = was_gap && !caught_up && !self.disbelieved;
             // What was dropped for being lower than the state before may be higher than this one.
             self.disbelieved |= self.doubt && !rises;
-            if !was_gap {
+            if !is_marked {
                 self.observers.iter().for_each(|queue| queue.resync());
             }
             return self.observe(version, value);

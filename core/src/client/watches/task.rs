@@ -96,7 +96,8 @@ impl Shared {
         let Some(watch) = registry.keys.get_mut(key) else {
             return false;
         };
-        (watch.busy, watch.catching_up) = (false, false);
+        watch.busy = false;
+        let caught_up = std::mem::take(&mut watch.catching_up);
         let mut again = false;
         match (step, answer) {
             (Step::Begin { .. }, Ok(_)) => {
@@ -110,7 +111,7 @@ impl Shared {
             }
             (Step::Read { observed, missed }, Ok(state)) => {
                 if current {
-                    watch.read(state, observed, missed);
+                    watch.read(state, observed, missed, caught_up);
                 }
             }
             // After an error the watch may go on at the store, which does no harm: its notifications are ignored, and a

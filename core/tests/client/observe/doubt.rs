@@ -121,6 +121,30 @@ async fn what_is_believed_before_the_doubt_is_over_comes_behind_a_gap() {
 }
 
 #[tokio::test]
+async fn what_is_not_believed_while_a_gap_is_read_is_another_gap() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    peer.notify(b"k", &Event::Set("one".into()), &version(1))
+        .await;
+    assert_eq!(next(&mut observer).await, set("one", 1));
+    let mut peer = reconnect(&broker, peer).await;
+    peer.answer(&Reply::Ok, None).await;
+    let get = peer.request().await;
+    peer.notify(b"k", &Event::Set("two".into()), &version(2))
+        .await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(next(&mut observer).await, set("two", 2));
+    // Between this and what is read there may have been others that were not believed either.
+    peer.notify(b"k", &Event::Set("missed".into()), &ahead(90_000))
+        .await;
+    peer.acknowledge(&get, ReasonCode::SUCCESS).await;
+    peer.respond(&get, &value("four"), Some(&version(4))).await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(next(&mut observer).await, set("four", 4));
+}
+
+#[tokio::test]
 async fn a_reading_out_of_doubt_that_fails_is_made_again_and_ends_nothing() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;

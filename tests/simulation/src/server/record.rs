@@ -3,6 +3,7 @@ use super::Server;
 use super::connection::Asked;
 use crate::history::{operation_of, operation_of_token, px_of};
 use crate::network::Link;
+use crate::truth::Stored;
 use crate::wire;
 use crate::witness::Seen;
 use crate::world::World;
@@ -123,8 +124,12 @@ impl World {
                         self.note(|| {
                             format!("store: {key:?} = {value:?} {version:?}, batch {sequence}")
                         });
+                        let stored = place.map(|batch| Stored {
+                            token: record.fence.clone(),
+                            batch,
+                        });
                         self.truth
-                            .put(now.mono_ms, key, value, version, due_ms, place);
+                            .put(now.mono_ms, key, value, version, due_ms, stored);
                     }
                     Write::Delete(key) => {
                         self.note(|| format!("store: {key:?} deleted, batch {sequence}"));

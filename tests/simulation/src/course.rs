@@ -1,0 +1,279 @@
+//! What a key went through as the store had it, and whether the calls fit along it.
+//!
+//! A store that was looked at leaves hardly anything to be searched: each change is that of one call, each answer comes between two
+//! changes. An order that is found along it is one that the [register](crate::register) allows, and so as good as any other. It
+//! helps where calls that did the same, and of which nobody knows what became, make the usual search long.
+use crate::history::Version;
+use crate::linearizability::{Interval, Model, Verdict, check};
+use crate::register::{self, Register, Step};
+use crate::truth::{Stored, Truth};
+use bytes::Bytes;
+
+/// The changes of a key, in their order.
+#[derive(Debug)]
+pub(crate) struct Course {
+    register: Register,
+    changes: Vec<Change>,
+}
+
+#[derive(Debug)]
+struct Change {
+    /// Where in the order of all things it happened: not before the one, nor after the other.
+    span: (u64, u64),
+    made: Made,
+}
+
+#[derive(Debug)]
+enum Made {
+    Entry {
+        value: Bytes,
+        version: Version,
+        /// Without a disk the fencing token is not known.
+        stored: Option<Stored>,
+    },
+    Removed,
+    Expired,
+    Lost,
+}
+
+/// So many of the changes have been, and what the key is then.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    passed: usize,
+    state: register::State,
+}
+
+/// A step with the time in which it took effect.
+#[derive(Debug)]
+pub(crate) struct Timed {
+    from: u64,
+    to: u64,
+    step: Step,
+}
+
+impl Course {
+    /// That of this key.
+    pub(crate) fn new(truth: &Truth, key: &[u8]) -> Self {
+        let mut changes: Vec<_> = truth
+            .of(key)
+            .map(|change| Change {
+                span: change.span,
+                made: match (&change.value, change.version) {
+                    (Some(value), Some(version)) => Made::Entry {
+                        value: value.clone(),
+                        version,
+                        stored: change.stored.clone(),
+                    },
+                    _ if change.expired.is_some() => Made::Expired,
+                    _ => Made::Removed,
+                },
+            })
+            .collect();
+        changes.extend(truth.losses.iter().map(|(_, stamp)| Change {
+            span: (*stamp, *stamp),
+            made: Made::Lost,
+        }));
+        // What was looked at last before everything was lost was before that.
+        changes.sort_by_key(|change| change.span.1);
+        let may_be_lost = !truth.losses.is_empty();
+        Self {
+            register: Register { may_be_lost },
+            changes,
+        }
+    }
+
+    /// Whether there is an order of the calls along it, as far as so many configurations tell.
+    pub(crate) fn explains(&self, intervals: &[Interval<Step>], max_visits: usize) -> bool {
+        let timed: Vec<_> = intervals
+            .iter()
+            .map(|interval| Interval {
+                from: interval.from,
+                to: interval.to,
+                is_certain: interval.is_certain,
+                step: Timed {
+                    from: interval.from,
+                    to: interval.to,
+                    step: interval.step.clone(),
+                },
+            })
+            .collect();
+        check(self, &timed, max_visits) == Verdict::Linearizable
+    }
+
+    /// What the next change has made, by a step after which the key would be in this state.
+    fn pass(&self, passed: usize, timed: &Timed, next: register::State) -> Option<Place> {
+        let Change { span, made } = self.changes.get(passed)?;
+        if timed.from > span.1 || timed.to < span.0 {
+            return None;
+        }
+        let state = match (made, &timed.step, &next.entry) {
+            (
+                Made::Entry {
+                    value,
+                    version,
+                    stored,
+                },
+                Step::Call(..),
+                Some(entry),
+            ) if entry.value == *value
+                && stored
+                    .as_ref()
+                    .is_none_or(|stored| stored.token == entry.token) =>
+            {
+                register::learn(&next, *version)?
+            }
+            (Made::Removed, Step::Call(..), None)
+            | (Made::Expired, Step::Expired { .. }, None)
+            | (Made::Lost, Step::Lost, None) => next,
+            _ => return None,
+        };
+        Some(Place {
+            passed: passed + 1,
+            state,
+        })
+    }
+}
+
+impl Model for Course {
+    type State = Place;
+    type Step = Timed;
+
+    fn initial(&self) -> Place {
+        Place {
+            passed: 0,
+            state: self.register.initial(),
+        }
+    }
+
+    fn apply(&self, place: &Place, timed: &Timed) -> Option<Place> {
+        let next = self.register.apply(&place.state, &timed.step)?;
+        if register::is_change(&place.state, &timed.step) {
+            return self.pass(place.passed, timed, next);
+        }
+        // Not behind a change that came before it.
+        let following = self.changes.get(place.passed);
+        let is_in_time = following.is_none_or(|change| timed.from <= change.span.1);
+        is_in_time.then(|| Place {
+            passed: place.passed,
+            state: next,
+        })
+    }
+
+    fn is_read(&self, timed: &Timed) -> bool {
+        self.register.is_read(&timed.step)
+    }
+
+    fn is_past(&self, place: &Place, timed: &Timed) -> bool {
+        let last = place.passed.checked_sub(1).map(|last| &self.changes[last]);
+        last.is_some_and(|change| timed.to < change.span.0)
+            || self.register.is_past(&place.state, &timed.step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{Action, Answer, token};
+    use statestore::Condition;
+
+    const KEY: &str = "k";
+    /// That many calls do the same, and only their tokens differ.
+    const CALLS: u64 = 60;
+
+    fn interval(from: u64, to: u64, action: Action, answer: Option<Answer>) -> Interval<Step> {
+        Interval {
+            from,
+            to,
+            is_certain: answer.is_some(),
+            step: Step::Call(action, answer),
+        }
+    }
+
+    fn lease(number: u64) -> Action {
+        Action::Set {
+            key: KEY.into(),
+            value: "lease".into(),
+            condition: Condition::IfAbsentOrEqual,
+            px: None,
+            token: token(usize::try_from(number).unwrap(), number),
+        }
+    }
+
+    fn got(version: u64) -> Answer {
+        Answer::Got(Some(("lease".into(), (version, 0))))
+    }
+
+    /// A lease that was renewed by every third of many calls of which nobody knows what became, all of them at any time; and what
+    /// was read in the meantime.
+    fn renewals(read: impl Fn(u64) -> u64) -> (Truth, Vec<Interval<Step>>) {
+        let (mut truth, mut intervals) = (Truth::default(), Vec::new());
+        for number in 0..CALLS {
+            intervals.push(interval(number, 1000, lease(number), None));
+        }
+        for number in (0..CALLS).step_by(3) {
+            truth.proceed(100 + number);
+            let stored = Stored {
+                token: token(usize::try_from(number).unwrap(), number),
+                batch: (1, number),
+            };
+            let version = (number, 0);
+            truth.put(0, KEY.into(), "lease".into(), version, None, Some(stored));
+            truth.proceed(101 + number);
+            let get = Action::Get { key: KEY.into() };
+            let answer = Some(got(read(number)));
+            intervals.push(interval(101 + number, 102 + number, get, answer));
+        }
+        (truth, intervals)
+    }
+
+    #[test]
+    fn calls_that_differ_in_their_tokens_only_are_told_apart() {
+        let (truth, intervals) = renewals(|number| number);
+        assert!(Course::new(&truth, KEY.as_bytes()).explains(&intervals, 2000));
+    }
+
+    #[test]
+    fn an_answer_that_the_store_never_had_fits_nowhere() {
+        let (truth, intervals) = renewals(|number| number / 2);
+        assert!(!Course::new(&truth, KEY.as_bytes()).explains(&intervals, 100_000));
+        let (truth, intervals) = renewals(|number| number + u64::from(number == 33));
+        assert!(!Course::new(&truth, KEY.as_bytes()).explains(&intervals, 100_000));
+    }
+
+    #[test]
+    fn what_is_read_lies_between_two_changes() {
+        let mut truth = Truth::default();
+        let set = |value: &'static str| Action::Set {
+            key: KEY.into(),
+            value: value.into(),
+            condition: Condition::Always,
+            px: None,
+            token: None,
+        };
+        let applied = |version| Answer::Set {
+            applied: true,
+            version: (version, 0),
+        };
+        truth.proceed(2);
+        truth.put(0, KEY.into(), "a".into(), (1, 0), None, None);
+        truth.proceed(10);
+        truth.put(0, KEY.into(), "b".into(), (2, 0), None, None);
+        let writes = [
+            interval(0, 2, set("a"), Some(applied(1))),
+            interval(0, 10, set("b"), Some(applied(2))),
+        ];
+        let holds = |from, to, answer| {
+            let get = Action::Get { key: KEY.into() };
+            let read = interval(from, to, get, Some(Answer::Got(answer)));
+            let intervals = [&writes[..], &[read]].concat();
+            Course::new(&truth, KEY.as_bytes()).explains(&intervals, 1000)
+        };
+        let (a, b) = (Some(("a".into(), (1, 0))), Some((Bytes::from("b"), (2, 0))));
+        assert!(holds(0, 1, None));
+        assert!(!holds(3, 4, None));
+        assert!(holds(3, 9, a.clone()));
+        assert!(!holds(11, 12, a));
+        assert!(holds(3, 9, b.clone()));
+        assert!(!holds(0, 1, b));
+    }
+}
