@@ -25,6 +25,8 @@ pub trait Disk: Debug + Send + Sync {
     fn create_directory(&self, path: &Path) -> io::Result<()>;
     /// Gives a file another name, in the place of the file that has it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Gives a file another name, which no file has.
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Gives a file another name besides, on a disk where a file can have several.
     fn link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
@@ -130,6 +132,21 @@ impl Disk for FileSystem {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{CWD, RenameFlags, renameat_with};
+            use rustix::io::Errno;
+            match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+                // Not every kernel and file system can.
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+                result => return Ok(result?),
+            }
+        }
+        fs::hard_link(from, to)?;
+        fs::remove_file(from)
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -26,6 +26,7 @@ mod socket;
 mod trace;
 mod transactor;
 mod truth;
+pub mod wholes;
 mod wire;
 mod witness;
 mod workload;

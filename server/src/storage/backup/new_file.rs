@@ -1,22 +1,29 @@
 //! A file that is there as a whole or not at all.
 use crate::storage::StorageError;
+use crate::storage::disk::{Access, Disk, DiskFile, FileSystem};
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use std::sync::Arc;
 
 /// How much is written between two syncs, so that commits on the same disk never wait for all of it.
 const SYNC_BYTES: u64 = 4 << 20;
 
-/// A file being written, for this user only, under a name like `NAME.x1y2z3.part` in the folder where it shall be. Gone if it is
+/// So many names are tried; each is taken once in four thousand million times.
+const ATTEMPTS: usize = 8;
+
+/// A file being written, for this user only, under a name like `NAME.1f2e3d4c.part` in the folder where it shall be. Gone if it is
 /// dropped before it is [kept](Self::keep).
 #[derive(Debug)]
 pub struct NewFile {
+    disk: Arc<dyn Disk>,
     path: PathBuf,
-    part: NamedTempFile,
+    part: PathBuf,
+    file: Box<dyn DiskFile>,
     unsynced: u64,
     replaces: bool,
+    is_kept: bool,
 }
 
 impl NewFile {
@@ -25,23 +32,31 @@ impl NewFile {
     /// # Errors
     /// The file is there already, and is not to be replaced; or it cannot be made.
     pub fn create(path: &Path, replaces: bool) -> Result<Self, StorageError> {
+        Self::create_on(Arc::new(FileSystem), path, replaces)
+    }
+
+    /// The same on another disk than that of this machine.
+    ///
+    /// # Errors
+    /// As of [`create`](Self::create).
+    pub fn create_on(
+        disk: Arc<dyn Disk>,
+        path: &Path,
+        replaces: bool,
+    ) -> Result<Self, StorageError> {
         let cannot = || cannot_write(path);
-        if !replaces && fs::symlink_metadata(path).is_ok() {
-            return Err(StorageError::io(cannot)(
-                io::ErrorKind::AlreadyExists.into(),
-            ));
+        if !replaces && disk.own_status(path).is_ok() {
+            return Err(StorageError::io(cannot)(ErrorKind::AlreadyExists.into()));
         }
-        let mut prefix = path.file_name().map_or_else(OsString::new, OsString::from);
-        prefix.push(".");
-        let part = tempfile::Builder::new()
-            .prefix(&prefix)
-            .suffix(".part")
-            .tempfile_in(folder(path));
+        let (part, file) = begin(&*disk, path).map_err(StorageError::io_or_full(cannot))?;
         Ok(Self {
+            disk,
             path: path.into(),
-            part: part.map_err(StorageError::io_or_full(cannot))?,
+            part,
+            file,
             unsynced: 0,
             replaces,
+            is_kept: false,
         })
     }
 
@@ -49,19 +64,19 @@ impl NewFile {
     ///
     /// # Errors
     /// That is not possible, or somebody made such a file meanwhile; then this one is gone.
-    pub fn keep(self) -> Result<(), StorageError> {
-        let path = self.path;
-        let cannot = || cannot_write(&path);
-        let synced = self.part.as_file().sync_all();
+    pub fn keep(mut self) -> Result<(), StorageError> {
+        let cannot = || cannot_write(&self.path);
+        let synced = self.file.sync_all();
         synced.map_err(StorageError::io_or_full(cannot))?;
         let kept = if self.replaces {
-            self.part.persist(&path)
+            self.disk.rename(&self.part, &self.path)
         } else {
-            self.part.persist_noclobber(&path)
+            self.disk.rename_new(&self.part, &self.path)
         };
-        kept.map_err(|error| StorageError::io_or_full(cannot)(error.error))?;
-        let folder = folder(&path);
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        kept.map_err(StorageError::io_or_full(cannot))?;
+        self.is_kept = true;
+        let folder = folder(&self.path);
+        let synced = self.disk.sync_directory(folder);
         synced.map_err(StorageError::io(|| {
             format!("cannot sync the folder {}", folder.display())
         }))
@@ -70,17 +85,42 @@ impl NewFile {
 
 impl Write for NewFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.part.write(bytes)?;
+        let count = self.file.write(bytes)?;
         self.unsynced += count as u64;
         if self.unsynced >= SYNC_BYTES {
             self.unsynced = 0;
-            self.part.as_file().sync_data()?;
+            self.file.sync_data()?;
         }
         Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.part.flush()
+        self.file.flush()
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // What stays is no file that anybody looks for.
+            let _ = self.disk.remove(&self.part);
+        }
+    }
+}
+
+/// Makes a file beside that of this path, under a name that nobody can foretell.
+fn begin(disk: &dyn Disk, path: &Path) -> io::Result<(PathBuf, Box<dyn DiskFile>)> {
+    let mut attempts = 0;
+    loop {
+        let random = RandomState::new().hash_one(attempts);
+        let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
+        name.push(format!(".{:08x}.part", random >> 32));
+        let part = folder(path).join(name);
+        attempts += 1;
+        match disk.open(&part, Access::Create) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && attempts < ATTEMPTS => {}
+            opened => return opened.map(|file| (part, file)),
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 use super::base::BaseWriter;
 use super::directory::{
     LOCK, LOST_AND_FOUND, UNFINISHED, base_path, create, is_ours, lock, log_path, missing,
-    parent_of, sync_directory, write_manifest,
+    sync_directory, write_manifest,
 };
 use super::log::{self, FileHeader};
 use super::manifest::{self, Manifest};
@@ -43,7 +43,14 @@ impl NewStore {
     /// # Errors
     /// Something else is in the directory, somebody uses it, or it cannot be written.
     pub fn create(path: &Path, salt: u64) -> Result<Self, StorageError> {
-        let disk: Arc<dyn Disk> = Arc::new(FileSystem);
+        Self::create_on(Arc::new(FileSystem), path, salt)
+    }
+
+    /// The same on another disk than that of this machine.
+    ///
+    /// # Errors
+    /// As of [`create`](Self::create).
+    pub fn create_on(disk: Arc<dyn Disk>, path: &Path, salt: u64) -> Result<Self, StorageError> {
         let made = missing(&*disk, path).into_iter().map(PathBuf::from);
         let made = made.collect();
         create(&*disk, path)?;
@@ -110,9 +117,9 @@ impl NewStore {
         sync_directory(disk, &self.path)?;
         write_manifest(disk, &self.path, &manifest)?;
         self.is_finished = true;
-        // The next start would remove it as well.
+        // Where it stays, or comes back when the power fails, the next start removes it.
         let _ = disk.remove(&self.path.join(UNFINISHED));
-        sync_directory(disk, &self.path)
+        Ok(())
     }
 
     /// Removes what was made, the note last, but for what is to be kept.
@@ -147,10 +154,10 @@ impl Drop for NewStore {
         }
         self.clear(&[]);
         for directory in &self.made {
+            // One that comes back when the power fails is empty.
             if self.disk.remove_directory(directory).is_err() {
                 return;
             }
-            let _ = sync_directory(&*self.disk, parent_of(directory));
         }
     }
 }

@@ -4,9 +4,13 @@ use super::files::{Change, Files};
 use super::port::{Begun, Port};
 use crate::chance::Chance;
 use crate::mishaps::Mishaps;
+use statestored::storage::disk::Disk;
 use statestored::storage::{DurableOptions, DurableStorage, StorageError};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Where the server has its data.
+pub(crate) const DATA: &str = "/data";
 
 /// How a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,11 +94,25 @@ impl Drive {
         }
     }
 
+    /// What the process that runs now sees of it.
+    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+        Arc::new(self.port())
+    }
+
     /// Opens the server's data for the process that runs now.
     pub(crate) fn open(&self, log_bytes: u64) -> Result<DurableStorage, StorageError> {
+        self.open_in(Path::new(DATA), log_bytes)
+    }
+
+    /// The same, in another folder.
+    pub(crate) fn open_in(
+        &self,
+        path: &Path,
+        log_bytes: u64,
+    ) -> Result<DurableStorage, StorageError> {
         let port = Arc::new(self.port());
         let options = DurableOptions { log_bytes };
-        DurableStorage::open_on(port.clone(), port, Path::new("/data"), options)
+        DurableStorage::open_on(port.clone(), port, path, options)
     }
 
     pub(crate) fn set_faults(&self, faults: Faults) {

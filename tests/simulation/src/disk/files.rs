@@ -49,6 +49,11 @@ pub(crate) enum NameChange {
         path: PathBuf,
         entry: Entry,
     },
+    /// Another name of a file that has one.
+    Link {
+        path: PathBuf,
+        entry: Entry,
+    },
     Rename {
         from: PathBuf,
         to: PathBuf,
@@ -62,14 +67,17 @@ pub(crate) enum NameChange {
 impl NameChange {
     fn directory(&self) -> &Path {
         let path = match self {
-            Self::Make { path, .. } | Self::Remove { path } | Self::Rename { to: path, .. } => path,
+            Self::Make { path, .. }
+            | Self::Link { path, .. }
+            | Self::Remove { path }
+            | Self::Rename { to: path, .. } => path,
         };
         path.parent().unwrap_or(path)
     }
 
     pub(super) fn apply(&self, names: &mut BTreeMap<PathBuf, Entry>) {
         match self {
-            Self::Make { path, entry } => {
+            Self::Make { path, entry } | Self::Link { path, entry } => {
                 names.insert(path.clone(), *entry);
             }
             Self::Rename { from, to, entry } => {
@@ -355,7 +363,7 @@ impl Files {
     /// Files without a name end with the last process that has them open.
     pub(super) fn forget_nameless(&mut self) {
         let made = self.unsynced.iter().filter_map(|change| match change {
-            NameChange::Make { entry, .. } => Some(entry),
+            NameChange::Make { entry, .. } | NameChange::Link { entry, .. } => Some(entry),
             _ => None,
         });
         let entries = self.names.values().chain(self.durable.values());

@@ -28,5 +28,5 @@ mod survivals;
 mod tests;
 
 pub(crate) use device::{Failure, Faults};
-pub(crate) use drive::{Drive, End};
+pub(crate) use drive::{DATA, Drive, End};
 pub(crate) use files::{Change, Files, NameChange};

@@ -134,6 +134,21 @@ impl Disk for Port {
         })
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match self.file(to) {
+            Err(error) if error.kind() == ErrorKind::NotFound => self.rename(from, to),
+            _ => Err(ErrorKind::AlreadyExists.into()),
+        }
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let file = self.file(from)?;
+        self.change_name(NameChange::Link {
+            path: to.to_path_buf(),
+            entry: Entry::File(file),
+        })
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.file(path)?;
         self.change_name(NameChange::Remove {

@@ -177,6 +177,17 @@ impl Files {
         self.names().all(|path| self.is_durable(path))
     }
 
+    /// The same of those in a folder.
+    pub(crate) fn are_durable_in(&self, folder: &Path) -> bool {
+        let mut inside = self.names().filter(|path| path.parent() == Some(folder));
+        inside.all(|path| self.is_durable(path))
+    }
+
+    /// Whether there is something of this name.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        self.entry(path).is_some()
+    }
+
     /// Tells these files from others, as far as the next process can.
     pub(crate) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();

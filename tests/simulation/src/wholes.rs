@@ -1,0 +1,274 @@
+//! What is there as a whole or not at all: a store that is made with its records, a copy of one, one that is written anew, and a file
+//! like a backup. Whatever ends the process that makes one of them, or its machine, nobody takes a part of it for the whole.
+//!
+//! As in [`enumeration`](crate::enumeration), whatever is done to the disk is noted, and after each call it is looked at what is found
+//! then, and after a failure of the power. What was told to be finished is there, and durable.
+use crate::disk::{Change, DATA, Drive, End, Files};
+use bytes::Bytes;
+use statestored::storage::backup::NewFile;
+use statestored::storage::disk::{Access, Disk};
+use statestored::storage::{
+    Batch, DurableStorage, NewStore, Receive as _, Record, RecordView, Restore, Storage as _,
+    StorageError, Write,
+};
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Small enough that a few commits fill a log.
+const LOG_BYTES: u64 = 900;
+/// How long values are, in turn; some take several sectors.
+const LENGTHS: [usize; 4] = [10, 700, 40, 1300];
+const MANIFEST: &str = "statestore.manifest";
+
+/// Keys and values.
+type Content = BTreeMap<Bytes, Bytes>;
+
+/// How many ends were looked at.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Looked {
+    /// Calls after which that was done.
+    pub calls: usize,
+    /// Disks that were found.
+    pub disks: usize,
+}
+
+/// Who loads a store.
+#[derive(Debug, Default)]
+struct Loaded(Content);
+
+impl Restore for Loaded {
+    fn put(&mut self, record: &RecordView<'_>) {
+        let key = Bytes::copy_from_slice(record.key);
+        self.0.insert(key, Bytes::copy_from_slice(record.value));
+    }
+
+    fn delete(&mut self, key: &[u8]) {
+        self.0.remove(key);
+    }
+}
+
+fn record(number: usize) -> Record {
+    let mut value = format!("{number} ").into_bytes();
+    value.resize(LENGTHS[number % LENGTHS.len()], b'.');
+    Record {
+        key: format!("k{}", number % 6).into(),
+        value: value.into(),
+        version: (number as u64 + 1, 0),
+        fence: None,
+        expiry: None,
+    }
+}
+
+fn content_of(records: impl IntoIterator<Item = Record>) -> Content {
+    let pair = |record: Record| (record.key, record.value);
+    records.into_iter().map(pair).collect()
+}
+
+/// What a server would find in a folder.
+fn load(files: &Files, folder: &Path) -> Result<Content, StorageError> {
+    let drive = Drive::recording(files.clone());
+    let mut loaded = Loaded::default();
+    let result = drive
+        .open_in(folder, LOG_BYTES)
+        .and_then(|mut storage| storage.load(&mut loaded).map(drop));
+    drive.end(End::Process, u64::MAX);
+    result.map(|()| loaded.0)
+}
+
+/// A server finds this in a folder.
+fn holds(files: &Files, folder: &Path, wanted: &Content) -> Result<(), String> {
+    match load(files, folder) {
+        Ok(found) if found == *wanted => Ok(()),
+        Ok(found) => Err(format!(
+            "{folder:?} holds\n  {found:?}\nin the place of\n  {wanted:?}"
+        )),
+        Err(error) => Err(format!("{folder:?} cannot be used: {error}")),
+    }
+}
+
+/// Looks at what is left after each call from the one with this number on.
+fn each_end(
+    record: &[Change],
+    from: usize,
+    mut look: impl FnMut(usize, &Files) -> Result<(), String>,
+) -> Result<Looked, String> {
+    let (mut files, mut looked) = (Files::default(), Looked::default());
+    for done in 0..=record.len() {
+        let change = done.checked_sub(1).map(|last| &record[last]);
+        change.into_iter().for_each(|change| files.apply(change));
+        if done < from {
+            continue;
+        }
+        looked.calls += 1;
+        for left in files.after_process().iter().chain(&files.survivals()) {
+            looked.disks += 1;
+            look(done, left).map_err(|why| format!("{why}\nafter the call {done}: {change:?}"))?;
+        }
+    }
+    Ok(looked)
+}
+
+/// All that the process did is durable.
+fn is_durable(drive: &Drive) -> Result<(), String> {
+    if drive.files().are_durable() {
+        return Ok(());
+    }
+    Err("it is said to be finished before all of it is durable".into())
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// A store with some logs, a base, and what comes after it.
+fn begin(drive: &Drive) -> Result<(DurableStorage, Content), StorageError> {
+    const COMMITS: usize = 14;
+    let mut storage = drive.open(LOG_BYTES)?;
+    storage.load(&mut Loaded::default())?;
+    for number in 0..COMMITS {
+        storage.prepare()?;
+        let mut batch = Batch::default();
+        batch.writes.push(Write::Put(record(number)));
+        storage.commit(&[batch])?;
+        for job in drive.begun() {
+            while drive.step(job).0 {}
+        }
+    }
+    Ok((storage, content_of((0..COMMITS).map(record))))
+}
+
+fn make(disk: Arc<dyn Disk>, folder: &Path, records: usize) -> Result<(), StorageError> {
+    let mut store = NewStore::create_on(disk, folder, 7)?;
+    for number in 0..records {
+        store.record(&record(number).view())?;
+    }
+    store.finish(Some((100, 0)))
+}
+
+/// A store that is made with all its records. Before it is finished, it is no store, and can be made again.
+///
+/// # Errors
+/// What was violated, and after which call.
+pub fn every_end_of_a_new_store() -> Result<Looked, String> {
+    const RECORDS: usize = 5;
+    let folder = Path::new("/new/store");
+    let all = content_of((0..RECORDS).map(record));
+    let drive = Drive::recording(Files::default());
+    make(drive.disk(), folder, RECORDS).map_err(text)?;
+    is_durable(&drive)?;
+    let finished = drive.noted();
+    each_end(&drive.take_record(), 0, |done, left| {
+        if done >= finished || left.has(&folder.join(MANIFEST)) {
+            return holds(left, folder, &all);
+        }
+        let note = left.text(&folder.join("unfinished"));
+        if left.has(&folder.join("base-2")) && !note.ends_with("remove it.\n") {
+            return Err(format!("nothing says that it is not finished: {note:?}"));
+        }
+        let again = Drive::recording(left.clone());
+        make(again.disk(), folder, RECORDS).map_err(|why| format!("not made again: {why}"))?;
+        is_durable(&again)?;
+        holds(&again.files(), folder, &all)
+    })
+}
+
+/// A copy of a store. It is one when it has a manifest; what is copied stays as it is.
+///
+/// # Errors
+/// As of [`every_end_of_a_new_store`].
+pub fn every_end_of_a_copy() -> Result<Looked, String> {
+    let copy = Path::new("/copies/one");
+    let drive = Drive::recording(Files::default());
+    let (mut storage, all) = begin(&drive).map_err(text)?;
+    let began = drive.noted();
+    let image = storage.image().map_err(text)?;
+    image.copy_to(copy).map_err(text)?;
+    let finished = drive.noted();
+    let files = drive.files();
+    drive.end(End::Process, u64::MAX);
+    drop(storage);
+    if !files.are_durable_in(copy) {
+        return Err("a copy is said to be finished before all of it is durable".into());
+    }
+    each_end(&drive.take_record(), began, |done, left| {
+        if done >= finished || left.has(&copy.join(MANIFEST)) {
+            holds(left, copy, &all)?;
+        }
+        holds(left, Path::new(DATA), &all)
+    })
+}
+
+/// A store that is written anew: it is the one of before or the new one.
+///
+/// # Errors
+/// As of [`every_end_of_a_new_store`].
+pub fn every_end_of_a_rewrite() -> Result<Looked, String> {
+    let drive = Drive::recording(Files::default());
+    let (mut storage, before) = begin(&drive).map_err(text)?;
+    let added = Record {
+        key: "added".into(),
+        ..record(99)
+    };
+    let mut after = before.clone();
+    after.remove(&b"k1"[..]);
+    after.extend(content_of([added.clone()]));
+    let began = drive.noted();
+    let rewritten = storage.rewrite(&mut |rewrite| {
+        let clock = rewrite.keep(&mut |record| record.key != b"k1", &mut |_| Ok(()))?;
+        rewrite.add(&added.view())?;
+        Ok(clock)
+    });
+    rewritten.map_err(text)?;
+    let finished = drive.noted();
+    drive.end(End::Process, u64::MAX);
+    drop(storage);
+    each_end(&drive.take_record(), began, |done, left| {
+        match holds(left, Path::new(DATA), &after) {
+            Err(_) if done < finished => holds(left, Path::new(DATA), &before),
+            result => result,
+        }
+    })
+}
+
+/// A file like a backup, in the place of another one or not.
+///
+/// # Errors
+/// As of [`every_end_of_a_new_store`].
+pub fn every_end_of_a_file(replaces: bool) -> Result<Looked, String> {
+    let path = Path::new("/backups/today");
+    let drive = Drive::recording(Files::default());
+    let disk = drive.disk();
+    let old = if replaces { "of yesterday" } else { "" };
+    prepare(&*disk, path, old).map_err(text)?;
+    let new = "of today, ".repeat(200);
+    let began = drive.noted();
+    let mut file = NewFile::create_on(disk, path, replaces).map_err(text)?;
+    file.write_all(new.as_bytes()).map_err(text)?;
+    file.keep().map_err(text)?;
+    let finished = drive.noted();
+    each_end(&drive.take_record(), began, |done, left| {
+        let found = left.text(path);
+        if found == new || done < finished && found == old {
+            return Ok(());
+        }
+        let count = found.len();
+        Err(format!(
+            "{path:?} is neither the old file nor the new one: {count} bytes"
+        ))
+    })
+}
+
+/// A folder, and in it a file with this text unless that is empty.
+fn prepare(disk: &dyn Disk, path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    disk.create_directory(folder)?;
+    disk.sync_directory(Path::new("/"))?;
+    if !text.is_empty() {
+        let mut file = disk.open(path, Access::Create)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+    }
+    disk.sync_directory(folder)
+}
