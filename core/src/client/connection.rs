@@ -208,7 +208,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         if self.output.report(core.exchange.session_mut(), now_ms) {
             core.exchange.written(now_ms, &mut self.received.wakers);
         }
-        self.output.refill(core.exchange.session_mut(), now_ms);
+        if core.exchange.has_output() {
+            self.output.refill(core.exchange.session_mut(), now_ms);
+        }
         drop(core);
         self.received.wakers.drain(..).for_each(Waker::wake);
     }

@@ -86,7 +86,7 @@ impl Core {
     /// The driver's waker, if it sleeps and has something to do now or before it wakes by itself.
     pub(crate) fn nudge(&mut self) -> Option<Waker> {
         let sleeper = &mut self.driver;
-        let must = sleeper.is_idle && self.exchange.session().has_output()
+        let must = sleeper.is_idle && self.exchange.has_output()
             || self
                 .exchange
                 .wake_at_ms()

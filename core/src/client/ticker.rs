@@ -1,6 +1,7 @@
 //! Time while a connection is there, and while there is none.
 use super::lost::Lost;
 use super::shared::Shared;
+use crate::request::PATIENCE_MS;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -41,7 +42,7 @@ impl Ticker {
                     return Poll::Ready(Err(Lost::Closing));
                 }
                 let advanced = core.exchange.advance(now_ms, &mut self.wakers);
-                let has_output = core.exchange.session().has_output();
+                let has_output = core.exchange.has_output();
                 // What is due now was done just now.
                 let wake_at_ms = core.exchange.wake_at_ms().unwrap_or(u64::MAX);
                 let wake_at_ms = wake_at_ms.max(now_ms + 1);
@@ -74,14 +75,14 @@ impl Ticker {
         }
     }
 
-    /// When the timer is to end: as it stands, if that is not much earlier than needed, because setting it anew for each
+    /// When the timer is to end: as it stands, if that is not much earlier than needed, or soon, because setting it anew for each
     /// request would cost more than that it ends in vain now and then.
     fn timer(&self, now_ms: u64, wake_at_ms: u64) -> u64 {
         const EARLY_MS: u64 = 1000;
         let is_good = self.at_ms > now_ms
             && wake_at_ms
                 .checked_sub(self.at_ms)
-                .is_some_and(|early| early < EARLY_MS);
+                .is_some_and(|early| early < EARLY_MS || self.at_ms - now_ms <= PATIENCE_MS);
         if is_good { self.at_ms } else { wake_at_ms }
     }
 

@@ -1,4 +1,5 @@
 //! Requests over a session: bytes, requests and times in; bytes, responses and messages out.
+use super::acknowledgements::Acknowledgements;
 use super::coalesced::Coalesced;
 use super::{
     Again, Completion, Failure, Ledger, Look, Outgoing, Packed, RequestId, Submission, Turn,
@@ -46,6 +47,7 @@ pub(crate) struct Exchange {
     /// Of the lost session, in their order: what certainly did not reach the broker.
     unsent: Vec<RequestId>,
     pub(super) coalesced: Coalesced,
+    acknowledgements: Acknowledgements,
     response_topic: String,
     /// The properties that all requests share.
     pub(super) common: EncodedProperties,
@@ -66,6 +68,7 @@ impl Exchange {
             ledger,
             unsent: Vec::new(),
             coalesced: Coalesced::default(),
+            acknowledgements: Acknowledgements::default(),
             response_topic: String::new(),
             common: EncodedProperties::default(),
             timestamp: EncodedTimestamp::default(),
@@ -229,11 +232,13 @@ impl Exchange {
             session,
             ledger,
             unsent,
+            acknowledgements,
             response_topic,
             counters,
             ..
         } = self;
         let mut named = false;
+        acknowledgements.begin(session.has_output(), now_ms);
         let result = session.receive(stream, now_ms, budget, |event| match event {
             Event::Message {
                 publish,
@@ -244,6 +249,7 @@ impl Exchange {
                     None => publish.topic_bytes() == response_topic.as_bytes(),
                 };
                 if !is_response {
+                    acknowledgements.owe_at_once();
                     if received.ready.is_none() {
                         // Nobody asked a new session for it before its subscriptions were made.
                         return;
@@ -335,6 +341,7 @@ impl Exchange {
         now_ms: u64,
         wakers: &mut Vec<Waker>,
     ) -> Result<(), SessionError> {
+        self.acknowledgements.advance(now_ms);
         let is_ready = self.session.is_ready();
         let session = &mut self.session;
         let expired = self
@@ -352,10 +359,23 @@ impl Exchange {
     /// When [`advance`](Self::advance) is to be called.
     pub(crate) fn wake_at_ms(&self) -> Option<u64> {
         let session = self.session.wake_at_ms(self.ledger.in_flight() > 0);
-        match (session, self.ledger.wake_at_ms()) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        }
+        let patience = self
+            .acknowledgements
+            .until_ms()
+            .filter(|_| self.session.has_output());
+        [session, self.ledger.wake_at_ms(), patience]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Whether there is something to be written now. PUBACKs of responses alone may wait a little for the next request, as long
+    /// as no response is awaited: a broker that sends only so many at a time would keep the next one back.
+    pub(crate) fn has_output(&self) -> bool {
+        let may_wait = self.acknowledgements.until_ms().is_some()
+            && self.ledger.in_flight() == 0
+            && self.session.only_acknowledges();
+        self.session.has_output() && !may_wait
     }
 
     /// Ends all requests and refuses new ones.

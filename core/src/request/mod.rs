@@ -3,6 +3,7 @@
 //! Nothing in here does input or output. The [`Exchange`] joins an MQTT
 //! [`Session`](statestore_protocol::mqtt::session::Session) with the [`Ledger`] of requests; every request ends exactly once.
 
+mod acknowledgements;
 mod coalesced;
 mod exchange;
 mod ledger;
@@ -10,6 +11,7 @@ mod outgoing;
 mod packed;
 mod sending;
 
+pub(crate) use acknowledgements::PATIENCE_MS;
 pub(crate) use exchange::{Exchange, Message, Received};
 pub(crate) use ledger::{Again, Completion, Ledger, Look, RequestId, Room, Submission, Turn};
 pub(crate) use outgoing::Outgoing;

@@ -1,12 +1,13 @@
 //! Time: limits of any length, deadlines that hold whatever the broker does, and an idle client that sleeps.
-use crate::support::{Broker, CLIENT_ID, Peer, within};
+use crate::support::{Broker, CLIENT_ID, Peer, version, within};
+use crate::{ended, spawn_get};
 use bytes::BytesMut;
 use statestore::platform::{Connecting, Duplex, Platform, System, Task};
 use statestore::{
     Client, ConnectionState, Error, ErrorKind, GetOptions, ObserveOptions, Observer, Settings,
 };
 use statestore_protocol::mqtt::{ConnAck, Packet, PublishHeader, ReasonCode, encode_pingresp};
-use statestore_protocol::{Command, Reply, topic};
+use statestore_protocol::{Command, Event, Reply, topic};
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -238,6 +239,62 @@ async fn an_idle_client_wakes_up_for_its_keep_alive_only() {
     let polls = machine.polls.load(Ordering::Relaxed) - before;
     assert!(polls <= 3 * PERIODS, "{polls}");
     assert!(client.state().borrow().is_connected());
+}
+
+/// How long it takes until the client sends a PUBACK next.
+async fn acknowledged_after(peer: &mut Peer) -> Duration {
+    let begun = Instant::now();
+    let packet = peer.packet_at_any_time().await;
+    assert!(matches!(packet, Packet::PubAck(_)), "{packet:?}");
+    begun.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_acknowledgement_of_a_response_leaves_with_the_next_request_or_soon() {
+    let (machine, mut peer, _) = Machine::new();
+    let client = machine
+        .connect(Settings::new("nowhere", 1), &mut peer)
+        .await;
+    let answer = peer.answer(&Reply::Nil, None);
+    tokio::join!(client.get("k"), answer).0.unwrap();
+    let asked_after = Duration::from_millis(5);
+    let ask = async {
+        sleep(asked_after).await;
+        client.get("k").await
+    };
+    let store = async {
+        assert_eq!(acknowledged_after(&mut peer).await, asked_after);
+        peer.answer(&Reply::Nil, None).await;
+        acknowledged_after(&mut peer).await
+    };
+    let (entry, alone_after) = tokio::join!(ask, store);
+    assert_eq!(entry.unwrap(), None);
+    assert!(
+        (5..=11).contains(&alone_after.as_millis()),
+        "{alone_after:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_broker_may_wait_for_is_acknowledged_at_once() {
+    let (machine, mut peer, _) = Machine::new();
+    let client = machine
+        .connect(Settings::new("nowhere", 1), &mut peer)
+        .await;
+    // The next response, if it sends only one at a time.
+    let gets = [spawn_get(&client, "a"), spawn_get(&client, "b")];
+    let requests = [peer.request().await, peer.request().await];
+    peer.respond(&requests[0], &Reply::Nil, None).await;
+    assert_eq!(acknowledged_after(&mut peer).await, Duration::ZERO);
+    peer.respond(&requests[1], &Reply::Nil, None).await;
+    for get in gets {
+        assert_eq!(ended(get).await.unwrap(), None);
+    }
+    assert_ne!(acknowledged_after(&mut peer).await, Duration::ZERO);
+    // The next notification.
+    let event = Event::Deleted;
+    peer.notify(b"k", &event, &version(1)).await;
+    assert_eq!(acknowledged_after(&mut peer).await, Duration::ZERO);
 }
 
 /// Answers the next PINGREQ, and lets the client take notice.

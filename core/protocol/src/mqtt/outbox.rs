@@ -60,6 +60,10 @@ impl Outbox {
     pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
+    /// Bytes of the batch that grows.
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.pending.len()
+    }
     /// Bytes that are kept. What only waits to be taken, such as an acknowledgement, does not count: it goes without
     /// leaving a trace, and nobody would look again whether there is room.
     pub(super) fn buffered_bytes(&self) -> usize {

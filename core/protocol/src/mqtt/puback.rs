@@ -16,6 +16,9 @@ pub struct PubAck {
 }
 
 impl PubAck {
+    /// The size of one that says only that the PUBLISH was taken.
+    pub(crate) const SUCCESS_BYTES: usize = 4;
+
     /// Says that the PUBLISH was taken.
     pub fn success(packet_id: PacketId) -> Self {
         Self {

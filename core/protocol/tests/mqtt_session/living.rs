@@ -72,10 +72,17 @@ fn messages_are_acknowledged_in_their_order_after_they_were_handed_over() {
     bench.events.clear();
     bench.send(&bytes).unwrap();
     assert_eq!(bench.events.len(), 4);
+    assert!(bench.session.has_output() && bench.session.only_acknowledges());
     let ids: Vec<_> = [7, 3, 9]
         .map(|id| Packet::PubAck(PubAck::success(PacketId::new(id).unwrap())))
         .into();
     assert_eq!(bench.sent(), ids);
+    bench.send(&bytes).unwrap();
+    bench.publish(1, 1000);
+    assert!(!bench.session.only_acknowledges());
+    let sent = bench.sent();
+    assert_eq!(sent[..3], ids);
+    assert!(matches!(sent[3..], [Packet::Publish(_)]), "{sent:?}");
 }
 
 #[test]

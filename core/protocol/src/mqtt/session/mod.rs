@@ -25,7 +25,7 @@ use super::authentication::Authentication;
 use super::keep_alive::{ClientKeepAlive, Due};
 use super::outbox::Outbox;
 use super::{
-    Connect, Decoder, Disconnect, EncodeError, Limits, PacketId, PacketIds, PublishHeader,
+    Connect, Decoder, Disconnect, EncodeError, Limits, PacketId, PacketIds, PubAck, PublishHeader,
     ReasonCode, Window, encode_pingreq,
 };
 use bytes::{Bytes, BytesMut};
@@ -334,6 +334,11 @@ impl<T: Copy> Session<T> {
     /// Whether [`take_output`](Self::take_output) has something to give.
     pub fn has_output(&self) -> bool {
         !self.outbox.is_empty()
+    }
+
+    /// Whether [`take_output`](Self::take_output) has nothing to give but PUBACKs that the session made by itself, or nothing.
+    pub fn only_acknowledges(&self) -> bool {
+        self.outbox.pending_bytes() == PubAck::SUCCESS_BYTES * usize::from(self.untaken_pubacks)
     }
 
     /// When [`poll`](Self::poll) is to be called; never while there is no transport. `awaits` says whether a message is
