@@ -209,7 +209,9 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
                 () = &mut shutdown => break None,
                 Err(error) = &mut keeper => break Some(error),
                 Some(arrival) = arrivals.streams.recv() => {
-                    connections.spawn_local(Rc::clone(&driver).welcome(arrival));
+                    if let Some(serving) = driver.welcome(arrival) {
+                        connections.spawn_local(serving);
+                    }
                 }
                 Some(ended) = connections.join_next() => sound(ended)?,
                 Some(ended) = arrivals.acceptors.join_next() => {

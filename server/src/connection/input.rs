@@ -126,14 +126,13 @@ impl Connection {
         }
     }
 
-    /// The turn is over that began with so many bytes of input.
+    /// The turn is over that began with so many bytes of input. What the connection takes is to be counted next.
     pub(crate) fn turn_ended(&mut self, offered: usize, input: &mut BytesMut) {
         if offered - input.len() > LARGE_PACKET && !input.is_empty() {
             // Otherwise a few bytes would keep all the memory of what came before them.
             *input = BytesMut::from(&input[..]);
         }
         self.unread = input.len();
-        self.recharge();
     }
 
     /// Bytes of output have left while nothing is read: the client is alive, although nothing can come from it.

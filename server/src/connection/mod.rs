@@ -12,10 +12,12 @@
 //! what packets bring about, is decided by the hub. How it comes and goes is drawn in `hub/ending.rs`.
 mod ahead;
 mod input;
+mod memory;
 mod output;
 mod proving;
 
 pub(crate) use input::{Next, Subject, Turn};
+pub(crate) use memory::Memory;
 pub(crate) use output::Place;
 pub(crate) use proving::{Answer, Proving, Shown, Stage};
 
@@ -116,7 +118,7 @@ pub(crate) struct Connection {
     bounds: Bounds,
     phase: Phase,
     /// What the client has shown to prove who it is, while that has no answer.
-    proving: Option<Proving>,
+    proving: Option<Box<Proving>>,
     /// The method of its enhanced authentication.
     method: Option<Box<str>>,
     /// Until when it holds who it is.
@@ -337,6 +339,11 @@ impl Connection {
         self.outstanding() >= self.bounds.max_output_bytes
     }
 
+    /// Whether nothing may leave, and everything has left that was taken.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.leaving == 0 && self.output.releasable() == 0
+    }
+
     /// Moves what may leave to the end of `to`, which holds what was taken before and has not left.
     pub(crate) fn take_output(&mut self, to: &mut BytesMut) {
         self.output.take(to);
@@ -371,7 +378,7 @@ impl Connection {
                 .as_ref()
                 .map_or(0, |_| size_of::<RequestReader>())
             + self.will.as_deref().map_or(0, will_bytes)
-            + self.proving.as_ref().map_or(0, Proving::bytes);
+            + self.proving().map_or(0, Proving::bytes);
         self.charge.set_roughly(bytes, SLACK_BYTES);
     }
 

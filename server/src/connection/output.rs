@@ -1,4 +1,5 @@
 //! The bytes that wait to be sent on one connection.
+use super::Memory;
 use bytes::BytesMut;
 use std::collections::VecDeque;
 
@@ -60,6 +61,29 @@ pub(crate) struct Output {
 }
 
 impl Output {
+    /// Borrows memory for what comes next.
+    pub(crate) fn borrow_memory(&mut self, memory: &mut Memory) {
+        memory.lend(&mut self.ready);
+    }
+
+    /// Gives it back if it was not needed.
+    pub(crate) fn return_memory(&mut self, memory: &mut Memory) {
+        if self.ready.is_empty() {
+            memory.take_back(&mut self.ready);
+        }
+    }
+
+    /// Gives back the memory of what has left, which the next stage takes if there are any.
+    pub(crate) fn has_left(&mut self, buffer: &mut BytesMut, memory: &mut Memory) {
+        if self.last_acknowledgement > 0 && self.spare.capacity() == 0 {
+            self.spare = std::mem::take(buffer);
+            // From its beginning again.
+            self.spare.reserve(1);
+        } else {
+            memory.take_back(buffer);
+        }
+    }
+
     /// Appends what `write` writes. It leaves once the write `hold` is durable; 0 is durable. After an error, nothing is
     /// appended.
     pub(crate) fn append<T, E>(
@@ -130,6 +154,7 @@ impl Output {
     }
 
     /// Writes down a PUBACK that waits for one of which nothing is known.
+    #[inline(never)]
     fn acknowledge_behind<E>(
         &mut self,
         hold: u64,
@@ -266,11 +291,11 @@ impl Output {
 
     /// Moves what may leave now to the end of `to`.
     pub(crate) fn take(&mut self, to: &mut BytesMut) {
+        if self.ready.is_empty() {
+            return;
+        }
         self.ready_acknowledgements = 0;
         if to.is_empty() {
-            if to.capacity() > MAX_SPARE_BYTES {
-                *to = BytesMut::new();
-            }
             // The two buffers change places, so that nothing is copied or allocated.
             to.clear();
             std::mem::swap(to, &mut self.ready);

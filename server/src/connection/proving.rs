@@ -72,26 +72,26 @@ impl Connection {
     /// The client has shown something that has no answer yet. Nothing is read behind a CONNECT meanwhile, unless the client
     /// is asked something.
     pub(crate) fn prove(&mut self, shown: Shown, stage: Stage) {
-        self.proving = Some(Proving {
+        self.proving = Some(Box::new(Proving {
             shown,
             stage,
             answer: None,
-        });
+        }));
     }
 
     /// What has no answer yet.
     pub(crate) fn proving(&self) -> Option<&Proving> {
-        self.proving.as_ref()
+        self.proving.as_deref()
     }
 
     /// The same, to go on with.
     pub(crate) fn proving_mut(&mut self) -> Option<&mut Proving> {
-        self.proving.as_mut()
+        self.proving.as_deref_mut()
     }
 
     /// It has an answer.
     pub(crate) fn take_proving(&mut self) -> Option<Proving> {
-        self.proving.take()
+        self.proving.take().map(|proving| *proving)
     }
 
     /// Whether a CONNECT waits behind which nothing is read.
@@ -99,12 +99,12 @@ impl Connection {
         let waits = |proving: &Proving| {
             matches!(proving.shown, Shown::Connect(_)) && !matches!(proving.stage, Stage::Asked(_))
         };
-        self.proving.as_ref().is_some_and(waits)
+        self.proving().is_some_and(waits)
     }
 
     /// The method with which the client authenticates.
     pub(crate) fn method(&self) -> Option<&str> {
-        match &self.proving {
+        match self.proving() {
             Some(Proving {
                 shown: Shown::Connect(connect),
                 ..

@@ -95,16 +95,16 @@ impl Driver {
     }
 
     /// Serves a connection that has come in, if there is a place for it.
-    pub(crate) async fn welcome<S: AsyncRead + AsyncWrite + Unpin>(
-        self: Rc<Self>,
+    pub(crate) fn welcome<S: AsyncRead + AsyncWrite + Unpin>(
+        self: &Rc<Self>,
         arrival: Arrival<S>,
-    ) {
-        let Some(_place) = arrival.place else {
+    ) -> Option<impl Future<Output = ()> + use<S>> {
+        let Some(place) = arrival.place else {
             tracing::debug!(peer = %arrival.peer, "refusing a connection: there are too many");
             self.hub.borrow_mut().turned_away();
-            return;
+            return None;
         };
-        self.serve(arrival.stream, arrival.peer).await;
+        Some(Rc::clone(self).serve(arrival.stream, arrival.peer, place))
     }
 
     /// Measures how long requests take, if anybody wants to know.
@@ -127,14 +127,17 @@ impl Driver {
         }
     }
 
-    /// Serves one connection until it ends. A panic in here breaks the driver: no connection sends anything more.
-    pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+    /// Serves one connection until it ends, and keeps its place as long. A panic in here breaks the driver: no connection sends
+    /// anything more.
+    ///
+    /// Each idle connection has one of these, so that it is to hold nothing twice: `stream` is not moved.
+    pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin, P>(
         self: Rc<Self>,
-        stream: S,
-        peer: impl Into<Peer>,
+        mut stream: S,
+        peer: Peer,
+        _place: P,
     ) {
         let _fuse = Fuse(&self);
-        let peer = peer.into();
         let address = peer.address;
         let opened = self.hub.borrow_mut().opened(peer, self.clock.now());
         let Some(id) = opened else {
@@ -142,11 +145,12 @@ impl Driver {
             return;
         };
         self.spread_word(None);
-        let mut connection = Socket::new(&self, id, stream);
+        let mut connection = Socket::new(&self, id, &mut stream);
         if let Err(error) = poll_fn(|context| connection.poll(context)).await {
             tracing::debug!(peer = %address, %error, "a connection ended");
         }
         drop(connection);
+        drop(stream);
         if self.is_broken.get() {
             return;
         }

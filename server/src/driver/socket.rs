@@ -4,7 +4,7 @@ use crate::clock::Now;
 use crate::hub::{Closing, ConnectionId};
 use bytes::{Buf, BufMut, BytesMut};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
@@ -15,7 +15,7 @@ const TURN_BYTES: usize = 16 * 1024;
 pub(super) struct Socket<'a, S> {
     driver: &'a Driver,
     id: ConnectionId,
-    stream: S,
+    stream: &'a mut S,
     /// The begin of a packet, or packets that wait until output has left.
     input: BytesMut,
     /// Taken from the hub, not yet written.
@@ -32,7 +32,7 @@ pub(super) struct Socket<'a, S> {
 }
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
-    pub(super) fn new(driver: &'a Driver, id: ConnectionId, stream: S) -> Self {
+    pub(super) fn new(driver: &'a Driver, id: ConnectionId, stream: &'a mut S) -> Self {
         Self {
             driver,
             id,
@@ -113,10 +113,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
                     .borrow_mut()
                     .take_output(self.id, &mut self.output, now);
                 if self.output.is_empty() {
-                    return std::pin::Pin::new(&mut self.stream).poll_flush(context);
+                    return Pin::new(&mut *self.stream).poll_flush(context);
                 }
             }
-            let stream = std::pin::Pin::new(&mut self.stream);
+            let stream = Pin::new(&mut *self.stream);
             match stream.poll_write(context, &self.output)? {
                 Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(count) => {
@@ -184,7 +184,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     /// Closes the sending direction and throws away what comes, until the client closes or its time is over.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.is_lingering {
-            if std::pin::Pin::new(&mut self.stream)
+            if Pin::new(&mut *self.stream)
                 .poll_shutdown(context)?
                 .is_pending()
             {

@@ -134,7 +134,7 @@ async fn what_the_keyspace_has_to_tell_wakes_the_server() {
     };
     LocalSet::new()
         .run_until(async {
-            tokio::task::spawn_local(Rc::clone(&driver).serve(far, peer));
+            tokio::task::spawn_local(Rc::clone(&driver).serve(far, peer.into(), ()));
             tokio::select! {
                 ended = driver.keep(&mut committer) => panic!("{ended:?}"),
                 () = client => {}

@@ -27,6 +27,31 @@ impl Routed {
 }
 
 impl Hub {
+    /// Moves the output of a connection that may leave now to the end of `to`, which holds what was taken before and
+    /// has not left yet.
+    pub fn take_output(&mut self, id: ConnectionId, to: &mut BytesMut, now: Now) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        if to.is_empty() && connection.is_quiet() {
+            return;
+        }
+        connection.take_output(to);
+        if let Some(session) = connection.session() {
+            self.send_waiting(session, now);
+        }
+        if !to.is_empty() {
+            return;
+        }
+        // What waited for the last output to leave.
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.take_output(to);
+            if to.is_empty() {
+                connection.output.has_left(to, &mut self.output_memory);
+            }
+        }
+    }
+
     /// Appends a packet that needs no flow control; `encode` gets the client's Maximum Packet Size.
     pub(super) fn append(
         &mut self,

@@ -63,6 +63,7 @@ const NEVER: u32 = u32::MAX;
 
 impl Hub {
     /// A client's DISCONNECT.
+    #[cold]
     pub(super) fn disconnect(
         &mut self,
         id: ConnectionId,
@@ -90,6 +91,7 @@ impl Hub {
 
     /// Ends an open connection with a DISCONNECT. What it would still have been told about writes that are not
     /// durable is forgotten.
+    #[cold]
     pub(super) fn fail(&mut self, id: ConnectionId, reason: ReasonCode, why: &str, now: Now) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -106,6 +108,7 @@ impl Hub {
     }
 
     /// Ends a connection without a word.
+    #[cold]
     pub(super) fn drop_connection(&mut self, id: ConnectionId, now: Now) {
         self.end(id, Parting::Silent, WillOutcome::Published, now);
     }

@@ -124,6 +124,7 @@ impl Hub {
     }
 
     /// Begins to hand a notification to those who watch.
+    #[inline(never)]
     pub(super) fn begin_notification(
         &mut self,
         notify: &Notify,

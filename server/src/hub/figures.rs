@@ -38,6 +38,7 @@ impl Hub {
     }
 
     /// Something that a client asked for was refused.
+    #[cold]
     pub(super) fn note_refusal(
         &mut self,
         id: ConnectionId,

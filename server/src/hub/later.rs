@@ -29,6 +29,7 @@ pub(super) struct Asker {
 
 impl Hub {
     /// A request with a payload of this length has no outcome yet.
+    #[inline(never)]
     pub(super) fn await_outcome(
         &mut self,
         id: ConnectionId,

@@ -22,6 +22,7 @@ const MAX_LOGGED_CHARS: usize = 64;
 const GRACE_MS: u64 = 5_000;
 
 impl Hub {
+    #[cold]
     pub(super) fn connect(&mut self, id: ConnectionId, connect: Box<Connect>, now: Now) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -217,6 +218,7 @@ impl Hub {
     }
 
     /// An AUTH of a client.
+    #[cold]
     pub(super) fn auth(&mut self, id: ConnectionId, auth: Auth, now: Now) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;

@@ -110,7 +110,7 @@ pub use verification::{Verification, Verified};
 use crate::access::{Authenticator, Logins, Peer, Policy};
 use crate::budget::Gauge;
 use crate::clock::Now;
-use crate::connection::{Bounds, Connection, Next, Parting, Phase, SessionId, Turn};
+use crate::connection::{Bounds, Connection, Memory, Next, Parting, Phase, SessionId, Turn};
 use crate::service::{Notify, Service, Ticket};
 use crate::storage::Batch;
 use crate::timers::Timers;
@@ -195,6 +195,8 @@ pub struct Hub {
     response_properties: EncodedProperties,
     response_version: EncodedTimestamp,
     spares: Spares,
+    /// For the output of whoever is at work.
+    output_memory: Memory,
     statistics: Statistics,
     refusals: Refusals,
     /// The broker behind which the store is, if there is one.
@@ -235,6 +237,7 @@ impl Hub {
             response_properties: request::response_properties(),
             response_version: EncodedTimestamp::default(),
             spares: Spares::default(),
+            output_memory: Memory::default(),
             statistics: Statistics::default(),
             refusals: Refusals::default(),
         }
@@ -289,6 +292,7 @@ impl Hub {
         let offered = input.len();
         if let Some(connection) = self.connections.get_mut(id) {
             connection.offered(offered, now.mono_ms);
+            connection.output.borrow_memory(&mut self.output_memory);
         }
         self.at_work = Some((id, false));
         loop {
@@ -323,9 +327,14 @@ impl Hub {
         }
         if let Some(connection) = self.connections.get_mut(id) {
             connection.turn_ended(offered, input);
+            connection.output.return_memory(&mut self.output_memory);
         }
-        if let Some((_, true)) = self.at_work.take() {
-            self.take_stock(id);
+        match self.at_work.take() {
+            Some((_, true)) => self.take_stock(id),
+            _ => self
+                .connections
+                .get_mut(id)
+                .map_or((), Connection::recharge),
         }
         self.settle(now);
         is_over
@@ -395,24 +404,6 @@ impl Hub {
                 connection.is_dirty = false;
                 return Some(id);
             }
-        }
-    }
-
-    /// Moves the output of a connection that may leave now to the end of `to`, which holds what was taken before and
-    /// has not left yet.
-    pub fn take_output(&mut self, id: ConnectionId, to: &mut BytesMut, now: Now) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        connection.take_output(to);
-        if let Some(session) = connection.session() {
-            self.send_waiting(session, now);
-        }
-        // What waited for the last output to leave.
-        if to.is_empty()
-            && let Some(connection) = self.connections.get_mut(id)
-        {
-            connection.take_output(to);
         }
     }
 

@@ -61,6 +61,7 @@ impl Hub {
     }
 
     /// Something came that is no packet.
+    #[cold]
     pub(super) fn undecodable(
         &mut self,
         id: ConnectionId,

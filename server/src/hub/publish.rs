@@ -20,12 +20,26 @@ impl Hub {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let aliased = match connection.admit(publish) {
-            Ok(Subject::Request) => return self.request(id, session, publish, now),
-            Ok(Subject::Message(aliased)) => aliased,
-            Err((reason, why)) => return self.fail(id, reason, &why, now),
-        };
-        let topic = aliased.as_deref().unwrap_or_else(|| publish.topic());
+        match connection.admit(publish) {
+            Ok(Subject::Request) => self.request(id, session, publish, now),
+            Ok(Subject::Message(aliased)) => {
+                let topic = aliased.as_deref().unwrap_or_else(|| publish.topic());
+                self.message(id, session, publish, topic, now);
+            }
+            Err((reason, why)) => self.fail(id, reason, &why, now),
+        }
+    }
+
+    /// A PUBLISH that is no request.
+    #[inline(never)]
+    fn message(
+        &mut self,
+        id: ConnectionId,
+        session: SessionId,
+        publish: &Publish,
+        topic: &str,
+        now: Now,
+    ) {
         let why = if topic::is_from_store(topic) {
             "only the store publishes notifications and responses"
         } else if self.may_publish(session, topic) {

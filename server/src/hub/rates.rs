@@ -95,6 +95,7 @@ impl Senders {
 
 impl Hub {
     /// A connection has sent a packet. If it, or everybody, has sent too much, it is not read from for a while.
+    #[inline(never)]
     pub(super) fn count_rates(&mut self, id: ConnectionId, sent: Sent, now: Now) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;

@@ -351,6 +351,7 @@ fn send_response(
 }
 
 /// Tells a client with a PUBACK that its request has an answer which it does not take.
+#[cold]
 fn acknowledge_unanswerable(
     connection: &mut Connection,
     to: ReturnAddress<'_>,

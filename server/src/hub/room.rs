@@ -27,6 +27,7 @@ impl Hub {
     }
 
     /// Whether the first packet of the input of a connection has to wait. PINGREQs behind it are answered.
+    #[cold]
     pub(super) fn waits_for_room(&mut self, id: ConnectionId, input: &[u8], now: Now) -> bool {
         let connection = self.connections.get_mut(id);
         let waiting =
@@ -48,6 +49,7 @@ impl Hub {
     }
 
     /// Answers a PINGREQ.
+    #[cold]
     pub(super) fn answer_ping(&mut self, id: ConnectionId, now: Now) {
         self.append(id, now, |out, _| {
             mqtt::encode_pingresp(out);

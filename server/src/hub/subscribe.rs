@@ -34,6 +34,7 @@ pub(super) fn may_have(rights: Option<&Rights>, filter: &str) -> bool {
 }
 
 impl Hub {
+    #[cold]
     pub(super) fn subscribe(
         &mut self,
         id: ConnectionId,
@@ -119,6 +120,7 @@ impl Hub {
         }
     }
 
+    #[cold]
     pub(super) fn unsubscribe(
         &mut self,
         id: ConnectionId,

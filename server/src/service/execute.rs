@@ -165,10 +165,7 @@ impl Service {
     fn too_long(&self, command: &Command) -> Option<Reply> {
         let max_bytes = self.config.max_key_bytes;
         let check = |what: &str, bytes: &Bytes| {
-            (bytes.len() > max_bytes).then(|| {
-                let text = format!("the {what} is longer than {max_bytes} bytes");
-                ServiceError::Other(text.into())
-            })
+            (bytes.len() > max_bytes).then(|| longer_than(max_bytes, what))
         };
         let error = match command {
             Command::Scan { pattern, .. } => check("pattern", pattern),
@@ -191,6 +188,7 @@ impl Service {
     }
 
     /// The refusal of what somebody may not do.
+    #[inline(never)]
     fn denied(&mut self, rights: &Rights, command: &Command) -> Option<Reply> {
         let Command::Transact { operations } = command else {
             let is_denied = !rights.allow(command);
@@ -246,13 +244,7 @@ impl Service {
                 let capabilities = self.keyspace.capabilities();
                 Some(End::reply(Reply::Capabilities(capabilities)))
             }
-            // First, so that no change is missed that the keyspace tells before it answers.
-            Ok(Step::Watch(key)) => {
-                match self.watches.watch(request.client, request.principal, key) {
-                    Ok(()) => self.keyspace.follow(asked, key),
-                    Err(error) => Some(refused(error)),
-                }
-            }
+            Ok(Step::Watch(key)) => self.watch(key, request, asked),
             Ok(Step::Unwatch(key)) => {
                 let was_watched = self.unwatch(request.client, key);
                 Some(End::reply(if was_watched {
@@ -267,7 +259,17 @@ impl Service {
         }
     }
 
+    #[inline(never)]
+    fn watch(&mut self, key: &Bytes, request: &Request<'_>, asked: &Asked) -> Option<End> {
+        // First, so that no change is missed that the keyspace tells before it answers.
+        match self.watches.watch(request.client, request.principal, key) {
+            Ok(()) => self.keyspace.follow(asked, key),
+            Err(error) => Some(refused(error)),
+        }
+    }
+
     /// Whether that had been watched.
+    #[inline(never)]
     fn unwatch(&mut self, client: &str, key: &[u8]) -> bool {
         let was_watched = self.watches.unwatch(client, key);
         if was_watched && self.watches.watchers(key).is_none() {
@@ -318,6 +320,7 @@ impl Service {
         }
     }
 
+    #[inline(never)]
     fn take_over_ended(&mut self) {
         let mut ended = std::mem::take(&mut self.changes.ended);
         for (ticket, end) in ended.drain(..) {
@@ -441,4 +444,10 @@ fn response(reply: Reply, version: Option<rules::Version>, command: Command) -> 
         reply,
         answer: None,
     }
+}
+
+#[cold]
+fn longer_than(max_bytes: usize, what: &str) -> ServiceError {
+    let text = format!("the {what} is longer than {max_bytes} bytes");
+    ServiceError::Other(text.into())
 }

@@ -65,6 +65,7 @@ pub enum Reception {
 
 impl Request<'_> {
     /// Names it for all servers that may be given it.
+    #[inline(never)]
     pub(super) fn digest(&self) -> RequestDigest {
         let properties = &self.properties;
         let [timestamp, token] = [&properties.timestamp, &properties.fencing_token].map(|given| {

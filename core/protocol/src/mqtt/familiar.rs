@@ -85,6 +85,7 @@ impl Familiar {
     }
 
     /// A PUBLISH of which nothing was recognized was found to be right.
+    #[inline(never)]
     pub(super) fn met(&mut self, topic: &[u8], section: &[u8]) -> Result<(), DecodeError> {
         if let Some(known) = &mut self.known
             && known.alike == 0

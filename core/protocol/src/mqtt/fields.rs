@@ -123,6 +123,7 @@ impl Fields {
     }
 
     /// Reads one more property; whether there was one.
+    #[inline(never)]
     fn read_next(&mut self, properties: &mut Properties<'_>) -> Result<bool, DecodeError> {
         let Some(id) = properties.id()? else {
             return Ok(false);

@@ -141,6 +141,7 @@ impl Decoder {
 }
 
 /// A packet that is no PUBLISH.
+#[cold]
 fn other(frame: &[u8], header: FixedHeader) -> Result<Packet, DecodeError> {
     let mut reader = Reader::new(frame, header.len);
     let packet = match header.first >> 4 {

@@ -12,7 +12,7 @@ use tokio::task::{LocalSet, spawn_local};
 async fn join(driver: &Rc<Driver>, client_id: &str) -> DuplexStream {
     let (mut near, far) = tokio::io::duplex(64 * 1024);
     let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-    spawn_local(Rc::clone(driver).serve(far, peer));
+    spawn_local(Rc::clone(driver).serve(far, peer.into(), ()));
     let mut connect = BytesMut::new();
     let packet = Connect {
         client_id: client_id.into(),
