@@ -15,6 +15,7 @@ declare -A needs_called=(
   [openssl]="the headers of OpenSSL (Debian: libssl-dev)"
   [certificates]="the program openssl (Debian: openssl)"
   [json]="the C++ header nlohmann/json.hpp (Debian: nlohmann-json3-dev)"
+  [abidiff]="abidiff (Debian: abigail-tools)"
   [sanitizers]="clang's runtime for sanitizers (Debian: libclang-rt-VERSION-dev)"
   [asio]="standalone Asio (Debian: libasio-dev)"
   [libuv]="libuv (Debian: libuv1-dev)"
