@@ -113,7 +113,8 @@ impl Driver {
 
     /// Asks the broker for no more requests, and gives those that came some time.
     pub(crate) async fn leave_broker(&self) {
-        self.hub.borrow_mut().leave_broker();
+        let now = self.clock.now();
+        self.hub.borrow_mut().leave_broker(now);
         self.broker_news.notify_one();
         let left = async {
             while !self.hub.borrow().has_left_broker() {
@@ -208,7 +209,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<'_, S> {
                 hub.broker_written(self.output.len(), false, now);
                 rest.extend_from_slice(&hub.broker_last_output(now));
             }
-            rest.extend_from_slice(&hub.broker_disconnected(reason));
+            rest.extend_from_slice(&hub.broker_disconnected(reason, now));
             rest
         };
         self.driver.broker_turned.notify_one();

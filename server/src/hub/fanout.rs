@@ -237,7 +237,7 @@ impl Hub {
             turn.delivered(notification.payload.len());
             if client.starts_with(broker::BEHIND) {
                 if !turn.is_later || self.service.is_watching(client, &notification.key) {
-                    self.notify_behind_broker(client, notification);
+                    self.notify_behind_broker(client, notification, now);
                 }
                 continue;
             }

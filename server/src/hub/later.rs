@@ -67,7 +67,7 @@ impl Hub {
             if let Some(asker) = self.askers.remove(&ticket) {
                 self.conclude_later(&asker, &outcome, now);
             } else {
-                self.conclude_later_for_broker(ticket, &outcome);
+                self.conclude_later_for_broker(ticket, &outcome, now);
             }
         }
     }

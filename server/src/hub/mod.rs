@@ -206,11 +206,9 @@ pub struct Hub {
 impl Hub {
     /// Without connections, in front of this service.
     pub fn new(config: HubConfig, service: Service) -> Self {
-        let max_packet_bytes = config.limits.max_packet_bytes;
+        let broker = config.broker;
         Self {
-            broker: config
-                .broker
-                .map(|terms| Broker::new(terms, max_packet_bytes)),
+            broker: broker.map(|terms| Broker::new(terms, &config.limits)),
             tight_at_bytes: config.limits.max_session_bytes,
             limits: config.limits,
             authenticator: config.authenticator,

@@ -60,6 +60,7 @@ use changes::Changes;
 use commits::Commits;
 use meter::Meter;
 use replay::Replay;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use under_way::UnderWay;
 use watch::Watches;
@@ -271,6 +272,16 @@ impl Service {
     /// Whether the client watches anything.
     pub fn is_watching_any(&self, client: &str) -> bool {
         self.watches.keys_of(client).next().is_some()
+    }
+
+    /// The clients that watch anything.
+    pub fn watching(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.watches.clients()
+    }
+
+    /// The keys that the client watches.
+    pub fn keys_watched_by(&self, client: &str) -> impl Iterator<Item = &[u8]> {
+        self.watches.keys_of(client)
     }
 
     /// Whether the client watches a key that it may not read any more.

@@ -76,6 +76,11 @@ impl Watches {
             .is_some_and(|watched| watched.keys.contains(key))
     }
 
+    /// Who watches anything.
+    pub(super) fn clients(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.by_client.keys()
+    }
+
     /// What the client watches.
     pub(super) fn keys_of(&self, client: &str) -> impl Iterator<Item = &[u8]> {
         let watched = self.by_client.get(client).into_iter();

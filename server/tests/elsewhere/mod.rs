@@ -1,5 +1,6 @@
 //! Servers over an engine, for the tests of every engine.
 pub(crate) mod files;
+pub(crate) mod keeping;
 pub(crate) mod shared;
 pub(crate) mod store;
 pub(crate) mod suite;

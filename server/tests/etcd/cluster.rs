@@ -12,7 +12,7 @@ use tempfile::TempDir;
 pub(crate) struct Etcd {
     folder: TempDir,
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
     peer_port: u16,
     arguments: Vec<String>,
 }

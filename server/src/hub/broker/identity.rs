@@ -1,7 +1,7 @@
 //! Who sent a request, by what the broker says in a user property, which its plugin signs (`packaging/mosquitto`).
 use ring::hmac::{self, HMAC_SHA256};
 use statestore_protocol::mqtt::Publish;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// Fewest bytes of a key that nobody guesses.
 const LEAST_KEY: usize = 32;
@@ -57,40 +57,80 @@ pub(super) fn sender<'a>(
     }
     let value = std::str::from_utf8(value).map_err(|_| Doubt::Form)?;
     let (mac, client, user) = parse(value).ok_or(Doubt::Form)?;
-    let mut signed = hmac::Context::with_key(&key.0);
-    let mut sign = |field: &[u8]| {
-        // A packet of MQTT has at most 256 MiB.
-        let length = u32::try_from(field.len()).unwrap_or(u32::MAX);
-        signed.update(&length.to_be_bytes());
-        signed.update(field);
-    };
-    let correlation_data = publish.correlation_data().unwrap_or_default();
-    for text in [
-        client,
-        user.unwrap_or_default(),
+    let mut signed = Signed::with(key);
+    signed.field(client.as_bytes());
+    signed.field(user.unwrap_or_default().as_bytes());
+    signed.message(
         publish.topic(),
         response_topic,
-    ] {
-        sign(text.as_bytes());
-    }
-    sign(correlation_data);
-    sign(publish.payload_bytes());
+        publish.correlation_data().unwrap_or_default(),
+        publish.payload_bytes(),
+    );
     for (name, value) in publish.user_property_bytes() {
         if name != property.as_bytes() {
-            sign(name);
-            sign(value);
+            signed.property(name, value);
         }
     }
-    let is_signed = subtle::ConstantTimeEq::ct_eq(signed.sign().as_ref(), &mac[..]);
-    match (bool::from(is_signed), client == client_id) {
+    match (signed.is(mac), client == client_id) {
         (false, _) => Err(Doubt::Signature),
         (true, false) => Err(Doubt::Other),
         (true, true) => Ok(user),
     }
 }
 
+/// What is being signed: fields, each behind its length.
+pub(super) struct Signed(hmac::Context);
+
+impl Signed {
+    pub(super) fn with(key: &IdentityKey) -> Self {
+        Self(hmac::Context::with_key(&key.0))
+    }
+
+    pub(super) fn field(&mut self, field: &[u8]) {
+        // A packet of MQTT has at most 256 MiB.
+        let length = u32::try_from(field.len()).unwrap_or(u32::MAX);
+        self.0.update(&length.to_be_bytes());
+        self.0.update(field);
+    }
+
+    pub(super) fn message(
+        &mut self,
+        topic: &str,
+        response_topic: &str,
+        correlation_data: &[u8],
+        payload: &[u8],
+    ) {
+        self.field(topic.as_bytes());
+        self.field(response_topic.as_bytes());
+        self.field(correlation_data);
+        self.field(payload);
+    }
+
+    pub(super) fn property(&mut self, name: &[u8], value: &[u8]) {
+        self.field(name);
+        self.field(value);
+    }
+
+    /// The signature, in hexadecimal digits.
+    pub(super) fn digits(self) -> String {
+        let mac = self.0.sign();
+        mac.as_ref().iter().fold(String::new(), |mut digits, byte| {
+            // Writing to a string does not fail.
+            let _ = write!(digits, "{byte:02x}");
+            digits
+        })
+    }
+
+    /// Whether this is the signature, in hexadecimal digits.
+    pub(super) fn is(self, digits: &str) -> bool {
+        let signed = self.0.sign();
+        read_digits(digits)
+            .is_some_and(|mac| bool::from(subtle::ConstantTimeEq::ct_eq(signed.as_ref(), &mac[..])))
+    }
+}
+
 /// `MAC LENGTH CLIENT[ USER]`.
-fn parse(value: &str) -> Option<([u8; 32], &str, Option<&str>)> {
+fn parse(value: &str) -> Option<(&str, &str, Option<&str>)> {
     let (digits, rest) = value.split_once(' ')?;
     let (length, rest) = rest.split_once(' ')?;
     let (client, user) = rest.split_at_checked(length.parse().ok()?)?;
@@ -98,6 +138,11 @@ fn parse(value: &str) -> Option<([u8; 32], &str, Option<&str>)> {
         "" => None,
         user => Some(user.strip_prefix(' ').filter(|user| !user.is_empty())?),
     };
+    read_digits(digits)?;
+    Some((digits, client, user))
+}
+
+fn read_digits(digits: &str) -> Option<[u8; 32]> {
     let mut mac = [0; 32];
     if digits.len() != 2 * mac.len() {
         return None;
@@ -106,7 +151,7 @@ fn parse(value: &str) -> Option<([u8; 32], &str, Option<&str>)> {
         let digit = |digit: u8| char::from(digit).to_digit(16);
         *byte = u8::try_from(digit(pair[0])? << 4 | digit(pair[1])?).ok()?;
     }
-    Some((mac, client, user))
+    Some(mac)
 }
 
 #[cfg(test)]
@@ -119,7 +164,7 @@ mod tests {
         let read = |rest: &str| {
             let value = format!("{mac}{rest}");
             parse(&value).map(|(mac, client, user)| {
-                assert_eq!(mac, [10; 32]);
+                assert_eq!(read_digits(mac), Some([10; 32]));
                 (client.to_owned(), user.map(str::to_owned))
             })
         };

@@ -14,17 +14,19 @@
 //! - **A connection** begins a session of the broker that ends with it. What the broker had not acknowledged is published again on the
 //!   next one. The [watches](idle) of clients are kept meanwhile.
 //! - **What waits** is bounded: requests by the Receive Maximum of this end, notifications by the limits of a queue of a session.
+mod group;
 mod identity;
 mod idle;
 mod outgoing;
 mod requests;
 mod standing;
 
-use super::Hub;
+use super::{Hub, HubLimits};
 use crate::clock::Now;
 use crate::keyspace::Ticket;
 use crate::service::{Commit, Waiter};
 use bytes::{Bytes, BytesMut};
+use group::Group;
 use identity::Doubt;
 pub use identity::IdentityKey;
 use idle::Idle;
@@ -134,6 +136,10 @@ pub(super) struct Broker {
     answers: Idle,
     /// Clients that may watch.
     leases: Option<Idle>,
+    /// The servers that share the requests.
+    group: Option<Group>,
+    /// How many messages were to be published.
+    numbered: u64,
     /// Clients that the broker has named.
     standings: HashMap<Arc<str>, Standing>,
     /// With it the broker signs who sent a request; of this connection.
@@ -146,11 +152,15 @@ pub(super) struct Broker {
 }
 
 impl Broker {
-    pub(super) fn new(terms: BrokerTerms, max_packet_bytes: u32) -> Self {
+    pub(super) fn new(terms: BrokerTerms, limits: &HubLimits) -> Self {
+        let (most, most_bytes) = (limits.max_queued_messages, limits.max_queued_bytes);
+        let group = terms.share.as_deref();
         Self {
+            group: group.map(|name| Group::new(name, most, most_bytes)),
+            numbered: 0,
+            max_packet_bytes: limits.max_packet_bytes,
             leases: terms.watch_lease_ms.map(Idle::after),
             terms,
-            max_packet_bytes,
             session: None,
             incoming: VecDeque::new(),
             unacknowledged: Unacknowledged::default(),
@@ -183,8 +193,20 @@ impl Broker {
         self.askers.len()
     }
 
-    fn new_session(&self, user: Option<String>, password: Option<Bytes>) -> Session<u64> {
+    fn new_session(
+        &mut self,
+        user: Option<String>,
+        password: Option<Bytes>,
+        now: Now,
+    ) -> Session<u64> {
         let filter = self.terms.filter();
+        let log = self.group.as_ref().map(|group| group.topic.clone());
+        let filters: Vec<_> = std::iter::once(filter).chain(log).collect();
+        let key = self.identity_key.as_ref();
+        let will = self
+            .group
+            .as_mut()
+            .map(|group| group.will(&self.terms.client_id, key, now));
         let config = SessionConfig {
             connect: Connect {
                 client_id: self.terms.client_id.clone(),
@@ -197,10 +219,12 @@ impl Broker {
                 },
                 user_name: user,
                 password,
+                will,
                 ..Connect::default()
             },
             subscriptions: Subscriptions::new(move |_| {
-                vec![Subscription::at_least_once(filter.clone())]
+                let filters = filters.iter().cloned();
+                filters.map(Subscription::at_least_once).collect()
             }),
             ping_timeout_ms: PING_TIMEOUT_MS,
         };
@@ -230,12 +254,13 @@ impl Hub {
         };
         broker.identity_key = identity_key;
         broker.doubts.clear();
-        let session = broker.session.insert(broker.new_session(user, password));
+        let session = broker.new_session(user, password, now);
+        let session = broker.session.insert(session);
         session.connect(now.mono_ms)
     }
 
     /// The connection to the broker ends, for this reason if the broker is to know it. Gives the last words, if there are any.
-    pub(crate) fn broker_disconnected(&mut self, reason: Option<ReasonCode>) -> BytesMut {
+    pub(crate) fn broker_disconnected(&mut self, reason: Option<ReasonCode>, now: Now) -> BytesMut {
         let Some(broker) = &mut self.broker else {
             return BytesMut::new();
         };
@@ -243,11 +268,17 @@ impl Hub {
             return BytesMut::new();
         };
         broker.published_in_vain();
+        broker.leave_group(now);
         broker.unacknowledged.clear();
         if broker.terms.share.is_some() {
             // They are for the others, as far as the broker goes by the book.
             broker.incoming.clear();
         }
+        // Its will tells the others that it is gone.
+        let reason = reason.map(|reason| match &broker.group {
+            Some(_) if reason == ReasonCode::SUCCESS => ReasonCode::DISCONNECT_WITH_WILL,
+            _ => reason,
+        });
         reason.map_or_else(BytesMut::new, |reason| session.disconnect(reason, None))
     }
 
@@ -280,6 +311,11 @@ impl Hub {
         };
         match event {
             Event::Ready { .. } => {
+                let granted = broker.session.as_ref().and_then(|it| it.granted().get(1));
+                let is_denied = granted.is_some_and(|granted| granted.is_failure());
+                if let Some(group) = &mut broker.group {
+                    group.joined(is_denied, now);
+                }
                 broker.figures.attached += 1;
                 tracing::info!("attached to the broker");
             }
@@ -287,7 +323,7 @@ impl Hub {
                 self.statistics.requests_refused += 1;
             }
             Event::Message { publish, .. } => broker.came(publish, now.mono_ms),
-            Event::Acknowledged { tag, reason, .. } => self.broker_acknowledged(tag, reason),
+            Event::Acknowledged { tag, reason, .. } => self.broker_acknowledged(tag, reason, now),
             Event::TooLarge { tag, .. } => {
                 broker.in_flight.remove(&tag);
                 self.statistics.dropped_too_large += 1;
@@ -308,6 +344,7 @@ impl Hub {
         self.end_idle_clients(now);
         self.service.begin_turn();
         let more = self.execute_incoming(now);
+        self.keep(now);
         self.publish_outgoing(now)?;
         self.settle(now);
         if let Some(session) = self.broker.as_mut().and_then(|it| it.session.as_mut()) {
@@ -323,7 +360,11 @@ impl Hub {
         [
             session.and_then(|session| session.wake_at_ms(false)),
             broker.answers.next_ms(),
-            broker.leases.as_ref().and_then(Idle::next_ms),
+            broker.leases.as_ref().and_then(Idle::next_ms).filter(|_| {
+                let group = broker.group.as_ref();
+                group.is_none_or(Group::is_keeper)
+            }),
+            broker.group.as_ref().and_then(Group::next_ms),
         ]
         .into_iter()
         .flatten()
@@ -376,7 +417,7 @@ impl Hub {
     }
 
     /// The server is about to stop: asks the broker for no more requests.
-    pub(crate) fn leave_broker(&mut self) {
+    pub(crate) fn leave_broker(&mut self, now: Now) {
         if let Some(broker) = &mut self.broker
             && let Some(session) = &mut broker.session
         {
@@ -385,6 +426,7 @@ impl Hub {
             }
             broker.is_dirty = true;
         }
+        self.leave_group(now);
     }
 
     /// Whether nothing more comes from the broker, and everything that came from it is done; or there is no connection to it.

@@ -5,7 +5,7 @@ use super::super::message::Message;
 use super::{BEHIND, Broker, WAITER};
 use crate::clock::Now;
 use crate::service::Commit;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::session::{SessionError, Terms};
 use statestore_protocol::mqtt::{EncodeError, ReasonCode};
 use statestore_protocol::topic;
@@ -21,6 +21,10 @@ pub(super) struct Outgoing {
     /// The commit that must be durable before it may leave; 0 for none.
     pub(super) hold: Commit,
     pub(super) what: What,
+    /// Of several servers only the [keeper](super::group) publishes it.
+    pub(super) is_kept: bool,
+    /// Its place among all.
+    pub(super) number: u64,
 }
 
 #[derive(Debug)]
@@ -30,16 +34,56 @@ pub(super) enum What {
     /// A notification to this client.
     Notification {
         client: Arc<str>,
+        key: Bytes,
         /// How many requests of all clients had come when it was published.
         requests: u64,
     },
+    /// An entry of the log of the group; of the request of this number, which is acknowledged behind it, if it is one.
+    Entry(Option<u64>),
 }
 
 impl Broker {
     /// Adds something to what waits. The queue has the messages of many, and takes what it must: the caller looks for room.
-    pub(super) fn enqueue(&mut self, outgoing: Outgoing) {
+    pub(super) fn enqueue(
+        &mut self,
+        message: Message,
+        hold: Commit,
+        what: What,
+        is_kept: bool,
+        now: Now,
+    ) {
+        self.numbered += 1;
+        let outgoing = Outgoing {
+            message,
+            hold,
+            what,
+            is_kept,
+            number: self.numbered,
+        };
+        self.is_dirty = true;
+        if is_kept
+            && !self.keeps(now)
+            && let Some(group) = &mut self.group
+        {
+            if let What::Response(number) = outgoing.what {
+                self.unacknowledged.finish(number, ReasonCode::SUCCESS);
+            }
+            return group.set_aside(outgoing, now);
+        }
         self.queued_bytes += outgoing.message.bytes();
         self.queue.push_back(outgoing);
+    }
+
+    /// Adds something in front of all that waits.
+    pub(super) fn enqueue_first(&mut self, message: Message, what: What) {
+        self.queued_bytes += message.bytes();
+        self.queue.push_front(Outgoing {
+            message,
+            hold: 0,
+            what,
+            is_kept: false,
+            number: 0,
+        });
         self.is_dirty = true;
     }
 
@@ -66,6 +110,7 @@ impl Hub {
         &mut self,
         client: &Arc<str>,
         notification: &Notification,
+        now: Now,
     ) {
         if !self.has_room_for_broker() {
             self.statistics.dropped_full += 1;
@@ -77,14 +122,13 @@ impl Hub {
         let client_id = client.strip_prefix(BEHIND).unwrap_or(client);
         let message = notification.message(topic::notification(client_id, &notification.key));
         self.statistics.notifications += 1;
-        broker.enqueue(Outgoing {
-            message,
-            hold: notification.hold,
-            what: What::Notification {
-                client: Arc::clone(client),
-                requests: 0,
-            },
-        });
+        let what = What::Notification {
+            client: Arc::clone(client),
+            key: notification.key.clone(),
+            requests: 0,
+        };
+        let is_kept = broker.group.is_some();
+        broker.enqueue(message, notification.hold, what, is_kept, now);
     }
 
     /// Publishes what waits and may leave, as far as the broker takes it, and acknowledges the requests that are done.
@@ -92,12 +136,26 @@ impl Hub {
         let Some(broker) = &mut self.broker else {
             return Ok(());
         };
+        if broker.session.is_none() {
+            return Ok(());
+        }
+        let keeps = broker.keeps(now);
         let Some(session) = &mut broker.session else {
             return Ok(());
         };
         while session.room() > 0
             && let Some(mut outgoing) = broker.queue.pop_front()
         {
+            if outgoing.is_kept && !keeps {
+                broker.queued_bytes -= outgoing.message.bytes();
+                if let What::Response(number) = outgoing.what {
+                    broker.unacknowledged.finish(number, ReasonCode::SUCCESS);
+                }
+                if let Some(group) = &mut broker.group {
+                    group.set_aside(outgoing, now);
+                }
+                continue;
+            }
             let hold = self.service.pending(outgoing.hold);
             if hold > 0 {
                 broker.queue.push_front(outgoing);
@@ -127,7 +185,7 @@ impl Hub {
                 break;
             }
             match &mut outgoing.what {
-                What::Response(number) => {
+                What::Response(number) | What::Entry(Some(number)) => {
                     let reason = match published {
                         Ok(_) => ReasonCode::SUCCESS,
                         Err(_) => ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
@@ -135,6 +193,7 @@ impl Hub {
                     broker.unacknowledged.finish(*number, reason);
                 }
                 What::Notification { requests, .. } => *requests = broker.requests,
+                What::Entry(None) => {}
             }
             if let Err(error) = published {
                 self.statistics.dropped_too_large += 1;
@@ -148,7 +207,7 @@ impl Hub {
     }
 
     /// The broker has acknowledged a message.
-    pub(super) fn broker_acknowledged(&mut self, tag: u64, reason: ReasonCode) {
+    pub(super) fn broker_acknowledged(&mut self, tag: u64, reason: ReasonCode, now: Now) {
         let Some(broker) = &mut self.broker else {
             return;
         };
@@ -156,14 +215,16 @@ impl Hub {
             return;
         };
         if reason == ReasonCode::NO_MATCHING_SUBSCRIBERS
-            && let What::Notification { client, requests } = &outgoing.what
+            && let What::Notification {
+                client, requests, ..
+            } = &outgoing.what
         {
             // It may have come back since, and watch again.
             let last = broker.answers.last_request(client);
             if last.is_none_or(|last| last <= *requests) {
                 broker.figures.unwanted += 1;
-                self.service.disconnected(client);
-                self.forget_standing(client);
+                let requests = *requests;
+                self.end_watches(client, None, requests, now);
             }
         } else if reason.is_failure() {
             broker.figures.refused += 1;

@@ -3,20 +3,21 @@ use super::super::fanout::MOST_FANOUTS;
 use super::super::message::{Message, Payload};
 use super::super::request::encoded;
 use super::super::{Hub, TURN_WORK};
-use super::outgoing::{Outgoing, What};
-use super::standing::Standing;
-use super::{BEHIND, Broker};
+use super::outgoing::What;
+use super::standing::{Sender, Standing};
+use super::{BEHIND, Broker, group};
 use crate::budget::Charge;
 use crate::clock::Now;
 use crate::keyspace::Ticket;
 use crate::service::{Answered, Envelope, Outcome, Reception, Refusal, Request};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::session::{Session, SessionError};
 use statestore_protocol::mqtt::{
     CheckedTopic, KeptTopic, PacketId, Publish, PublishHeader, ReasonCode,
 };
 use statestore_protocol::{property, topic};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Memory of a request under way besides what the client has sent: here, in the service and in the keyspace.
 const ASKER_BYTES: usize = 512;
@@ -37,10 +38,12 @@ pub(super) struct Incoming {
 
 /// What a request needs to be answered.
 #[derive(Debug, Clone, Copy)]
-struct ReturnAddress<'a> {
-    number: u64,
-    response_topic: CheckedTopic<'a>,
-    correlation_data: &'a [u8],
+pub(super) struct ReturnAddress<'a> {
+    pub(super) number: u64,
+    pub(super) response_topic: CheckedTopic<'a>,
+    pub(super) correlation_data: &'a [u8],
+    /// Whose watch it is about, and of which key, if it came out of the [log](super::group).
+    pub(super) watch: Option<(&'a Arc<str>, &'a Bytes)>,
 }
 
 /// Who asks by what a request says itself: its client id, and its response topic.
@@ -52,6 +55,7 @@ pub(super) struct Asker {
     number: u64,
     response_topic: KeptTopic,
     correlation_data: Box<[u8]>,
+    watch: Option<(Arc<str>, Bytes)>,
     _charge: Charge,
 }
 
@@ -145,6 +149,13 @@ impl Hub {
 
     fn execute_one(&mut self, incoming: &Incoming, now: Now) {
         let (publish, number) = (&incoming.publish, incoming.number);
+        if let Some(group) = self.broker.as_ref().and_then(|it| it.group.as_ref())
+            && publish.topic() == group.topic
+        {
+            self.logged(publish, number, now);
+            self.tell_watchers(None, now);
+            return self.tell_outcomes(now);
+        }
         let response_topic = publish
             .checked_response_topic()
             .filter(|topic| !topic::is_forbidden_response(topic));
@@ -175,23 +186,47 @@ impl Hub {
         let Some(broker) = &mut self.broker else {
             return;
         };
-        let name = format!("{BEHIND}{client_id}");
-        let client = broker.answers.came(&name, broker.requests, now.mono_ms);
-        if let Some(leases) = &mut broker.leases {
-            leases.came(&name, broker.requests, now.mono_ms);
-        }
+        let is_shared = broker.terms.share.is_some();
         let deadline_ms = broker
             .terms
             .deadline_ms(incoming.since_ms, publish.message_expiry());
-        let is_shared = broker.terms.share.is_some();
-        let Standing { principal, rights } = self.standing(&client, client_id, sender);
+        let to = ReturnAddress {
+            number,
+            response_topic,
+            correlation_data,
+            watch: None,
+        };
+        let payload = publish.payload();
+        if is_shared && group::is_about_watch(&payload) {
+            let user = match sender {
+                Sender::Proven(user) => user,
+                Sender::Anybody => None,
+            };
+            let is_late = deadline_ms.is_some_and(|at_ms| now.mono_ms > at_ms);
+            let left_ms = deadline_ms.map(|at_ms| at_ms.saturating_sub(now.mono_ms));
+            let expiry_s = left_ms.and_then(|left_ms| u32::try_from(left_ms.div_ceil(1000)).ok());
+            if is_late {
+                self.conclude_for_broker(to, &Outcome::Refused(Refusal::Expired), now);
+            } else if !self.put_into_log(publish, number, (client_id, user), expiry_s, now) {
+                self.conclude_for_broker(to, &Outcome::Refused(Refusal::Away), now);
+            }
+            return;
+        }
+        let name = format!("{BEHIND}{client_id}");
+        let client = broker.answers.came(&name, broker.requests, now.mono_ms);
+        if is_shared {
+            self.renew_lease_of_group(&client);
+        } else {
+            broker.renew_lease(&client, now);
+        }
+        let Standing { principal, rights } = self.standing(&client, client_id, sender, Some(now));
         let envelope = Envelope {
             request: Request {
                 client: &client,
                 principal: &principal,
                 rights: rights.as_ref(),
                 correlation: correlation_data,
-                payload: &publish.payload(),
+                payload: &payload,
                 properties,
                 may_return: true,
             },
@@ -199,22 +234,32 @@ impl Hub {
             has_room: true,
             is_shared,
         };
-        let to = ReturnAddress {
-            number,
-            response_topic,
-            correlation_data,
-        };
-        match self.service.ask(&envelope, now) {
-            Reception::Ended(outcome) => self.conclude_for_broker(to, &outcome),
+        self.ask_for_broker(&envelope, to, now);
+        self.tell_watchers(None, now);
+        self.tell_outcomes(now);
+    }
+
+    /// Has the service execute a request, and answers it, now or later.
+    pub(super) fn ask_for_broker(
+        &mut self,
+        envelope: &Envelope<'_>,
+        to: ReturnAddress<'_>,
+        now: Now,
+    ) {
+        match self.service.ask(envelope, now) {
+            Reception::Ended(outcome) => self.conclude_for_broker(to, &outcome, now),
             Reception::Later(ticket) => {
                 let bytes = ASKER_BYTES
-                    + publish.payload_bytes().len()
-                    + response_topic.as_bytes().len()
-                    + correlation_data.len();
+                    + envelope.request.payload.len()
+                    + to.response_topic.as_bytes().len()
+                    + to.correlation_data.len();
                 let asker = Asker {
-                    number,
-                    response_topic: response_topic.kept(),
-                    correlation_data: correlation_data.into(),
+                    number: to.number,
+                    response_topic: to.response_topic.kept(),
+                    correlation_data: to.correlation_data.into(),
+                    watch: to
+                        .watch
+                        .map(|(client, key)| (Arc::clone(client), key.clone())),
                     _charge: Charge::new(&self.gauge, bytes),
                 };
                 if let Some(broker) = &mut self.broker {
@@ -222,8 +267,6 @@ impl Hub {
                 }
             }
         }
-        self.tell_watchers(None, now);
-        self.tell_outcomes(now);
     }
 
     /// An outcome has come, which may be awaited here.
@@ -231,24 +274,30 @@ impl Hub {
         &mut self,
         ticket: Ticket,
         outcome: &Outcome,
+        now: Now,
     ) {
         let broker = self.broker.as_mut();
         let Some(asker) = broker.and_then(|broker| broker.askers.remove(&ticket)) else {
-            return;
+            let is_followed = matches!(outcome, Outcome::Answered(_));
+            return self.watch_concluded(Some(ticket), is_followed, now);
         };
         let to = ReturnAddress {
             number: asker.number,
             response_topic: asker.response_topic.get(),
             correlation_data: &asker.correlation_data,
+            watch: asker.watch.as_ref().map(|(client, key)| (client, key)),
         };
-        self.conclude_for_broker(to, outcome);
+        self.conclude_for_broker(to, outcome, now);
     }
 
     /// Answers a request. What the built-in listener says with a PUBACK, which here goes no further than to the broker, is said by the
     /// status of a response, if anybody can still wait for it.
-    fn conclude_for_broker(&mut self, to: ReturnAddress<'_>, outcome: &Outcome) {
+    fn conclude_for_broker(&mut self, to: ReturnAddress<'_>, outcome: &Outcome, now: Now) {
+        if let Some((client, key)) = to.watch {
+            self.kept_outcome(outcome, (client, key), now);
+        }
         match outcome {
-            Outcome::Answered(answered) => self.respond_through_broker(to, answered),
+            Outcome::Answered(answered) => self.respond_through_broker(to, answered, now),
             // Another server has been given it, and may have executed it.
             Outcome::Refused(_) if self.is_given_to_others(to.number) => {}
             Outcome::Refused(Refusal::Away | Refusal::NoRoom) => {
@@ -265,7 +314,7 @@ impl Hub {
                     ],
                     ..PublishHeader::default()
                 };
-                self.send_through_broker(to, &header, BytesMut::new(), 0);
+                self.send_through_broker(to, &header, BytesMut::new(), 0, now);
             }
             Outcome::Refused(Refusal::Expired) => {
                 self.finish(to.number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
@@ -281,7 +330,7 @@ impl Hub {
         broker.is_some_and(|it| it.terms.share.is_some() && !it.unacknowledged.has(number))
     }
 
-    fn finish(&mut self, number: u64, reason: ReasonCode) {
+    pub(super) fn finish(&mut self, number: u64, reason: ReasonCode) {
         if let Some(broker) = &mut self.broker {
             broker.unacknowledged.finish(number, reason);
             broker.is_dirty = true;
@@ -292,6 +341,7 @@ impl Hub {
         &mut self,
         to: ReturnAddress<'_>,
         Answered { response, commit }: &Answered,
+        now: Now,
     ) {
         let mut payload = BytesMut::with_capacity(response.reply.encoded_len());
         response.reply.encode(&mut payload);
@@ -305,7 +355,7 @@ impl Hub {
             ..PublishHeader::default()
         };
         self.statistics.responses += 1;
-        self.send_through_broker(to, &header, payload, *commit);
+        self.send_through_broker(to, &header, payload, *commit, now);
         self.response_version = version;
     }
 
@@ -315,17 +365,17 @@ impl Hub {
         header: &PublishHeader<'_>,
         payload: BytesMut,
         hold: u64,
+        now: Now,
     ) {
         let payload = Payload::new(payload.freeze(), &self.gauge);
         let Some(broker) = &mut self.broker else {
             return;
         };
         match Message::new(header, payload, None) {
-            Ok(message) => broker.enqueue(Outgoing {
-                message,
-                hold,
-                what: What::Response(to.number),
-            }),
+            Ok(message) => {
+                let what = What::Response(to.number);
+                broker.enqueue(message, hold, what, to.watch.is_some(), now);
+            }
             Err(error) => {
                 tracing::debug!(%error, "a response cannot be sent");
                 self.statistics.dropped_too_large += 1;
@@ -351,15 +401,16 @@ impl Hub {
             self.service.session_ended(&client);
             ended.push(client);
         }
-        let leases = broker.leases.as_mut();
-        if let Some(leases) = leases {
-            while let Some(client) = leases.take(now.mono_ms) {
-                self.service.disconnected(&client);
-                ended.push(client);
-            }
+        let mut silent = Vec::new();
+        let (keeps, requests) = (broker.keeps(now), broker.requests);
+        if let Some(leases) = broker.leases.as_mut().filter(|_| keeps) {
+            silent.extend(std::iter::from_fn(|| leases.take(now.mono_ms)));
         }
         for client in ended {
             self.forget_standing(&client);
+        }
+        for client in silent {
+            self.end_watches(&client, None, requests, now);
         }
     }
 }

@@ -4,6 +4,7 @@ use super::BEHIND;
 use super::identity::{Doubt, sender};
 use super::requests::Requester;
 use crate::access::{Principal, Rights};
+use crate::clock::Now;
 use statestore_protocol::mqtt::Publish;
 use std::sync::Arc;
 
@@ -58,12 +59,14 @@ impl Hub {
         }
     }
 
-    /// What a client may that is this sender. Somebody else who has taken its name gets nothing of what the former one had.
+    /// What a client may that is this sender. Somebody else who has taken its name gets nothing of what the former one had: at this time
+    /// other servers are told, if they do not know it from the log.
     pub(super) fn standing(
         &mut self,
         client: &Arc<str>,
         client_id: &str,
         sender: Sender<'_>,
+        told: Option<Now>,
     ) -> Standing {
         let Sender::Proven(user) = sender else {
             return Standing {
@@ -79,6 +82,9 @@ impl Hub {
             }
             self.service.disconnected(client);
             self.service.session_ended(client);
+            if let Some(now) = told {
+                self.end_watches(client, Some(user.unwrap_or_default()), u64::MAX, now);
+            }
         }
         let principal = user.map_or_else(Principal::default, |user| Principal::user(user.into()));
         let standing = Standing {

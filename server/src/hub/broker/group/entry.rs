@@ -1,0 +1,344 @@
+//! What the log of a group has: entries, each a message of one server to all.
+use super::super::identity::{IdentityKey, Signed};
+use super::keeper::{Beat, Claim};
+use bytes::{BufMut, BytesMut};
+use statestore_protocol::mqtt::{Publish, PublishHeader};
+use statestore_protocol::topic;
+
+/// The user property with the kind of an entry and its numbers.
+const IS: &str = "__is";
+/// The user property with the name of the server whose entry it is.
+const FROM: &str = "__from";
+/// The user property with the client that an entry is about.
+const CLIENT: &str = "__client";
+/// The user property with the user that the client is.
+const USER: &str = "__user";
+/// The user property with the signature, where there is a key.
+const MAC: &str = "__mac";
+
+/// What the signature of an entry is about first. That of a request is about its client first, whose id never has this character: neither
+/// can be taken for the other.
+const OURS: &[u8] = b"\0servers";
+
+/// Most bytes of names in one entry; the last one may exceed it.
+pub(super) const MOST_BYTES: usize = 16 * 1024;
+
+/// The topic of a group's log.
+pub(in crate::hub::broker) fn log(group: &str) -> String {
+    format!("statestore/v1/{}/servers/{group}", topic::STORE_GUID)
+}
+
+/// The kind of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A server is there.
+    Beat(Beat),
+    /// It wants to be the keeper.
+    Claim(Claim),
+    /// It wants to be told what the keeper knows.
+    Join,
+    /// It is gone.
+    Gone,
+    /// A client asked it about a watch, so many seconds before the request expires, if it does.
+    Request { expiry_s: Option<u32> },
+    /// Watches that the keeper knows: the client, the user, the key, and so on; for the server of the first name, or all.
+    Known { is_last: bool },
+    /// All watches of a client end, unless it is this user; when the server had been sent so many messages.
+    Ended { requests: u64 },
+    /// These clients have sent requests.
+    Alive,
+}
+
+impl Kind {
+    fn text(self) -> String {
+        match self {
+            Self::Beat(beat) => format!(
+                "beat {} {} {} {} {} {}",
+                beat.term,
+                u8::from(beat.is_keeper),
+                beat.known,
+                u8::from(beat.is_whole),
+                beat.sent_ms,
+                beat.nth
+            ),
+            Self::Claim(claim) => {
+                let (sent_ms, after_ms) = (claim.sent_ms, claim.after_ms);
+                format!(
+                    "claim {} {sent_ms} {after_ms} {}",
+                    claim.term, claim.follows
+                )
+            }
+            Self::Join => "join".into(),
+            Self::Gone => "gone".into(),
+            Self::Request { expiry_s } => match expiry_s {
+                Some(seconds) => format!("request {seconds}"),
+                None => "request".into(),
+            },
+            Self::Known { is_last } => format!("known {}", u8::from(is_last)),
+            Self::Ended { requests } => format!("ended {requests}"),
+            Self::Alive => "alive".into(),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let kind = words.next()?;
+        let numbers: Vec<u64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        Some(match (kind, &numbers[..]) {
+            ("beat", &[term, is_keeper, known, is_whole, sent_ms, nth]) => Self::Beat(Beat {
+                term,
+                is_keeper: is_keeper == 1,
+                known,
+                is_whole: is_whole == 1,
+                sent_ms,
+                nth,
+            }),
+            ("claim", &[term, sent_ms, after_ms, follows]) => Self::Claim(Claim {
+                term,
+                sent_ms,
+                after_ms,
+                follows,
+            }),
+            ("join", []) => Self::Join,
+            ("gone", []) => Self::Gone,
+            ("request", []) => Self::Request { expiry_s: None },
+            ("request", &[seconds]) => Self::Request {
+                expiry_s: Some(u32::try_from(seconds).ok()?),
+            },
+            ("known", &[is_last]) => Self::Known {
+                is_last: is_last == 1,
+            },
+            ("ended", &[requests]) => Self::Ended { requests },
+            ("alive", []) => Self::Alive,
+            _ => return None,
+        })
+    }
+}
+
+/// An entry that is to be published.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry<'a> {
+    pub(super) kind: Kind,
+    pub(super) from: &'a str,
+    pub(super) client: Option<&'a str>,
+    pub(super) user: Option<&'a str>,
+    pub(super) payload: &'a [u8],
+    /// The request, of one.
+    pub(super) request: Option<&'a Publish>,
+}
+
+impl Entry<'_> {
+    /// Gives the message, signed if there is a key.
+    pub(super) fn write<T>(
+        &self,
+        topic: &str,
+        key: Option<&IdentityKey>,
+        write: impl FnOnce(&PublishHeader<'_>) -> T,
+    ) -> T {
+        let kind = self.kind.text();
+        let mut properties: Vec<(&str, &str)> = vec![(IS, &kind), (FROM, self.from)];
+        properties.extend(self.client.map(|client| (CLIENT, client)));
+        properties.extend(self.user.map(|user| (USER, user)));
+        let asked = self.request.into_iter().flat_map(Publish::user_properties);
+        properties.extend(asked.filter(|(name, _)| !is_reserved(name)));
+        let mut header = PublishHeader {
+            topic,
+            response_topic: self.request.and_then(Publish::response_topic),
+            correlation_data: self.request.and_then(Publish::correlation_data),
+            ..PublishHeader::default()
+        };
+        let mac = key.map(|key| {
+            let mut signed = Signed::with(key);
+            signed.field(OURS);
+            signed.message(
+                topic,
+                header.response_topic.unwrap_or_default(),
+                header.correlation_data.unwrap_or_default(),
+                self.payload,
+            );
+            for (name, value) in &properties {
+                signed.property(name.as_bytes(), value.as_bytes());
+            }
+            signed.digits()
+        });
+        properties.extend(mac.iter().map(|mac| (MAC, &mac[..])));
+        header.user_properties = &properties;
+        write(&header)
+    }
+}
+
+/// Whether a user property is about entries, which no client can say anything about.
+fn is_reserved(name: &str) -> bool {
+    [IS, FROM, CLIENT, USER, MAC].contains(&name)
+}
+
+/// What an entry says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Said<'a> {
+    pub(super) kind: Kind,
+    pub(super) from: &'a str,
+    pub(super) client: Option<&'a str>,
+    pub(super) user: Option<&'a str>,
+}
+
+/// Reads an entry; `None` if it is not one of a server of the group.
+pub(super) fn read<'a>(publish: &'a Publish, key: Option<&IdentityKey>) -> Option<Said<'a>> {
+    let one = |name: &str| {
+        let mut found = publish.user_properties().filter(|(its, _)| *its == name);
+        let (_, value) = found.next()?;
+        found.next().is_none().then_some(value)
+    };
+    let said = Said {
+        kind: Kind::parse(one(IS)?)?,
+        from: one(FROM)?,
+        client: one(CLIENT),
+        user: one(USER),
+    };
+    if let Some(key) = key {
+        let mut signed = Signed::with(key);
+        signed.field(OURS);
+        signed.message(
+            publish.topic(),
+            publish.response_topic().unwrap_or_default(),
+            publish.correlation_data().unwrap_or_default(),
+            publish.payload_bytes(),
+        );
+        for (name, value) in publish.user_property_bytes() {
+            if name != MAC.as_bytes() {
+                signed.property(name, value);
+            }
+        }
+        if !signed.is(one(MAC)?) {
+            return None;
+        }
+    }
+    Some(said)
+}
+
+/// Appends a name to a payload.
+pub(super) fn push(name: &[u8], payload: &mut BytesMut) {
+    // A name is shorter than a packet of MQTT, which has at most 256 MiB.
+    payload.put_u32(u32::try_from(name.len()).unwrap_or(u32::MAX));
+    payload.extend_from_slice(name);
+}
+
+/// The names in a payload, up to where it is not made of them.
+pub(super) fn names(mut payload: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = payload.split_first_chunk::<4>()?;
+        let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+        let (name, rest) = rest.split_at_checked(length)?;
+        payload = rest;
+        Some(name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use statestore_protocol::mqtt::{Packet, PacketId, decode};
+
+    fn key(byte: u8) -> IdentityKey {
+        IdentityKey::new(&[byte; 32]).unwrap()
+    }
+
+    fn publish(header: &PublishHeader<'_>, payload: &[u8]) -> Publish {
+        let header = PublishHeader {
+            packet_id: PacketId::new(1),
+            ..*header
+        };
+        let mut out = BytesMut::new();
+        header
+            .encode(u32::MAX, &mut out, payload.len(), |out| {
+                out.extend_from_slice(payload);
+            })
+            .unwrap();
+        match decode(&mut out, u32::MAX).unwrap() {
+            Some(Packet::Publish(publish)) => publish,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn entries_are_read_as_they_were_written() {
+        let beat = Beat {
+            term: 1,
+            is_keeper: true,
+            known: 2,
+            is_whole: false,
+            sent_ms: 3,
+            nth: 4,
+        };
+        for kind in [
+            Kind::Beat(beat),
+            Kind::Claim(Claim {
+                term: 4,
+                sent_ms: 5,
+                after_ms: 6,
+                follows: 3,
+            }),
+            Kind::Join,
+            Kind::Gone,
+            Kind::Request { expiry_s: None },
+            Kind::Request { expiry_s: Some(6) },
+            Kind::Known { is_last: true },
+            Kind::Ended { requests: 7 },
+            Kind::Alive,
+        ] {
+            assert_eq!(Kind::parse(&kind.text()), Some(kind));
+        }
+        for text in [
+            "",
+            "beat",
+            "beat 1 2",
+            "claim x 1 1 1",
+            "join 1",
+            "request -1",
+        ] {
+            assert_eq!(Kind::parse(text), None, "{text:?}");
+        }
+        let mut payload = BytesMut::new();
+        for name in [&b"one"[..], b"", b"\xff"] {
+            push(name, &mut payload);
+        }
+        let read: Vec<_> = names(&payload).collect();
+        assert_eq!(read, [&b"one"[..], b"", b"\xff"]);
+        assert_eq!(names(&payload[..6]).count(), 0);
+    }
+
+    #[test]
+    fn only_what_a_server_has_signed_is_an_entry_and_no_client_can_add_to_it() {
+        let asked = PublishHeader {
+            topic: topic::REQUEST,
+            response_topic: Some("clients/me/x"),
+            correlation_data: Some(b"c"),
+            user_properties: &[("__ts", "t"), (USER, "root"), (IS, "gone")],
+            ..PublishHeader::default()
+        };
+        let request = publish(&asked, b"payload");
+        let entry = Entry {
+            kind: Kind::Request { expiry_s: None },
+            from: "a",
+            client: Some("me"),
+            user: Some("ann"),
+            payload: b"payload",
+            request: Some(&request),
+        };
+        let topic = log("nodes");
+        let written = entry.write(&topic, Some(&key(1)), |header| publish(header, b"payload"));
+        let said = read(&written, Some(&key(1))).unwrap();
+        assert_eq!((said.client, said.user), (Some("me"), Some("ann")));
+        assert_eq!(written.response_topic(), Some("clients/me/x"));
+        assert!(
+            written
+                .user_properties()
+                .any(|property| property == ("__ts", "t"))
+        );
+        assert_eq!(read(&written, Some(&key(2))), None, "of another group");
+        let changed = entry.write(&topic, Some(&key(1)), |header| publish(header, b"other"));
+        assert_eq!(read(&changed, Some(&key(1))), None);
+        let unsigned = entry.write(&topic, None, |header| publish(header, b"payload"));
+        assert_eq!(read(&unsigned, Some(&key(1))), None);
+        assert!(read(&unsigned, None).is_some());
+    }
+}

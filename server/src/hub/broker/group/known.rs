@@ -1,0 +1,157 @@
+//! What the keeper of a group knows of watches, and tells servers that come later.
+use super::entry::{self, Kind, MOST_BYTES};
+use super::log::About;
+use crate::clock::Now;
+use crate::hub::Hub;
+use crate::hub::broker::BEHIND;
+use crate::keyspace::Ticket;
+use bytes::{Bytes, BytesMut};
+use statestore_protocol::Command;
+use std::sync::Arc;
+
+/// In the place of a name: all servers.
+pub(super) const ALL: &str = "*";
+
+impl Hub {
+    /// Clients of the broker that watch something.
+    pub(super) fn watching(&self) -> Vec<Arc<str>> {
+        let clients = self.service.watching();
+        let behind = clients.filter(|client| client.starts_with(BEHIND));
+        behind.map(Arc::clone).collect()
+    }
+
+    /// Another server knows better who watches what.
+    pub(super) fn forget_known(&mut self) {
+        for client in self.watching() {
+            self.service.disconnected(&client);
+            self.forget_standing(&client);
+        }
+        if let Some(broker) = &mut self.broker
+            && let Some(group) = &mut broker.group
+        {
+            group.forget_told();
+            group.aside.take();
+            broker.queue.retain(|outgoing| !outgoing.is_kept);
+            let bytes = broker.queue.iter().map(|it| it.message.bytes());
+            broker.queued_bytes = bytes.sum();
+        }
+    }
+
+    /// Not everything that others know may be known here: the keeper is asked again.
+    pub(super) fn doubt_known(&mut self, now: Now) {
+        if let Some(group) = self.group()
+            && group.keepers.stands_by()
+        {
+            group.keepers.is_doubted(now.mono_ms);
+            self.forget_known();
+        }
+    }
+
+    /// A watch that the log or the keeper told of has come to something here. The watches of all servers stay the same.
+    pub(in crate::hub::broker) fn watch_concluded(
+        &mut self,
+        ticket: Option<Ticket>,
+        is_followed: bool,
+        now: Now,
+    ) {
+        let Some(group) = self.group() else {
+            return;
+        };
+        let is_one = ticket.is_none_or(|ticket| group.told.remove(&ticket));
+        if is_one && !is_followed {
+            self.doubt_known(now);
+        }
+    }
+
+    /// Tells a server, or all, what this one knows as the keeper of the watches of these clients.
+    pub(super) fn tell_known(&mut self, to: &str, is_it: impl Fn(&str) -> bool, now: Now) {
+        let is_keeper = self.group().is_some_and(|group| group.keeps(now));
+        if !is_keeper {
+            return;
+        }
+        let begin = |payload: &mut BytesMut| entry::push(to.as_bytes(), payload);
+        let mut payload = BytesMut::new();
+        begin(&mut payload);
+        let mut parts = Vec::new();
+        for client in self.watching() {
+            let client_id = client.strip_prefix(BEHIND).unwrap_or(&client);
+            if !is_it(&client) {
+                continue;
+            }
+            let standings = self.broker.as_ref().map(|broker| &broker.standings);
+            let standing = standings.and_then(|standings| standings.get(&client));
+            let user = standing.and_then(|it| it.principal.name());
+            for key in self.service.keys_watched_by(&client) {
+                for name in [
+                    client_id.as_bytes(),
+                    user.unwrap_or_default().as_bytes(),
+                    key,
+                ] {
+                    entry::push(name, &mut payload);
+                }
+                if payload.len() >= MOST_BYTES {
+                    parts.push(payload.split());
+                    begin(&mut payload);
+                }
+            }
+        }
+        for part in parts {
+            let kind = Kind::Known { is_last: false };
+            self.log(kind, About::default(), &part, now);
+        }
+        let kind = Kind::Known { is_last: to != ALL };
+        self.log(kind, About::default(), &payload, now);
+    }
+
+    /// The keeper tells what it knows.
+    pub(super) fn known(&mut self, from: &Arc<str>, payload: &[u8], is_last: bool, now: Now) {
+        let Some(group) = self.group() else {
+            return;
+        };
+        let mut names = entry::names(payload);
+        let to = names.next().unwrap_or_default();
+        let is_for_me = group
+            .keepers
+            .me()
+            .is_some_and(|me| me.as_bytes() == to && !group.keepers.is_whole());
+        let is_keeper = group.keepers.keeper() == Some(from);
+        if !group.keepers.stands_by() || !is_keeper || !is_for_me && to != ALL.as_bytes() {
+            return;
+        }
+        while let (Some(client), Some(user), Some(key)) = (names.next(), names.next(), names.next())
+        {
+            let (Ok(client_id), Ok(user)) =
+                (std::str::from_utf8(client), std::str::from_utf8(user))
+            else {
+                continue;
+            };
+            let user = (!user.is_empty()).then_some(user);
+            self.watch_as_told(client_id, user, &Bytes::copy_from_slice(key), now);
+        }
+        if is_last && let Some(group) = self.group() {
+            group.keepers.was_told();
+            tracing::info!("this server knows the watches of its group from now on, and stands by");
+            group.touched.clear();
+            group.ended.clear();
+        }
+    }
+
+    fn watch_as_told(&mut self, client_id: &str, user: Option<&str>, key: &Bytes, now: Now) {
+        let name: Arc<str> = format!("{BEHIND}{client_id}").into();
+        let is_known = self.group().is_some_and(|group| {
+            group.ended.contains(&name) || group.touched.contains(&(Arc::clone(&name), key.clone()))
+        });
+        if is_known || self.service.is_watching(&name, key) {
+            return;
+        }
+        let Some((client, standing)) = self.watcher(client_id, user, now) else {
+            return;
+        };
+        let mut payload = BytesMut::new();
+        Command::Watch { key: key.clone() }.encode(&mut payload);
+        let asked = self.ask_about_watch(&client, &standing, &payload.freeze(), now);
+        if let (Some(ticket), Some(group)) = (asked, self.group()) {
+            group.told.insert(ticket);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Watches of a group: they begin and end as its log says.
+use super::entry::{self, Kind, Said};
+use super::known::ALL;
+use super::log::About;
+use crate::clock::Now;
+use crate::hub::Hub;
+use crate::hub::broker::outgoing::What;
+use crate::hub::broker::requests::ReturnAddress;
+use crate::hub::broker::standing::{Sender, Standing};
+use crate::hub::broker::{BEHIND, Broker};
+use crate::keyspace::Ticket;
+use crate::service::{Envelope, Outcome, Reception, Request};
+use bytes::{Bytes, BytesMut};
+use statestore_protocol::mqtt::{Publish, ReasonCode};
+use statestore_protocol::property::RequestProperties;
+use statestore_protocol::{Command, topic};
+use std::sync::Arc;
+
+/// Whether a request is about a watch.
+pub(in crate::hub::broker) fn is_about_watch(payload: &Bytes) -> bool {
+    // Most requests are not, and need not be read twice.
+    let verb = b"KEYNOTIFY";
+    payload.windows(verb.len()).take(64).any(|it| it == verb)
+        && matches!(
+            Command::decode(payload),
+            Ok(Command::Watch { .. } | Command::Unwatch { .. })
+        )
+}
+
+impl Hub {
+    pub(super) fn logged_request(
+        &mut self,
+        publish: &Publish,
+        number: u64,
+        said: Said<'_>,
+        expiry_s: Option<u32>,
+        now: Now,
+    ) {
+        let payload = publish.payload();
+        let Ok(Command::Watch { key } | Command::Unwatch { key }) = Command::decode(&payload)
+        else {
+            return self.finish(number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+        };
+        let Some(client_id) = said.client else {
+            return self.finish(number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+        };
+        let Some((client, standing)) = self.watcher(client_id, said.user, now) else {
+            return;
+        };
+        if let Some(group) = self.group() {
+            // What was not said before is not said any more.
+            group.aside.forget(|outgoing| {
+                matches!(&outgoing.what, What::Notification { client: its, key: its_key, .. }
+                    if *its == client && *its_key == key)
+            });
+            if !group.keepers.is_whole() {
+                group.touched.insert((Arc::clone(&client), key.clone()));
+            }
+        }
+        let deadline_ms = expiry_s.map(|seconds| now.mono_ms + u64::from(seconds) * 1000);
+        let properties = self.request_properties(publish);
+        let to = publish
+            .checked_response_topic()
+            .filter(|topic| topic::requester(topic.as_str()) == Some(client_id))
+            .zip(publish.correlation_data());
+        let Some((response_topic, correlation_data)) = to else {
+            self.finish(number, ReasonCode::SUCCESS);
+            self.ask_about_watch(&client, &standing, &payload, now);
+            return;
+        };
+        let envelope = Envelope {
+            request: Request {
+                client: &client,
+                principal: &standing.principal,
+                rights: standing.rights.as_ref(),
+                correlation: correlation_data,
+                payload: &payload,
+                properties,
+                may_return: true,
+            },
+            deadline_ms,
+            has_room: true,
+            is_shared: false,
+        };
+        let to = ReturnAddress {
+            number,
+            response_topic,
+            correlation_data,
+            watch: Some((&client, &key)),
+        };
+        self.ask_for_broker(&envelope, to, now);
+    }
+
+    /// The client of a watch by its name in the service, and what it may.
+    pub(super) fn watcher(
+        &mut self,
+        client_id: &str,
+        user: Option<&str>,
+        now: Now,
+    ) -> Option<(Arc<str>, Standing)> {
+        let broker = self.broker.as_mut()?;
+        let name = format!("{BEHIND}{client_id}");
+        let client = broker.answers.came(&name, broker.requests, now.mono_ms);
+        broker.renew_lease(&client, now);
+        let sender = match broker.terms.identity {
+            Some(_) => Sender::Proven(user),
+            None => Sender::Anybody,
+        };
+        let standing = self.standing(&client, client_id, sender, None);
+        Some((client, standing))
+    }
+
+    /// Asks about a watch in the name of a client which is not to be told what comes of it.
+    pub(super) fn ask_about_watch(
+        &mut self,
+        client: &Arc<str>,
+        standing: &Standing,
+        payload: &Bytes,
+        now: Now,
+    ) -> Option<Ticket> {
+        let envelope = Envelope {
+            request: Request {
+                client,
+                principal: &standing.principal,
+                rights: standing.rights.as_ref(),
+                correlation: b"-",
+                payload,
+                properties: RequestProperties::default(),
+                may_return: false,
+            },
+            deadline_ms: None,
+            has_room: true,
+            is_shared: false,
+        };
+        match self.service.ask(&envelope, now) {
+            Reception::Ended(_) => None,
+            Reception::Later(ticket) => Some(ticket),
+        }
+    }
+
+    /// The watches of a client are to end, unless it is this user: for all servers that share them. `requests` is how many messages this
+    /// server had been sent when that was so.
+    pub(in crate::hub::broker) fn end_watches(
+        &mut self,
+        client: &str,
+        unless: Option<&str>,
+        requests: u64,
+        now: Now,
+    ) {
+        if self.group().is_none() {
+            self.service.disconnected(client);
+            return self.forget_standing(client);
+        }
+        let about = About {
+            client: Some(client.strip_prefix(BEHIND).unwrap_or(client)),
+            user: unless,
+            request: None,
+        };
+        self.log(Kind::Ended { requests }, about, b"", now);
+    }
+
+    pub(super) fn ended(&mut self, said: &Said<'_>, requests: u64, now: Now) {
+        let Some(client_id) = said.client else {
+            return;
+        };
+        let client = format!("{BEHIND}{client_id}");
+        let Some(broker) = &self.broker else {
+            return;
+        };
+        let standing = broker.standings.get(&client[..]);
+        let user = standing.map(|it| it.principal.name().unwrap_or_default());
+        if said.user.is_some() && said.user == user {
+            return;
+        }
+        let is_mine = broker.group.as_ref().is_some_and(|group| {
+            group
+                .keepers
+                .me()
+                .is_some_and(|me| **me == *said.from && group.keeps(now))
+        });
+        let last = broker.answers.last_request(&client);
+        if is_mine && said.user.is_none() && last.is_some_and(|last| last > requests) {
+            // It has come back since, and the others have ended what it watches.
+            return self.tell_known(ALL, |its| its == client, now);
+        }
+        self.service.disconnected(&client);
+        self.forget_standing(&client);
+        if let Some(group) = self.group() {
+            group.aside.forget(|outgoing| {
+                matches!(&outgoing.what, What::Notification { client: its, .. } if **its == *client)
+            });
+            if !group.keepers.is_whole() {
+                group.ended.insert(client.into());
+            }
+        }
+    }
+
+    /// A client has sent a request that is not about a watch: who ends watches has to know.
+    pub(in crate::hub::broker) fn renew_lease_of_group(&mut self, client: &Arc<str>) {
+        if self.service.is_watching_any(client)
+            && let Some(group) = self.group()
+        {
+            group.alive.insert(Arc::clone(client));
+        }
+    }
+
+    pub(super) fn renew_leases(&mut self, payload: &[u8], now: Now) {
+        let Some(broker) = &mut self.broker else {
+            return;
+        };
+        for name in entry::names(payload) {
+            if let Ok(client) = std::str::from_utf8(name) {
+                broker.renew_lease(client, now);
+            }
+        }
+    }
+
+    /// What became of a request about a watch, as far as the other servers have to know.
+    pub(in crate::hub::broker) fn kept_outcome(
+        &mut self,
+        outcome: &Outcome,
+        (client, key): (&str, &Bytes),
+        now: Now,
+    ) {
+        // Every server answers the same.
+        if matches!(outcome, Outcome::Answered(_)) {
+            return;
+        }
+        if !self.group().is_some_and(|group| group.keeps(now)) {
+            return self.watch_concluded(None, false, now);
+        }
+        let mut payload = BytesMut::new();
+        Command::Unwatch { key: key.clone() }.encode(&mut payload);
+        let standings = self.broker.as_ref().map(|broker| &broker.standings);
+        let standing = standings.and_then(|standings| standings.get(client));
+        let user = standing.and_then(|it| it.principal.name().map(str::to_owned));
+        let about = About {
+            client: Some(client.strip_prefix(BEHIND).unwrap_or(client)),
+            user: user.as_deref(),
+            request: None,
+        };
+        let kind = Kind::Request { expiry_s: None };
+        self.log(kind, about, &payload, now);
+    }
+}
+
+impl Broker {
+    /// A client that may watch has sent something.
+    pub(in crate::hub::broker) fn renew_lease(&mut self, client: &str, now: Now) {
+        if let Some(leases) = &mut self.leases {
+            leases.came(client, self.requests, now.mono_ms);
+        }
+    }
+}

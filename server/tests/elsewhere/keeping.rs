@@ -1,0 +1,185 @@
+//! Watches of clients behind a broker whose requests servers share: processes over one engine, of which one answers and notifies.
+use super::world::{Peer, Store, now};
+use faults::Mosquitto;
+use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
+
+/// So often a request is sent that every server is given it.
+const EACH: usize = 4;
+const KEEPS: &str = "keeps the watches of its group";
+const STANDS_BY: &str = "stands by";
+
+/// A server that shares the requests of the broker.
+fn server(storage: &str, broker: &Mosquitto, name: &str) -> Store {
+    let attach = format!("mqtt://{}", broker.address());
+    Store::launch(&[
+        "--storage",
+        storage,
+        "--attach",
+        &attach,
+        "--attach-client-id",
+        name,
+        "--attach-share",
+        "nodes",
+    ])
+}
+
+/// Sends a request, and gives what it is answered; notifications may come before.
+fn ask(peer: &mut Peer, parts: &[&str], told: &mut Vec<String>) -> String {
+    ask_often(1, peer, parts, told)
+}
+
+/// The same, so often that not only a server that stands still is given it.
+fn ask_often(times: usize, peer: &mut Peer, parts: &[&str], told: &mut Vec<String>) -> String {
+    static NUMBER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let correlation = number.to_be_bytes();
+    let stamp = now();
+    let header = PublishHeader {
+        correlation_data: Some(&correlation),
+        user_properties: &[("__ts", &stamp)],
+        ..PublishHeader::default()
+    };
+    for _ in 0..times {
+        peer.ask(&super::world::command(parts), &header);
+    }
+    loop {
+        match peer.receive() {
+            Some(Packet::PubAck(puback)) => assert_eq!(puback.reason, ReasonCode::SUCCESS),
+            Some(Packet::Publish(publish)) => {
+                let payload = String::from_utf8_lossy(publish.payload_bytes()).into_owned();
+                match publish.correlation_data() {
+                    None => told.push(payload),
+                    Some(its) if its == correlation => return payload,
+                    // An answer to a former request that a new keeper gives again.
+                    Some(_) => {}
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn set(value: &str) -> String {
+    let length = value.len();
+    format!("*4\r\n$6\r\nNOTIFY\r\n$3\r\nSET\r\n$5\r\nVALUE\r\n${length}\r\n{value}\r\n")
+}
+
+/// Sets the key of a client that watches it, and waits until it is told; gives what it was told before.
+fn until_told(writer: &mut Peer, peer: &mut Peer, key: &str, value: &str) -> Vec<String> {
+    assert_eq!(
+        ask(writer, &["SET", key, value], &mut Vec::new()),
+        "+OK\r\n"
+    );
+    let mut before = Vec::new();
+    loop {
+        let message = peer.message();
+        let text = String::from_utf8_lossy(message.payload_bytes()).into_owned();
+        if text == set(value) {
+            return before;
+        }
+        // A request may be answered again.
+        if message.correlation_data().is_none() {
+            before.push(text);
+        }
+    }
+}
+
+pub(crate) fn a_key_that_is_watched_through_several_servers_is_told_of_once(storage: &str) {
+    let broker = Mosquitto::start();
+    let one = server(storage, &broker, "one");
+    one.until_logged(KEEPS);
+    let other = server(storage, &broker, "other");
+    other.until_logged(STANDS_BY);
+    let mut watcher = Peer::connect(broker.address(), "watcher");
+    let mut writer = Peer::connect(broker.address(), "writer");
+    let mut early = Vec::new();
+    for _ in 0..EACH {
+        let answer = ask(&mut watcher, &["KEYNOTIFY", "k"], &mut early);
+        assert_eq!(answer, "+OK\r\n");
+    }
+    for store in [&one, &other] {
+        store.until_metric("statestored_watches", 1);
+    }
+    for round in 0..2 * EACH {
+        let before = until_told(&mut writer, &mut watcher, "k", &round.to_string());
+        assert_eq!(before, [""; 0], "in round {round}");
+    }
+    assert_eq!(
+        ask(&mut watcher, &["KEYNOTIFY", "end"], &mut early),
+        "+OK\r\n"
+    );
+    for round in 0..EACH {
+        let stop = ask(&mut watcher, &["KEYNOTIFY", "k", "STOP"], &mut early);
+        assert_eq!(stop, if round == 0 { "+OK\r\n" } else { ":0\r\n" });
+        let value = format!("after {round}");
+        assert_eq!(
+            ask(&mut writer, &["SET", "k", &value], &mut Vec::new()),
+            "+OK\r\n"
+        );
+    }
+    let before = until_told(&mut writer, &mut watcher, "end", "end");
+    assert_eq!(before, [""; 0]);
+    assert_eq!(early, [""; 0]);
+}
+
+pub(crate) fn watches_outlive_the_server_that_keeps_them(storage: &str) {
+    let broker = Mosquitto::start();
+    let first = server(storage, &broker, "first");
+    first.until_logged(KEEPS);
+    let mut watcher = Peer::connect(broker.address(), "watcher");
+    let mut writer = Peer::connect(broker.address(), "writer");
+    let mut early = Vec::new();
+    for key in ["k", "stopped", "end"] {
+        assert_eq!(
+            ask(&mut watcher, &["KEYNOTIFY", key], &mut early),
+            "+OK\r\n"
+        );
+    }
+    // It comes later, and is told what is watched.
+    let mut second = server(storage, &broker, "second");
+    second.until_logged(STANDS_BY);
+    second.until_metric("statestored_watches", 3);
+    assert_eq!(until_told(&mut writer, &mut watcher, "k", "1"), [""; 0]);
+    // It is killed, and says nothing more.
+    drop(first);
+    second.until_logged(KEEPS);
+    // What it has told may be told again, and nothing else.
+    let before = until_told(&mut writer, &mut watcher, "k", "2");
+    assert!(before.iter().all(|text| *text == set("1")), "{before:?}");
+    let stop = ask(&mut watcher, &["KEYNOTIFY", "stopped", "STOP"], &mut early);
+    assert_eq!(stop, "+OK\r\n");
+    let third = server(storage, &broker, "third");
+    third.until_logged(STANDS_BY);
+    // An orderly end takes over at once as well.
+    second.terminate();
+    assert!(second.wait().success());
+    third.until_logged(KEEPS);
+    third.until_metric("statestored_watches", 2);
+    let before = until_told(&mut writer, &mut watcher, "k", "3");
+    assert!(before.iter().all(|text| *text == set("2")), "{before:?}");
+    // One that stands still for longer than a keeper may, and goes on, is not the keeper any more.
+    let fourth = server(storage, &broker, "fourth");
+    fourth.until_logged(STANDS_BY);
+    third.send("-STOP");
+    fourth.until_logged(KEEPS);
+    for key in ["k", "stopped"] {
+        let stop = ask_often(2, &mut watcher, &["KEYNOTIFY", key, "STOP"], &mut early);
+        assert_eq!(stop, if key == "k" { "+OK\r\n" } else { ":0\r\n" });
+    }
+    third.send("-CONT");
+    for value in ["4", "5", "6"] {
+        // Any of the servers may be given it.
+        assert_eq!(
+            ask(&mut writer, &["SET", "k", value], &mut Vec::new()),
+            "+OK\r\n"
+        );
+    }
+    third.until_metric("statestored_watches", 1);
+    assert_eq!(until_told(&mut writer, &mut watcher, "end", "end"), [""; 0]);
+    assert!(
+        early
+            .iter()
+            .all(|text| *text == set("2") || *text == set("3")),
+        "{early:?}"
+    );
+}
