@@ -42,6 +42,7 @@ impl Drop for Stop {
 /// Opens the storage and reads all that it holds, on a thread of its own.
 pub(crate) async fn open_and_load(
     config: StorageConfig,
+    max_clock_ahead: Duration,
     service: ServiceConfig,
     now: Now,
 ) -> Result<Loaded, ServerError> {
@@ -49,13 +50,19 @@ pub(crate) async fn open_and_load(
     if let StorageConfig::Etcd(etcd) = config {
         let endpoints = etcd.endpoints.join(",");
         tracing::info!(endpoints, prefix = etcd.prefix, "connecting to etcd");
-        return elsewhere(remote::etcd::connect(etcd).await?, service);
+        return elsewhere(remote::etcd::connect(etcd).await?, max_clock_ahead, service);
     }
     #[cfg(feature = "redis")]
     if let StorageConfig::Redis(redis) = config {
         tracing::info!(addresses = ?redis.addresses, prefix = redis.prefix, "connecting to redis");
-        return elsewhere(remote::redis::connect(redis).await?, service);
+        return elsewhere(
+            remote::redis::connect(redis).await?,
+            max_clock_ahead,
+            service,
+        );
     }
+    #[cfg(not(feature = "elsewhere"))]
+    let _ = max_clock_ahead;
     let is_stopped = Arc::new(AtomicBool::new(false));
     let _stop = Stop(Arc::clone(&is_stopped));
     let (report, loaded) = oneshot::channel();
@@ -91,8 +98,15 @@ pub(crate) async fn open_and_load(
 
 /// A keyspace over an engine that has the entries.
 #[cfg(feature = "elsewhere")]
-fn elsewhere(link: ThreadLink, service: ServiceConfig) -> Result<Loaded, ServerError> {
-    let config = RemoteConfig::random().map_err(ServerError::Runtime)?;
+fn elsewhere(
+    link: ThreadLink,
+    max_clock_ahead: Duration,
+    service: ServiceConfig,
+) -> Result<Loaded, ServerError> {
+    let config = RemoteConfig {
+        clock_limit_ms: u64::try_from(max_clock_ahead.as_millis()).unwrap_or(u64::MAX),
+        ..RemoteConfig::random().map_err(ServerError::Runtime)?
+    };
     Ok(Loaded {
         storage: Box::new(MemoryStorage),
         service,

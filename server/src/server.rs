@@ -69,7 +69,13 @@ impl Server {
             .map(|bound| bound.start(control.clone(), &config.storage))
             .transpose()?;
         let clock = Clock::start();
-        let loaded = open_and_load(config.storage, config.service, clock.now()).await?;
+        let loaded = open_and_load(
+            config.storage,
+            config.max_clock_ahead,
+            config.service,
+            clock.now(),
+        )
+        .await?;
         let hub = HubConfig {
             limits: config.limits,
             authenticator: config.authenticator,

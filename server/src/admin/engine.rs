@@ -52,4 +52,16 @@ pub(super) fn engine(text: &mut Exposition, engine: &EngineFigures) {
         "By how much the latest version is ahead of the clock of this machine.",
     )
     .sample(&[], engine.versions_ahead_ms / 1_000);
+    text.family(
+        "statestored_engine_clock_ahead_seconds",
+        Gauge,
+        "By about how much the clock of this machine is ahead of most others.",
+    )
+    .sample(&[], engine.clock_ahead_ms / 1_000);
+    text.family(
+        "statestored_engine_clock_refused",
+        Gauge,
+        "1 while changes are refused because the clock of this machine is ahead, or may be.",
+    )
+    .sample(&[], u8::from(engine.trouble == Some(Trouble::Clock)));
 }

@@ -60,6 +60,10 @@ const FULL: Reason = Reason {
     code: "storage_full",
     text: "the storage is full: entries can be read but not changed",
 };
+const CLOCK: Reason = Reason {
+    code: "clock_ahead",
+    text: "the clock of this machine is ahead of the others: entries can be read but not changed",
+};
 const NOT_ATTACHED: Reason = Reason {
     code: "not_attached",
     text: "no requests come from the broker: see the log",
@@ -87,6 +91,7 @@ impl Reason {
             Trouble::Unreadable => UNREADABLE,
             Trouble::Replaced => REPLACED,
             Trouble::Full => FULL,
+            Trouble::Clock => CLOCK,
             Trouble::Unwatched => UNWATCHED,
         });
         reasons.map(|(_, reason)| reason).chain(trouble).collect()

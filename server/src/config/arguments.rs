@@ -132,7 +132,7 @@ impl Arguments {
         let limits = self.limits.of_clients();
         let attach = self.attach.into_config(self.access.has_policy())?;
         let (listeners, doors) = self.doors.into_doors(attach.is_some())?;
-        let storage = self.storage.into_config()?;
+        let (storage, max_clock_ahead) = self.storage.into_config()?;
         if attach
             .as_ref()
             .is_some_and(|attach| attach.terms.share.is_some())
@@ -168,6 +168,7 @@ impl Arguments {
             listeners,
             doors,
             storage,
+            max_clock_ahead,
             service,
             persist_property: self.persistence.property(),
             limits,

@@ -43,6 +43,7 @@ use limits::{service_config, session_bytes};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// All that a server needs to know.
 #[derive(Debug, Clone)]
@@ -53,6 +54,8 @@ pub struct Config {
     pub doors: Doors,
     /// Where the state lives.
     pub storage: StorageConfig,
+    /// By how much the wall clock may be ahead of those of other servers of the same storage before changes are refused.
+    pub max_clock_ahead: Duration,
     /// Limits of the store.
     pub service: ServiceConfig,
     /// Limits of connections and sessions.
@@ -164,6 +167,7 @@ impl Config {
             listeners: vec![ListenAddress::loopback()],
             doors: Doors::default(),
             storage: StorageConfig::Memory,
+            max_clock_ahead: storage::MAX_CLOCK_AHEAD,
             service: service_config(ServiceConfig::default().max_keys, None, &limits),
             limits,
             authenticator: Authenticator::default(),

@@ -10,6 +10,10 @@ use crate::keyspace::remote::etcd::EtcdConfig;
 use crate::keyspace::remote::redis::RedisConfig;
 use clap::Args;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// How far the clock may be ahead if nothing is said: as far as the protocol lets that of a client be.
+pub(super) const MAX_CLOCK_AHEAD: Duration = Duration::from_secs(60);
 
 /// Where the state lives.
 #[derive(Debug, Args)]
@@ -23,6 +27,12 @@ pub(super) struct StorageOptions {
     /// Folder of the durable storage [default: statestored in the user's data folder]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+
+    /// By how many seconds the clock of this machine may be ahead of most other servers' of the same storage, and of Redis's; beyond it,
+    /// changes are refused until it is right [default: 60]
+    #[cfg(feature = "elsewhere")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(30..))]
+    max_clock_ahead: Option<u64>,
 
     #[cfg(feature = "etcd")]
     #[command(flatten)]
@@ -112,7 +122,22 @@ impl StorageConfig {
 }
 
 impl StorageOptions {
-    pub(super) fn into_config(self) -> Result<StorageConfig, ConfigError> {
+    /// Where the state lives, and how far the clock may be ahead of others'.
+    pub(super) fn into_config(self) -> Result<(StorageConfig, Duration), ConfigError> {
+        #[cfg(feature = "elsewhere")]
+        let said = self.max_clock_ahead;
+        #[cfg(not(feature = "elsewhere"))]
+        let said = None;
+        let storage = self.place()?;
+        if said.is_some() && storage.is_own() {
+            let problem = "--max-clock-ahead is for servers that share a storage (--storage etcd://… or redis://…): there are no other \
+                           clocks to compare with";
+            return Err(ConfigError::Options(problem.into()));
+        }
+        Ok((storage, said.map_or(MAX_CLOCK_AHEAD, Duration::from_secs)))
+    }
+
+    fn place(self) -> Result<StorageConfig, ConfigError> {
         #[cfg(feature = "elsewhere")]
         let has_folder = self.data_dir.is_some();
         #[cfg(feature = "etcd")]

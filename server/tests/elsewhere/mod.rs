@@ -1,4 +1,5 @@
 //! Servers over an engine, for the tests of every engine.
+pub(crate) mod clocks;
 pub(crate) mod files;
 pub(crate) mod keeping;
 pub(crate) mod shared;
@@ -32,6 +33,9 @@ pub(crate) trait Engine: Sized {
 
     /// What a server keeps its entries in.
     fn storage(&self, prefix: &str) -> StorageConfig;
+
+    /// The same, for a command line.
+    fn url(&self, prefix: &str) -> String;
 
     /// The way to a store of this prefix.
     fn link(&self, prefix: &str) -> ThreadLink;

@@ -288,6 +288,11 @@ pub(crate) fn requests_are_refused_before_their_deadline_and_readiness_says_why<
     server.stop().unwrap();
 }
 
+pub(crate) use super::clocks::{
+    a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothing_early,
+    a_step_of_the_clock_of_a_server_that_is_alone_is_noticed,
+};
+
 /// A test of each, over this engine.
 macro_rules! suite {
     ($engine:ty: $($test:ident)*) => {
@@ -311,6 +316,8 @@ macro_rules! suite {
             while_the_engine_is_stopped_nothing_is_promised_and_then_all_goes_on
             nodes_and_the_engine_begin_anew_with_what_there_was
             requests_are_refused_before_their_deadline_and_readiness_says_why
+            a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothing_early
+            a_step_of_the_clock_of_a_server_that_is_alone_is_noticed
         }
     };
 }

@@ -109,6 +109,10 @@ impl Engine for Etcd {
         StorageConfig::Etcd(self.etcd_config(prefix))
     }
 
+    fn url(&self, prefix: &str) -> String {
+        format!("etcd://127.0.0.1:{}/{prefix}", self.port)
+    }
+
     fn link(&self, prefix: &str) -> ThreadLink {
         block_on(connect(self.etcd_config(prefix))).unwrap()
     }

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod attached;
 mod cluster;
+#[path = "../process/disk.rs"]
+mod disk;
 #[path = "../elsewhere/mod.rs"]
 mod elsewhere;
 mod replaced;

@@ -1,6 +1,8 @@
 //! Servers over a real Redis: what one of them did, the others know.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod attached;
+#[path = "../process/disk.rs"]
+mod disk;
 #[path = "../elsewhere/mod.rs"]
 mod elsewhere;
 mod replicas;

@@ -110,6 +110,10 @@ impl Engine for Redis {
         StorageConfig::Redis(self.redis_config(prefix))
     }
 
+    fn url(&self, prefix: &str) -> String {
+        format!("redis://127.0.0.1:{}?prefix={prefix}", self.port)
+    }
+
     fn link(&self, prefix: &str) -> ThreadLink {
         block_on(connect(self.redis_config(prefix))).unwrap()
     }

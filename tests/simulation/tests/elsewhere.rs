@@ -1,5 +1,5 @@
 //! Nodes over one engine elsewhere. `docs/testing.md` says how to run other seeds.
-use simulation::elsewhere::{Counts, Fault, run, run_reverting};
+use simulation::elsewhere::{Counts, Fault, run, run_reverting, run_skewed};
 
 fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -49,12 +49,37 @@ fn everybody_goes_on_when_the_engine_loses_changes() {
     assert!(reversions > 100, "{reversions}");
 }
 
+#[test]
+fn a_node_whose_clock_is_far_off_spoils_nothing() {
+    if let Some(seed) = setting("SIMULATION_SEED") {
+        let report = run_skewed(seed, None);
+        println!("{report:#?}");
+        assert_eq!(report.violation, None);
+        return;
+    }
+    let seeds = setting("SIMULATION_SEEDS").unwrap_or(150);
+    let mut total = Counts::default();
+    for seed in 0..seeds {
+        let report = run_skewed(seed, None);
+        total += report.counts;
+        assert_eq!(report.violation, None, "seed {seed}");
+    }
+    println!("{seeds} seeds: {total:?}");
+    assert!(
+        total.clock_refused as u64 > seeds,
+        "hardly anything was refused"
+    );
+}
+
 /// Within how many seeds the absence of a rule is noticed.
 #[test]
 fn the_absence_of_a_rule_is_noticed() {
     for fault in Fault::ALL {
         let is_noticed = |seed: &u64| match fault {
             Fault::ReversionToldAsGap => run_reverting(*seed, Some(fault)).is_err(),
+            Fault::ClockBelieved | Fault::ClocksUntold => {
+                run_skewed(*seed, Some(fault)).violation.is_some()
+            }
             _ => run(*seed, Some(fault)).violation.is_some(),
         };
         let found = (0..2_000).find(is_noticed);

@@ -1,4 +1,5 @@
 //! What an engine elsewhere has to do for a [`Remote`](super::Remote) keyspace, as questions and news without I/O.
+use super::clocks::FoundClocks;
 use super::record::Record;
 use crate::keyspace::RequestDigest;
 use crate::keyspace::rules::Version;
@@ -33,6 +34,9 @@ pub enum Place {
 
 /// For so long, at least, an engine keeps the answer to a request; nobody executes one for as long as that after it came.
 pub const ANSWER_LIFETIME: Duration = Duration::from_secs(11 * 60);
+
+/// For so long an engine keeps what a node told of its clock.
+pub const CLOCK_LIFETIME: Duration = Duration::from_secs(20);
 
 /// The bucket that a key belongs to. It is the same for ever: the format of the data depends on it.
 pub fn bucket_of(key: &[u8]) -> u16 {
@@ -94,6 +98,14 @@ pub enum Ask {
     /// has not begun. Tells [`News::Snapshot`] any number of times, [`News::Synced`] once, and [`News::Changes`] and
     /// [`News::Watching`] from then on, until [`News::WatchLost`].
     Watch,
+    /// Look what the wall clocks of all nodes show, and tell what that of this one does; the engine forgets it
+    /// [some time](CLOCK_LIFETIME) later. Ends with [`News::Clocks`].
+    Clocks {
+        /// Which node tells.
+        process: u128,
+        /// What its clock shows.
+        shown_ms: u64,
+    },
 }
 
 /// What a key holds.
@@ -176,6 +188,8 @@ pub enum News {
     Committed(AskId, Verdict),
     /// Some of the records; no error if it did not answer.
     Page(AskId, Result<FoundPage, Option<EngineError>>),
+    /// What the wall clocks of the nodes show; no error if it did not answer.
+    Clocks(AskId, Result<FoundClocks, Option<EngineError>>),
     /// Some of the records that there are.
     Snapshot(AskId, Vec<Found>),
     /// The snapshot is whole, at this revision, with the floors of all buckets then.

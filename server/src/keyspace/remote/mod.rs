@@ -18,12 +18,20 @@
 //! If other servers may be given the same request, that it has no answer either; the answer is put with the changes, and alone if
 //! nothing is changed.
 //!
+//! # Whose clock counts
+//!
+//! A version is made of the clock of the node that gives it, and stays. So a node gives none as long as its clock is [ahead of most
+//! others](clocks); what would change something is refused. Ends do not hang on it: see [`sights`].
+//!
 //! # What became of a commit
 //!
 //! Whoever gets no answer sends the very same commit again until a compare decides. A refusal may come from its own former
 //! copy: each record says who wrote it, and once the node has seen all changes up to the refusal, it knows whether its own was
 //! among them. If changes were missed meanwhile, the outcome is [unknown](End::Unknown).
 mod answer;
+mod clocks;
+mod comparing;
+mod config;
 mod engine;
 #[cfg(feature = "etcd")]
 pub mod etcd;
@@ -45,9 +53,11 @@ mod thread;
 mod tls;
 mod watching;
 
+pub use clocks::FoundClocks;
+pub use config::RemoteConfig;
 pub use engine::{
-    ANSWER_LIFETIME, Ask, AskId, BUCKETS, EngineError, Found, FoundPage, Link, News, Place, Put,
-    Revision, Seen, Unit, Verdict, bucket_of,
+    ANSWER_LIFETIME, Ask, AskId, BUCKETS, CLOCK_LIFETIME, EngineError, Found, FoundPage, Link,
+    News, Place, Put, Revision, Seen, Unit, Verdict, bucket_of,
 };
 pub use record::{Content, Record, RecordError, WriteId};
 pub use standing::{EngineFigures, Kind as AskKind, Result as AskResult, Trouble};
@@ -60,6 +70,7 @@ use super::rules::{Operation, Version};
 use super::{Asked, End, Keyspace, OwnedOperation, Size, Told};
 use crate::clock::Now;
 use bytes::Bytes;
+use clocks::Clocks;
 use following::Following;
 use guesses::Guesses;
 use pages::Page;
@@ -77,47 +88,6 @@ const WATCH_AGAIN_MS: u64 = 100;
 
 /// The same, if it was lost for a reason that does not pass by itself.
 const UNWATCHABLE_AGAIN_MS: u64 = 5_000;
-
-/// What the operators of a node decide, and what makes it differ from the others.
-#[derive(Debug, Clone)]
-pub struct RemoteConfig {
-    /// Random, another one whenever a program starts: its commits are known by it.
-    pub process: u128,
-    /// How long this node leaves it to others to end what is over and nobody asks for; another time for each node.
-    pub patience_ms: u64,
-    /// How long a tombstone is kept.
-    pub tombstone_ms: u64,
-    /// Most keys of a page.
-    pub page_keys: usize,
-    /// Most operations of a transaction.
-    pub max_operations: u64,
-    /// Bytes of memory for what keys held last: it saves a change the read before it.
-    pub guess_bytes: usize,
-    /// For how long after the watch has spoken reads may be answered from that, if they ask for no more. The ways to engines speak
-    /// at least every five seconds.
-    pub trust_ms: u64,
-}
-
-impl RemoteConfig {
-    /// As it should be, with what is to be random.
-    ///
-    /// # Errors
-    /// The system gives no random numbers.
-    pub fn random() -> std::io::Result<Self> {
-        let mut process = [0; 16];
-        getrandom::fill(&mut process).map_err(std::io::Error::other)?;
-        let process = u128::from_ne_bytes(process);
-        Ok(Self {
-            process,
-            patience_ms: u64::try_from(process % 300).unwrap_or_default(),
-            tombstone_ms: 5 * 60 * 1000,
-            page_keys: 1_000,
-            max_operations: 50,
-            guess_bytes: 16 * 1024 * 1024,
-            trust_ms: 10_000,
-        })
-    }
-}
 
 /// Entries in an engine elsewhere.
 #[derive(Debug)]
@@ -137,6 +107,9 @@ pub struct Remote<L> {
     again: Vec<(u64, Again)>,
     highest: Version,
     standing: Standing,
+    clocks: Clocks,
+    /// The question about clocks whose answer is still to come.
+    asked_clocks: Option<AskId>,
 }
 
 #[derive(Debug)]
@@ -167,6 +140,8 @@ impl<L: Link> Remote<L> {
             again: Vec::new(),
             highest: (0, 0),
             standing: Standing::default(),
+            clocks: Clocks::new(config.process, config.clock_limit_ms, config.compare_ms),
+            asked_clocks: None,
             config,
         }
     }
@@ -179,7 +154,7 @@ impl<L: Link> Remote<L> {
     fn ask(&mut self, ask: Ask) -> AskId {
         self.asks += 1;
         let id = AskId(self.asks);
-        if !matches!(ask, Ask::Watch) {
+        if !matches!(ask, Ask::Watch | Ask::Clocks { .. }) {
             self.standing.asked();
         }
         self.guesses.asked(id);
@@ -197,11 +172,13 @@ impl<L: Link> Remote<L> {
                     if let Ok(seen) = &result {
                         self.saw_keys(ask, &self.tasks.keys_of(ask), seen, now);
                     }
-                    self.tasks.read(ask, result, &self.sights, now);
+                    let stamps = self.stamps(now);
+                    self.tasks.read(ask, result, &self.sights, stamps);
                 }
             }
             News::Committed(ask, verdict) => self.committed(ask, verdict, now),
             News::Page(ask, found) => self.paged(ask, found, now, told),
+            News::Clocks(ask, found) => self.compared(ask, found, now),
             News::Snapshot(ask, records) => self.snapshot(ask, records, now),
             News::Synced(ask, at, floors) => self.synced(ask, at, &floors, now, told),
             News::Changes(ask, at, changes) => self.changed(ask, at, changes, now, told),
@@ -267,8 +244,9 @@ impl<L: Link> Remote<L> {
         }
         let known = self.known();
         let is_own = self.link.sends_once();
+        let stamps = self.stamps(now);
         self.tasks
-            .committed(ask, verdict, (known, is_own), &self.sights, now);
+            .committed(ask, verdict, (known, is_own), &self.sights, stamps);
     }
 
     /// All changes up to this revision are known.
@@ -281,8 +259,11 @@ impl<L: Link> Remote<L> {
 
     /// Begins the next watch, asks again what got no answer, and ends what is over, as far as it is time.
     fn begin_due(&mut self, now: Now) {
+        self.compare_due(now);
+        // How much time old entries have left hangs on the clocks.
         if let Watch::Begins(at_ms) = self.watch
             && at_ms <= now.mono_ms
+            && self.clocks.standing(now) != clocks::Standing::Unknown
         {
             let ask = self.ask(Ask::Watch);
             self.watch = Watch::Snapshot {
@@ -326,10 +307,15 @@ impl<L: Link> Remote<L> {
 
     /// Sends what the tasks have to ask.
     fn send(&mut self, now: Now) {
+        self.clocks.pass(now);
+        if self.clocks.standing(now) == clocks::Standing::Unknown {
+            return;
+        }
+        let stamps = self.stamps(now);
         let is_live = self.is_live();
         loop {
             let guesses = is_live.then_some(&mut self.guesses);
-            let Some((task, ask)) = self.tasks.next_ask(guesses, &self.sights, now) else {
+            let Some((task, ask)) = self.tasks.next_ask(guesses, &self.sights, stamps) else {
                 return;
             };
             let ask = self.ask(ask);
@@ -421,6 +407,8 @@ impl<L: Link> Keyspace for Remote<L> {
     }
 
     fn advance(&mut self, most: usize, now: Now, told: &mut dyn Told) {
+        // A step of the clock since then, before anything is stamped.
+        self.clocks.pass(now);
         let mut left = most;
         while left > 0
             && let Some(news) = self.link.news()
@@ -434,16 +422,28 @@ impl<L: Link> Keyspace for Remote<L> {
         for (ticket, end) in self.tasks.take_ended() {
             told.ended(ticket, end);
         }
-        self.standing.pass(self.is_live(), self.highest, now);
+        self.standing.pass(
+            self.is_live(),
+            self.highest,
+            (self.clocks.standing(now), self.clocks.ahead_ms(now)),
+            now,
+        );
     }
 
     fn next_ms(&self) -> Option<u64> {
         let watch = match self.watch {
-            Watch::Begins(at_ms) => Some(at_ms),
+            Watch::Begins(at_ms) if self.clocks.is_compared() => Some(at_ms),
             _ => None,
         };
+        let clocks = Some(self.clocks.next_ms()).filter(|at_ms| *at_ms < u64::MAX);
         let again = self.again.iter().map(|(at_ms, _)| *at_ms).min();
-        let times = [watch, again, self.sights.next_ms(), self.tasks.next_ms()];
+        let times = [
+            watch,
+            clocks,
+            again,
+            self.sights.next_ms(),
+            self.tasks.next_ms(),
+        ];
         times.into_iter().flatten().min()
     }
 

@@ -57,8 +57,18 @@ pub(super) struct Circumstances<'a> {
     pub(super) keys: &'a [Bytes],
     pub(super) seen: &'a [Seen],
     pub(super) sights: &'a Sights,
-    pub(super) now: Now,
+    pub(super) stamps: Stamps,
     pub(super) write: WriteId,
+}
+
+/// What is put on what is changed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stamps {
+    pub(super) now: Now,
+    /// Whether versions may be made of the clock of this node.
+    pub(super) may_stamp: bool,
+    /// What the wall clock of some node may show that is ahead: an end is written so that it is not early for anybody.
+    pub(super) latest_ms: u64,
 }
 
 impl Circumstances<'_> {
@@ -101,6 +111,9 @@ impl Circumstances<'_> {
         if puts.is_empty() {
             return Decision::Ended(end);
         }
+        if !self.stamps.may_stamp {
+            return Decision::Ended(clock_is_wrong());
+        }
         Decision::Commit(self.unit(puts), end)
     }
 
@@ -110,15 +123,21 @@ impl Circumstances<'_> {
         let over = seen.filter_map(|(index, (seen, key))| {
             let (record, revision) = seen.record.as_ref()?;
             record.expiry()?;
-            let left_ms = self.sights.left_ms(key, *revision, self.now);
+            let left_ms = self.sights.left_ms(key, *revision, self.stamps.now);
             (left_ms == Some(0)).then(|| (index, self.tombstone(record)))
         });
         over.collect()
     }
 
     fn tombstone(&self, record: &Record) -> Record {
+        // An end has to be told, whatever the clock shows.
+        let wall_ms = if self.stamps.may_stamp {
+            self.stamps.now.wall_ms
+        } else {
+            0
+        };
         Record {
-            version: rules::deletion_version(record.version, self.now.wall_ms),
+            version: rules::deletion_version(record.version, wall_ms),
             write: self.write,
             content: Content::Tombstone,
         }
@@ -131,7 +150,7 @@ impl Circumstances<'_> {
                 .record
                 .as_ref()
                 .filter(|(record, _)| record.expiry().is_some())
-                .and_then(|(_, revision)| self.sights.left_ms(key, *revision, self.now)),
+                .and_then(|(_, revision)| self.sights.left_ms(key, *revision, self.stamps.now)),
             floor: seen.floor.0,
             is_changed: false,
         });
@@ -182,7 +201,7 @@ impl Circumstances<'_> {
         };
         let tombstone = state.record.as_ref().map_or((0, 0), |it| it.version);
         let circumstances = Context {
-            wall_ms: self.now.wall_ms,
+            wall_ms: self.stamps.now.wall_ms,
             floor: state.floor.max(tombstone),
             has_room: true,
         };
@@ -207,7 +226,7 @@ impl Circumstances<'_> {
                 ttl_ms,
             } => {
                 let expiry = ttl_ms.map(|ttl| Expiry {
-                    at_wall_ms: self.now.wall_ms.saturating_add(ttl.get()),
+                    at_wall_ms: self.stamps.latest_ms.saturating_add(ttl.get()),
                     ttl_ms: ttl.get(),
                 });
                 let made = Content::Entry {
@@ -263,7 +282,7 @@ impl Circumstances<'_> {
         let Some((record, is)) = &seen.record else {
             return Decision::Ended(nothing);
         };
-        let is_over = self.sights.left_ms(key, *is, self.now) == Some(0);
+        let is_over = self.sights.left_ms(key, *is, self.stamps.now) == Some(0);
         if *is != revision || !is_over {
             return Decision::Ended(nothing);
         }
@@ -290,6 +309,11 @@ struct Applied {
     reply: Reply,
     version: Option<Version>,
     changed: Option<Version>,
+}
+
+/// The answer to what would be stamped with a clock that is wrong.
+fn clock_is_wrong() -> End {
+    End::reply(Reply::Error(ServiceError::TimestampSkew))
 }
 
 /// The answer to what an engine refuses for good.

@@ -38,7 +38,7 @@ impl<L: Link> Remote<L> {
             keys: std::slice::from_ref(key),
             seen: &seen,
             sights: &self.sights,
-            now,
+            stamps: self.stamps(now),
             // A read writes nothing.
             write: WriteId {
                 process: self.config.process,
@@ -68,7 +68,7 @@ impl<L: Link> Remote<L> {
     pub(super) fn saw(&mut self, key: &Bytes, record: &Record, revision: Revision, now: Now) {
         self.highest = self.highest.max(record.version);
         self.guesses.changed(key, record, revision);
-        self.sights.saw(key, record, revision, now, false);
+        self.sights.saw(key, record, revision, now, None);
     }
 }
 
@@ -76,7 +76,7 @@ impl<L: Link> Remote<L> {
 mod tests {
     use super::*;
     use crate::keyspace::remote::{
-        Ask, BUCKETS, Content, News, RemoteConfig, Revision, Unit, Verdict,
+        Ask, BUCKETS, Content, FoundClocks, News, RemoteConfig, Revision, Unit, Verdict,
     };
     use crate::keyspace::{Asked, Changed, Keyspace, RequestDigest, Ticket, Told};
     use statestore_protocol::{Hlc, Reply, SetOptions};
@@ -140,6 +140,8 @@ mod tests {
                 max_operations: 10,
                 guess_bytes: 10_000,
                 trust_ms: 10_000,
+                clock_limit_ms: 60_000,
+                compare_ms: 1_000_000,
             };
             let remote = Remote::new(config, Script::default());
             let mut node = Self {
@@ -147,6 +149,11 @@ mod tests {
                 watch: AskId(0),
             };
             node.advance(0, []);
+            let clocks = node.asked(&Ask::Clocks {
+                process: 1,
+                shown_ms: now(0).wall_ms,
+            });
+            node.advance(0, [News::Clocks(clocks, Ok(FoundClocks::default()))]);
             node.watch = node.asked(&Ask::Watch);
             let floors = vec![(0, 0); usize::from(BUCKETS)];
             node.advance(0, [News::Synced(node.watch, Revision(5), floors)]);

@@ -44,14 +44,15 @@ impl Sights {
         }
     }
 
-    /// A record was seen, perhaps not for the first time and perhaps after a later one. `is_old`: it may have been there for long.
+    /// A record was seen, perhaps not for the first time and perhaps after a later one. If it may have been there for long, with what
+    /// the wall clock that is furthest behind shows.
     pub(super) fn saw(
         &mut self,
         key: &Bytes,
         record: &Record,
         revision: Revision,
         now: Now,
-        is_old: bool,
+        earliest_ms: Option<u64>,
     ) {
         if let Some(sight) = self.by_key.get_mut(key) {
             if sight.revision == revision {
@@ -62,14 +63,14 @@ impl Sights {
             }
         }
         self.forget(key);
-        let left_ms = match record.expiry() {
-            Some(expiry) if is_old && expiry.ttl_ms > LONG_TTL_MS => {
-                let left = expiry.at_wall_ms.saturating_sub(now.wall_ms);
+        let left_ms = match (record.expiry(), earliest_ms) {
+            (Some(expiry), Some(earliest_ms)) if expiry.ttl_ms > LONG_TTL_MS => {
+                let left = expiry.at_wall_ms.saturating_sub(earliest_ms);
                 left.saturating_add(SKEW_MS).min(expiry.ttl_ms)
             }
-            Some(expiry) => expiry.ttl_ms,
-            None if record.is_entry() => return,
-            None => self.keeps_tombstones_ms,
+            (Some(expiry), _) => expiry.ttl_ms,
+            (None, _) if record.is_entry() => return,
+            (None, _) => self.keeps_tombstones_ms,
         };
         let ends_ms = now.mono_ms.saturating_add(left_ms);
         let due_ms = ends_ms.saturating_add(self.patience_ms);

@@ -1,4 +1,5 @@
 //! What the engine is like, as far as its answers show.
+use super::clocks;
 use super::engine::{EngineError, News, Verdict};
 use crate::clock::Now;
 use crate::keyspace::rules::Version;
@@ -21,6 +22,8 @@ pub enum Trouble {
     Replaced,
     /// It has no room.
     Full,
+    /// The wall clock of this machine is ahead of most others', or may be.
+    Clock,
     /// Not all of its changes are known.
     Unwatched,
 }
@@ -66,6 +69,8 @@ pub struct EngineFigures {
     /// By how many milliseconds the latest version is ahead of the clock of this process. It is made of somebody's clock, and
     /// versions never go back.
     pub versions_ahead_ms: u64,
+    /// By about how many milliseconds the clock of this machine is ahead of most others', the engine's among them if it has one.
+    pub clock_ahead_ms: u64,
 }
 
 impl Kind {
@@ -162,8 +167,15 @@ impl Standing {
                 self.silent_since_ms = None;
                 return;
             }
-            News::WatchLost(_, None) => {
+            News::WatchLost(_, None) | News::Clocks(_, Err(None)) => {
                 self.silent(now);
+                return;
+            }
+            News::Clocks(_, found) => {
+                if let Err(Some(error)) = found {
+                    self.failed(error);
+                }
+                self.silent_since_ms = None;
                 return;
             }
             News::WatchLost(_, Some(error)) => {
@@ -214,8 +226,15 @@ impl Standing {
     }
 
     /// Takes notice of what has changed.
-    pub(super) fn pass(&mut self, is_watched: bool, (latest_ms, _): Version, now: Now) {
+    pub(super) fn pass(
+        &mut self,
+        is_watched: bool,
+        (latest_ms, _): Version,
+        (clock, clock_ahead_ms): (clocks::Standing, u64),
+        now: Now,
+    ) {
         self.figures.is_watched = is_watched;
+        self.figures.clock_ahead_ms = clock_ahead_ms;
         self.compare_clocks(latest_ms.saturating_sub(now.wall_ms));
         let trouble = if self.is_replaced {
             Some(Trouble::Replaced)
@@ -225,6 +244,8 @@ impl Standing {
             Some(Trouble::Unreadable)
         } else if self.is_full {
             Some(Trouble::Full)
+        } else if matches!(clock, clocks::Standing::Ahead(_)) {
+            Some(Trouble::Clock)
         } else {
             (!is_watched).then_some(Trouble::Unwatched)
         };
@@ -245,6 +266,10 @@ impl Standing {
             Some(Trouble::Full) => {
                 tracing::error!("the storage is full: entries can be read but not changed");
             }
+            Some(Trouble::Clock) => tracing::error!(
+                ahead = ?Duration::from_millis(clock_ahead_ms),
+                "the clock of this machine is ahead of most others, or may be: entries can be read but not changed until it is right"
+            ),
             Some(Trouble::Unwatched) => tracing::info!("catching up with what others have changed"),
             None => tracing::info!("the storage answers, and all changes are known"),
         }

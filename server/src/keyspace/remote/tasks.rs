@@ -14,7 +14,7 @@ mod deciding;
 use super::answer;
 use super::engine::{Ask, AskId, EngineError, Place, Put, Revision, Seen, Verdict};
 use super::guesses::Guesses;
-use super::plan::{Work, refusal};
+use super::plan::{Stamps, Work, refusal};
 use super::record::{Record, WriteId};
 use super::sights::Sights;
 use super::task::{Attempt, Stage, Task, TaskId};
@@ -115,12 +115,12 @@ impl Tasks {
         &mut self,
         mut guesses: Option<&mut Guesses>,
         sights: &Sights,
-        now: Now,
+        stamps: Stamps,
     ) -> Option<(TaskId, Ask)> {
         let is_live = guesses.is_some();
         while let Some(id) = self.to_ask.pop_front() {
             if let Some(guesses) = &mut guesses {
-                self.guess(id, guesses, sights, now);
+                self.guess(id, guesses, sights, stamps);
             }
             let Some(task) = self.by_id.get_mut(&id) else {
                 continue;
@@ -184,7 +184,7 @@ impl Tasks {
         ask: AskId,
         result: Result<Vec<Seen>, Option<EngineError>>,
         sights: &Sights,
-        now: Now,
+        stamps: Stamps,
     ) {
         let Some(id) = self.answered(ask) else {
             return;
@@ -194,11 +194,11 @@ impl Tasks {
             _ => return,
         }
         match result {
-            Ok(seen) => self.decide(id, &seen, sights, now),
+            Ok(seen) => self.decide(id, &seen, sights, stamps),
             Err(Some(error)) => self.end(id, error_end(&error)),
             Err(None) => {
                 self.put_stage(id, Stage::ReadLater);
-                self.go_on_later(id, now.mono_ms + FIRST_PAUSE_MS);
+                self.go_on_later(id, stamps.now.mono_ms + FIRST_PAUSE_MS);
             }
         }
     }
@@ -210,7 +210,7 @@ impl Tasks {
         verdict: Verdict,
         (known, is_own): (Option<Revision>, bool),
         sights: &Sights,
-        now: Now,
+        stamps: Stamps,
     ) {
         let Some(id) = self.answered(ask) else {
             return;
@@ -234,7 +234,7 @@ impl Tasks {
                     || attempt.unit.request().is_some()
                     || known.is_some_and(|known| known >= at) && !attempt.has_gap
                 {
-                    self.not_made(id, &attempt, &seen, sights, now);
+                    self.not_made(id, &attempt, &seen, sights, stamps);
                 } else if attempt.has_gap {
                     self.end(id, End::Unknown);
                 } else {
@@ -250,7 +250,7 @@ impl Tasks {
             Verdict::Failed(error) if !attempt.is_open => self.end(id, error_end(&error)),
             Verdict::Failed(_) | Verdict::Unclear => {
                 attempt.is_open = true;
-                let at_ms = now.mono_ms + attempt.pause_ms;
+                let at_ms = stamps.now.mono_ms + attempt.pause_ms;
                 attempt.pause_ms = (2 * attempt.pause_ms).min(MOST_PAUSE_MS);
                 self.put_stage(id, Stage::CommitLater(attempt));
                 self.go_on_later(id, at_ms);
@@ -285,16 +285,16 @@ impl Tasks {
         attempt: &Attempt,
         seen: &[Seen],
         sights: &Sights,
-        now: Now,
+        stamps: Stamps,
     ) {
         self.by_write.remove(&attempt.write);
         let Some(task) = self.by_id.get(&id) else {
             return;
         };
-        if matches!(task.work, Work::Finish(_)) || task.deadline_ms <= now.mono_ms {
+        if matches!(task.work, Work::Finish(_)) || task.deadline_ms <= stamps.now.mono_ms {
             return self.end(id, End::Expired);
         }
-        self.decide(id, seen, sights, now);
+        self.decide(id, seen, sights, stamps);
     }
 
     /// A change was seen that this commit made.
@@ -318,14 +318,14 @@ impl Tasks {
     }
 
     /// All changes are known up to this revision.
-    pub(super) fn settle(&mut self, known: Revision, sights: &Sights, now: Now) {
+    pub(super) fn settle(&mut self, known: Revision, sights: &Sights, stamps: Stamps) {
         for id in std::mem::take(&mut self.settling) {
             let Some(task) = self.by_id.get_mut(&id) else {
                 continue;
             };
             match std::mem::replace(&mut task.stage, Stage::Behind) {
                 Stage::Settling(attempt, seen, at) if at <= known => {
-                    self.not_made(id, &attempt, &seen, sights, now);
+                    self.not_made(id, &attempt, &seen, sights, stamps);
                 }
                 stage => {
                     if matches!(stage, Stage::Settling(..)) {

@@ -85,6 +85,7 @@ pub(super) fn unanswered(id: AskId, ask: &Ask) -> News {
         Ask::Commit(_) => News::Committed(id, Verdict::Unclear),
         Ask::Page { .. } => News::Page(id, Err(None)),
         Ask::Watch => News::WatchLost(id, None),
+        Ask::Clocks { .. } => News::Clocks(id, Err(None)),
     }
 }
 
@@ -144,5 +145,6 @@ pub(super) fn refused(id: AskId, ask: &Ask, error: &super::EngineError) -> News 
         Ask::Commit(_) => News::Committed(id, Verdict::Failed(error)),
         Ask::Page { .. } => News::Page(id, Err(Some(error))),
         Ask::Watch => News::WatchLost(id, Some(error)),
+        Ask::Clocks { .. } => News::Clocks(id, Err(Some(error))),
     }
 }

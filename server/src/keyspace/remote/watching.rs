@@ -94,7 +94,8 @@ impl<L: Link> Remote<L> {
             self.tasks.saw_write(record.write);
             self.following.changed(&key, &record, told);
         }
-        self.tasks.settle(at, &self.sights, now);
+        let stamps = self.stamps(now);
+        self.tasks.settle(at, &self.sights, stamps);
     }
 
     pub(super) fn snapshot(&mut self, from: AskId, records: Vec<Found>, now: Now) {
@@ -116,7 +117,9 @@ impl<L: Link> Remote<L> {
                 revision,
             } = found;
             self.highest = self.highest.max(record.version);
-            self.sights.saw(&key, &record, revision, now, true);
+            let earliest_ms = self.clocks.earliest_ms(now);
+            self.sights
+                .saw(&key, &record, revision, now, Some(earliest_ms));
             if record.expiry().is_some() || !record.is_entry() {
                 ending.insert(key.clone());
             }

@@ -1,11 +1,11 @@
 //! What was told, held against the log of the engine.
 use super::engine::Engine;
-use super::eventual;
 use super::node::{Following, operation};
 use super::truth::{States, Truth};
 use super::{Action, Asked, TOMBSTONE_MS, What, World};
+use super::{eventual, skewed};
 use bytes::Bytes;
-use statestore_protocol::{Rejection, Reply};
+use statestore_protocol::{Rejection, Reply, ServiceError};
 use statestored::keyspace::End;
 use statestored::keyspace::remote::{Content, Place, Put, Record};
 use statestored::keyspace::rules::{Context, Entry, Token, Version};
@@ -20,7 +20,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     versions_rise(&truth)?;
     eventual::check(&truth, world)?;
     for asked in world.asked.iter().filter(|it| !eventual::is_remembered(it)) {
-        answered(&truth, asked).map_err(|violation| format!("{violation}: {asked:?}"))?;
+        answered(&truth, world, asked).map_err(|violation| format!("{violation}: {asked:?}"))?;
         let former = asked.former.and_then(|it| world.asked[it].end.as_ref());
         if let (Some((_, one @ End::Answered { .. })), Some((_, other @ End::Answered { .. }))) =
             (former, &asked.end)
@@ -31,6 +31,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         }
     }
     entries_end_in_time(&truth, world)?;
+    skewed::nobody_stamped_ahead(&truth, world)?;
     for node in &world.nodes {
         if !node.is_live() {
             return Err("a node does not know the changes, although nothing is wrong".into());
@@ -101,7 +102,7 @@ pub(super) fn apply(
     (outcome.reply, outcome.version, changes)
 }
 
-fn answered(truth: &Truth<'_>, asked: &Asked) -> Result<(), String> {
+fn answered(truth: &Truth<'_>, world: &World, asked: &Asked) -> Result<(), String> {
     let values: Vec<&Bytes> = match &asked.what {
         What::One(_, action) => value_of(action).into_iter().collect(),
         What::All(actions) => actions.iter().filter_map(|(_, it)| value_of(it)).collect(),
@@ -133,6 +134,9 @@ fn answered(truth: &Truth<'_>, asked: &Asked) -> Result<(), String> {
     let End::Answered { reply, version } = end else {
         return Ok(());
     };
+    if *reply == Reply::Error(ServiceError::TimestampSkew) {
+        return skewed::may_be_refused(world, asked, *end_ms);
+    }
     match (&asked.what, reply) {
         (What::Page, Reply::Page { keys, .. }) => page(truth, asked.at_ms, *end_ms, keys),
         (What::One(key, action), _) => one(truth, asked, *end_ms, key, action, (reply, *version)),
@@ -312,7 +316,11 @@ fn may_be_deleted(asked: &[Asked], key: &Bytes, at_ms: u64, version: Version) ->
             && match &asked.end {
                 None | Some((_, End::Unknown)) => true,
                 Some((_, End::Answered { version: it, reply })) => {
-                    *it == Some(version) || matches!(reply, Reply::Transacted(_))
+                    let is_that = |it: &statestore_protocol::Version| {
+                        (it.wall_ms(), it.counter()) == version
+                    };
+                    *it == Some(version)
+                        || matches!(reply, Reply::Transacted(all) if all.iter().flatten().any(is_that))
                 }
                 Some((_, End::Expired | End::Away)) => false,
             }

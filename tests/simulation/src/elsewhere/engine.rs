@@ -1,9 +1,10 @@
 //! An engine elsewhere with what etcd documents: compare-and-swap of many places, reads of one moment, changes in order. And one
 //! that loses what it has acknowledged.
+use super::node::BASE_MS;
 use bytes::Bytes;
 use statestored::keyspace::RequestDigest;
 use statestored::keyspace::remote::{
-    Found, FoundPage, Place, Put, Record, Revision, Seen, Unit, Verdict, bucket_of,
+    Found, FoundClocks, FoundPage, Place, Put, Record, Revision, Seen, Unit, Verdict, bucket_of,
 };
 use statestored::keyspace::rules::Version;
 use std::collections::BTreeMap;
@@ -27,11 +28,15 @@ pub enum Fault {
     AnswerNotCompared,
     /// An engine that loses changes is said to have been silent only.
     ReversionToldAsGap,
+    /// A node whose clock is far ahead gives versions all the same.
+    ClockBelieved,
+    /// Nodes are not told what the clocks of the others show.
+    ClocksUntold,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::FloorNotCompared,
         Self::PurgeWithoutFloor,
         Self::GapUnnoticed,
@@ -40,6 +45,8 @@ impl Fault {
         Self::SaysToSendOnce,
         Self::AnswerNotCompared,
         Self::ReversionToldAsGap,
+        Self::ClockBelieved,
+        Self::ClocksUntold,
     ];
 }
 
@@ -57,11 +64,18 @@ pub(crate) struct Engine {
     pub(super) records: BTreeMap<Bytes, (Bytes, Revision)>,
     floors: BTreeMap<u16, (Version, Revision)>,
     answers: BTreeMap<RequestDigest, Bytes>,
+    /// What each node's clock showed, and when it told that.
+    clocks: BTreeMap<u128, (u64, u64)>,
+    /// Whether it says what its own clock shows, which is right.
+    pub(super) has_clock: bool,
     pub(crate) log: Vec<Logged>,
     pub(crate) fault: Option<Fault>,
     /// How far revisions have jumped.
     jumped: u64,
 }
+
+/// For so long it keeps what a node told of its clock.
+pub(super) const CLOCK_LIFETIME_MS: u64 = 5_000;
 
 /// How far revisions jump when the engine loses changes.
 const JUMP: u64 = 1 << 32;
@@ -113,6 +127,23 @@ impl Engine {
             record: self.record(key),
             floor: self.floor(bucket_of(key)),
         }
+    }
+
+    pub(super) fn compare_clocks(&mut self, process: u128, shown_ms: u64) -> FoundClocks {
+        let now_ms = self.now_ms;
+        self.clocks
+            .retain(|_, (_, at_ms)| *at_ms + CLOCK_LIFETIME_MS > now_ms);
+        let clocks = self.clocks.iter();
+        let nodes = clocks.map(|(process, (shown_ms, _))| (*process, *shown_ms));
+        let found = FoundClocks {
+            engine_ms: self.has_clock.then_some(BASE_MS + now_ms),
+            nodes: nodes.collect(),
+        };
+        self.clocks.insert(process, (shown_ms, now_ms));
+        if self.fault == Some(Fault::ClocksUntold) {
+            return FoundClocks::default();
+        }
+        found
     }
 
     pub(super) fn commit(&mut self, unit: &Unit) -> Verdict {

@@ -8,11 +8,13 @@ mod engine;
 mod eventual;
 mod node;
 mod reverting;
+mod skewed;
 mod truth;
 mod way;
 
 pub use engine::Fault;
 pub use reverting::run_reverting;
+pub use skewed::run_skewed;
 
 use crate::chance::Chance;
 use bytes::Bytes;
@@ -134,6 +136,8 @@ pub struct Counts {
     pub ended: usize,
     /// Eventual reads that were answered without the engine.
     pub remembered: usize,
+    /// Changes that were refused because of a clock.
+    pub clock_refused: usize,
 }
 
 impl std::ops::AddAssign for Counts {
@@ -152,6 +156,7 @@ impl std::ops::AddAssign for Counts {
         self.purged += other.purged;
         self.ended += other.ended;
         self.remembered += other.remembered;
+        self.clock_refused += other.clock_refused;
     }
 }
 
@@ -169,6 +174,9 @@ pub(crate) struct World {
     again: usize,
     /// How often the engine lost changes, if that may happen.
     reversions: Option<usize>,
+    /// Which clocks are wrong, if they may be.
+    skew: Option<skewed::Skew>,
+    engine_has_clock: bool,
 }
 
 impl World {
@@ -190,7 +198,8 @@ impl World {
         };
         let count = chance.between(1, 4);
         let tombstone_ms = chance.spread(10, TOMBSTONE_MS);
-        let nodes = (0..count).map(|_| Node::new(&engine, &mut chance, weather, tombstone_ms));
+        let terms = (tombstone_ms, u64::MAX);
+        let nodes = (0..count).map(|_| Node::new(&engine, &mut chance, weather, terms));
         let nodes = nodes.collect();
         Self {
             now_ms: 0,
@@ -202,6 +211,8 @@ impl World {
             restarts: 0,
             again: 0,
             reversions: None,
+            skew: None,
+            engine_has_clock: false,
         }
     }
 
@@ -288,6 +299,7 @@ impl World {
                     .chance
                     .percent(40)
                     .then(|| self.chance.spread(1, 2_000));
+                let ttl_ms = self.skew_ttl(ttl_ms);
                 Action::Set {
                     value: Bytes::from(format!("value{number}")),
                     condition,
@@ -393,24 +405,32 @@ impl World {
             *count += 1;
             return self.revert();
         }
+        if self.skew.is_some() {
+            return self.trouble_with_clocks();
+        }
         let index = self.chance.index(self.nodes.len());
         let node = &mut self.nodes[index];
         match self.chance.below(6) {
             0 => node.cut(true),
             1 => node.cut(false),
             2 => node.pause_until(self.now_ms + self.chance.spread(10, MOST_PAUSE_MS)),
-            3 => node.step_clock(self.chance.between(0, 60_000)),
-            4 => {
-                self.restarts += 1;
-                node.restart(&self.engine, &mut self.chance);
-                let open = self.asked.iter().enumerate();
-                let open = open.filter(|(_, it)| it.node == index && it.end.is_none());
-                let open: Vec<_> = open.map(|(ticket, _)| ticket).collect();
-                for ticket in open {
-                    self.deliver_again(ticket);
-                }
+            3 => {
+                let ahead_ms = self.chance.between(0, 60_000).cast_signed();
+                node.step_clock(ahead_ms, self.now_ms);
             }
+            4 => self.restart(index),
             _ => {}
+        }
+    }
+
+    fn restart(&mut self, index: usize) {
+        self.restarts += 1;
+        self.nodes[index].restart(&self.engine, &mut self.chance);
+        let open = self.asked.iter().enumerate();
+        let open = open.filter(|(_, it)| it.node == index && it.end.is_none());
+        let open: Vec<_> = open.map(|(ticket, _)| ticket).collect();
+        for ticket in open {
+            self.deliver_again(ticket);
         }
     }
 
@@ -436,6 +456,7 @@ impl World {
             purged: counts::purged(&engine),
             ended: checks::ended(&engine, &self.asked),
             remembered: eventual::count(&self.asked),
+            clock_refused: skewed::refused(&self.asked),
         }
     }
 }

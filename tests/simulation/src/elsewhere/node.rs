@@ -18,6 +18,12 @@ pub(crate) const BASE_MS: u64 = 1_700_000_000_000;
 /// How long a node answers from what it knows after the watch has spoken.
 pub(crate) const TRUST_MS: u64 = 1_000;
 
+/// How often a node compares its clock with others.
+const COMPARE_MS: u64 = 500;
+
+/// By how much a clock may be ahead, if that matters.
+pub(crate) const CLOCK_LIMIT_MS: u64 = 60_000;
+
 /// Tickets of those who follow a key are above these.
 const FOLLOWS: u64 = 1 << 32;
 
@@ -48,7 +54,10 @@ pub(crate) struct Node {
     tombstone_ms: u64,
     pub(crate) life: u64,
     /// How much the wall clock is ahead.
-    ahead_ms: u64,
+    ahead_ms: i64,
+    /// From when until when it was far off.
+    far: Vec<(u64, u64)>,
+    clock_limit_ms: u64,
     /// Where the clock that never jumps began in this life.
     start_ms: u64,
     paused_until_ms: u64,
@@ -83,7 +92,12 @@ impl Told for Ear {
     fn worked(&mut self, _steps: usize) {}
 }
 
-fn config(process: u128, chance: &mut Chance, tombstone_ms: u64) -> RemoteConfig {
+fn config(
+    process: u128,
+    chance: &mut Chance,
+    tombstone_ms: u64,
+    clock_limit_ms: u64,
+) -> RemoteConfig {
     RemoteConfig {
         process,
         patience_ms: chance.below(300),
@@ -91,6 +105,8 @@ fn config(process: u128, chance: &mut Chance, tombstone_ms: u64) -> RemoteConfig
         page_keys: 100,
         max_operations: 60,
         trust_ms: TRUST_MS,
+        clock_limit_ms,
+        compare_ms: COMPARE_MS,
         // For a few of the keys, or for all.
         guess_bytes: if chance.below(2) == 0 { 1_500 } else { 100_000 },
     }
@@ -101,19 +117,24 @@ impl Node {
         engine: &Arc<Mutex<Engine>>,
         chance: &mut Chance,
         weather: Weather,
-        tombstone_ms: u64,
+        (tombstone_ms, clock_limit_ms): (u64, u64),
     ) -> Self {
         let way = Way::new(Arc::clone(engine), chance.fork(), weather);
         let way = Shared(Arc::new(Mutex::new(way)));
         let process = u128::from(chance.u64());
         Self {
-            remote: Remote::new(config(process, chance, tombstone_ms), way.clone()),
+            remote: Remote::new(
+                config(process, chance, tombstone_ms, clock_limit_ms),
+                way.clone(),
+            ),
             way,
             former: Vec::new(),
             weather,
             tombstone_ms,
             life: 0,
-            ahead_ms: chance.below(30_000),
+            ahead_ms: i64::try_from(chance.below(30_000)).unwrap(),
+            far: Vec::new(),
+            clock_limit_ms,
             start_ms: 0,
             paused_until_ms: 0,
             following: BTreeMap::new(),
@@ -122,6 +143,10 @@ impl Node {
             told: 0,
             process,
         }
+    }
+
+    pub(crate) fn weather(&self) -> Weather {
+        self.weather
     }
 
     pub(crate) fn ways(&self) -> impl Iterator<Item = &Shared> {
@@ -143,7 +168,9 @@ impl Node {
 
     fn now(&self, now_ms: u64) -> Now {
         Now {
-            wall_ms: BASE_MS + now_ms + self.ahead_ms,
+            wall_ms: (BASE_MS + now_ms)
+                .checked_add_signed(self.ahead_ms)
+                .unwrap(),
             mono_ms: now_ms - self.start_ms,
         }
     }
@@ -156,8 +183,23 @@ impl Node {
         self.paused_until_ms = until_ms;
     }
 
-    pub(crate) fn step_clock(&mut self, ahead_ms: u64) {
+    pub(crate) fn step_clock(&mut self, ahead_ms: i64, now_ms: u64) {
+        let is_far = |ahead_ms: i64| ahead_ms.unsigned_abs() > CLOCK_LIMIT_MS;
+        if is_far(self.ahead_ms)
+            && let Some((_, until_ms)) = self.far.last_mut()
+        {
+            *until_ms = now_ms;
+        }
+        if is_far(ahead_ms) {
+            self.far.push((now_ms, u64::MAX));
+        }
         self.ahead_ms = ahead_ms;
+    }
+
+    /// Whether its clock was far off at some moment between two times.
+    pub(crate) fn was_far_off(&self, from_ms: u64, to_ms: u64) -> bool {
+        let mut times = self.far.iter();
+        times.any(|(from, until)| *from <= to_ms && from_ms <= *until)
     }
 
     /// The process is killed, and another one begins.
@@ -168,7 +210,8 @@ impl Node {
         former.lock().abandon();
         self.former.push(former);
         self.process = u128::from(chance.u64());
-        self.remote = Remote::new(config(self.process, chance, self.tombstone_ms), way);
+        let config = config(self.process, chance, self.tombstone_ms, self.clock_limit_ms);
+        self.remote = Remote::new(config, way);
         self.life += 1;
         self.start_ms = engine.lock().unwrap().now_ms;
         self.paused_until_ms = 0;

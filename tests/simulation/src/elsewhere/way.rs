@@ -143,7 +143,11 @@ impl Way {
                     self.lost += 1;
                     return;
                 }
-                let (News::Read(id, _) | News::Committed(id, _) | News::Page(id, _)) = &news else {
+                let (News::Read(id, _)
+                | News::Committed(id, _)
+                | News::Page(id, _)
+                | News::Clocks(id, _)) = &news
+                else {
                     self.told.push(news);
                     return;
                 };
@@ -170,6 +174,7 @@ impl Way {
                 Ask::Commit(_) => News::Committed(id, Verdict::Unclear),
                 Ask::Page { .. } => News::Page(id, Err(None)),
                 Ask::Watch => News::WatchLost(id, None),
+                Ask::Clocks { .. } => News::Clocks(id, Err(None)),
             });
         }
     }
@@ -200,6 +205,10 @@ impl Way {
             }
             Ask::Commit(unit) => News::Committed(id, engine.commit(unit)),
             Ask::Page { after, most } => News::Page(id, Ok(page(&engine, after.as_ref(), *most))),
+            Ask::Clocks { process, shown_ms } => {
+                let found = engine.compare_clocks(*process, *shown_ms);
+                News::Clocks(id, Ok(found))
+            }
             Ask::Watch => {
                 drop(engine);
                 return self.begin_watch(id);

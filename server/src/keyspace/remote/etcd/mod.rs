@@ -9,10 +9,12 @@
 //! | `PREFIX/e/BUCKET/KEY` | a [record](super::Record) |
 //! | `PREFIX/x` | nothing: left by a server that found another store where its own was |
 //! | `PREFIX/r/DIGEST` | the [answer](super::Place::Answer) to a request, under a lease that ends some time later |
+//! | `PREFIX/n/PROCESS` | what the wall clock of a node shows, in decimal digits, under a lease |
 //! | `PREFIX/f/BUCKET` | wall clock and counter of the [floor](super::Place::Floor), 16 bytes |
 //!
 //! A bucket is four hexadecimal digits. All floors exist from the first start on: without one, data is missing, and nothing is
 //! answered.
+mod clocks;
 mod connecting;
 mod leases;
 mod names;

@@ -52,6 +52,16 @@ impl Names {
         self.below(b"/r/")
     }
 
+    /// What the names of all clocks begin with.
+    pub(super) fn clocks(&self) -> Vec<u8> {
+        self.below(b"/n/")
+    }
+
+    /// What a node tells of its clock.
+    pub(super) fn clock(&self, process: u128) -> Vec<u8> {
+        self.below(format!("/n/{process:032x}").as_bytes())
+    }
+
     pub(super) fn entry(&self, bucket: u16, key: &[u8]) -> Vec<u8> {
         let mut name = self.entries();
         name.extend_from_slice(format!("{bucket:0BUCKET_DIGITS$x}/").as_bytes());

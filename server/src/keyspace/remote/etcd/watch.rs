@@ -134,7 +134,7 @@ fn tell_changes(
 ) -> Result<(), EngineError> {
     let names = store.names();
     let (manifest, mark) = (names.manifest(), names.mark());
-    let beside = [names.floors(), names.answers()];
+    let beside = [names.floors(), names.answers(), names.clocks()];
     let events = response.events();
     if events.is_empty() {
         let _ = tell.send(News::Watching(ask));

@@ -1,4 +1,5 @@
 //! What the thread does that has the connection: it gathers what waits, and sends it in as few transactions as it can.
+use super::clocks;
 use super::leases::Leases;
 use super::store::Store;
 use super::transactions;
@@ -72,6 +73,10 @@ pub(super) async fn work(client: Client, store: Arc<Store>, Ends { mut asked, te
                         Ask::Page { after, most } => {
                             let (kv, store) = (kv.clone(), Arc::clone(&store));
                             others.spawn(watch::page(kv, store, id, after, most, tell.clone()));
+                        }
+                        Ask::Clocks { process, shown_ms } => {
+                            let (client, store) = (client.clone(), Arc::clone(&store));
+                            others.spawn(clocks::compare(client, store, id, (process, shown_ms), tell.clone()));
                         }
                         Ask::Watch => {
                             // There is one at a time.

@@ -11,12 +11,14 @@
 //! | `{PREFIX}:answer:DIGEST` | the [answer](super::Place::Answer) to a request; expires some time later |
 //! | `{PREFIX}:floors` | hash: bucket → `REVISION:WALL_MS:COUNTER` |
 //! | `{PREFIX}:changes` | stream: at each revision the keys that it changed, with their records; nothing for one that was purged |
+//! | `{PREFIX}:clocks` | hash: node → what its wall clock shows, and what Redis's did then, both in milliseconds |
 //! | `{PREFIX}:mark` | nothing of use: written so that replicas have something to confirm |
 //!
 //! # What has been acknowledged may be lost
 //!
 //! Replication is asynchronous, and so is the log on disk unless it is `appendfsync always`. Redis that begins anew has another name of its
 //! replication: whoever connects first then lets revisions jump, so that none is given twice, and every server forgets what it knew.
+mod clocks;
 mod commits;
 mod connecting;
 mod names;

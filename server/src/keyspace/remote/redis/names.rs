@@ -39,6 +39,11 @@ impl Names {
         self.below("floors")
     }
 
+    /// What the wall clocks of the nodes show.
+    pub(super) fn clocks(&self) -> String {
+        self.below("clocks")
+    }
+
     pub(super) fn stream(&self) -> String {
         self.below("changes")
     }

@@ -85,7 +85,7 @@ pub(super) fn confirmed(
 }
 
 /// Whether an answer says that another connection has to be made: the master is another one by now, or has begun anew.
-fn ends_connection(answer: &Value) -> bool {
+pub(super) fn ends_connection(answer: &Value) -> bool {
     let Value::ServerError(error) = answer else {
         return false;
     };

@@ -1,5 +1,6 @@
 //! What the thread does that has the connection: it gathers what waits, sends it in as few packets as it can, and connects anew when the
 //! connection is of no use any more.
+use super::clocks;
 use super::commits::{self, Commit};
 use super::connecting::{self, Obstacle, Reached, Session};
 use super::transactions::{self, Connection};
@@ -73,6 +74,7 @@ async fn serve(
     let mut commits: VecDeque<Commit> = VecDeque::new();
     let (mut reading, mut committing, mut paging) =
         (JoinSet::new(), JoinSet::new(), JoinSet::new());
+    let mut comparing = JoinSet::new();
     let mut stream = Stream::default();
     let mut some = Vec::with_capacity(AT_ONCE);
     let mut is_lost = false;
@@ -93,6 +95,7 @@ async fn serve(
             Some(then) = reading.join_next() => is_lost = is_over(&then),
             Some(then) = committing.join_next() => is_lost = is_over(&then),
             Some(_) = paging.join_next() => {}
+            Some(then) = comparing.join_next() => is_lost = is_over(&then),
             Some(then) = watches.join_next() => is_lost = then.is_ok_and(|then| then == Connection::IsLost),
             count = asked.recv_many(&mut some, AT_ONCE) => {
                 if count == 0 {
@@ -114,6 +117,10 @@ async fn serve(
                             let (connection, session) = (connection.clone(), Arc::clone(&session));
                             paging.spawn(pages::page(connection, session, id, after, most, tell.clone()));
                         }
+                        Ask::Clocks { process, shown_ms } => {
+                            let (connection, session) = (connection.clone(), Arc::clone(&session));
+                            comparing.spawn(clocks::compare(connection, session, id, (process, shown_ms), tell.clone()));
+                        }
                         Ask::Watch => {
                             // There is one at a time.
                             watches.abort_all();
@@ -130,6 +137,7 @@ async fn serve(
     while reading.join_next().await.is_some() {}
     while committing.join_next().await.is_some() {}
     while paging.join_next().await.is_some() {}
+    while comparing.join_next().await.is_some() {}
     let reads = reads.into_iter().map(|(id, _)| News::Read(id, Err(None)));
     let commits = commits.into_iter();
     let commits = commits.map(|commit| News::Committed(commit.ask, Verdict::Unclear));

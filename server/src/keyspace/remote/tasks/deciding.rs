@@ -1,17 +1,22 @@
 //! From what the keys of a task hold, or may hold, to what is committed.
 use super::{FIRST_PAUSE_MS, Tasks};
-use crate::clock::Now;
 use crate::keyspace::End;
 use crate::keyspace::remote::engine::{Seen, Unit};
 use crate::keyspace::remote::guesses::Guesses;
-use crate::keyspace::remote::plan::{Circumstances, Decision};
+use crate::keyspace::remote::plan::{Circumstances, Decision, Stamps};
 use crate::keyspace::remote::record::WriteId;
 use crate::keyspace::remote::sights::Sights;
 use crate::keyspace::remote::task::{Attempt, Stage, Task, TaskId};
 
 impl Tasks {
     /// Goes on to the commit at once if there is a guess of what the keys hold, and the work changes something then.
-    pub(super) fn guess(&mut self, id: TaskId, guesses: &mut Guesses, sights: &Sights, now: Now) {
+    pub(super) fn guess(
+        &mut self,
+        id: TaskId,
+        guesses: &mut Guesses,
+        sights: &Sights,
+        stamps: Stamps,
+    ) {
         let Some(task) = self.by_id.get(&id) else {
             return;
         };
@@ -21,7 +26,7 @@ impl Tasks {
         let Some(seen) = guesses.of(&task.keys) else {
             return;
         };
-        let (unit, end) = match self.decision(task, &seen, sights, now) {
+        let (unit, end) = match self.decision(task, &seen, sights, stamps) {
             // A guess is no answer.
             Decision::Ended(_) => return,
             Decision::Commit(unit, end) => (unit, Some(end)),
@@ -33,11 +38,11 @@ impl Tasks {
         }
     }
 
-    pub(super) fn decide(&mut self, id: TaskId, seen: &[Seen], sights: &Sights, now: Now) {
+    pub(super) fn decide(&mut self, id: TaskId, seen: &[Seen], sights: &Sights, stamps: Stamps) {
         let Some(task) = self.by_id.get(&id) else {
             return;
         };
-        let (unit, end) = match self.decision(task, seen, sights, now) {
+        let (unit, end) = match self.decision(task, seen, sights, stamps) {
             Decision::Ended(end) => return self.end(id, end),
             Decision::Commit(unit, end) => (unit, Some(end)),
             Decision::Expire(unit) => (unit, None),
@@ -47,12 +52,12 @@ impl Tasks {
     }
 
     /// What comes next for a task whose keys hold this. Its changes have the number of the next write.
-    fn decision(&self, task: &Task, seen: &[Seen], sights: &Sights, now: Now) -> Decision {
+    fn decision(&self, task: &Task, seen: &[Seen], sights: &Sights, stamps: Stamps) -> Decision {
         let circumstances = Circumstances {
             keys: &task.keys,
             seen,
             sights,
-            now,
+            stamps,
             write: WriteId {
                 process: self.process,
                 number: self.writes + 1,

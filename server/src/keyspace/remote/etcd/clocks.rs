@@ -1,0 +1,65 @@
+//! What the wall clocks of the nodes show. etcd has none of its own that it would tell.
+use super::store::Store;
+use super::{REQUEST_TIMEOUT, transactions};
+use crate::keyspace::remote::{AskId, CLOCK_LIFETIME, EngineError, FoundClocks, News};
+use etcd_client::{Client, Error, GetOptions, PutOptions};
+use std::sync::Arc;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::timeout;
+
+/// Looks what the others have told, and tells what the clock of this process shows.
+pub(super) async fn compare(
+    client: Client,
+    store: Arc<Store>,
+    ask: AskId,
+    (process, shown_ms): (u128, u64),
+    tell: UnboundedSender<News>,
+) {
+    let found = look(&client, &store).await;
+    // Nobody may listen any more.
+    let _ = tell.send(News::Clocks(ask, found));
+    // Others do without if etcd takes no writes.
+    let telling = tell_own(&client, &store, process, shown_ms);
+    if let Ok(Err(error)) = timeout(REQUEST_TIMEOUT, telling).await {
+        tracing::debug!(%error, "etcd was not told what the clock shows");
+    }
+}
+
+async fn look(client: &Client, store: &Store) -> Result<FoundClocks, Option<EngineError>> {
+    store.check()?;
+    let names = store.names();
+    let all = GetOptions::new().with_prefix();
+    let latest = store.latest();
+    let mut kv = transactions::kv(client);
+    let Ok(Ok(response)) = timeout(REQUEST_TIMEOUT, kv.get(names.clocks(), Some(all))).await else {
+        return Err(None);
+    };
+    store.look_at(response.header(), latest)?;
+    let nodes = response.kvs().iter().filter_map(|found| {
+        let process = found.key().strip_prefix(&names.clocks()[..])?;
+        let process = u128::from_str_radix(std::str::from_utf8(process).ok()?, 16).ok()?;
+        let shown_ms = std::str::from_utf8(found.value()).ok()?.parse().ok()?;
+        Some((process, shown_ms))
+    });
+    Ok(FoundClocks {
+        engine_ms: None,
+        nodes: nodes.collect(),
+    })
+}
+
+async fn tell_own(
+    client: &Client,
+    store: &Store,
+    process: u128,
+    shown_ms: u64,
+) -> Result<(), Error> {
+    let seconds = i64::try_from(CLOCK_LIFETIME.as_secs()).unwrap_or(i64::MAX);
+    let lease = client.lease_client().grant(seconds, None).await?.id();
+    let name = store.names().clock(process);
+    let options = PutOptions::new().with_lease(lease);
+    let put = etcd_client::TxnOp::put(name, shown_ms.to_string(), Some(options));
+    transactions::kv(client)
+        .txn(store.only_here(vec![put]))
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! What the wall clocks of the nodes show, and Redis's own.
+use super::connecting::Session;
+use super::names::number;
+use super::transactions::{Connection, ends_connection};
+use crate::keyspace::remote::{AskId, CLOCK_LIFETIME, FoundClocks, News};
+use ::redis::Value;
+use ::redis::aio::MultiplexedConnection;
+use std::sync::Arc;
+use tokio::sync::mpsc::UnboundedSender;
+
+const TELL: &str = include_str!("clocks.lua");
+
+/// Looks what the others have told, and tells what the clock of this process shows: they do without if Redis takes no writes. No
+/// replica has to confirm that.
+pub(super) async fn compare(
+    mut connection: MultiplexedConnection,
+    session: Arc<Session>,
+    ask: AskId,
+    (process, shown_ms): (u128, u64),
+    tell: UnboundedSender<News>,
+) -> Connection {
+    let mut commands = ::redis::pipe();
+    commands.cmd("TIME");
+    commands.cmd("HGETALL").arg(session.names.clocks());
+    let call = commands.cmd("EVAL").arg(TELL).arg(2);
+    call.arg(session.names.manifest())
+        .arg(session.names.clocks());
+    call.arg(&session.history).arg(lifetime_ms());
+    call.arg(name_of(process)).arg(shown_ms);
+    commands.ignore_errors();
+    let count = commands.len();
+    let answers: Result<Vec<Value>, _> = connection.send_packed_commands(&commands, 0, count).await;
+    let (found, then) = match &answers {
+        Ok(answers) if answers.iter().any(ends_connection) => (None, Connection::IsLost),
+        Ok(answers) => (found(answers), Connection::IsFine),
+        Err(_) => (None, Connection::IsLost),
+    };
+    if found.is_none() {
+        tracing::debug!(?answers, "redis did not say what the clocks show");
+    }
+    // Nobody may listen any more.
+    let _ = tell.send(News::Clocks(ask, found.ok_or(None)));
+    then
+}
+
+fn lifetime_ms() -> u64 {
+    u64::try_from(CLOCK_LIFETIME.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn name_of(process: u128) -> String {
+    format!("{process:032x}")
+}
+
+fn found(answers: &[Value]) -> Option<FoundClocks> {
+    let [Value::Array(time), Value::Array(fields), ..] = answers else {
+        return None;
+    };
+    let [Value::BulkString(seconds), Value::BulkString(micros)] = &time[..] else {
+        return None;
+    };
+    let engine_ms = number(seconds)? * 1_000 + number(micros)? / 1_000;
+    let nodes = fields.as_chunks::<2>().0.iter();
+    let nodes = nodes.filter_map(|[node, told]| clock(node, told, engine_ms));
+    Some(FoundClocks {
+        engine_ms: Some(engine_ms),
+        nodes: nodes.collect(),
+    })
+}
+
+/// What a node has told; `None` if that was long ago.
+fn clock(node: &Value, told: &Value, engine_ms: u64) -> Option<(u128, u64)> {
+    let (Value::BulkString(node), Value::BulkString(told)) = (node, told) else {
+        return None;
+    };
+    let process = u128::from_str_radix(std::str::from_utf8(node).ok()?, 16).ok()?;
+    let colon = told.iter().position(|byte| *byte == b':')?;
+    let (shown, at) = (number(&told[..colon])?, number(&told[colon + 1..])?);
+    (engine_ms.abs_diff(at) <= lifetime_ms()).then_some((process, shown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn a_clock_is_read_as_it_was_told_unless_that_is_long_ago() {
+        let time = Value::Array(vec![text("100"), text("5500")]);
+        let (now, long_ago) = (text("7:99000"), text("8:1000"));
+        let fields = Value::Array(vec![
+            text(&name_of(9)),
+            now,
+            text(&name_of(10)),
+            long_ago,
+            text("other"),
+            text("1:100000"),
+        ]);
+        let expected = FoundClocks {
+            engine_ms: Some(100_005),
+            nodes: vec![(9, 7)],
+        };
+        assert_eq!(found(&[time, fields, Value::Okay]), Some(expected));
+        assert_eq!(found(&[text("x")]), None);
+    }
+}

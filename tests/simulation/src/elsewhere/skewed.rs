@@ -1,0 +1,213 @@
+//! Nodes one of which has a clock that is far off for a time: it steps there, or starts so, and comes back.
+//!
+//! No version is far ahead, nothing ends early, and only a node that is far ahead refuses changes. Who is right is known by most of the
+//! clocks: there is one that is wrong at a time, and the engine has one of its own, or three nodes are there.
+use super::checks;
+use super::engine::CLOCK_LIFETIME_MS;
+use super::node::{BASE_MS, CLOCK_LIMIT_MS, Node};
+use super::truth::Truth;
+use super::{Action, Asked, Fault, KEYS, Report, What, World};
+use bytes::Bytes;
+use statestore_protocol::{Condition, Hlc, Reply, ServiceError};
+use statestored::keyspace::End;
+
+/// How far a clock that is right may be off.
+const USUAL_MS: u64 = 20_000;
+
+/// How far one is off that is not, at least and at most.
+const FAR_MS: (u64, u64) = (300_000, 365 * 24 * 3_600_000);
+
+/// So long are entries that last longer than any run, and of which the wall clocks say how old they are.
+const LONG_TTL_MS: u64 = 20 * 60 * 1_000;
+
+/// How long an answer may take when it is calm.
+const SOON_MS: u64 = 2_000;
+
+/// Which clock is wrong.
+#[derive(Debug, Default)]
+pub(super) struct Skew {
+    /// The node.
+    wrong: Option<usize>,
+    /// Since when none is.
+    since_ms: u64,
+}
+
+/// Runs nodes with such clocks, with a rule that is left out if one is given.
+pub fn run_skewed(seed: u64, fault: Option<Fault>) -> Report {
+    let mut world = World::new(seed, fault);
+    world.skew = Some(Skew::default());
+    let has_clock = world.chance.percent(50);
+    world.engine.lock().unwrap().has_clock = has_clock;
+    world.engine_has_clock = has_clock;
+    world.set_up_nodes(if has_clock { 1 } else { 3 }, fault);
+    world.storm();
+    world.set_right();
+    world.calm();
+    let violation = checks::check(&world).and_then(|()| world.all_write());
+    Report {
+        seed,
+        violation: violation.err(),
+        counts: world.counts(),
+    }
+}
+
+/// How many changes were refused because of a clock.
+pub(super) fn refused(asked: &[Asked]) -> usize {
+    let is_refused = |asked: &&Asked| matches!(&asked.end, Some((_, end)) if is_refusal(end));
+    asked.iter().filter(is_refused).count()
+}
+
+fn is_refusal(end: &End) -> bool {
+    let refusal = Reply::Error(ServiceError::TimestampSkew);
+    matches!(end, End::Answered { reply, .. } if *reply == refusal)
+}
+
+/// Nobody refuses anything unless some clock was far off a moment ago: who begins, or sees a process that has been started anew, may not
+/// know for a while which of two is wrong. What was refused stays so for all who are given the same request.
+pub(super) fn may_be_refused(world: &World, asked: &Asked, end_ms: u64) -> Result<(), String> {
+    let since_ms = asked.at_ms.saturating_sub(2 * CLOCK_LIFETIME_MS);
+    let mut nodes = world.nodes.iter();
+    let may = nodes.any(|node| node.was_far_off(since_ms, end_ms));
+    let wrong = || "it was refused although no clock is far off".into();
+    may.then_some(()).ok_or_else(wrong)
+}
+
+/// No version is made of a clock that is far ahead.
+pub(super) fn nobody_stamped_ahead(truth: &Truth<'_>, world: &World) -> Result<(), String> {
+    if world.skew.is_none() {
+        return Ok(());
+    }
+    for (index, key, record) in truth.records() {
+        let right_ms = BASE_MS + truth.log[index].at_ms;
+        let ahead_ms = record.version.0.saturating_sub(right_ms);
+        if ahead_ms > CLOCK_LIMIT_MS {
+            return Err(format!(
+                "change {index}: the version of {key:?} is {ahead_ms} ms ahead"
+            ));
+        }
+    }
+    Ok(())
+}
+
+impl World {
+    fn set_up_nodes(&mut self, least: u64, fault: Option<Fault>) {
+        let weather = self.nodes[0].weather();
+        let limit_ms = if fault == Some(Fault::ClockBelieved) {
+            u64::MAX
+        } else {
+            CLOCK_LIMIT_MS
+        };
+        let tombstone_ms = self.chance.spread(10, super::TOMBSTONE_MS);
+        let terms = (tombstone_ms, limit_ms);
+        let count = self.chance.between(least, least + 1);
+        let engine = &self.engine;
+        let chance = &mut self.chance;
+        let nodes = (0..count).map(|_| Node::new(engine, chance, weather, terms));
+        self.nodes = nodes.collect();
+        for index in 0..self.nodes.len() {
+            let ahead_ms = self.usual();
+            self.nodes[index].step_clock(ahead_ms, 0);
+        }
+    }
+
+    fn usual(&mut self) -> i64 {
+        self.chance.below(2 * USUAL_MS).cast_signed() - USUAL_MS.cast_signed()
+    }
+
+    /// Half of what expires lasts longer than any run.
+    pub(super) fn skew_ttl(&mut self, ttl_ms: Option<u64>) -> Option<u64> {
+        let is_long = self.skew.is_some() && ttl_ms.is_some() && self.chance.percent(50);
+        if is_long { Some(LONG_TTL_MS) } else { ttl_ms }
+    }
+
+    pub(super) fn trouble_with_clocks(&mut self) {
+        let has_clock = self.engine_has_clock;
+        let index = self.chance.index(self.nodes.len());
+        match self.chance.below(8) {
+            // Who has nobody to ask cannot know.
+            0 if has_clock => self.nodes[index].cut(true),
+            1 => self.nodes[index].cut(false),
+            2 => {
+                let until_ms = self.now_ms + self.chance.spread(10, super::MOST_PAUSE_MS);
+                self.nodes[index].pause_until(until_ms);
+            }
+            3 => self.restart(index),
+            4 | 5 => self.set_wrong(index),
+            6 => self.set_right(),
+            _ => {}
+        }
+    }
+
+    /// One clock is wrong from now on, of a node that runs or of one that starts so.
+    fn set_wrong(&mut self, index: usize) {
+        let now_ms = self.now_ms;
+        let Some(skew) = &mut self.skew else { return };
+        // Others have told what theirs show, and nothing is left of the last one that was wrong.
+        let is_known = skew.since_ms + CLOCK_LIFETIME_MS <= now_ms;
+        if skew.wrong.is_some() || !is_known {
+            return;
+        }
+        skew.wrong = Some(index);
+        let (least, most) = FAR_MS;
+        let far = self.chance.spread(least, most).cast_signed();
+        let ahead_ms = if self.chance.percent(70) { far } else { -far };
+        self.nodes[index].step_clock(ahead_ms, now_ms);
+        if self.chance.percent(50) {
+            self.restart(index);
+        }
+    }
+
+    fn set_right(&mut self) {
+        let ahead_ms = self.usual();
+        let now_ms = self.now_ms;
+        let Some(skew) = &mut self.skew else { return };
+        if let Some(index) = skew.wrong.take() {
+            skew.since_ms = now_ms;
+            self.nodes[index].step_clock(ahead_ms, now_ms);
+        }
+    }
+
+    /// Every node takes a change, now that all clocks are right.
+    fn all_write(&mut self) -> Result<(), String> {
+        for node in 0..self.nodes.len() {
+            let ticket = self.asked.len();
+            let key: &Bytes = &KEYS[0];
+            let action = Action::Set {
+                value: Bytes::from(format!("last{node}")),
+                condition: Condition::Always,
+                ttl_ms: None,
+                // Some key may have one.
+                token: Hlc::new(BASE_MS + self.now_ms, node as u64, "zzz").ok(),
+            };
+            let mut asked = Asked {
+                node,
+                life: self.nodes[node].life,
+                what: What::One(key.clone(), action),
+                timestamp: Hlc::new(BASE_MS + self.now_ms, 0, "client").unwrap(),
+                at_ms: self.now_ms,
+                end: None,
+                at_once: false,
+                request: None,
+                former: None,
+                is_twice: false,
+            };
+            let (now_ms, until_ms) = (self.now_ms, self.now_ms + 2 * SOON_MS);
+            let end = self.nodes[node].ask(ticket, &asked, now_ms, SOON_MS);
+            asked.end = end.map(|end| (now_ms, end));
+            self.asked.push(asked);
+            while self.asked[ticket].end.is_none() && self.now_ms < until_ms {
+                self.pass(until_ms);
+            }
+            match &self.asked[ticket].end {
+                Some((
+                    _,
+                    End::Answered {
+                        reply: Reply::Ok, ..
+                    },
+                )) => {}
+                other => return Err(format!("node {node} writes no more: {other:?}")),
+            }
+        }
+        Ok(())
+    }
+}
