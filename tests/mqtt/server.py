@@ -6,6 +6,7 @@ import signal
 import subprocess
 import threading
 
+import broker
 import engine
 
 GUARD = 20  # seconds; no healthy step comes near it, so that a hang becomes a failure
@@ -20,21 +21,35 @@ def binary():
 
 
 class Server:
-    """Starts the process and waits until it listens; ``port`` is where."""
+    """Starts the process and waits until it listens, or is attached to a broker; ``port`` is where clients find it."""
+
+    broker = None
 
     def __init__(self, *options):
         if not {"--data-dir", "--storage"}.intersection(options):
             options = (*engine.options(), *options)
+        if broker.IS_BETWEEN:
+            self.broker = broker.start()
+            self.port = self.broker.port
+            ways, log = ["--attach", f"mqtt://127.0.0.1:{self.port}", "--log", "info"], subprocess.STDOUT
+        else:
+            ways, log = ["--listen", "tcp://127.0.0.1:0", "--log", "warn"], None
         self.process = subprocess.Popen(
-            [binary(), "--listen", "tcp://127.0.0.1:0", "--log", "warn", *options],
+            [binary(), *ways, *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
+            stderr=log,
             text=True,
         )
         lines = queue.Queue()
         self._reader = threading.Thread(target=self._read, args=(lines,), daemon=True)
         self._reader.start()
         line = lines.get(timeout=GUARD)
+        if self.broker:
+            while " attached to the broker" not in (line or ""):
+                assert line, "it ended"
+                line = lines.get(timeout=GUARD)
+            return
         assert line and line.startswith(READY), f"not a ready line: {line!r}"
         self.port = int(line.removeprefix(READY))
 
@@ -55,3 +70,5 @@ class Server:
         self.process.wait()
         self._reader.join()
         self.process.stdout.close()
+        if self.broker:
+            self.broker.kill()

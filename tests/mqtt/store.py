@@ -4,6 +4,8 @@ import time
 import uuid
 from collections import deque
 
+import broker
+
 GUID = "FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8"
 REQUEST = f"statestore/v1/{GUID}/command/invoke"
 
@@ -60,11 +62,14 @@ def read_page(payload):
 class Store:
     """Requests over a connected peer, one at a time."""
 
-    def __init__(self, peer):
+    def __init__(self, peer, subscribes=broker.IS_BETWEEN):
+        """``subscribes``: notifications as well, which a server of the protocol sends without that."""
         self.peer = peer
         self.topic = response_topic(peer.client_id)
         self._notifications = deque()
         assert peer.subscribe(self.topic) == 1
+        if subscribes:
+            assert peer.subscribe(notification_topic(peer.client_id, b"") + "+") == 1
 
     def request(self, payload, *, correlation=None, fence=None, ts=None):
         """The response message. ``ts``: the text of ``__ts``, or False for none."""

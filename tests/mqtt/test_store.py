@@ -142,7 +142,7 @@ def test_a_scan_in_pages_returns_every_key_once(open_store):
 
 
 def test_notifications_come_without_a_subscription(connect, open_store):
-    watcher, writer = open_store("client-id1"), open_store("writer")
+    watcher, writer = open_store("client-id1", subscribes=False), open_store("writer")
     assert watcher.reply("KEYNOTIFY", "SOMEKEY") == b"+OK\r\n"
     set_version = version(writer.request(array("SET", "SOMEKEY", "abc")))
     del_version = version(writer.request(array("DEL", "SOMEKEY")))
@@ -158,7 +158,7 @@ def test_notifications_come_without_a_subscription(connect, open_store):
 
 @pytest.mark.parametrize("subscribed", ["exactly", "by wildcard", "twice"])
 def test_a_subscribed_watcher_gets_one_copy(open_store, subscribed):
-    store = open_store("watcher")
+    store = open_store("watcher", subscribes=False)
     own = notification_topic("watcher", b"key")
     if subscribed != "by wildcard":
         assert store.peer.subscribe(own) == 1
@@ -166,7 +166,8 @@ def test_a_subscribed_watcher_gets_one_copy(open_store, subscribed):
         assert store.peer.subscribe(own.rsplit("/", 1)[0] + "/+") == 1
     assert store.reply("KEYNOTIFY", "key") == b"+OK\r\n"
     assert store.reply("SET", "key", "value") == b"+OK\r\n"
-    assert [message.topic for message in store.notifications()] == [own]
+    # Some brokers hand out the response first.
+    assert [store.notification().topic, *(message.topic for message in store.notifications())] == [own]
 
 
 def test_expiry_sends_the_delete_notification(open_store):
@@ -233,7 +234,8 @@ def test_response_topics_of_the_vendors_clients(connect, topic):
     properties = {"ResponseTopic": topic, "CorrelationData": b"c"}
     names = [("__ts", timestamp()), ("$partition", "vendor"), ("$high_priority", "")]
     assert client.publish(REQUEST, array("GET", "key"), UserProperty=names, **properties) == 0
-    (response,) = client.received()
+    response = client.message()
+    assert client.received() == []
     assert (response.topic, response.payload) == (topic, b"$-1\r\n")
 
 

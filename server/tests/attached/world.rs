@@ -208,6 +208,17 @@ impl Peer {
         peer
     }
 
+    /// Subscribes more.
+    pub(crate) fn subscribe(&mut self, filter: &str) {
+        let subscribe = Subscribe {
+            packet_id: PacketId::new(u16::MAX).unwrap(),
+            subscription_id: None,
+            subscriptions: vec![Subscription::at_least_once(filter.to_owned())],
+        };
+        self.send(|out| subscribe.encode(MAX, out));
+        assert!(matches!(self.receive(), Some(Packet::SubAck(_))));
+    }
+
     fn send(&mut self, encode: impl FnOnce(&mut BytesMut) -> Result<(), EncodeError>) {
         let mut out = BytesMut::new();
         encode(&mut out).unwrap();

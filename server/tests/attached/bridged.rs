@@ -1,0 +1,104 @@
+//! Two Mosquittos with a bridge, each with a store of its own: nothing of the store crosses the bridge that `docs/cluster.md` describes.
+use super::world::{Peer, Store, now};
+use faults::Mosquitto;
+use statestore_protocol::mqtt::{Packet, ReasonCode};
+
+/// The lines of the documentation about a bridge, to a broker without TLS.
+fn bridge_to(broker: &Mosquitto) -> String {
+    let page = include_str!("../../../docs/cluster.md");
+    let (_, rest) = page.split_once("```text\nconnection to-b\n").unwrap();
+    let (lines, _) = rest.split_once("```").unwrap();
+    let mut bridge = String::from("allow_anonymous true\nconnection to-b\n");
+    for line in lines.lines() {
+        if line.starts_with("address ") {
+            bridge.push_str(&format!("address {}\n", broker.address()));
+        } else if !line.starts_with("bridge_cafile ") {
+            bridge.push_str(&format!("{line}\n"));
+        }
+    }
+    bridge
+}
+
+/// A bridge that carries everything, which no page describes.
+fn bridge_of_all_to(broker: &Mosquitto) -> String {
+    bridge_to(broker).replace("plant/#", "#")
+}
+
+/// Subscribes messages of the plant at one broker, and publishes one at the other, until it comes over the bridge.
+fn until_bridged(from: &mut Peer, to: &mut Peer) {
+    to.subscribe("plant/#");
+    // The bridge may not be there yet.
+    loop {
+        from.publish("plant/line/1");
+        let reason = from.puback();
+        if reason != ReasonCode::SUCCESS {
+            continue;
+        }
+        match to.receive() {
+            Some(Packet::Publish(publish)) => {
+                return assert_eq!(publish.topic(), "plant/line/1");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_asked_at_one_of_two_bridged_brokers_is_answered_there_once() {
+    let b = Mosquitto::start();
+    let a = Mosquitto::start_with(&bridge_to(&b));
+    let stores = [&a, &b].map(|broker| Store::start(broker.address(), &[]));
+    let mut plant = [("plant-a", &a), ("plant-b", &b)]
+        .map(|(name, broker)| Peer::connect(broker.address(), name));
+    let [at_a, at_b] = &mut plant;
+    until_bridged(at_a, at_b);
+    let stamp = now();
+    let stamped: &[(&str, &str)] = &[("__ts", &stamp)];
+    // A client of the same name at each: what one is told would come to the other one as well.
+    let mut asking = Peer::connect(a.address(), "client");
+    let mut other = Peer::connect(b.address(), "client");
+    assert_eq!(
+        asking.request(&["KEYNOTIFY", "k"], stamped).payload_bytes(),
+        b"+OK\r\n"
+    );
+    for _ in 0..3 {
+        let set = asking.request(&["SET", "k", "v"], stamped);
+        let told = asking.message();
+        let mut payloads = [set.payload_bytes(), told.payload_bytes()];
+        payloads.sort_unstable();
+        assert_eq!(payloads[1], b"+OK\r\n");
+    }
+    // The other store has not heard of it, and its client nothing.
+    let get = other.request(&["GET", "k"], stamped);
+    assert_eq!(get.payload_bytes(), b"$-1\r\n");
+    stores[0].until_metric("statestored_watches", 1);
+    stores[1].until_metric("statestored_watches", 0);
+    // What is of the plant still comes over the bridge.
+    at_a.publish("plant/line/2");
+    loop {
+        match at_b.receive() {
+            Some(Packet::Publish(publish)) if publish.topic() == "plant/line/2" => break,
+            Some(Packet::Publish(publish)) => assert_eq!(publish.topic(), "plant/line/1"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn over_a_bridge_that_carries_requests_each_is_executed_at_both_brokers() {
+    let b = Mosquitto::start();
+    let a = Mosquitto::start_with(&bridge_of_all_to(&b));
+    let _stores = [&a, &b].map(|broker| Store::start(broker.address(), &[]));
+    let mut plant = [("plant-a", &a), ("plant-b", &b)]
+        .map(|(name, broker)| Peer::connect(broker.address(), name));
+    let [at_a, at_b] = &mut plant;
+    until_bridged(at_a, at_b);
+    let stamp = now();
+    let mut asking = Peer::connect(a.address(), "asking");
+    // Both stores answer, and both answers come.
+    let set = asking.request(&["SET", "k", "v"], &[("__ts", &stamp)]);
+    let again = asking.message();
+    assert_eq!(set.payload_bytes(), b"+OK\r\n");
+    assert_eq!(again.payload_bytes(), b"+OK\r\n");
+    assert_eq!(again.correlation_data(), set.correlation_data());
+}
