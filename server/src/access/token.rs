@@ -125,6 +125,14 @@ impl Tokens {
         audiences.iter().any(|one| self.audiences.contains(one))
     }
 
+    /// In whose name a client acts that has this token.
+    ///
+    /// # Errors
+    /// Why it is not accepted.
+    pub fn verify(&self, token: &[u8], now: Now) -> Result<Principal, &'static str> {
+        self.check(token, now).map(|login| login.principal)
+    }
+
     /// Who has a token that is accepted; or why it is not. May look at the file of keys, which blocks.
     pub(super) fn check(&self, token: &[u8], now: Now) -> Result<Login, &'static str> {
         let token = token.strip_suffix(b"\n").unwrap_or(token);

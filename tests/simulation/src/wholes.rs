@@ -82,9 +82,10 @@ fn holds(files: &Files, folder: &Path, wanted: &Content) -> Result<(), String> {
     match load(files, folder) {
         Ok(found) if found == *wanted => Ok(()),
         Ok(found) => Err(format!(
-            "{folder:?} holds\n  {found:?}\nin the place of\n  {wanted:?}"
+            "{} holds\n  {found:?}\nin the place of\n  {wanted:?}",
+            folder.display()
         )),
-        Err(error) => Err(format!("{folder:?} cannot be used: {error}")),
+        Err(error) => Err(format!("{} cannot be used: {error}", folder.display())),
     }
 }
 
@@ -97,7 +98,9 @@ fn each_end(
     let (mut files, mut looked) = (Files::default(), Looked::default());
     for done in 0..=record.len() {
         let change = done.checked_sub(1).map(|last| &record[last]);
-        change.into_iter().for_each(|change| files.apply(change));
+        if let Some(change) = change {
+            files.apply(change);
+        }
         if done < from {
             continue;
         }
@@ -255,7 +258,7 @@ pub fn every_end_of_a_file(replaces: bool) -> Result<Looked, String> {
         }
         let count = found.len();
         Err(format!(
-            "{path:?} is neither the old file nor the new one: {count} bytes"
+            "what is found is neither the old file nor the new one: {count} bytes"
         ))
     })
 }
