@@ -76,6 +76,10 @@ impl Output {
                 Poll::Ready(Err(error)) => return Err(error),
             }
         }
+        if progress == Progress::Everything {
+            // Nothing keeps its memory, which the session uses again.
+            self.bytes = Bytes::new();
+        }
         if self.is_unflushed {
             match Pin::new(io).poll_flush(context) {
                 Poll::Ready(Err(error)) => return Err(error),
