@@ -20,8 +20,8 @@
 //!
 //! # Whose clock counts
 //!
-//! A version is made of the clock of the node that gives it, and stays. So a node gives none as long as its clock is [ahead of most
-//! others](clocks); what would change something is refused. Ends do not hang on it: see [`sights`].
+//! A version is made of the clock of the node that gives it, and stays. So a node gives none as long as its clock is ahead of most
+//! others (`clocks`); what would change something is refused. Ends do not hang on it: see `sights`.
 //!
 //! # What became of a commit
 //!
