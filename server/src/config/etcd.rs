@@ -4,9 +4,13 @@ use crate::keyspace::remote::EngineTls;
 use crate::keyspace::remote::etcd::EtcdConfig;
 use clap::Args;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What keys begin with if nothing else is said.
 const PREFIX: &str = "statestore";
+
+/// For how long former values are kept if nothing is said.
+const HISTORY: Duration = Duration::from_secs(3_600);
 
 /// How this server shows itself to etcd, and etcd to it.
 #[derive(Debug, Args)]
@@ -30,6 +34,10 @@ pub(super) struct EtcdOptions {
     /// The user of etcd that this server is; with --etcd-password-file
     #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
     etcd_user: Option<String>,
+
+    /// For how many seconds etcd keeps former values, and at most twice as long; 0 leaves that to etcd and others [default: 3600]
+    #[arg(long, value_name = "SECONDS")]
+    etcd_history: Option<u64>,
 
     /// File that holds the password of --etcd-user
     #[arg(long, value_name = "FILE", requires = "etcd_user")]
@@ -95,6 +103,8 @@ impl EtcdOptions {
             endpoints: members
                 .map(|member| format!("{scheme}://{member}"))
                 .collect(),
+            history: Some(self.etcd_history.map_or(HISTORY, Duration::from_secs))
+                .filter(|history| !history.is_zero()),
             prefix: url.prefix,
             tls: url.has_tls.then_some(EngineTls {
                 ca: self.etcd_ca,

@@ -60,10 +60,11 @@ impl Etcd {
             prefix: prefix.into(),
             tls: None,
             user: None,
+            history: None,
         }
     }
 
-    async fn client(&self) -> etcd_client::Client {
+    pub(crate) async fn client(&self) -> etcd_client::Client {
         let endpoints = [self.endpoint()];
         etcd_client::Client::connect(endpoints, None).await.unwrap()
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod attached;
 mod cluster;
+mod compacting;
 #[path = "../process/disk.rs"]
 mod disk;
 #[path = "../elsewhere/mod.rs"]

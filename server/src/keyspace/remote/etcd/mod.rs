@@ -9,12 +9,14 @@
 //! | `PREFIX/e/BUCKET/KEY` | a [record](super::Record) |
 //! | `PREFIX/x` | nothing: left by a server that found another store where its own was |
 //! | `PREFIX/r/DIGEST` | the [answer](super::Place::Answer) to a request, under a lease that ends some time later |
+//! | `PREFIX/c` | up to which revision etcd may be compacted next time, in decimal digits |
 //! | `PREFIX/n/PROCESS` | what the wall clock of a node shows, in decimal digits, under a lease |
 //! | `PREFIX/f/BUCKET` | wall clock and counter of the [floor](super::Place::Floor), 16 bytes |
 //!
 //! A bucket is four hexadecimal digits. All floors exist from the first start on: without one, data is missing, and nothing is
 //! answered.
 mod clocks;
+mod compacting;
 mod connecting;
 mod leases;
 mod names;
@@ -46,6 +48,8 @@ pub struct EtcdConfig {
     pub tls: Option<EngineTls>,
     /// Which of its users the server is, and the file that holds the password.
     pub user: Option<(String, PathBuf)>,
+    /// For how long etcd keeps former values; without it, nobody here lets it forget any.
+    pub history: Option<Duration>,
 }
 
 /// Why an etcd cannot be used.
@@ -85,7 +89,8 @@ impl From<std::io::Error> for EtcdError {
 /// # Errors
 /// It does not answer, or holds something else.
 pub async fn connect(config: EtcdConfig) -> Result<ThreadLink, EtcdError> {
+    let history = config.history;
     let begin = || async move { connecting::begin(&config).await };
-    let work = |(client, store), ends: Ends| worker::work(client, store, ends);
+    let work = move |(client, store), ends: Ends| worker::work(client, store, history, ends);
     ThreadLink::start("etcd", begin, work).await
 }

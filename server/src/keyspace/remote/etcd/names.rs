@@ -52,6 +52,11 @@ impl Names {
         self.below(b"/r/")
     }
 
+    /// Up to where etcd may be compacted.
+    pub(super) fn compaction(&self) -> Vec<u8> {
+        self.below(b"/c")
+    }
+
     /// What the names of all clocks begin with.
     pub(super) fn clocks(&self) -> Vec<u8> {
         self.below(b"/n/")

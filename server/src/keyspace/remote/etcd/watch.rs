@@ -133,7 +133,8 @@ fn tell_changes(
     tell: &UnboundedSender<News>,
 ) -> Result<(), EngineError> {
     let names = store.names();
-    let (manifest, mark) = (names.manifest(), names.mark());
+    let manifest = names.manifest();
+    let own = [names.mark(), names.compaction()];
     let beside = [names.floors(), names.answers(), names.clocks()];
     let events = response.events();
     if events.is_empty() {
@@ -148,7 +149,9 @@ fn tell_changes(
                 let is_put = event.event_type() == EventType::Put;
                 return Err(store.is_another(is_put.then_some(found)));
             }
-            if beside.iter().any(|kind| found.key().starts_with(kind)) || found.key() == mark {
+            if beside.iter().any(|kind| found.key().starts_with(kind))
+                || own.iter().any(|name| found.key() == name)
+            {
                 continue;
             }
             let record = match event.event_type() {

@@ -1,5 +1,6 @@
 //! What the thread does that has the connection: it gathers what waits, and sends it in as few transactions as it can.
 use super::clocks;
+use super::compacting;
 use super::leases::Leases;
 use super::store::Store;
 use super::transactions;
@@ -10,6 +11,7 @@ use bytes::Bytes;
 use etcd_client::Client;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// Most transactions of a kind under way: while these are, others gather.
@@ -24,7 +26,12 @@ const MOST_BYTES: usize = 1_000_000;
 /// How many questions are taken at once.
 const AT_ONCE: usize = 512;
 
-pub(super) async fn work(client: Client, store: Arc<Store>, Ends { mut asked, tell }: Ends) {
+pub(super) async fn work(
+    client: Client,
+    store: Arc<Store>,
+    history: Option<Duration>,
+    Ends { mut asked, tell }: Ends,
+) {
     let kv = transactions::kv(&client);
     let leases = Leases::new(&client);
     let mut reads = VecDeque::new();
@@ -32,6 +39,12 @@ pub(super) async fn work(client: Client, store: Arc<Store>, Ends { mut asked, te
     let (mut reading, mut committing, mut others) =
         (JoinSet::new(), JoinSet::new(), JoinSet::new());
     let mut watches = JoinSet::new();
+    // It ends with this set.
+    let mut compacting = JoinSet::new();
+    if let Some(history) = history {
+        let (client, store) = (client.clone(), Arc::clone(&store));
+        compacting.spawn(compacting::compact(client, store, history));
+    }
     let mut some = Vec::with_capacity(AT_ONCE);
     loop {
         while reading.len() < UNDER_WAY && !reads.is_empty() {

@@ -1,0 +1,90 @@
+//! Letting etcd forget what was: it keeps every former value until somebody compacts it.
+//!
+//! One key says up to which revision that may be next time. Each server looks at it once in so long as history is kept. If it is what it
+//! was when the server looked last, nobody else has had this turn: the server puts the latest revision there, by compare-and-swap, and
+//! compacts up to what was there before, which is old enough then. Otherwise another one has, and it waits for its own next turn.
+use super::store::Store;
+use super::{REQUEST_TIMEOUT, connecting, transactions};
+use etcd_client::{
+    Client, Compare, CompareOp, Error, KeyValue, ResponseHeader, Txn, TxnOp, TxnOpResponse,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// What the key held when this server looked last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Turn {
+    /// The revision of the key; zero if it is not there.
+    at: i64,
+    /// Up to where may be compacted; zero if nobody has said so.
+    up_to: i64,
+}
+
+/// Compacts again and again; history is kept for so long, and at most twice as long.
+pub(super) async fn compact(client: Client, store: Arc<Store>, keeps: Duration) {
+    let mut last = None;
+    let mut is_told = false;
+    loop {
+        let turn = take_turn(&client, &store, last);
+        match timeout(2 * REQUEST_TIMEOUT, turn).await {
+            Ok(Ok(turn)) => {
+                last = Some(turn);
+                is_told = false;
+            }
+            Ok(Err(error)) if !std::mem::replace(&mut is_told, true) => tracing::warn!(
+                error = connecting::describe(&error),
+                "etcd was not compacted: former values take its space until somebody does it"
+            ),
+            // It is tried again.
+            Ok(Err(_)) | Err(_) => {}
+        }
+        sleep(keeps).await;
+    }
+}
+
+/// What is to be compared next time.
+async fn take_turn(client: &Client, store: &Store, last: Option<Turn>) -> Result<Turn, Error> {
+    let name = store.names().compaction();
+    let mut kv = transactions::kv(client);
+    let Some(last) = last else {
+        let found = kv.get(name, None).await?;
+        return Ok(turn_of(found.kvs().first()));
+    };
+    // In another store this would compact what is not known; commits notice that.
+    if store.check().is_err() {
+        return Ok(last);
+    }
+    let latest = store.latest();
+    let is_ours = Compare::mod_revision(name.clone(), CompareOp::Equal, last.at);
+    let txn = Txn::new()
+        .when([is_ours])
+        .and_then([TxnOp::put(name.clone(), latest.to_string(), None)])
+        .or_else([TxnOp::get(name, None)]);
+    let response = kv.txn(txn).await?;
+    if !response.succeeded() {
+        let found = response.op_responses().into_iter().find_map(|it| match it {
+            TxnOpResponse::Get(found) => Some(turn_of(found.kvs().first())),
+            _ => None,
+        });
+        return Ok(found.unwrap_or(last));
+    }
+    if last.up_to > 0 {
+        match kv.compact(last.up_to, None).await {
+            Ok(_) => tracing::debug!(revision = last.up_to, "etcd was compacted"),
+            // By etcd itself, or by another program.
+            Err(Error::GRpcStatus(status)) if status.message().contains("has been compacted") => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let at = response.header().map_or(0, ResponseHeader::revision);
+    Ok(Turn { at, up_to: latest })
+}
+
+fn turn_of(found: Option<&KeyValue>) -> Turn {
+    let up_to = found.and_then(|found| std::str::from_utf8(found.value()).ok()?.parse().ok());
+    Turn {
+        at: found.map_or(0, KeyValue::mod_revision),
+        up_to: up_to.unwrap_or(0),
+    }
+}
