@@ -74,7 +74,9 @@ class Mosquitto(_Broker):
     def command(self):
         config = os.path.join(self.folder, "mosquitto.conf")
         with open(config, "w") as file:
-            lines = "persistence false\nlog_dest stderr\nallow_anonymous true\nset_tcp_nodelay true\n"
+            # As docs/attached.md says.
+            lines = "persistence false\nlog_dest stderr\nallow_anonymous true\n"
+            lines += "max_inflight_messages 1000\nmax_queued_messages 100000\nset_tcp_nodelay true\n"
             file.write(f"{lines}listener {self.port} 127.0.0.1\n")
         return ["mosquitto", "-c", config]
 
