@@ -8,15 +8,21 @@ fn bridge_to(broker: &Mosquitto) -> String {
     let page = include_str!("../../../docs/cluster.md");
     let (_, rest) = page.split_once("```text\nconnection to-b\n").unwrap();
     let (lines, _) = rest.split_once("```").unwrap();
-    let mut bridge = String::from("allow_anonymous true\nconnection to-b\n");
-    for line in lines.lines() {
-        if line.starts_with("address ") {
-            bridge.push_str(&format!("address {}\n", broker.address()));
-        } else if !line.starts_with("bridge_cafile ") {
-            bridge.push_str(&format!("{line}\n"));
-        }
-    }
-    bridge
+    let address = format!("address {}", broker.address());
+    let lines = lines
+        .lines()
+        .filter(|line| !line.starts_with("bridge_cafile "))
+        .map(|line| {
+            if line.starts_with("address ") {
+                &address
+            } else {
+                line
+            }
+        });
+    let bridge = ["allow_anonymous true", "connection to-b"]
+        .into_iter()
+        .chain(lines);
+    bridge.collect::<Vec<_>>().join("\n") + "\n"
 }
 
 /// A bridge that carries everything, which no page describes.
