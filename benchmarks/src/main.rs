@@ -3,6 +3,7 @@
 //! `scripts/bench` builds the servers and runs it. There is a file for each measurement; each of them makes tables whose
 //! rows are measured in turns, in short rounds, because the speed of a shared machine changes from minute to minute.
 
+mod attached;
 mod builds;
 mod clients;
 mod durable;
@@ -63,6 +64,8 @@ enum What {
     /// statestored and Redis under the same load from bare sockets: one connection with 64 and 256 in flight, 50 and 500
     /// connections with one.
     Servers,
+    /// The server behind a Mosquitto, with a service that answers at once as peer. Only if it is named.
+    Attached,
     /// Durable storage against memory.
     Durable,
     /// 9,998 connections that watch one key.
@@ -86,6 +89,7 @@ impl What {
     fn is_of_all(self, plan: &Plan) -> bool {
         match self {
             Self::Builds => plan.before.is_some(),
+            Self::Attached => false,
             #[cfg(feature = "engines")]
             Self::Etcd | Self::Redis => false,
             _ => true,
@@ -106,6 +110,7 @@ fn main() {
     let measurements: &[(What, Measurement)] = &[
         (What::Clients, clients::measure),
         (What::Servers, servers::measure),
+        (What::Attached, attached::measure),
         (What::Durable, durable::measure),
         (What::Idle, idle::measure),
         (What::Flat, flat::measure),

@@ -60,6 +60,27 @@ impl Server {
         Self { child, port }
     }
 
+    /// Starts `statestored` behind a broker, and waits until it is attached.
+    pub fn attached(binary: &Path, broker: &Mosquitto) -> Self {
+        let port = broker.port();
+        let mut child = Command::new(binary)
+            .args(["--storage", "memory", "--log", "info"])
+            .args(["--attach", &format!("mqtt://127.0.0.1:{port}")])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|e| panic!("cannot start {}: {e}", binary.display()));
+        let mut log = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let is_attached = log
+            .by_ref()
+            .map_while(Result::ok)
+            .any(|line| line.ends_with(" attached to the broker"));
+        assert!(is_attached, "statestored is not attached");
+        // It would stop if nobody read its log.
+        std::thread::spawn(move || log.map_while(Result::ok).for_each(drop));
+        Self { child, port }
+    }
+
     /// Starts `redis-server` without persistence.
     pub fn redis() -> Self {
         let port = free_port();
@@ -155,6 +176,52 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A Mosquitto with the lines of docs/attached.md about windows and delays.
+#[derive(Debug)]
+pub struct Mosquitto {
+    server: Server,
+    _folder: Folder,
+}
+
+impl Mosquitto {
+    /// Starts one.
+    pub fn start() -> Self {
+        let port = free_port();
+        let folder = Folder::new(&format!("mosquitto-{port}"));
+        std::fs::create_dir(folder.path()).expect("a folder");
+        let config = folder.path().join("mosquitto.conf");
+        let lines = format!(
+            "persistence false\nlog_type none\nallow_anonymous true\nmax_inflight_messages 1000\n\
+             set_tcp_nodelay true\nlistener {port} 127.0.0.1\n"
+        );
+        std::fs::write(&config, lines).expect("its configuration");
+        // Debian keeps it where only root looks.
+        let path = std::env::var("PATH").unwrap_or_default();
+        let child = Command::new("mosquitto")
+            .env("PATH", format!("{path}:/usr/sbin:/usr/local/sbin"))
+            .arg("-c")
+            .arg(&config)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("mosquitto is installed (apt-get install mosquitto)");
+        Self {
+            server: Server { child, port }.serving("mosquitto"),
+            _folder: folder,
+        }
+    }
+
+    /// Its port on loopback.
+    pub fn port(&self) -> u16 {
+        self.server.port
+    }
+
+    /// Its process.
+    pub fn server(&self) -> &Server {
+        &self.server
     }
 }
 
