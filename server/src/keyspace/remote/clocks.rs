@@ -203,12 +203,14 @@ impl Clocks {
         let live = self.leads.values().filter(|it| it.least_ms.is_some());
         let count = live.clone().count();
         let surely = live.clone().filter_map(|it| it.least(base_ms));
-        let is_right = if count == 0 {
-            // What was told some time ago, perhaps by a former process of this machine, is enough if nothing speaks against it.
-            !self.leads.values().any(|it| is_perhaps(&it))
-        } else {
-            2 * live.filter(is_perhaps).count() <= count
+        // What was told some time ago, perhaps by a former process of this machine, is enough only if nothing speaks against it.
+        let engine = self.leads.get(&Whose::Engine);
+        let is_outvoted = |all: usize, perhaps: usize| {
+            2 * perhaps > all || 2 * perhaps == all && engine.is_some_and(|it| is_perhaps(&it))
         };
+        let perhaps = self.leads.values().filter(is_perhaps).count();
+        let is_right = !is_outvoted(self.leads.len(), perhaps)
+            && (perhaps == 0 || count > 0 && !is_outvoted(count, live.filter(is_perhaps).count()));
         if 2 * surely.filter(is_surely).count() > count || !is_right && self.stepped.is_some() {
             self.is_right = false;
         } else if is_right {
