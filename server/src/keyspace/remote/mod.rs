@@ -96,6 +96,8 @@ pub struct Remote<L> {
     config: RemoteConfig,
     asks: u64,
     watch: Watch,
+    /// Since when changes are missed.
+    missing_since_ms: Option<u64>,
     /// When the watch has spoken last.
     heard_ms: u64,
     sights: Sights,
@@ -118,6 +120,10 @@ enum Again {
     Page(Page),
 }
 
+/// For so long after a watch was lost, or before there is the first one, what would be committed waits for the next one: what is refused
+/// while changes are missed has an outcome that nobody knows.
+const HOLD_MS: u64 = 1_000;
+
 /// How long the end of an entry is not begun again.
 const FINISH_AGAIN_MS: u64 = 1_000;
 
@@ -131,6 +137,7 @@ impl<L: Link> Remote<L> {
             link,
             asks: 0,
             watch: Watch::Begins(0),
+            missing_since_ms: None,
             heard_ms: 0,
             sights: Sights::new(config.patience_ms, config.tombstone_ms),
             following: Following::default(),
@@ -305,6 +312,11 @@ impl<L: Link> Remote<L> {
         None
     }
 
+    /// Until when commits wait for the watch.
+    fn held_until_ms(&self) -> Option<u64> {
+        self.missing_since_ms.map(|since_ms| since_ms + HOLD_MS)
+    }
+
     /// Sends what the tasks have to ask.
     fn send(&mut self, now: Now) {
         self.clocks.pass(now);
@@ -313,9 +325,23 @@ impl<L: Link> Remote<L> {
         }
         let stamps = self.stamps(now);
         let is_live = self.is_live();
+        if is_live {
+            self.missing_since_ms = None;
+        } else {
+            self.missing_since_ms.get_or_insert(now.mono_ms);
+        }
+        let may_commit = self
+            .held_until_ms()
+            .is_none_or(|until_ms| until_ms <= now.mono_ms);
+        if may_commit {
+            self.tasks.let_go();
+        }
         loop {
             let guesses = is_live.then_some(&mut self.guesses);
-            let Some((task, ask)) = self.tasks.next_ask(guesses, &self.sights, stamps) else {
+            let next = self
+                .tasks
+                .next_ask(may_commit, guesses, &self.sights, stamps);
+            let Some((task, ask)) = next else {
                 return;
             };
             let ask = self.ask(ask);
@@ -437,8 +463,10 @@ impl<L: Link> Keyspace for Remote<L> {
         };
         let clocks = Some(self.clocks.next_ms()).filter(|at_ms| *at_ms < u64::MAX);
         let again = self.again.iter().map(|(at_ms, _)| *at_ms).min();
+        let held = self.held_until_ms().filter(|_| self.tasks.holds());
         let times = [
             watch,
+            held,
             clocks,
             again,
             self.sights.next_ms(),

@@ -299,4 +299,42 @@ mod tests {
         let ended = node.advance(20_000, [News::Watching(node.watch)]);
         assert_eq!(ended, []);
     }
+
+    #[test]
+    fn a_change_waits_for_the_watch_for_a_second() {
+        let set = |node: &mut Node, mono_ms| {
+            let timestamp = Hlc::new(1_000_000, 0, "client").unwrap();
+            let set = Operation::Set {
+                value: &VALUE,
+                options: SetOptions::default(),
+                timestamp: &timestamp,
+                token: None,
+            };
+            assert_eq!(node.operate(mono_ms, &set), None);
+            let read = node.asked(&Ask::Read(vec![KEY.clone()]));
+            node.advance(mono_ms, [News::Read(read, Ok(vec![seen(5, &VALUE)]))]);
+        };
+        let commits = |node: &Node| {
+            let asks = &node.remote.link.asks;
+            let commits = asks.iter().filter(|(_, ask)| matches!(ask, Ask::Commit(_)));
+            commits.count()
+        };
+        let mut node = Node::new();
+        node.advance(1, [News::WatchLost(node.watch, None)]);
+        set(&mut node, 50);
+        node.advance(101, []);
+        node.watch = node.asked(&Ask::Watch);
+        assert_eq!(commits(&node), 0);
+        let floors = vec![(0, 0); usize::from(BUCKETS)];
+        node.advance(200, [News::Synced(node.watch, Revision(5), floors)]);
+        assert_eq!(commits(&node), 1);
+
+        let mut node = Node::new();
+        node.advance(1, [News::WatchLost(node.watch, None)]);
+        set(&mut node, 50);
+        node.advance(1_000, []);
+        assert_eq!((commits(&node), node.remote.next_ms()), (0, Some(1_001)));
+        node.advance(1_001, []);
+        assert_eq!(commits(&node), 1);
+    }
 }

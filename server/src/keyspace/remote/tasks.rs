@@ -43,6 +43,8 @@ pub(super) struct Tasks {
     /// Whose commit was that?
     by_write: HashMap<u64, TaskId>,
     to_ask: VecDeque<TaskId>,
+    /// Commits that wait until all changes are known.
+    held: Vec<TaskId>,
     settling: Vec<TaskId>,
     timers: BTreeSet<(u64, TaskId)>,
     ended: Vec<(Ticket, End)>,
@@ -59,6 +61,7 @@ impl Tasks {
             asked: HashMap::new(),
             by_write: HashMap::new(),
             to_ask: VecDeque::new(),
+            held: Vec::new(),
             settling: Vec::new(),
             timers: BTreeSet::new(),
             ended: Vec::new(),
@@ -110,9 +113,20 @@ impl Tasks {
         self.queues.contains_key(key)
     }
 
+    /// Whether commits wait until all changes are known.
+    pub(super) fn holds(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Commits do not wait any longer.
+    pub(super) fn let_go(&mut self) {
+        self.to_ask.extend(self.held.drain(..));
+    }
+
     /// What a task has to ask now. There are no guesses unless all changes are known.
     pub(super) fn next_ask(
         &mut self,
+        may_commit: bool,
         mut guesses: Option<&mut Guesses>,
         sights: &Sights,
         stamps: Stamps,
@@ -129,6 +143,10 @@ impl Tasks {
                 Stage::ToRead => {
                     task.stage = Stage::Reading;
                     return Some((id, Ask::Read(task.keys.clone())));
+                }
+                Stage::ToCommit(attempt) if !may_commit => {
+                    task.stage = Stage::ToCommit(attempt);
+                    self.held.push(id);
                 }
                 Stage::ToCommit(mut attempt) => {
                     attempt.has_gap |= !is_live;
