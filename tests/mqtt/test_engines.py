@@ -126,7 +126,7 @@ def test_an_engine_that_is_full_is_told(begin, connect):
     store = Store(connect("client", to=server))
     assert store.reply("SET", "small", "kept") == b"+OK\r\n"
     value = b"v" * 500_000
-    replies = [store.reply("SET", f"large{number}", value) for number in range(8)]
+    replies = [store.reply("SET", f"large{number}", value) for number in range(30)]
     assert replies[0] == b"+OK\r\n"
     assert replies[-1].startswith(b"-ERR") and b"quota" in replies[-1], replies[-1]
     server.logs("the storage is full: entries can be read but not changed")
