@@ -18,13 +18,8 @@ use std::sync::Arc;
 
 /// Whether a request is about a watch.
 pub(in crate::hub::broker) fn is_about_watch(payload: &Bytes) -> bool {
-    // Most requests are not, and need not be read twice.
-    let verb = b"KEYNOTIFY";
-    payload.windows(verb.len()).take(64).any(|it| it == verb)
-        && matches!(
-            Command::decode(payload),
-            Ok(Command::Watch { .. } | Command::Unwatch { .. })
-        )
+    let command = Command::decode(payload);
+    matches!(command, Ok(Command::Watch { .. } | Command::Unwatch { .. }))
 }
 
 impl Hub {
@@ -249,6 +244,27 @@ impl Broker {
     pub(in crate::hub::broker) fn renew_lease(&mut self, client: &str, now: Now) {
         if let Some(leases) = &mut self.leases {
             leases.came(client, self.requests, now.mono_ms);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_about_a_watch_is_one_however_its_lengths_are_written() {
+        let zeros = "0".repeat(100);
+        for (text, expected) in [
+            ("*2\r\n$9\r\nKEYNOTIFY\r\n$1\r\nk\r\n".to_owned(), true),
+            (format!("*2\r\n${zeros}9\r\nKEYNOTIFY\r\n$1\r\nk\r\n"), true),
+            (
+                "*3\r\n$9\r\nKEYNOTIFY\r\n$1\r\nk\r\n$4\r\nSTOP\r\n".to_owned(),
+                true,
+            ),
+            ("*2\r\n$3\r\nGET\r\n$9\r\nKEYNOTIFY\r\n".to_owned(), false),
+        ] {
+            assert_eq!(is_about_watch(&text.clone().into()), expected, "{text:?}");
         }
     }
 }
