@@ -417,6 +417,10 @@ impl Watch {
             return self.observe(version, value);
         }
         if is_latest {
+            if caught_up && version.is_none() {
+                // It is as absent as before, but was not all the time if what was not believed is true.
+                self.observers.iter().for_each(|queue| queue.resync());
+            }
             // Later versions need not be higher than one from before the gap.
             self.version.clone_from(&version);
             // Others were told the same before this observer came.

@@ -121,6 +121,25 @@ async fn what_is_believed_before_the_doubt_is_over_comes_behind_a_gap() {
 }
 
 #[tokio::test]
+async fn what_is_not_believed_of_a_key_that_is_as_absent_as_before_is_a_gap() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    peer.notify(b"k", &Event::Deleted, &version(1)).await;
+    assert_eq!(next(&mut observer).await, deleted(1));
+    // Set and deleted again, by a store whose clock is ahead of this one, or by nobody.
+    peer.notify(b"k", &Event::Set("missed".into()), &ahead(90_000))
+        .await;
+    let get = peer.request().await;
+    peer.acknowledge(&get, ReasonCode::SUCCESS).await;
+    peer.respond(&get, &Reply::Nil, None).await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    peer.notify(b"k", &Event::Set("two".into()), &version(2))
+        .await;
+    assert_eq!(next(&mut observer).await, set("two", 2));
+}
+
+#[tokio::test]
 async fn what_is_not_believed_while_a_gap_is_read_is_another_gap() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
