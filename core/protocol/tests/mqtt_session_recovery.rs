@@ -14,7 +14,11 @@ const MAX: u32 = Limits::MAX_PACKET_BYTES;
 
 /// A session with one PUBLISH that is not acknowledged, tagged 7.
 fn session() -> Session<u32> {
-    let mut session = Session::new(SessionConfig {
+    opened(unconnected())
+}
+
+fn unconnected() -> Session<u32> {
+    Session::new(SessionConfig {
         connect: Connect {
             client_id: "me".into(),
             keep_alive_s: 10,
@@ -24,7 +28,10 @@ fn session() -> Session<u32> {
             ["answers", "news"].map(Subscription::at_least_once).into()
         }),
         ping_timeout_ms: 5_000,
-    });
+    })
+}
+
+fn opened(mut session: Session<u32>) -> Session<u32> {
     session.connect(0).unwrap();
     assert!(matches!(sent(&mut session)[..], [Packet::Connect(_)]));
     receive(&mut session, |out| {
@@ -91,7 +98,11 @@ fn unanswered_then_present(session: &mut Session<u32>) -> Vec<Event<u32>> {
 
 /// A connection with a session.
 fn present(session: &mut Session<u32>) -> Vec<Event<u32>> {
-    session.connect(0).unwrap();
+    present_at(session, 0)
+}
+
+fn present_at(session: &mut Session<u32>, now_ms: u64) -> Vec<Event<u32>> {
+    session.connect(now_ms).unwrap();
     sent(session);
     let connack = ConnAck {
         session_present: true,
@@ -260,6 +271,30 @@ fn an_unanswered_connect_may_still_begin_a_session_while_others_are_answered() {
         events[..],
         [Event::Lost { tag: 7, .. }, Event::SessionLost]
     ));
+}
+
+#[test]
+fn for_a_while_the_session_may_be_one_that_a_former_client_s_connect_began() {
+    let of_its_own = session();
+    let mut session = opened(unconnected().after_others());
+    session.connection_lost();
+    present(&mut session);
+    asked(&mut session, ReasonCode::SUCCESS);
+    subscribed(&mut session);
+    session.connection_lost();
+    present_at(&mut session, 600_000);
+    let events = asked(&mut session, ReasonCode::NO_SUBSCRIPTION_EXISTED);
+    assert!(matches!(
+        events[..],
+        [Event::Lost { tag: 7, .. }, Event::SessionLost]
+    ));
+    subscribed(&mut session);
+    // Ten minutes after the first connection nothing of a former client is under way, and the session is continued at once.
+    for (mut session, now_ms) in [(session, 600_001), (of_its_own, 0)] {
+        session.connection_lost();
+        present_at(&mut session, now_ms);
+        assert!(session.is_ready());
+    }
 }
 
 #[test]

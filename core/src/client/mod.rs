@@ -55,7 +55,7 @@ use crate::settings::check_client_id;
 use crate::{LostReason, Settings};
 use bytes::Bytes;
 pub(crate) use shared::Shared;
-use statestore_protocol::mqtt::session::{SessionConfig, Subscriptions};
+use statestore_protocol::mqtt::session::{Session, SessionConfig, Subscriptions};
 use statestore_protocol::mqtt::{Connect, Limits, Subscription};
 use statestore_protocol::topic;
 use std::sync::{Arc, Weak};
@@ -250,7 +250,11 @@ fn exchange(settings: &Settings) -> Result<Exchange, Error> {
         settings.max_in_flight as usize,
         settings.max_queued as usize,
     );
-    Ok(Exchange::new(config, ledger, settings.max_buffered_bytes))
+    let session = match settings.client_id.as_deref() {
+        None | Some("") => Session::new(config),
+        Some(_) => Session::new(config).after_others(),
+    };
+    Ok(Exchange::new(session, ledger, settings.max_buffered_bytes))
 }
 
 /// Responses, without which nothing works, and notifications, without which only observing does not. None for a client id

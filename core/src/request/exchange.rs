@@ -7,7 +7,7 @@ use super::{
 use crate::client::Counters;
 use crate::error::{ErrorKind, Outcome};
 use bytes::BytesMut;
-use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, SessionError, Terms};
+use statestore_protocol::mqtt::session::{Event, Session, SessionError, Terms};
 use statestore_protocol::mqtt::{EncodedProperties, Publish, PublishHeader};
 use statestore_protocol::property::{EncodedTimestamp, RequestPairs};
 use statestore_protocol::{Hlc, property, topic};
@@ -61,8 +61,11 @@ pub(crate) struct Exchange {
 const OVERHEAD: usize = 512;
 
 impl Exchange {
-    pub(crate) fn new(config: SessionConfig, ledger: Ledger, max_buffered_bytes: usize) -> Self {
-        let session = Session::new(config);
+    pub(crate) fn new(
+        session: Session<RequestId>,
+        ledger: Ledger,
+        max_buffered_bytes: usize,
+    ) -> Self {
         let mut exchange = Self {
             session,
             ledger,

@@ -99,6 +99,7 @@ async fn a_watch_that_ends_is_reported_without_its_key() {
     let mut peer = broker.accept().await;
     peer.connect().await;
     peer.send_connack(session_present()).await;
+    peer.recognize().await;
     peer.answer(&Reply::Error(ServiceError::NotAuthorized), None)
         .await;
     while within(observer.next()).await.is_some() {}

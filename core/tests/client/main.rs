@@ -26,7 +26,7 @@ mod verbs;
 
 use statestore::{Client, Error, SetOutcome};
 use statestore_protocol::mqtt::{ConnAck, Connect, ReasonCode};
-use support::{Broker, Peer, within};
+use support::{Broker, CLIENT_ID, Peer, within};
 
 fn connack(change: impl FnOnce(&mut ConnAck)) -> ConnAck {
     let mut connack = ConnAck::new(ReasonCode::SUCCESS);
@@ -64,6 +64,9 @@ async fn again(broker: &Broker, mut answer: ConnAck) -> (Peer, Connect) {
     peer.send_connack(answer).await;
     if !resumed {
         peer.subscribe().await;
+    } else if connect.client_id == CLIENT_ID {
+        // Others may have had a client id that was chosen.
+        peer.recognize().await;
     }
     (peer, connect)
 }

@@ -232,6 +232,7 @@ async fn a_refusal_is_certain_only_if_nothing_was_delivered_before() {
         let mut peer = broker.accept().await;
         peer.connect().await;
         peer.send_connack(session_present()).await;
+        peer.recognize().await;
         let again = peer.request().await;
         peer.acknowledge(&again, ReasonCode::QUOTA_EXCEEDED).await;
         peer

@@ -48,6 +48,7 @@ async fn reconnect(broker: &Broker, peer: Peer) -> Peer {
     let mut peer = broker.accept().await;
     peer.connect().await;
     peer.send_connack(session_present()).await;
+    peer.recognize().await;
     peer
 }
 

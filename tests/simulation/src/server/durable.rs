@@ -103,7 +103,10 @@ impl World {
                 self.at(after(end_us), Event::HasRead(process));
                 self.expect_faults();
             }
-            Err(error @ StorageError::Io { .. }) => {
+            // A full disk stops only who has nothing on it yet.
+            Err(error @ (StorageError::Io { .. } | StorageError::Full { .. }))
+                if matches!(error, StorageError::Io { .. }) || durable.kept.is_untouched() =>
+            {
                 self.mishaps.count(Mishap::NotStarted);
                 self.note(|| format!("server: does not start: {error}"));
                 drive.end(End::Process, end_us);

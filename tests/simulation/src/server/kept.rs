@@ -81,6 +81,11 @@ impl Kept {
         self.tail.is_empty()
     }
 
+    /// Whether nothing was ever said to be durable.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.all == Records::default()
+    }
+
     /// A commit of everything begins.
     pub(super) fn attempt(&mut self) {
         self.attempted = self.tail.len();

@@ -68,6 +68,17 @@ const MAX_UNANSWERED: u32 = 3;
 /// A CONNECT that was not answered counts for so long after the last one: nothing is under way for longer.
 const UNANSWERED_MS: u64 = 600_000;
 
+/// Whether others had the client id before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Followed {
+    Nobody,
+    /// This session has not been connected yet.
+    Somebody,
+    Until {
+        ms: u64,
+    },
+}
+
 /// The state machine. A `T` names each PUBLISH towards its sender.
 // Each flag is independent of the others.
 #[allow(clippy::struct_excessive_bools)]
@@ -98,6 +109,8 @@ pub struct Session<T> {
     unanswered: u32,
     /// When the last CONNECT was sent.
     connect_ms: u64,
+    /// Until when a CONNECT of somebody who had this client id before may still be under way.
+    followed: Followed,
     /// What the broker said to each subscription.
     granted: Vec<ReasonCode>,
     ids: PacketIds,
@@ -134,6 +147,7 @@ impl<T: Copy> Session<T> {
             overdue_ms: NEVER,
             unanswered: 0,
             connect_ms: 0,
+            followed: Followed::Nobody,
             granted: Vec::new(),
             ids: PacketIds::new(),
             window: Window::new(1),
@@ -148,6 +162,14 @@ impl<T: Copy> Session<T> {
             outbound: OutboundAliases::default(),
             resent: 0,
         }
+    }
+
+    /// The same, but others may have had this client id before, such as a former process. Of theirs, too, a CONNECT may be
+    /// under way for a while, and have the session end for which this one has been connected.
+    #[must_use]
+    pub fn after_others(mut self) -> Self {
+        self.followed = Followed::Somebody;
+        self
     }
 
     /// The client id; the one that the broker assigned, if it did.
@@ -243,6 +265,10 @@ impl<T: Copy> Session<T> {
     /// A transport is there: sends CONNECT.
     pub fn connect(&mut self, now_ms: u64) -> Result<(), SessionError> {
         self.forget_unanswered(now_ms);
+        if self.followed == Followed::Somebody {
+            let ms = now_ms.saturating_add(UNANSWERED_MS);
+            self.followed = Followed::Until { ms };
+        }
         let mut connect = self.config.connect.clone();
         connect.client_id.clone_from(&self.client_id);
         connect.clean_start = self.renews || connect.clean_start && !self.known;
@@ -292,6 +318,9 @@ impl<T: Copy> Session<T> {
     }
 
     fn forget_unanswered(&mut self, now_ms: u64) {
+        if matches!(self.followed, Followed::Until { ms } if now_ms > ms) {
+            self.followed = Followed::Nobody;
+        }
         if now_ms.saturating_sub(self.connect_ms) > UNANSWERED_MS {
             self.unanswered = 0;
         }

@@ -4,7 +4,7 @@ use super::super::{
     Auth, ConnAck, Packet, PacketId, PacketIds, PubAck, Publish, QoS, ReasonCode, SubAck,
     Subscribe, UnsubAck, Unsubscribe,
 };
-use super::{Event, Phase, Session, SessionError};
+use super::{Event, Followed, Phase, Session, SessionError};
 
 impl<T: Copy> Session<T> {
     pub(super) fn packet(
@@ -87,7 +87,9 @@ impl<T: Copy> Session<T> {
         self.outbound.reconnected(self.peer.topic_alias_maximum);
 
         let known = std::mem::replace(&mut self.known, true);
-        let unsure = std::mem::take(&mut self.unsure) || self.unanswered > 0;
+        let unsure = std::mem::take(&mut self.unsure)
+            || self.unanswered > 0
+            || self.followed != Followed::Nobody;
         if known && connack.session_present && unsure && self.subscribed {
             return self.recognize(handle);
         }
