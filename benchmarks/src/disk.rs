@@ -7,7 +7,7 @@ use crate::{
     table::{Column, Table},
 };
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{Seek, SeekFrom, Write},
     path::Path,
     time::{Duration, Instant},
@@ -29,6 +29,7 @@ const COLUMNS: [Column; 4] = [
 /// Measures and prints.
 pub fn measure(plan: &Plan) {
     let folder = Folder::new("disk");
+    fs::create_dir_all(folder.path()).expect("a folder");
     let path = &folder.path().join("file");
     let mut table = Table::new(&COLUMNS);
     for (name, is_written) in [("file that is there", true), ("file that grows", false)] {
