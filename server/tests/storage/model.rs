@@ -180,7 +180,7 @@ pub(crate) fn end_of_frames(content: &[u8]) -> usize {
     let mut end = FILE_HEADER;
     while content[end..].starts_with(b"\x93SSF") {
         let length = content[end + 16..end + 24].try_into().expect("8 bytes");
-        end += FRAME_HEADER + u64::from_le_bytes(length) as usize;
+        end += FRAME_HEADER + usize::try_from(u64::from_le_bytes(length)).expect("it is there");
     }
     end
 }
