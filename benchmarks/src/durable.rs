@@ -1,6 +1,7 @@
-//! Durable storage against memory.
+//! Durable storage against memory, and what the disk allows.
 
 use crate::{
+    disk,
     load::{self, COLUMNS, Mix, measured},
     own::Own,
     plan::{Plan, thread_per_core},
@@ -20,6 +21,7 @@ pub fn measure(plan: &Plan) {
         let title = format!("Durable storage against memory, {IN_FLIGHT} in flight, {name}");
         storages(plan, &title, mix);
     }
+    disk::measure(plan);
 }
 
 fn storages(plan: &Plan, title: &str, mix: Mix) {

@@ -6,6 +6,7 @@
 mod attached;
 mod builds;
 mod clients;
+mod disk;
 mod durable;
 #[cfg(feature = "engines")]
 mod etcd;
@@ -66,7 +67,7 @@ enum What {
     Servers,
     /// The server behind a Mosquitto, with a service that answers at once as peer. Only if it is named.
     Attached,
-    /// Durable storage against memory.
+    /// Durable storage against memory, with what the disk allows beside it.
     Durable,
     /// 9,998 connections that watch one key.
     Idle,

@@ -1,5 +1,7 @@
 //! Files that are not as they were written end in full data or in an error that leaves them alone.
-use super::model::{Model, SMALL_LOGS, after, commit, current_log, open, read_files, write_files};
+use super::model::{
+    Model, SMALL_LOGS, after, commit, current_log, end_of_frames, open, read_files, write_files,
+};
 use statestored::storage::{DurableStorage, Storage, StorageError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -25,7 +27,8 @@ fn store() -> Store {
         let files = read_files(place.path());
         let manifest = String::from_utf8_lossy(&files["statestore.manifest"]).into_owned();
         let current = &files[&current_log(&files)];
-        if manifest.contains("base ") && manifest.contains(" last ") && current.len() > 500 {
+        if manifest.contains("base ") && manifest.contains(" last ") && end_of_frames(current) > 500
+        {
             break files;
         }
         assert!(last < 100_000, "no merge was installed");
@@ -79,8 +82,11 @@ fn check(place: &Path, files: &Files, expected: &Model, case: &str) -> bool {
     }
 }
 
-/// Runs changes of each file through both stores; returns where the full content came back.
-fn damage_each_file(change: impl Fn(&[u8]) -> Vec<(String, Option<Vec<u8>>)>) -> BTreeSet<String> {
+/// Runs changes of each file through both stores; returns where the full content came back. A change is told where the zeros
+/// of the current log begin, or whatever else has an end.
+fn damage_each_file(
+    change: impl Fn(&[u8], usize) -> Vec<(String, Option<Vec<u8>>)>,
+) -> BTreeSet<String> {
     let store = store();
     let expected = after(store.last);
     let scratch = TempDir::new().expect("a temporary directory");
@@ -92,7 +98,7 @@ fn damage_each_file(change: impl Fn(&[u8]) -> Vec<(String, Option<Vec<u8>>)>) ->
             "the undamaged store opens"
         );
         for (name, content) in files {
-            for (what, changed) in change(content) {
+            for (what, changed) in change(content, end_of_frames(content)) {
                 let mut damaged = files.clone();
                 match changed {
                     Some(changed) => damaged.insert(name.clone(), changed),
@@ -120,9 +126,9 @@ fn mark_only() -> BTreeSet<String> {
 
 #[test]
 fn truncated_files() {
-    let full = damage_each_file(|content| {
-        let cuts = (0..content.len()).step_by(content.len() / 40 + 1);
-        let last = [content.len() - 1];
+    let full = damage_each_file(|content, end| {
+        let cuts = (0..end).step_by(end / 40 + 1);
+        let last = [end - 1];
         cuts.chain(last)
             .map(|cut| (format!("cut to {cut}"), Some(content[..cut].to_vec())))
             .collect()
@@ -136,8 +142,8 @@ fn truncated_files() {
 
 #[test]
 fn flipped_bits() {
-    let full = damage_each_file(|content| {
-        let places = (0..content.len()).step_by(content.len() / 80 + 1);
+    let full = damage_each_file(|content, end| {
+        let places = (0..end).step_by(end / 80 + 1);
         places
             .map(|at| {
                 let mut flipped = content.to_vec();
@@ -153,9 +159,37 @@ fn flipped_bits() {
     );
 }
 
+/// A log that is being written ends with zeros, which nothing is lost with; in a store that was closed there are none.
+#[test]
+fn zeros_behind_the_last_commit() {
+    let store = store();
+    for (name, content) in &store.closed {
+        assert_eq!(end_of_frames(content), content.len(), "{name}");
+    }
+    let log = current_log(&store.killed);
+    let content = &store.killed[&log];
+    let end = end_of_frames(content);
+    assert!(content.len() > end, "it has zeros");
+    assert!(content[end..].iter().all(|byte| *byte == 0));
+    let expected = after(store.last);
+    let scratch = TempDir::new().expect("a temporary directory");
+    let place = scratch.path().join("store");
+    let opens_with = |changed: Vec<u8>, case: &str| {
+        let mut files = store.killed.clone();
+        files.insert(log.clone(), changed);
+        assert!(check(&place, &files, &expected, case), "{case}");
+    };
+    for at in (end..content.len()).step_by(97) {
+        opens_with(content[..at].to_vec(), &format!("cut to {at}"));
+        let mut flipped = content.clone();
+        flipped[at] ^= 1;
+        opens_with(flipped, &format!("flipped at {at}"));
+    }
+}
+
 #[test]
 fn appended_bytes() {
-    let full = damage_each_file(|content| {
+    let full = damage_each_file(|content, _| {
         let twice = content.repeat(2);
         let with = |more: &[u8]| Some([content, more].concat());
         vec![
@@ -176,13 +210,13 @@ fn appended_bytes() {
 
 #[test]
 fn deleted_files() {
-    let full = damage_each_file(|_| vec![("deleted".into(), None)]);
+    let full = damage_each_file(|_, _| vec![("deleted".into(), None)]);
     assert_eq!(full, BTreeSet::new());
 }
 
 #[test]
 fn foreign_content() {
-    let full = damage_each_file(|content| {
+    let full = damage_each_file(|content, _| {
         let zeros = vec![0; content.len()];
         let text = b"key = value\n".repeat(300);
         vec![("zeros".into(), Some(zeros)), ("text".into(), Some(text))]
@@ -294,6 +328,12 @@ fn a_torn_commit_is_dropped_and_only_that() {
     };
     for cut in begin..complete.len() {
         opens_with(&complete[..cut], 3, &format!("cut to {cut}"));
+        // And if it was written over zeros, of which it may end with some.
+        let mut over_zeros = complete[..cut].to_vec();
+        over_zeros.resize(complete.len() + 300, 0);
+        let is_whole = over_zeros.starts_with(&complete);
+        let last = 3 + u64::from(is_whole);
+        opens_with(&over_zeros, last, &format!("zeros from {cut}"));
     }
     for zeros in [
         begin..begin + 1,

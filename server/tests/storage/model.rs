@@ -169,3 +169,18 @@ pub(crate) fn current_log(files: &BTreeMap<String, Vec<u8>>) -> String {
     let id = line.and_then(|line| line.split(' ').nth(1)).expect("a log");
     format!("log-{id}")
 }
+
+/// Where the frames of a log end: behind them, that of a running store has zeros. All of any other file.
+pub(crate) fn end_of_frames(content: &[u8]) -> usize {
+    const FILE_HEADER: usize = 40;
+    const FRAME_HEADER: usize = 28;
+    if !content.starts_with(b"sst-log\n") {
+        return content.len();
+    }
+    let mut end = FILE_HEADER;
+    while content[end..].starts_with(b"\x93SSF") {
+        let length = content[end + 16..end + 24].try_into().expect("8 bytes");
+        end += FRAME_HEADER + usize::try_from(u64::from_le_bytes(length)).expect("it is there");
+    }
+    end
+}

@@ -2,6 +2,10 @@
 //!
 //! Space is reserved behind the end of a file (its length stays what was written), so that a full disk is known
 //! before a byte of a commit is written. Where the file system cannot reserve, a write that finds no room is taken back.
+//!
+//! A commit that makes the file longer also makes the file system note its length and where its bytes are, which takes as long
+//! again as to write it. So the one that does is followed by [zeros](Active::write_ahead), and the next ones are
+//! written over them.
 use super::log::{FILE_HEADER, FileHeader};
 use crate::storage::disk::{Access, Disk, DiskFile};
 use crate::storage::machine::Machine;
@@ -12,13 +16,18 @@ use std::time::Duration;
 
 /// How much is read and written at a time when a part of a log is written anew.
 const REWRITE_BYTES: usize = 1 << 20;
+/// So many zeros follow a commit that makes the file longer. More of them would make it last longer, fewer would be used up sooner.
+const ZEROS: &[u8] = &[0; 256 << 10];
 
 /// The log being written.
 #[derive(Debug)]
 pub(super) struct Active {
     file: Box<dyn DiskFile>,
     path: PathBuf,
+    /// Where its last commit ends.
     pub(super) length: u64,
+    /// Where the file ends: behind the last commit, there are zeros.
+    filled: u64,
     /// Up to where there certainly is room.
     reserved: u64,
     /// What was cut off may still be there after a power failure.
@@ -56,6 +65,7 @@ impl Active {
             file,
             path: path.to_path_buf(),
             length,
+            filled: length,
             reserved: length,
             is_cut: false,
             next,
@@ -95,6 +105,11 @@ impl Active {
             }
             return Err(StorageError::io_or_full(|| self.cannot_write())(error));
         }
+        if end > self.filled {
+            self.filled = end;
+            self.write_ahead()
+                .map_err(StorageError::io(|| self.cannot_write()))?;
+        }
         let began = machine.now();
         self.file
             .sync_data()
@@ -105,9 +120,33 @@ impl Active {
         Ok(machine.now().saturating_sub(began))
     }
 
+    /// Writes zeros behind the commit that was just written, as far as space is reserved. Commits do without them if there is no room.
+    fn write_ahead(&mut self) -> io::Result<()> {
+        let end = self.filled;
+        let count = usize::try_from(self.reserved.saturating_sub(end)).unwrap_or(usize::MAX);
+        let mut zeros = &ZEROS[..count.min(ZEROS.len())];
+        if zeros.is_empty() {
+            return Ok(());
+        }
+        while !zeros.is_empty() {
+            match self.file.write(zeros) {
+                Ok(0) => break,
+                Ok(written) => {
+                    zeros = &zeros[written..];
+                    self.filled += written as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_full(&error) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        self.file.seek(SeekFrom::Start(end)).map(drop)
+    }
+
     /// Cuts off what a write left that found no room. It was never synced, and nobody waits for it.
     fn take_back(&mut self) -> Result<(), StorageError> {
         self.reserved = self.length;
+        self.filled = self.length;
         self.is_cut = true;
         self.file
             .set_length(self.length)
@@ -121,8 +160,16 @@ impl Active {
         Ok(())
     }
 
-    /// Makes its length durable, before anything else says how long it is.
+    /// Makes it as long as its commits are, durable, before anything else says how long it is.
     pub(super) fn settle(&mut self) -> Result<(), StorageError> {
+        if self.filled > self.length {
+            self.file
+                .set_length(self.length)
+                .map_err(StorageError::io(|| self.cannot_write()))?;
+            self.filled = self.length;
+            self.reserved = self.length;
+            self.is_cut = true;
+        }
         if std::mem::take(&mut self.is_cut) {
             self.file.sync_all().map_err(StorageError::io(|| {
                 format!("cannot sync {}", self.path.display())
@@ -202,6 +249,7 @@ impl Spare {
             file: self.file,
             path: self.path,
             length: FILE_HEADER as u64,
+            filled: FILE_HEADER as u64,
             reserved: self.reserved,
             is_cut: false,
             next,

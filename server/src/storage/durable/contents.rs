@@ -88,16 +88,17 @@ impl Contents<'_> {
         let disk = &**self.disk;
         let mut reader = Reader::open(disk, &path, FileHeader::log(salt, active, first), None)?;
         let mut acknowledged = reader.offset;
-        let is_torn = loop {
+        let is_whole = loop {
             match next_changes(&mut reader, visit)? {
                 Ended::Not if reader.next <= self.acknowledged.sequence + 1 => {
                     acknowledged = reader.offset;
                 }
                 Ended::Not => {}
-                Ended::Whole => break false,
-                Ended::Broken => break true,
+                Ended::Whole => break true,
+                Ended::Broken => break false,
             }
         };
+        let is_torn = !is_whole && !reader.is_followed_by_zeros(disk)?;
         let last = reader.next - 1;
         let Acknowledged {
             sequence,
@@ -109,7 +110,7 @@ impl Contents<'_> {
                 format_args!("it ends with commit {last}, but commit {sequence} was acknowledged"),
             ));
         }
-        if is_closed && (is_torn || last > sequence) {
+        if is_closed && (!is_whole || last > sequence) {
             return Err(damaged(&path, "it was changed after the store was closed"));
         }
         if is_torn && reader.is_followed_by_frame(disk)? {

@@ -16,7 +16,7 @@ use super::manifest::FORMAT;
 use crate::storage::disk::{Access, Disk, DiskFile};
 use crate::storage::frame::{FRAME_HEADER, FrameHeader, is_frame_header, u32_at};
 use crate::storage::{Damage, StorageError};
-use std::io::{BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// Length of a file header.
@@ -210,6 +210,26 @@ impl Reader {
         self.offset += FRAME_HEADER as u64 + length;
         self.next += 1;
         Ok(Step::Frame(&self.payload))
+    }
+
+    /// Whether nothing but zeros follows behind the place where the reader stopped.
+    pub(super) fn is_followed_by_zeros(&self, disk: &dyn Disk) -> Result<bool, StorageError> {
+        let read = || {
+            let mut file = disk.open(&self.path, Access::Read)?;
+            file.seek(SeekFrom::Start(self.offset))?;
+            let mut rest = BufReader::with_capacity(READ_AHEAD, file);
+            loop {
+                let bytes = rest.fill_buf()?;
+                if bytes.is_empty() || bytes.iter().any(|byte| *byte != 0) {
+                    return Ok(bytes.is_empty());
+                }
+                let count = bytes.len();
+                rest.consume(count);
+            }
+        };
+        read().map_err(StorageError::io(|| {
+            format!("cannot read {}", self.path.display())
+        }))
     }
 
     /// Whether an intact frame header follows anywhere behind the place where the reader stopped.

@@ -435,16 +435,18 @@ impl Drop for DurableStorage {
         if let Some(merge) = self.merge.take() {
             merge.cancel();
         }
-        let Some(active) = self.active.take() else {
+        let Some(mut active) = self.active.take() else {
             return;
         };
         let last = active.next - 1;
+        let settled = active.settle();
         active.seal();
         self.spare = None;
         self.remove_leftovers(None);
         self.tidy.finish();
         if !self.has_failed {
-            let closed = self.acknowledge(last, true).and_then(|()| self.mark.sync());
+            let closed = settled.and_then(|()| self.acknowledge(last, true));
+            let closed = closed.and_then(|()| self.mark.sync());
             if let Err(error) = closed {
                 tracing::warn!("the data directory was not marked as closed: {error}");
             }
