@@ -2,8 +2,10 @@
 //! what calls on any pluggable component take at least. `tests/dapr/daprd/speed.py` starts it with the path of its socket, and ends it.
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 #[path = "../src/connection.rs"]
+#[allow(unused, reason = "its tests run where it belongs")]
 mod connection;
 #[path = "../src/frames.rs"]
+#[allow(unused, reason = "its tests run where it belongs")]
 mod frames;
 
 use bytes::Bytes;
