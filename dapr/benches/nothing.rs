@@ -1,8 +1,15 @@
 //! A component that does nothing: every read finds the same entry, every write succeeds, and there is no store. What calls on it take is
 //! what calls on any pluggable component take at least. `tests/dapr/daprd/speed.py` starts it with the path of its socket, and ends it.
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
+#[path = "../src/connection.rs"]
+#[allow(unused, reason = "its tests run where it belongs")]
+mod connection;
+#[path = "../src/frames.rs"]
+#[allow(unused, reason = "its tests run where it belongs")]
+mod frames;
 
 use bytes::Bytes;
+use connection::Connection;
 use futures_util::stream;
 use statestore_dapr::proto::state_store_server::{self, StateStore, StateStoreServer};
 use statestore_dapr::proto::transactional_state_store_server::{
@@ -118,8 +125,9 @@ fn main() {
     runtime.block_on(async {
         let listener = UnixListener::bind(&path).unwrap();
         let incoming = stream::unfold(listener, |listener| async {
-            let accepted = listener.accept().await.map(|(stream, _)| stream);
-            Some((accepted, listener))
+            let (socket, _) = listener.accept().await.unwrap();
+            let connection = Connection::new(socket.into_std().unwrap());
+            Some((connection, listener))
         });
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)

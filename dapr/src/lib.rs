@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod connection;
 mod content;
 mod etag;
 mod expiry;
+mod frames;
 mod instance;
 mod instances;
 mod log;

@@ -1,5 +1,6 @@
 //! The process from its start to its end.
 use crate::arguments::Arguments;
+use crate::connection::Connection;
 use crate::instances::Instances;
 use crate::proto::DESCRIPTORS;
 use crate::proto::state_store_server::{self, StateStoreServer};
@@ -15,7 +16,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tonic::transport::Server;
 
@@ -92,8 +93,8 @@ async fn answer(
         .with_service_name(transactional_store_multi_max_size_server::SERVICE_NAME)
         .build_v1alpha()?;
     let incoming = stream::unfold(listener, |listener| async {
-        let stream = accept(&listener).await;
-        Some((Ok::<_, io::Error>(stream), listener))
+        let connection = accept(&listener).await;
+        Some((Ok::<_, io::Error>(connection), listener))
     });
     let (begin_end, end) = tokio::sync::oneshot::channel::<()>();
     let served = Server::builder()
@@ -131,10 +132,11 @@ async fn answer(
 }
 
 /// The next connection, however long it takes to get one.
-async fn accept(listener: &UnixListener) -> UnixStream {
+async fn accept(listener: &UnixListener) -> Connection {
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return stream,
+        let accepted = listener.accept().await;
+        match accepted.and_then(|(socket, _)| Connection::new(socket.into_std()?)) {
+            Ok(connection) => return connection,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;

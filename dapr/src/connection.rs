@@ -1,0 +1,352 @@
+//! A connection of daprd, with as few wake-ups on both sides as there can be.
+//!
+//! A Unix domain socket says that it takes more whenever the other side has read something. Who asks to be told is woken after
+//! each answer, for nothing. So it is asked only after the socket took nothing more.
+//!
+//! daprd sends a PING after an answer, and the next one when that is acknowledged, to learn how fast the connection is. Between short
+//! answers there is nothing to learn, and to send, read, acknowledge and read again costs a good part of a call. So acknowledgements
+//! between them are held back for a moment.
+use crate::frames::{Frames, is_acknowledgement};
+use std::io::{self, IoSlice, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::unix::pipe;
+use tokio::time::{Instant, Sleep, sleep};
+use tonic::transport::server::Connected;
+
+/// How long the acknowledgement of a PING is held back.
+const HELD: Duration = Duration::from_millis(20);
+
+/// The longest frame between which acknowledgements are held back, in bytes. daprd makes room for more after it has learnt how fast
+/// longer ones come.
+const SHORT: usize = 4096;
+
+/// The most bytes that are held back.
+const MOST_HELD: usize = 128;
+
+/// A connection, on which only whole frames of HTTP/2 are written.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    socket: UnixStream,
+    /// The same socket, of which is told only when there is something to read. What tokio has for an end of a pipe is good for
+    /// whatever can be read and waited for.
+    input: pipe::Receiver,
+    /// The same socket, while it takes nothing, of which is told only when it takes more.
+    full: Option<pipe::Sender>,
+    /// Of what was written.
+    frames: Frames,
+    /// Acknowledgements to be written between two frames.
+    held: Vec<u8>,
+    /// When they are to be written.
+    due: Pin<Box<Sleep>>,
+    /// A part of them was written: nothing else is, before the rest is.
+    is_begun: bool,
+}
+
+impl Connection {
+    /// Of a socket that does not block.
+    pub(crate) fn new(socket: UnixStream) -> io::Result<Self> {
+        Ok(Self {
+            input: pipe::Receiver::from_owned_fd_unchecked(socket.try_clone()?.into())?,
+            socket,
+            full: None,
+            frames: Frames::default(),
+            held: Vec::new(),
+            due: Box::pin(sleep(HELD)),
+            is_begun: false,
+        })
+    }
+
+    /// Whether these bytes are to be held back, as an acknowledgement between short frames is.
+    fn holds(&self, bytes: &[u8]) -> bool {
+        is_acknowledgement(bytes)
+            && self.frames.is_between()
+            && self.frames.longest() <= SHORT
+            && self.held.len() + bytes.len() <= MOST_HELD
+    }
+
+    fn hold(&mut self, context: &mut Context<'_>, bytes: &[u8]) {
+        if self.held.is_empty() {
+            self.due.as_mut().reset(Instant::now() + HELD);
+            // So that this task is woken; whether it is time is asked when it is.
+            let _ = self.due.as_mut().poll(context);
+        }
+        self.held.extend_from_slice(bytes);
+    }
+
+    /// Writes what was held back too long, as far as the socket takes it.
+    fn write_due(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let is_due = self.frames.longest() > SHORT || self.due.as_mut().poll(context).is_ready();
+        if is_due && (self.frames.is_between() || self.is_begun) {
+            let _ = self.write_held(context)?;
+        }
+        Ok(())
+    }
+
+    fn write_held(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.held.is_empty() {
+            let held = std::mem::take(&mut self.held);
+            let written = self.write_now(context, &[IoSlice::new(&held)]);
+            self.held = held;
+            let count = ready!(written)?;
+            self.frames.pass(&self.held[..count]);
+            self.held.drain(..count);
+            self.is_begun = !self.held.is_empty();
+        }
+        self.frames.forget();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Writes these bytes and no others; how many the socket took.
+    fn write_now(
+        &mut self,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.full.is_none() {
+            match (&self.socket).write_vectored(pieces) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+        let full = match self.full.take() {
+            Some(full) => full,
+            None => pipe::Sender::from_owned_fd_unchecked(self.socket.try_clone()?.into())?,
+        };
+        let full = self.full.insert(full);
+        let written = ready!(Pin::new(full).poll_write_vectored(context, pieces));
+        self.full = None;
+        Poll::Ready(written)
+    }
+
+    /// Writes frames, after what must go before them.
+    fn write(
+        &mut self,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.write_due(context)?;
+        if self.is_begun {
+            ready!(self.write_held(context))?;
+        }
+        if let [piece] = pieces
+            && self.holds(piece)
+        {
+            self.hold(context, piece);
+            return Poll::Ready(Ok(piece.len()));
+        }
+        let count = ready!(self.write_now(context, pieces))?;
+        let mut left = count;
+        for piece in pieces {
+            let count = left.min(piece.len());
+            self.frames.pass(&piece[..count]);
+            left -= count;
+            if is_acknowledgement(piece) {
+                self.frames.forget();
+            }
+        }
+        Poll::Ready(Ok(count))
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        // The time of what is held back wakes the task, which then looks whether there is something to read.
+        this.write_due(context)?;
+        Pin::new(&mut this.input).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().write(context, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().write(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.get_mut().write_due(context))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.socket.shutdown(Shutdown::Write))
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) -> Self::ConnectInfo {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    const PING: &[u8] = b"\0\0\x08\x06\x01\0\0\0\0probing!";
+
+    /// A frame of data on the first stream.
+    fn frame(len: usize) -> Vec<u8> {
+        let [_, high, middle, low] = u32::try_from(len).unwrap().to_be_bytes();
+        let mut frame = vec![high, middle, low, 0, 0, 0, 0, 0, 1];
+        frame.resize(frame.len() + len, b'x');
+        frame
+    }
+
+    fn pair() -> (Connection, tokio::net::UnixStream) {
+        let (near, far) = UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        far.set_nonblocking(true).unwrap();
+        let far = tokio::net::UnixStream::from_std(far).unwrap();
+        (Connection::new(near).unwrap(), far)
+    }
+
+    async fn write(connection: &mut Connection, bytes: &[u8]) {
+        connection.write_all(bytes).await.unwrap();
+        connection.flush().await.unwrap();
+    }
+
+    /// Expects exactly these bytes, and no more for now.
+    async fn expect(far: &mut tokio::net::UnixStream, expected: &[u8]) {
+        let mut bytes = vec![0; expected.len()];
+        far.read_exact(&mut bytes).await.unwrap();
+        assert!(bytes == expected, "other bytes came");
+        let more = far.try_read(&mut [0]).unwrap_err();
+        assert_eq!(more.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn between_short_frames_an_acknowledgement_waits_and_then_comes() {
+        let (mut connection, mut far) = pair();
+        let begun = Instant::now();
+        write(&mut connection, &frame(SHORT)).await;
+        write(&mut connection, PING).await;
+        write(&mut connection, &frame(1)).await;
+        expect(&mut far, &[frame(SHORT), frame(1)].concat()).await;
+        // Whoever serves the connection waits for the next call.
+        tokio::select! {
+            read = connection.read_u8() => panic!("{read:?}"),
+            () = expect(&mut far, PING) => {}
+        }
+        // And a part of a millisecond, as timers count.
+        assert!(begun.elapsed() >= HELD && begun.elapsed() <= HELD * 2);
+        write(&mut connection, PING).await;
+        far.write_u8(7).await.unwrap();
+        assert_eq!(connection.read_u8().await.unwrap(), 7);
+        assert!(far.try_read(&mut [0]).is_err(), "it does not wait again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn between_long_frames_nothing_waits() {
+        let (mut connection, mut far) = pair();
+        let begun = Instant::now();
+        write(&mut connection, PING).await;
+        write(&mut connection, &frame(SHORT + 1)).await;
+        expect(&mut far, &[&frame(SHORT + 1), PING].concat()).await;
+        write(&mut connection, &frame(SHORT + 1)).await;
+        write(&mut connection, PING).await;
+        expect(&mut far, &[&frame(SHORT + 1), PING].concat()).await;
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        // What was long is so no more.
+        write(&mut connection, PING).await;
+        assert!(far.try_read(&mut [0]).is_err(), "it does not wait");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_looks_like_an_acknowledgement_in_a_frame_is_written() {
+        let (mut connection, mut far) = pair();
+        let mut long = frame(PING.len());
+        long[9..].copy_from_slice(PING);
+        let (header, rest) = long.split_at(9);
+        write(&mut connection, PING).await;
+        write(&mut connection, header).await;
+        tokio::time::advance(HELD * 2).await;
+        // What is held is due, and this is no place for it.
+        write(&mut connection, rest).await;
+        expect(&mut far, &[&long, PING].concat()).await;
+    }
+
+    #[tokio::test]
+    async fn many_acknowledgements_do_not_gather() {
+        let (mut connection, mut far) = pair();
+        // Not so many that the socket is full.
+        for _ in 0..100 {
+            write(&mut connection, PING).await;
+            assert!(connection.held.len() <= MOST_HELD);
+        }
+        let mut bytes = vec![0; PING.len() * 90];
+        far.read_exact(&mut bytes).await.unwrap();
+        assert!(bytes.chunks(PING.len()).all(|it| it == PING));
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_takes_nothing_gets_everything_in_order_later() {
+        const FRAMES: usize = 300;
+        let (mut connection, mut far) = pair();
+        let writes = async {
+            for number in 0..FRAMES {
+                write(&mut connection, &frame(number * 100)).await;
+                write(&mut connection, PING).await;
+            }
+            connection.shutdown().await.unwrap();
+        };
+        let reads = async {
+            // Long enough to find it full.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let mut bytes = Vec::new();
+            far.read_to_end(&mut bytes).await.unwrap();
+            bytes
+        };
+        let ((), bytes) = tokio::join!(writes, reads);
+        let mut rest = bytes.as_slice();
+        let mut lengths = Vec::new();
+        let mut acknowledgements = 0;
+        while let Some(header) = rest.get(..9) {
+            let len =
+                usize::from(header[0]) << 16 | usize::from(header[1]) << 8 | usize::from(header[2]);
+            let (whole, after) = rest.split_at(9 + len);
+            if whole == PING {
+                acknowledgements += 1;
+            } else {
+                assert!(whole == frame(len), "a frame was torn");
+                lengths.push(len);
+            }
+            rest = after;
+        }
+        assert!(rest.is_empty());
+        assert_eq!(lengths, (0..FRAMES).map(|it| it * 100).collect::<Vec<_>>());
+        // Of those between the first, short ones, some may still wait at the end.
+        assert!(
+            acknowledgements >= FRAMES - SHORT / 100 - 1,
+            "{acknowledgements}"
+        );
+        assert!(acknowledgements <= FRAMES);
+    }
+}

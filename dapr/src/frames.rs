@@ -1,0 +1,112 @@
+//! Frames of HTTP/2, as far as it matters where they end (RFC 9113, sections 4.1 and 6.7).
+
+/// Bytes of the header of a frame, which begins with the length of what follows it.
+const HEADER: usize = 9;
+
+/// How a frame begins that acknowledges a PING: eight bytes follow, of the type 6, with the flag ACK, on no stream.
+const ACKNOWLEDGEMENT: [u8; HEADER] = [0, 0, 8, 6, 1, 0, 0, 0, 0];
+
+/// Whether this is the acknowledgement of one PING and nothing else.
+pub(crate) fn is_acknowledgement(bytes: &[u8]) -> bool {
+    bytes.len() == HEADER + 8 && bytes.starts_with(&ACKNOWLEDGEMENT)
+}
+
+/// Where a stream of bytes is in its frames.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    header: [u8; HEADER],
+    /// How much of the header has passed.
+    known: usize,
+    /// How much of the rest is still to pass.
+    left: usize,
+    longest: usize,
+}
+
+impl Frames {
+    /// More bytes of the stream.
+    pub(crate) fn pass(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.known < HEADER {
+                let count = bytes.len().min(HEADER - self.known);
+                let (header, rest) = bytes.split_at(count);
+                self.header[self.known..self.known + count].copy_from_slice(header);
+                self.known += count;
+                bytes = rest;
+                if self.known == HEADER {
+                    let [high, middle, low, ..] = self.header;
+                    self.left = u32::from_be_bytes([0, high, middle, low]) as usize;
+                    self.longest = self.longest.max(self.left);
+                }
+            }
+            let count = bytes.len().min(self.left);
+            self.left -= count;
+            bytes = &bytes[count..];
+            if self.known == HEADER && self.left == 0 {
+                self.known = 0;
+            }
+        }
+    }
+
+    /// Whether the last frame has passed as a whole.
+    pub(crate) fn is_between(&self) -> bool {
+        self.known == 0
+    }
+
+    /// The length of the longest frame that began lately, without its header.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// What began so far is not lately any more.
+    pub(crate) fn forget(&mut self) {
+        self.longest = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(len: usize) -> Vec<u8> {
+        let [_, high, middle, low] = u32::try_from(len).unwrap().to_be_bytes();
+        let header = [high, middle, low, 0, 0, 0, 0, 0, 1];
+        // What looks like a header inside a frame is none.
+        let rest = ACKNOWLEDGEMENT.iter().copied().cycle().take(len);
+        header.into_iter().chain(rest).collect()
+    }
+
+    #[test]
+    fn frames_end_where_they_end_however_they_come() {
+        let lengths = [0, 1, 8, 300, 70_000, 0];
+        let frames: Vec<_> = lengths.into_iter().map(frame).collect();
+        let stream = frames.concat();
+        let mut ends = Vec::new();
+        for frame in &frames {
+            ends.push(ends.last().unwrap_or(&0) + frame.len());
+        }
+        for at_a_time in [1, 2, 9, 10, 17, 4096, stream.len()] {
+            let mut place = Frames::default();
+            let mut passed = 0;
+            for piece in stream.chunks(at_a_time) {
+                place.pass(piece);
+                passed += piece.len();
+                assert_eq!(place.is_between(), ends.contains(&passed), "{passed}");
+            }
+            assert_eq!(place.longest(), 70_000);
+            place.forget();
+            place.pass(&frame(5));
+            assert_eq!(place.longest(), 5);
+        }
+    }
+
+    #[test]
+    fn only_one_acknowledgement_is_one() {
+        let one = [&ACKNOWLEDGEMENT[..], b"12345678"].concat();
+        assert!(is_acknowledgement(&one));
+        assert!(!is_acknowledgement(&one[..16]));
+        assert!(!is_acknowledgement(&one.repeat(2)));
+        let mut ping = one;
+        ping[4] = 0;
+        assert!(!is_acknowledgement(&ping));
+    }
+}
