@@ -115,7 +115,7 @@ pub(crate) fn a_request_that_comes_to_several_servers_is_executed_once<E: Engine
 }
 
 /// Asks for a key that is not there; `None` if no server was attached yet.
-fn attempt(peer: &mut Peer) -> Option<Vec<u8>> {
+pub(crate) fn attempt(peer: &mut Peer) -> Option<Vec<u8>> {
     let header = PublishHeader {
         correlation_data: Some(b"first"),
         ..PublishHeader::default()
