@@ -3,6 +3,7 @@ pub(crate) mod clocks;
 pub(crate) mod files;
 pub(crate) mod forgotten;
 pub(crate) mod keeping;
+pub(crate) mod refusals;
 pub(crate) mod shared;
 pub(crate) mod store;
 pub(crate) mod suite;

@@ -1,7 +1,7 @@
 //! Servers over one etcd, behind one broker, that share its requests.
 use crate::cluster::Etcd;
 use crate::elsewhere::shared::{self, node};
-use crate::elsewhere::{Engine, forgotten, keeping};
+use crate::elsewhere::{Engine, forgotten, keeping, refusals};
 use etcd_client::{GetOptions, KeyValue};
 use faults::{Mosquitto, direct, within};
 use statestore::{Client, Observation, SetOutcome};
@@ -130,4 +130,9 @@ fn an_answer_is_given_again_until_its_lease_ends() {
         }
     };
     forgotten::an_answer_is_given_again_until_its_time_is_over(&etcd, kept, ends);
+}
+
+#[test]
+fn what_others_may_execute_is_not_refused_before_it_is_acknowledged() {
+    refusals::what_others_may_execute_is_not_refused_before_it_is_acknowledged::<Etcd>();
 }

@@ -1,5 +1,5 @@
 //! Servers over one Redis, behind one broker, that share its requests.
-use crate::elsewhere::{Engine, forgotten, keeping, shared, until};
+use crate::elsewhere::{Engine, forgotten, keeping, refusals, shared, until};
 use crate::server::Redis;
 use std::time::Duration;
 
@@ -52,4 +52,9 @@ fn an_answer_is_given_again_until_redis_lets_it_expire() {
         until("it is forgotten", is_forgotten).await;
     };
     forgotten::an_answer_is_given_again_until_its_time_is_over(&redis, kept, ends);
+}
+
+#[test]
+fn what_others_may_execute_is_not_refused_before_it_is_acknowledged() {
+    refusals::what_others_may_execute_is_not_refused_before_it_is_acknowledged::<Redis>();
 }
