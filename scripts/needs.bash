@@ -26,6 +26,8 @@ declare -A needs_called=(
   [etcd]="etcd (Debian: etcd-server)"
   [protoc]="protoc with its descriptions (Debian: protobuf-compiler and libprotobuf-dev)"
   [redis-server]="redis-server (Debian: redis-server)"
+  [jdk]="a JDK, 17 or newer (Debian: default-jdk-headless)"
+  [mvn]="Maven (Debian: maven)"
 )
 
 # has NEED: whether this machine has it.
@@ -41,6 +43,8 @@ has() {
     asio) echo '#include <asio/version.hpp>' | c++ -std=c++17 -fsyntax-only -x c++ - ;;
     openssl | libmosquitto | libuv) pkg-config --exists "$1" ;;
     certificates) command -v openssl ;;
+    # One that can run a source file, which a mere runtime cannot.
+    jdk) is_at_least 17 "$(javac -version 2>&1 | sed -n 's/^javac //p')" ;;
     json) echo '#include <nlohmann/json.hpp>' | c++ -std=c++17 -fsyntax-only -x c++ - ;;
     mosquitto-plugin) printf '#include <stdbool.h>\n#include <mosquitto.h>\n#include <mosquitto_broker.h>\n#include <mosquitto_plugin.h>\n' | cc -fsyntax-only -x c - ;;
     sanitizers) echo 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c - -o /dev/null ;;

@@ -49,7 +49,7 @@ declare -A needs=(
   [chaos]="rust cc node npm python readelf"
   [quick]="rust rustfmt cc python"
   [dapr]="rust cc go"
-  [brokers]="rust python venv node npm java mvn mosquitto_rr"
+  [brokers]="rust cc openssl pkg-config python venv node npm jdk mvn mosquitto mosquitto_rr"
   [daprd]="rust cc go python venv node npm"
   [peers]="rust cc go python redis-server etcd"
   [package]="rust cc c++ pkg-config readelf python venv node npm"
@@ -73,7 +73,7 @@ TXT
 Steps that use a server start the binaries of the step "build": name it first, unless they are up to date.
 Needs: a stable Rust toolchain (1.90 or newer) with rustfmt and clippy, Node 20 or newer with npm, Go 1.26.6 or newer, and
 access to crates.io, PyPI, the npm registry and the proxy of Go's modules. Everything else the step "packages" installs on Debian 12 and 13, and on
-Ubuntu 22.04 and 24.04; Node too, where the system's is new enough. On other systems, what is missing is told before
+Ubuntu 22.04 and 24.04; Node too, where the system's is new enough, and what "brokers" needs if that is named as well. On other systems, what is missing is told before
 anything begins.
 TXT
 }

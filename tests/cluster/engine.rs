@@ -1,83 +1,114 @@
-//! Three members of etcd, as processes that can be killed, stopped and started again.
-use crate::process::{Process, free_port};
+//! What the servers are over: members, as processes that can be killed, stopped and started again.
+use crate::etcd::Etcd;
+use crate::process::Process;
+use crate::redis::Redis;
+use crate::storm::Trouble;
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
-use tempfile::TempDir;
-
-/// How many.
-pub(crate) const MEMBERS: usize = 3;
 
 /// One of them.
-struct Member {
-    folder: TempDir,
-    port: u16,
-    peer_port: u16,
-    process: Option<Process>,
-}
-
-/// All of them.
-pub(crate) struct Engine {
-    members: Vec<Member>,
-    /// Who they are, as each of them is told.
-    initial: String,
+pub(crate) enum Engine {
+    Etcd(Etcd),
+    Redis(Redis),
 }
 
 impl Engine {
-    pub(crate) async fn start() -> Self {
-        let members: Vec<_> = (0..MEMBERS)
-            .map(|_| Member {
-                folder: tempfile::tempdir().unwrap(),
-                port: free_port(),
-                peer_port: free_port(),
-                process: None,
-            })
-            .collect();
-        let peers = members.iter().enumerate().map(|(number, member)| {
-            format!("member{number}=http://127.0.0.1:{}", member.peer_port)
-        });
-        let initial = peers.collect::<Vec<_>>().join(",");
-        let mut engine = Self { members, initial };
-        for number in 0..MEMBERS {
-            engine.begin(number);
-        }
-        for member in &mut engine.members {
-            let process = member.process.as_mut().unwrap();
-            process.listens(member.port).await;
-        }
-        engine
+    /// Three members of etcd.
+    pub(crate) async fn etcd() -> Self {
+        Self::Etcd(Etcd::start().await)
     }
 
-    /// Where clients reach each of them.
+    /// A single Redis, whose log is on disk before it answers.
+    pub(crate) async fn redis() -> Self {
+        Self::Redis(Redis::start(1).await)
+    }
+
+    /// Two of them: a replica that has to confirm everything, and takes over whenever the master is killed or stands still.
+    pub(crate) async fn redis_and_replica() -> Self {
+        Self::Redis(Redis::start(2).await)
+    }
+
+    fn ports(&self) -> Vec<u16> {
+        match self {
+            Self::Etcd(etcd) => etcd.ports(),
+            Self::Redis(redis) => redis.ports(),
+        }
+    }
+
+    pub(crate) fn members(&self) -> usize {
+        self.ports().len()
+    }
+
+    /// Where servers reach each of them.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
-        let ports = self.members.iter().map(|member| member.port);
+        let ports = self.ports().into_iter();
         ports.map(|port| ([127, 0, 0, 1], port).into()).collect()
     }
 
-    pub(crate) fn process(&mut self, number: usize) -> Option<&mut Process> {
-        self.members[number].process.as_mut()
+    /// What a server is told that reaches them through these.
+    pub(crate) fn arguments(&self, ways: &[SocketAddr]) -> Vec<String> {
+        let ways: Vec<_> = ways.iter().map(ToString::to_string).collect();
+        let ways = ways.join(",");
+        match self {
+            Self::Etcd(_) => vec![format!("--storage=etcd://{ways}/cluster")],
+            Self::Redis(redis) => vec![
+                format!("--storage=redis://{ways}?prefix=cluster"),
+                format!("--redis-replicas={}", redis.replicas()),
+            ],
+        }
     }
 
-    pub(crate) fn kill(&mut self, number: usize) {
-        self.members[number].process = None;
+    /// What can go wrong.
+    pub(crate) fn troubles(&self) -> Vec<Trouble> {
+        let all = Trouble::ALL.into_iter();
+        let is_etcd = matches!(self, Self::Etcd(_));
+        all.filter(|trouble| is_etcd || *trouble != Trouble::KillTwoMembers)
+            .collect()
     }
 
-    /// Starts it with what it has on its disk.
-    pub(crate) fn begin(&mut self, number: usize) {
-        let member = &mut self.members[number];
-        let client = format!("http://127.0.0.1:{}", member.port);
-        let peer = format!("http://127.0.0.1:{}", member.peer_port);
-        let mut command = Command::new("etcd");
-        command
-            .arg(format!("--name=member{number}"))
-            .arg("--data-dir")
-            .arg(member.folder.path())
-            .arg(format!("--listen-client-urls={client}"))
-            .arg(format!("--advertise-client-urls={client}"))
-            .arg(format!("--listen-peer-urls={peer}"))
-            .arg(format!("--initial-advertise-peer-urls={peer}"))
-            .arg(format!("--initial-cluster={}", self.initial))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        member.process = Some(Process::start(&mut command));
+    pub(crate) fn process(&mut self, member: usize) -> Option<&mut Process> {
+        match self {
+            Self::Etcd(etcd) => etcd.process(member),
+            Self::Redis(redis) => redis.process(member),
+        }
+    }
+
+    /// Waits until it can do without a member that is about to be lost.
+    pub(crate) async fn can_spare(&mut self, member: usize) {
+        match self {
+            // Those who are left know what to do.
+            Self::Etcd(_) => {}
+            Self::Redis(redis) => redis.can_spare(member).await,
+        }
+    }
+
+    /// Goes on without a member that is lost, if it does not do so by itself.
+    pub(crate) async fn go_on_without(&mut self, member: usize) {
+        match self {
+            Self::Etcd(_) => {}
+            Self::Redis(redis) => redis.go_on_without(member).await,
+        }
+    }
+
+    /// A member that was only stopped comes to know that the others went on without it.
+    pub(crate) async fn take_back(&mut self, member: usize) {
+        match self {
+            Self::Etcd(_) => {}
+            Self::Redis(redis) => redis.take_back(member).await,
+        }
+    }
+
+    pub(crate) fn kill(&mut self, member: usize) {
+        match self {
+            Self::Etcd(etcd) => etcd.kill(member),
+            Self::Redis(redis) => redis.kill(member),
+        }
+    }
+
+    /// Starts a member with what it has on its disk.
+    pub(crate) fn begin(&mut self, member: usize) {
+        match self {
+            Self::Etcd(etcd) => etcd.begin(member),
+            Self::Redis(redis) => redis.begin(member),
+        }
     }
 }

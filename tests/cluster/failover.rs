@@ -14,7 +14,7 @@ const SETTLED: Duration = Duration::from_secs(6);
 /// Prints how long it took.
 pub(crate) async fn again_and_again() {
     let kills = setting("CLUSTER_KILLS").unwrap_or(KILLS);
-    let engine = Engine::start().await;
+    let engine = Engine::etcd().await;
     let mut nodes = Nodes::start(&engine).await;
     // Where clients are.
     let mut own = 0;

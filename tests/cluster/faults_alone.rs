@@ -32,14 +32,14 @@ pub(crate) async fn one_after_the_other() {
     let seed = setting("CLUSTER_SEED").unwrap_or_else(|| fastrand::u64(..));
     println!("CLUSTER_SEED={seed}");
     let mut chance = fastrand::Rng::with_seed(seed);
-    let mut engine = Engine::start().await;
+    let mut engine = Engine::etcd().await;
     let mut nodes = Nodes::start(&engine).await;
     println!("Clients that know all servers:");
     let known = (0..NODES).map(|first| nodes.settings(first)).collect();
     measure(
         "direct",
         known,
-        &storm::ALL,
+        &Trouble::ALL,
         &mut engine,
         &mut nodes,
         &mut chance,

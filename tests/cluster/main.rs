@@ -1,15 +1,17 @@
-//! Servers over three members of etcd, all of them real processes, while one after the other is killed, stopped, or cut off.
+//! Servers over three members of etcd, or over Redis, all of them real processes, while one after the other is killed, stopped, or cut off.
 //!
 //! `CLUSTER_SECONDS` says for how long, `CLUSTER_SEED` what goes wrong when; docs/testing.md says more.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod balancer;
 mod calls;
 mod engine;
+mod etcd;
 mod failover;
 mod faults_alone;
 mod locks;
 mod nodes;
 mod process;
+mod redis;
 mod stalls;
 mod storm;
 
@@ -29,8 +31,8 @@ use tokio::task::{JoinSet, LocalSet};
 /// Longer than anything takes once everything is in order again.
 const LONG: Duration = Duration::from_secs(60);
 
-/// How long things go wrong if nothing is said.
-const SECONDS: u64 = 120;
+/// How long things go wrong over each engine if nothing is said: over etcd, and over Redis.
+const SECONDS: [u64; 2] = [120, 30];
 
 fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -113,7 +115,17 @@ fn alone(test: impl Future<Output = ()>) {
 
 #[test]
 fn what_was_promised_holds_while_members_and_servers_are_killed_stopped_and_cut_off() {
-    alone(storm_and_calm());
+    alone(async { storm_and_calm(Engine::etcd().await).await });
+}
+
+#[test]
+fn it_holds_over_a_redis_whose_log_is_on_disk_before_it_answers() {
+    alone(async { storm_and_calm(Engine::redis().await).await });
+}
+
+#[test]
+fn it_holds_over_a_redis_whose_replica_has_confirmed_what_is_answered_and_takes_over() {
+    alone(async { storm_and_calm(Engine::redis_and_replica().await).await });
 }
 
 #[test]
@@ -126,12 +138,12 @@ fn a_client_that_knows_two_servers_goes_to_the_other_when_its_own_is_killed() {
     alone(failover::again_and_again());
 }
 
-async fn storm_and_calm() {
+async fn storm_and_calm(mut engine: Engine) {
     let seed = setting("CLUSTER_SEED").unwrap_or_else(|| fastrand::u64(..));
-    let lasts = Duration::from_secs(setting("CLUSTER_SECONDS").unwrap_or(SECONDS));
+    let usual = SECONDS[usize::from(matches!(engine, Engine::Redis(_)))];
+    let lasts = Duration::from_secs(setting("CLUSTER_SECONDS").unwrap_or(usual));
     println!("CLUSTER_SEED={seed}");
     let mut chance = fastrand::Rng::with_seed(seed);
-    let mut engine = Engine::start().await;
     let mut nodes = Nodes::start(&engine).await;
     let shared = Shared::new("register");
     let holdings = Rc::new(RefCell::new(Holdings::default()));

@@ -1,5 +1,5 @@
 //! Two servers over one engine, each behind proxies of its own on its way there.
-use crate::engine::{Engine, MEMBERS};
+use crate::engine::Engine;
 use crate::process::{Process, free_port};
 use faults::proxy::{Admission, Cut, Proxy};
 use statestore::Settings;
@@ -18,6 +18,8 @@ struct Node {
     http: u16,
     /// Its way to each member.
     ways: Vec<Proxy>,
+    /// What it is told of the engine.
+    storage: Vec<String>,
     process: Option<Process>,
 }
 
@@ -37,14 +39,16 @@ impl Nodes {
     pub(crate) async fn start(engine: &Engine) -> Self {
         let mut nodes = Self(Vec::new());
         for number in 0..NODES {
-            let mut ways = Vec::with_capacity(MEMBERS);
+            let mut ways = Vec::with_capacity(engine.members());
             for address in engine.addresses() {
                 ways.push(Proxy::start(address).await);
             }
+            let addresses: Vec<_> = ways.iter().map(Proxy::address).collect();
             nodes.0.push(Node {
                 port: free_port(),
                 http: free_port(),
                 ways,
+                storage: engine.arguments(&addresses),
                 process: None,
             });
             nodes.begin(number);
@@ -83,11 +87,9 @@ impl Nodes {
 
     pub(crate) fn begin(&mut self, number: usize) {
         let node = &mut self.0[number];
-        let members = node.ways.iter().map(|way| way.address().to_string());
-        let members = members.collect::<Vec<_>>().join(",");
         let mut command = Command::new(env!("CARGO_BIN_EXE_statestored"));
         command
-            .arg(format!("--storage=etcd://{members}/cluster"))
+            .args(&node.storage)
             .arg(format!("--listen=tcp://127.0.0.1:{}", node.port))
             .arg(format!("--http=http://127.0.0.1:{}", node.http))
             .stdout(Stdio::null())

@@ -1,5 +1,5 @@
 //! What goes wrong: one thing after the other, of each kind as often.
-use crate::engine::{Engine, MEMBERS};
+use crate::engine::Engine;
 use crate::nodes::{NODES, Nodes};
 use crate::stalls::Stall;
 use faults::proxy::Admission;
@@ -20,16 +20,18 @@ pub(crate) enum Trouble {
     SlowWays,
 }
 
-pub(crate) const ALL: [Trouble; 8] = [
-    Trouble::KillMember,
-    Trouble::KillTwoMembers,
-    Trouble::StopMember,
-    Trouble::KillNode,
-    Trouble::StopNode,
-    Trouble::CutOneWay,
-    Trouble::CutAllWays,
-    Trouble::SlowWays,
-];
+impl Trouble {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::KillMember,
+        Self::KillTwoMembers,
+        Self::StopMember,
+        Self::KillNode,
+        Self::StopNode,
+        Self::CutOneWay,
+        Self::CutAllWays,
+        Self::SlowWays,
+    ];
+}
 
 /// What went wrong, from when until when.
 #[derive(Debug)]
@@ -80,7 +82,7 @@ pub(crate) async fn rage(
     let mut deck = Vec::new();
     while Instant::now() < end {
         if deck.is_empty() {
-            deck = ALL.to_vec();
+            deck = engine.troubles();
             chance.shuffle(&mut deck);
         }
         let Some(trouble) = deck.pop() else { break };
@@ -113,16 +115,19 @@ pub(crate) async fn happen(
     nodes: &mut Nodes,
     chance: &mut fastrand::Rng,
 ) {
-    let member = chance.usize(0..MEMBERS);
+    let members = engine.members();
+    let member = chance.usize(0..members);
     let node = chance.usize(0..NODES);
     match trouble {
         Trouble::KillMember => {
+            engine.can_spare(member).await;
             engine.kill(member);
+            engine.go_on_without(member).await;
             sleep(lasts).await;
             engine.begin(member);
         }
         Trouble::KillTwoMembers => {
-            let other = (member + 1) % MEMBERS;
+            let other = (member + 1) % members;
             engine.kill(member);
             engine.kill(other);
             sleep(lasts).await;
@@ -130,11 +135,18 @@ pub(crate) async fn happen(
             engine.begin(member);
         }
         Trouble::StopMember => {
+            engine.can_spare(member).await;
             if let Some(process) = engine.process(member) {
                 process.stop();
-                sleep(lasts).await;
+            }
+            engine.go_on_without(member).await;
+            sleep(lasts).await;
+            if let Some(process) = engine.process(member) {
                 process.go_on();
             }
+            // Until then there may be two that believe to be the master.
+            sleep(lasts / 4).await;
+            engine.take_back(member).await;
         }
         Trouble::KillNode => {
             nodes.kill(node);
@@ -154,14 +166,14 @@ pub(crate) async fn happen(
             nodes.heal(node);
         }
         Trouble::CutAllWays => {
-            for member in 0..MEMBERS {
+            for member in 0..members {
                 nodes.cut(node, member, Admission::Refuse);
             }
             sleep(lasts).await;
             nodes.heal(node);
         }
         Trouble::SlowWays => {
-            for member in 0..MEMBERS {
+            for member in 0..members {
                 let delay = Duration::from_millis(chance.u64(1..100));
                 nodes.slow(node, member, delay);
             }

@@ -33,6 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -326,22 +327,44 @@ static int sync_with(int fd, int (*real)(int)) {
   return result;
 }
 
+/* How far the wall clock is ahead. */
+static long long clock_ahead_ms(void) {
+  struct control control;
+  int before = errno;
+  long long ahead_ms = read_control(&control) ? control.clock_ahead_ms : 0;
+  errno = before;
+  return ahead_ms;
+}
+
 int clock_gettime(clockid_t clock, struct timespec *time) {
   static int (*real)(clockid_t, struct timespec *);
   if (real == NULL) real = next("clock_gettime");
   int result = real(clock, time);
-  struct control control;
   if (result == 0 && clock == CLOCK_REALTIME) {
-    int before = errno;
-    if (read_control(&control)) {
-      time->tv_sec += control.clock_ahead_ms / 1000;
-      time->tv_nsec += control.clock_ahead_ms % 1000 * 1000000;
-      if (time->tv_nsec >= 1000000000) {
-        time->tv_sec++;
-        time->tv_nsec -= 1000000000;
-      }
+    long long ahead_ms = clock_ahead_ms();
+    time->tv_sec += ahead_ms / 1000;
+    time->tv_nsec += ahead_ms % 1000 * 1000000;
+    if (time->tv_nsec >= 1000000000) {
+      time->tv_sec++;
+      time->tv_nsec -= 1000000000;
     }
-    errno = before;
+  }
+  return result;
+}
+
+/* What Redis asks for the time. */
+int gettimeofday(struct timeval *restrict time, void *restrict zone) {
+  static int (*real)(struct timeval *, void *);
+  if (real == NULL) real = next("gettimeofday");
+  int result = real(time, zone);
+  if (result == 0) {
+    long long ahead_ms = clock_ahead_ms();
+    time->tv_sec += ahead_ms / 1000;
+    time->tv_usec += ahead_ms % 1000 * 1000;
+    if (time->tv_usec >= 1000000) {
+      time->tv_sec++;
+      time->tv_usec -= 1000000;
+    }
   }
   return result;
 }

@@ -19,6 +19,10 @@ public final class Broker {
                   <listeners>
                     <tcp-listener><port>%s</port><bind-address>127.0.0.1</bind-address></tcp-listener>
                   </listeners>
+                  <mqtt>
+                    <receive-maximum><server-receive-maximum>1000</server-receive-maximum></receive-maximum>
+                    <queued-messages><max-queue-size>100000</max-queue-size></queued-messages>
+                  </mqtt>
                   <persistence><mode>in-memory</mode></persistence>
                   <anonymous-usage-statistics><enabled>false</enabled></anonymous-usage-statistics>
                 </hivemq>

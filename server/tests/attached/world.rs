@@ -97,16 +97,27 @@ impl Store {
 
     /// Waits for a line of its log with this in it.
     pub(crate) fn until_logged(&self, text: &str) {
+        self.until_logged_one_of(&[text]);
+    }
+
+    /// Waits for a line of its log with one of these in it.
+    pub(crate) fn until_logged_one_of(&self, texts: &[&str]) -> String {
         let begun = Instant::now();
         loop {
             let left = PATIENCE.saturating_sub(begun.elapsed());
             let line = self.log.recv_timeout(left);
-            let line = line.unwrap_or_else(|error| panic!("{text:?} is not logged: {error}"));
-            let (is_text, is_not) = (line.contains(text), line.contains(&format!("not {text}")));
-            if is_text && !is_not {
-                return;
+            let line = line.unwrap_or_else(|error| panic!("none of {texts:?} is logged: {error}"));
+            let is = |text: &&str| line.contains(text) && !line.contains(&format!("not {text}"));
+            if texts.iter().any(is) {
+                return line;
             }
         }
+    }
+
+    /// What it has logged since; once it has ended.
+    #[allow(dead_code, reason = "not every test program looks at it")]
+    pub(crate) fn rest_of_log(&self) -> Vec<String> {
+        self.log.iter().collect()
     }
 
     /// What it says over HTTP.

@@ -2,6 +2,7 @@
 use super::world::{Peer, Store, now};
 use faults::Mosquitto;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
+use std::time::Instant;
 
 /// So often a request is sent that every server is given it.
 const EACH: usize = 4;
@@ -10,8 +11,13 @@ const STANDS_BY: &str = "stands by";
 
 /// A server that shares the requests of the broker.
 fn server(storage: &str, broker: &Mosquitto, name: &str) -> Store {
+    server_with(storage, broker, name, &[])
+}
+
+/// The same, with more options.
+fn server_with(storage: &str, broker: &Mosquitto, name: &str, more: &[&str]) -> Store {
     let attach = format!("mqtt://{}", broker.address());
-    Store::launch(&[
+    let options = [
         "--storage",
         storage,
         "--attach",
@@ -20,7 +26,8 @@ fn server(storage: &str, broker: &Mosquitto, name: &str) -> Store {
         name,
         "--attach-share",
         "nodes",
-    ])
+    ];
+    Store::launch(&[&options, more].concat())
 }
 
 /// Sends a request, and gives what it is answered; notifications may come before.
@@ -182,4 +189,44 @@ pub(crate) fn watches_outlive_the_server_that_keeps_them(storage: &str) {
             .all(|text| *text == set("2") || *text == set("3")),
         "{early:?}"
     );
+}
+
+/// How many watches a server knows.
+fn watches(store: &Store) -> u64 {
+    let metrics = store.get("/metrics");
+    let found = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("statestored_watches "));
+    found.unwrap().parse().unwrap()
+}
+
+pub(crate) fn the_watches_of_a_silent_client_end_at_all_servers(storage: &str) {
+    let broker = Mosquitto::start();
+    let lease = ["--attach-watch-lease", "2"];
+    let one = server_with(storage, &broker, "one", &lease);
+    one.until_logged(KEEPS);
+    let other = server_with(storage, &broker, "other", &lease);
+    other.until_logged(STANDS_BY);
+    let mut silent = Peer::connect(broker.address(), "silent");
+    let mut busy = Peer::connect(broker.address(), "busy");
+    let mut early = Vec::new();
+    for peer in [&mut silent, &mut busy] {
+        assert_eq!(ask(peer, &["KEYNOTIFY", "k"], &mut early), "+OK\r\n");
+    }
+    // Whichever server is asked, that renews the lease at the one that keeps.
+    let stores = [&one, &other];
+    let end = Instant::now() + faults::PATIENCE;
+    while stores.iter().any(|store| watches(store) != 1) {
+        assert_eq!(ask(&mut busy, &["GET", "k"], &mut early), "$-1\r\n");
+        assert!(stores.iter().all(|store| watches(store) >= 1));
+        assert!(Instant::now() < end, "the watch of a silent client goes on");
+    }
+    let set = ask(&mut busy, &["SET", "k", "v"], &mut early);
+    assert_eq!(set, "+OK\r\n");
+    if early.is_empty() {
+        busy.message();
+    }
+    for store in stores {
+        store.until_metric("statestored_watches", 0);
+    }
 }

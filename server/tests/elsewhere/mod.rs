@@ -1,13 +1,15 @@
 //! Servers over an engine, for the tests of every engine.
 pub(crate) mod clocks;
 pub(crate) mod files;
+pub(crate) mod forgotten;
 pub(crate) mod keeping;
+pub(crate) mod refusals;
 pub(crate) mod shared;
 pub(crate) mod store;
 pub(crate) mod suite;
 #[allow(dead_code, reason = "only its client is needed here")]
 #[path = "../attached/world.rs"]
-mod world;
+pub(crate) mod world;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use statestore::{Client, Observation, Observer, Outcome, Settings};

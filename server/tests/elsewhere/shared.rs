@@ -5,16 +5,22 @@ use faults::Mosquitto;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
 use statestored::RunningServer;
 use statestored::config::{AttachConfig, BrokerTerms, Config};
+use std::net::SocketAddr;
 
 /// How often a request is delivered: the broker takes turns, so that each server gets it.
 const DELIVERIES: usize = 6;
 
 /// A server that shares the requests of the broker.
 pub(crate) fn node(engine: &impl Engine, broker: &Mosquitto, name: &str) -> RunningServer {
+    node_at(engine, broker.address(), name)
+}
+
+/// The same, by the address of the broker.
+pub(crate) fn node_at(engine: &impl Engine, broker: SocketAddr, name: &str) -> RunningServer {
     RunningServer::start(Config {
         listeners: Vec::new(),
         attach: Some(AttachConfig {
-            address: format!("mqtt://{}", broker.address()).parse().unwrap(),
+            address: format!("mqtt://{broker}").parse().unwrap(),
             terms: BrokerTerms {
                 client_id: name.into(),
                 identity: None,
@@ -115,7 +121,7 @@ pub(crate) fn a_request_that_comes_to_several_servers_is_executed_once<E: Engine
 }
 
 /// Asks for a key that is not there; `None` if no server was attached yet.
-fn attempt(peer: &mut Peer) -> Option<Vec<u8>> {
+pub(crate) fn attempt(peer: &mut Peer) -> Option<Vec<u8>> {
     let header = PublishHeader {
         correlation_data: Some(b"first"),
         ..PublishHeader::default()

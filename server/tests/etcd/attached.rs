@@ -1,10 +1,12 @@
 //! Servers over one etcd, behind one broker, that share its requests.
 use crate::cluster::Etcd;
 use crate::elsewhere::shared::{self, node};
-use crate::elsewhere::{Engine, keeping};
+use crate::elsewhere::{Engine, forgotten, keeping, refusals};
+use etcd_client::{GetOptions, KeyValue};
 use faults::{Mosquitto, direct, within};
 use statestore::{Client, Observation, SetOutcome};
 use statestored::RunningServer;
+use std::time::Duration;
 
 const KEYS: usize = 40;
 
@@ -93,4 +95,44 @@ fn watches_outlive_the_server_that_keeps_them() {
     let etcd = Etcd::start();
     let storage = format!("etcd://127.0.0.1:{}/watched", etcd.port);
     keeping::watches_outlive_the_server_that_keeps_them(&storage);
+}
+
+#[test]
+fn the_watches_of_a_silent_client_end_at_all_servers() {
+    let etcd = Etcd::start();
+    let storage = format!("etcd://127.0.0.1:{}/watched", etcd.port);
+    keeping::the_watches_of_a_silent_client_end_at_all_servers(&storage);
+}
+
+#[test]
+fn an_answer_is_given_again_until_its_lease_ends() {
+    let etcd = Etcd::start();
+    // Those under which answers are; the clocks of servers have others.
+    let leases = async || {
+        let all = GetOptions::new().with_prefix();
+        let found = etcd.client().await.get("test/r/", Some(all)).await.unwrap();
+        let leases = found.kvs().iter().map(KeyValue::lease);
+        leases.collect::<Vec<_>>()
+    };
+    let kept = async || {
+        let mut kept = Vec::new();
+        for lease in leases().await {
+            let mut client = etcd.client().await;
+            let left = client.lease_time_to_live(lease, None).await.unwrap();
+            kept.push(Duration::from_secs(u64::try_from(left.ttl()).unwrap()));
+        }
+        kept
+    };
+    // As etcd does when the time of a lease is over.
+    let ends = async || {
+        for lease in leases().await {
+            etcd.client().await.lease_revoke(lease).await.unwrap();
+        }
+    };
+    forgotten::an_answer_is_given_again_until_its_time_is_over(&etcd, kept, ends);
+}
+
+#[test]
+fn what_others_may_execute_is_not_refused_before_it_is_acknowledged() {
+    refusals::what_others_may_execute_is_not_refused_before_it_is_acknowledged::<Etcd>();
 }

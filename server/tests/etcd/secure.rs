@@ -2,6 +2,7 @@
 use crate::cluster::Etcd;
 use crate::elsewhere::Engine;
 use crate::elsewhere::files::Files;
+use crate::elsewhere::world::Store;
 use etcd_client::{
     Certificate as Pem, Client as EtcdClient, ConnectOptions, Identity, Permission, PermissionType,
     TlsOptions,
@@ -84,6 +85,61 @@ fn a_server_shows_a_certificate_and_a_password() {
         assert_eq!(&entry.value[..], b"v");
     });
     server.stop().unwrap();
+}
+
+/// Releases differ in whether a user may compact who is not root: 3.4.23 allows it, 3.6.16 does not.
+#[test]
+fn who_may_not_compact_says_so_once_and_serves_on() {
+    let files = Files::make();
+    let etcd = etcd(&files);
+    let storage = format!("etcds://127.0.0.1:{}/allowed", etcd.port);
+    let path = |name: &str| files.path(name).to_str().unwrap().to_owned();
+    let launch = || {
+        let (ca, certificate, key) = (path("ca.pem"), path("server.pem"), path("server.key"));
+        Store::launch(&[
+            "--storage",
+            &storage,
+            "--etcd-ca",
+            &ca,
+            "--etcd-cert",
+            &certificate,
+            "--etcd-key",
+            &key,
+            "--etcd-user",
+            "node",
+            "--etcd-password-file",
+            &path("password"),
+            "--etcd-history",
+            "1",
+            "--listen",
+            "tcp://127.0.0.1:0",
+            "--log",
+            "debug",
+        ])
+    };
+    let mut first = launch();
+    let said = first.until_logged_one_of(&["etcd was compacted", "may not compact etcd"]);
+    let is_allowed = said.contains("was compacted");
+    runtime().block_on(async {
+        let settings = format!("mqtt://{}", first.listener.unwrap());
+        let client = Client::connect(settings.parse::<Settings>().unwrap());
+        let client = client.await.unwrap();
+        client.set("k", "v").await.unwrap();
+        assert!(client.get("k").await.unwrap().is_some());
+    });
+    // Others begin later, and know as much some time later: the first one has had more turns by then.
+    for _ in 0..2 {
+        launch().until_logged_one_of(&["etcd was compacted", "may not compact etcd"]);
+    }
+    first.terminate();
+    assert!(first.wait().success());
+    let rest = first.rest_of_log();
+    let warnings = rest.iter().filter(|line| line.contains("WARN"));
+    assert_eq!(warnings.count(), 0, "{rest:?}");
+    assert_eq!(
+        rest.iter().any(|line| line.contains("was compacted")),
+        is_allowed
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Servers over one Redis, behind one broker, that share its requests.
-use crate::elsewhere::{Engine, keeping, shared};
+use crate::elsewhere::{Engine, forgotten, keeping, refusals, shared, until};
 use crate::server::Redis;
+use std::time::Duration;
 
 #[test]
 fn a_request_that_comes_to_several_servers_is_executed_once() {
@@ -23,4 +24,37 @@ fn watches_outlive_the_server_that_keeps_them() {
         "redis://127.0.0.1:{}",
         redis.port
     ));
+}
+
+#[test]
+fn the_watches_of_a_silent_client_end_at_all_servers() {
+    let redis = Redis::start();
+    let storage = format!("redis://127.0.0.1:{}", redis.port);
+    keeping::the_watches_of_a_silent_client_end_at_all_servers(&storage);
+}
+
+#[test]
+fn an_answer_is_given_again_until_redis_lets_it_expire() {
+    let redis = Redis::with_clock();
+    let kept = async || {
+        let mut kept = Vec::new();
+        for name in redis.run::<Vec<String>>("KEYS {test}:answer:*") {
+            let left_ms: u64 = redis.run(&format!("PTTL {name}"));
+            kept.push(Duration::from_millis(left_ms));
+        }
+        kept
+    };
+    let ends = async || {
+        let thirteen_minutes = 13 * 60_000;
+        redis.set_clock(thirteen_minutes);
+        // It looks at its clock some times a second.
+        let is_forgotten = || redis.run::<Vec<String>>("KEYS {test}:answer:*").is_empty();
+        until("it is forgotten", is_forgotten).await;
+    };
+    forgotten::an_answer_is_given_again_until_its_time_is_over(&redis, kept, ends);
+}
+
+#[test]
+fn what_others_may_execute_is_not_refused_before_it_is_acknowledged() {
+    refusals::what_others_may_execute_is_not_refused_before_it_is_acknowledged::<Redis>();
 }

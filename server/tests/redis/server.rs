@@ -1,4 +1,5 @@
 //! A Redis of its own for a test.
+use crate::disk::Disk;
 use crate::elsewhere::{Engine, block_on, free_port, listens};
 use redis::Connection;
 use statestored::config::StorageConfig;
@@ -13,22 +14,41 @@ pub(crate) struct Redis {
     child: Child,
     pub(crate) port: u16,
     arguments: Vec<String>,
+    /// What has its clock, if a test has.
+    clock: Option<Disk>,
 }
 
 impl Redis {
     /// With these arguments as well; over TLS if they name files for it.
     pub(crate) fn with(arguments: &[&str]) -> Self {
+        Self::with_all(arguments, None)
+    }
+
+    /// One whose wall clock the test [sets](Self::set_clock).
+    pub(crate) fn with_clock() -> Self {
+        // No file of Redis lies there, but it has to be there.
+        let nowhere = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+        Self::with_all(&[], Some(Disk::under(nowhere)))
+    }
+
+    pub(crate) fn set_clock(&self, ahead_ms: u64) {
+        let clock = self.clock.as_ref().unwrap();
+        clock.set(&[("clock_ahead_ms", ahead_ms)]);
+    }
+
+    fn with_all(arguments: &[&str], clock: Option<Disk>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let arguments: Vec<_> = arguments.iter().map(|it| (*it).to_owned()).collect();
         for _ in 0..10 {
             let port = free_port();
-            let mut child = spawn(&folder, port, &arguments);
+            let mut child = spawn(&folder, port, &arguments, clock.as_ref());
             if listens(&mut child, port) {
                 return Self {
                     folder,
                     child,
                     port,
                     arguments,
+                    clock,
                 };
             }
         }
@@ -81,7 +101,7 @@ impl Redis {
     }
 }
 
-fn spawn(folder: &TempDir, port: u16, arguments: &[String]) -> Child {
+fn spawn(folder: &TempDir, port: u16, arguments: &[String], clock: Option<&Disk>) -> Child {
     let has_tls = arguments.iter().any(|it| it.starts_with("--tls"));
     let (plain, tls) = if has_tls { (0, port) } else { (port, 0) };
     let mut command = Command::new("redis-server");
@@ -95,6 +115,7 @@ fn spawn(folder: &TempDir, port: u16, arguments: &[String]) -> Child {
     }
     command
         .args(arguments)
+        .envs(clock.into_iter().flat_map(Disk::variables))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -128,7 +149,12 @@ impl Engine for Redis {
     }
 
     fn start_again(&mut self) {
-        self.child = spawn(&self.folder, self.port, &self.arguments);
+        self.child = spawn(
+            &self.folder,
+            self.port,
+            &self.arguments,
+            self.clock.as_ref(),
+        );
         assert!(listens(&mut self.child, self.port));
     }
 }

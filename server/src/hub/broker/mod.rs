@@ -5,7 +5,8 @@
 //!   broker ──PUBLISH──▶ session ──▶ incoming ──▶ service ──▶ outgoing ──▶ session ──▶ broker
 //!                          ▲        as long as               until it is     within the
 //!                          │        there is room            durable         Receive Maximum
-//!                          └───────────── PUBACK, once the response has gone before it
+//!                          └───────────── PUBACK, once the response has gone before it; a refusal by one of several
+//!                                         servers goes behind it
 //! ```
 //!
 //! - **Who asks** is the name in the response topic ([`topic::requester`]). To the service it has a [prefix](BEHIND) that no client of a
@@ -127,6 +128,8 @@ pub(super) struct Broker {
     requests: u64,
     queue: VecDeque<Outgoing>,
     queued_bytes: usize,
+    /// Refusals, by the number of the request, that wait until it is acknowledged.
+    refusals: BTreeMap<u64, Outgoing>,
     /// What the broker has not acknowledged, in the order of publishing.
     in_flight: BTreeMap<u64, Outgoing>,
     next_tag: u64,
@@ -168,6 +171,7 @@ impl Broker {
             requests: 0,
             queue: VecDeque::new(),
             queued_bytes: 0,
+            refusals: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             next_tag: 0,
             awaited: 0,
@@ -183,7 +187,7 @@ impl Broker {
     pub(super) fn figures(&self) -> BrokerFigures {
         BrokerFigures {
             is_attached: self.session.as_ref().is_some_and(Session::is_ready),
-            waiting: (self.queue.len() + self.in_flight.len()) as u64,
+            waiting: (self.queue.len() + self.refusals.len() + self.in_flight.len()) as u64,
             ..self.figures
         }
     }
@@ -236,6 +240,7 @@ impl Broker {
             && self.unacknowledged.is_empty()
             && self.askers.is_empty()
             && self.queue.is_empty()
+            && self.refusals.is_empty()
             && self.in_flight.is_empty()
     }
 }

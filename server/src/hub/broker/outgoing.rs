@@ -31,6 +31,9 @@ pub(super) struct Outgoing {
 pub(super) enum What {
     /// The response to the request of this number, which is acknowledged behind it.
     Response(u64),
+    /// What only this server says to the request of this number, which is acknowledged before it: whoever is told so knows that no
+    /// other server is given the request.
+    Refusal(u64),
     /// A notification to this client.
     Notification {
         client: Arc<str>,
@@ -61,6 +64,11 @@ impl Broker {
             number: self.numbered,
         };
         self.is_dirty = true;
+        if let What::Refusal(number) = outgoing.what {
+            self.unacknowledged.finish(number, ReasonCode::SUCCESS);
+            self.refusals.insert(number, outgoing);
+            return;
+        }
         if is_kept
             && !self.keeps(now)
             && let Some(group) = &mut self.group
@@ -87,12 +95,40 @@ impl Broker {
         self.is_dirty = true;
     }
 
-    /// Nobody knows what the broker has of what it has not acknowledged: it is published again.
+    /// Acknowledges the requests that are done, and lets the refusals of these leave.
+    fn acknowledge(&mut self) -> Result<(), SessionError> {
+        let Some(session) = &mut self.session else {
+            return Ok(());
+        };
+        self.unacknowledged.acknowledge(session)?;
+        let first = self.unacknowledged.first();
+        while let Some(entry) = self.refusals.first_entry()
+            && *entry.key() < first
+        {
+            let outgoing = entry.remove();
+            self.queued_bytes += outgoing.message.bytes();
+            self.queue.push_back(outgoing);
+            self.is_dirty = true;
+        }
+        Ok(())
+    }
+
+    /// Nobody knows what the broker has of what it has not acknowledged: it is published again. A refusal is not: the broker may not
+    /// have its acknowledgement either, and give the request to another server.
     pub(super) fn published_in_vain(&mut self) {
         while let Some((_, outgoing)) = self.in_flight.pop_last() {
             self.queued_bytes += outgoing.message.bytes();
             self.queue.push_front(outgoing);
         }
+        self.refusals.clear();
+        let bytes = &mut self.queued_bytes;
+        self.queue.retain(|outgoing| {
+            let is_refusal = matches!(outgoing.what, What::Refusal(_));
+            if is_refusal {
+                *bytes -= outgoing.message.bytes();
+            }
+            !is_refusal
+        });
     }
 }
 
@@ -140,10 +176,9 @@ impl Hub {
             return Ok(());
         }
         let keeps = broker.keeps(now);
-        let Some(session) = &mut broker.session else {
-            return Ok(());
-        };
-        while session.room() > 0
+        broker.acknowledge()?;
+        while let Some(session) = &mut broker.session
+            && session.room() > 0
             && let Some(mut outgoing) = broker.queue.pop_front()
         {
             if outgoing.is_kept && !keeps {
@@ -193,7 +228,7 @@ impl Hub {
                     broker.unacknowledged.finish(*number, reason);
                 }
                 What::Notification { requests, .. } => *requests = broker.requests,
-                What::Entry(None) => {}
+                What::Refusal(_) | What::Entry(None) => {}
             }
             if let Err(error) = published {
                 self.statistics.dropped_too_large += 1;
@@ -201,9 +236,9 @@ impl Hub {
             } else {
                 broker.in_flight.insert(tag, outgoing);
             }
-            broker.unacknowledged.acknowledge(session)?;
+            broker.acknowledge()?;
         }
-        broker.unacknowledged.acknowledge(session)
+        broker.acknowledge()
     }
 
     /// The broker has acknowledged a message.

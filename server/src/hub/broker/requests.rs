@@ -15,7 +15,7 @@ use statestore_protocol::mqtt::session::{Session, SessionError};
 use statestore_protocol::mqtt::{
     CheckedTopic, KeptTopic, PacketId, Publish, PublishHeader, ReasonCode,
 };
-use statestore_protocol::{property, topic};
+use statestore_protocol::{Rejection, Reply, ServiceError, property, topic};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -81,6 +81,11 @@ impl Unacknowledged {
     /// Whether a request that is not done is of this connection.
     fn has(&self, number: u64) -> bool {
         number >= self.first
+    }
+
+    /// The number of the first one that is not acknowledged.
+    pub(super) fn first(&self) -> u64 {
+        self.first
     }
 
     /// A request is done, if its connection is still there.
@@ -296,10 +301,17 @@ impl Hub {
         if let Some((client, key)) = to.watch {
             self.kept_outcome(outcome, (client, key), now);
         }
+        let is_alone = matches!(outcome, Outcome::Refused(_))
+            || to.watch.is_none() && is_of_this_moment(outcome);
+        if is_alone && self.is_given_to_others(to.number) {
+            // Another server may have executed it.
+            return;
+        }
         match outcome {
-            Outcome::Answered(answered) => self.respond_through_broker(to, answered, now),
-            // Another server has been given it, and may have executed it.
-            Outcome::Refused(_) if self.is_given_to_others(to.number) => {}
+            Outcome::Answered(answered) => {
+                let what = self.what_answers(to, outcome);
+                self.respond_through_broker(to, answered, what, now);
+            }
             Outcome::Refused(Refusal::Away | Refusal::NoRoom) => {
                 let header = PublishHeader {
                     topic: to.response_topic.as_str(),
@@ -314,7 +326,8 @@ impl Hub {
                     ],
                     ..PublishHeader::default()
                 };
-                self.send_through_broker(to, &header, BytesMut::new(), 0, now);
+                let what = self.what_answers(to, outcome);
+                self.send_through_broker(to, &header, BytesMut::new(), 0, what, now);
             }
             Outcome::Refused(Refusal::Expired) => {
                 self.finish(to.number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
@@ -330,6 +343,16 @@ impl Hub {
         broker.is_some_and(|it| it.terms.share.is_some() && !it.unacknowledged.has(number))
     }
 
+    /// How an outcome is said: what other servers would not say as well has to be acknowledged first.
+    fn what_answers(&self, to: ReturnAddress<'_>, outcome: &Outcome) -> What {
+        let is_shared = self.broker.as_ref().is_some_and(|it| it.group.is_some());
+        if is_shared && to.watch.is_none() && is_of_this_moment(outcome) {
+            What::Refusal(to.number)
+        } else {
+            What::Response(to.number)
+        }
+    }
+
     pub(super) fn finish(&mut self, number: u64, reason: ReasonCode) {
         if let Some(broker) = &mut self.broker {
             broker.unacknowledged.finish(number, reason);
@@ -341,6 +364,7 @@ impl Hub {
         &mut self,
         to: ReturnAddress<'_>,
         Answered { response, commit }: &Answered,
+        what: What,
         now: Now,
     ) {
         let mut payload = BytesMut::with_capacity(response.reply.encoded_len());
@@ -355,7 +379,7 @@ impl Hub {
             ..PublishHeader::default()
         };
         self.statistics.responses += 1;
-        self.send_through_broker(to, &header, payload, *commit, now);
+        self.send_through_broker(to, &header, payload, *commit, what, now);
         self.response_version = version;
     }
 
@@ -365,6 +389,7 @@ impl Hub {
         header: &PublishHeader<'_>,
         payload: BytesMut,
         hold: u64,
+        what: What,
         now: Now,
     ) {
         let payload = Payload::new(payload.freeze(), &self.gauge);
@@ -372,10 +397,7 @@ impl Hub {
             return;
         };
         match Message::new(header, payload, None) {
-            Ok(message) => {
-                let what = What::Response(to.number);
-                broker.enqueue(message, hold, what, to.watch.is_some(), now);
-            }
+            Ok(message) => broker.enqueue(message, hold, what, to.watch.is_some(), now),
             Err(error) => {
                 tracing::debug!(%error, "a response cannot be sent");
                 self.statistics.dropped_too_large += 1;
@@ -413,4 +435,26 @@ impl Hub {
             self.end_watches(&client, None, requests, now);
         }
     }
+}
+
+/// Whether an outcome says that a request was not executed, for a reason that another server may not find: nobody keeps such an
+/// answer for all of them.
+fn is_of_this_moment(outcome: &Outcome) -> bool {
+    let error = match outcome {
+        Outcome::Refused(_) => return true,
+        Outcome::Unknown => return false,
+        Outcome::Answered(answered) => match &answered.response.reply {
+            Reply::Error(error)
+            | Reply::Rejected {
+                reason: Rejection::Error(error),
+                ..
+            } => error,
+            _ => return false,
+        },
+    };
+    // These are found in the entry, and kept with it.
+    !matches!(
+        error,
+        ServiceError::FencingTokenLower | ServiceError::FencingTokenRequired
+    )
 }

@@ -4,13 +4,19 @@ use super::{REQUEST_TIMEOUT, transactions};
 use crate::keyspace::remote::{AskId, CLOCK_LIFETIME, EngineError, FoundClocks, News};
 use etcd_client::{Client, Error, GetOptions, PutOptions};
 use std::sync::Arc;
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
+
+/// The lease under which this process tells what its clock shows; none before it has told, and after it was not heard. To keep one alive
+/// costs etcd no consensus, as another one each time would.
+pub(super) type OwnLease = Arc<Mutex<Option<i64>>>;
 
 /// Looks what the others have told, and tells what the clock of this process shows.
 pub(super) async fn compare(
     client: Client,
     store: Arc<Store>,
+    lease: OwnLease,
     ask: AskId,
     (process, shown_ms): (u128, u64),
     tell: UnboundedSender<News>,
@@ -19,7 +25,7 @@ pub(super) async fn compare(
     // Nobody may listen any more.
     let _ = tell.send(News::Clocks(ask, found));
     // Others do without if etcd takes no writes.
-    let telling = tell_own(&client, &store, process, shown_ms);
+    let telling = tell_own(&client, &store, &lease, process, shown_ms);
     if let Ok(Err(error)) = timeout(REQUEST_TIMEOUT, telling).await {
         tracing::debug!(%error, "etcd was not told what the clock shows");
     }
@@ -50,16 +56,31 @@ async fn look(client: &Client, store: &Store) -> Result<FoundClocks, Option<Engi
 async fn tell_own(
     client: &Client,
     store: &Store,
+    lease: &OwnLease,
     process: u128,
     shown_ms: u64,
 ) -> Result<(), Error> {
-    let seconds = i64::try_from(CLOCK_LIFETIME.as_secs()).unwrap_or(i64::MAX);
-    let lease = client.lease_client().grant(seconds, None).await?.id();
+    let mut own = lease.lock().await;
+    // It is known again once etcd has taken what is told under it.
+    let lease = lasting(client, own.take()).await?;
     let name = store.names().clock(process);
     let options = PutOptions::new().with_lease(lease);
     let put = etcd_client::TxnOp::put(name, shown_ms.to_string(), Some(options));
-    transactions::kv(client)
+    let told = transactions::kv(client)
         .txn(store.only_here(vec![put]))
         .await?;
+    *own = told.succeeded().then_some(lease);
     Ok(())
+}
+
+/// A lease that lasts for the whole of its time from now on: this one, if etcd knows it still.
+async fn lasting(client: &Client, lease: Option<i64>) -> Result<i64, Error> {
+    let mut leases = client.lease_client();
+    if let Some(lease) = lease
+        && leases.keep_alive(lease).await.is_ok()
+    {
+        return Ok(lease);
+    }
+    let seconds = i64::try_from(CLOCK_LIFETIME.as_secs()).unwrap_or(i64::MAX);
+    Ok(leases.grant(seconds, None).await?.id())
 }

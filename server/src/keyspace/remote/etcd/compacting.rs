@@ -3,6 +3,8 @@
 //! One key says up to which revision that may be next time. Each server looks at it once in so long as history is kept. If it is what it
 //! was when the server looked last, nobody else has had this turn: the server puts the latest revision there, by compare-and-swap, and
 //! compacts up to what was there before, which is old enough then. Otherwise another one has, and it waits for its own next turn.
+//!
+//! Whoever etcd does not allow to compact takes no turn any more: others may be allowed to. Releases differ in whom they allow it.
 use super::store::Store;
 use super::{REQUEST_TIMEOUT, connecting, transactions};
 use etcd_client::{
@@ -21,6 +23,9 @@ struct Turn {
     up_to: i64,
 }
 
+/// The code of gRPC for what somebody has no right to.
+const PERMISSION_DENIED: i32 = 7;
+
 /// Compacts again and again; history is kept for so long, and at most twice as long.
 pub(super) async fn compact(client: Client, store: Arc<Store>, keeps: Duration) {
     let mut last = None;
@@ -29,8 +34,17 @@ pub(super) async fn compact(client: Client, store: Arc<Store>, keeps: Duration) 
         let turn = take_turn(&client, &store, last);
         match timeout(2 * REQUEST_TIMEOUT, turn).await {
             Ok(Ok(turn)) => {
+                // The first look tries nothing, and nothing is compacted before there is something old enough.
+                is_told &= last.is_none_or(|last: Turn| last.up_to == 0);
                 last = Some(turn);
-                is_told = false;
+            }
+            Ok(Err(error)) if is_denied(&error) => {
+                tracing::warn!(
+                    error = connecting::describe(&error),
+                    "this server may not compact etcd, and does not try again: former values take its space until somebody does it. Have \
+                     etcd do it (--auto-compaction-retention), or name a user with the role root; --etcd-history 0 says that it is done"
+                );
+                return;
             }
             Ok(Err(error)) if !std::mem::replace(&mut is_told, true) => tracing::warn!(
                 error = connecting::describe(&error),
@@ -79,6 +93,10 @@ async fn take_turn(client: &Client, store: &Store, last: Option<Turn>) -> Result
     }
     let at = response.header().map_or(0, ResponseHeader::revision);
     Ok(Turn { at, up_to: latest })
+}
+
+fn is_denied(error: &Error) -> bool {
+    matches!(error, Error::GRpcStatus(status) if i32::from(status.code()) == PERMISSION_DENIED)
 }
 
 fn turn_of(found: Option<&KeyValue>) -> Turn {

@@ -34,6 +34,7 @@ pub(super) async fn work(
 ) {
     let kv = transactions::kv(&client);
     let leases = Leases::new(&client);
+    let clock_lease = clocks::OwnLease::default();
     let mut reads = VecDeque::new();
     let mut commits = VecDeque::new();
     let (mut reading, mut committing, mut others) =
@@ -89,7 +90,8 @@ pub(super) async fn work(
                         }
                         Ask::Clocks { process, shown_ms } => {
                             let (client, store) = (client.clone(), Arc::clone(&store));
-                            others.spawn(clocks::compare(client, store, id, (process, shown_ms), tell.clone()));
+                            let lease = Arc::clone(&clock_lease);
+                            others.spawn(clocks::compare(client, store, lease, id, (process, shown_ms), tell.clone()));
                         }
                         Ask::Watch => {
                             // There is one at a time.

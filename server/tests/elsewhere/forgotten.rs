@@ -1,0 +1,48 @@
+//! The answer to a request that several servers share, from when it is given until the engine forgets it.
+use super::shared::{attempt, node};
+use super::world::{Peer, command, now};
+use super::{Engine, block_on};
+use faults::Mosquitto;
+use statestore_protocol::mqtt::PublishHeader;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// For so long an answer is kept, with what it takes to give it, and a minute for a lease that others use as well.
+const KEPT: RangeInclusive<Duration> = Duration::from_secs(10 * 60)..=Duration::from_secs(13 * 60);
+
+/// Gives a request to a server that begins with it and ends behind it, so that it knows nothing of itself.
+fn answer_of(engine: &impl Engine, broker: &Mosquitto, name: &str, timestamp: &str) -> Vec<u8> {
+    let server = node(engine, broker, name);
+    let mut peer = Peer::connect(broker.address(), "me");
+    while attempt(&mut peer).is_none() {}
+    let header = PublishHeader {
+        correlation_data: Some(b"the same"),
+        user_properties: &[("__ts", timestamp)],
+        ..PublishHeader::default()
+    };
+    peer.ask(&command(&["SET", "k2", "v", "NX"]), &header);
+    let answer = peer.message().payload_bytes().to_vec();
+    server.stop().unwrap();
+    answer
+}
+
+/// `kept` says for how long the engine keeps each of the answers that it has, and `ends` is what happens when that time is over.
+pub(crate) fn an_answer_is_given_again_until_its_time_is_over<E: Engine>(
+    engine: &E,
+    kept: impl AsyncFn() -> Vec<Duration>,
+    ends: impl AsyncFn(),
+) {
+    let broker = Mosquitto::start();
+    let stamp = now();
+    let answer = |name| answer_of(engine, &broker, name, &stamp);
+    assert_eq!(answer("a"), b"+OK\r\n");
+    assert_eq!(answer("b"), b"+OK\r\n");
+    let times = block_on(kept());
+    assert_eq!(times.len(), 1, "{times:?}");
+    assert!(times.iter().all(|time| KEPT.contains(time)), "{times:?}");
+    block_on(ends());
+    let left = block_on(kept());
+    assert!(left.is_empty(), "it is not forgotten: {left:?}");
+    // The entry is not.
+    assert_eq!(answer("c"), b":-1\r\n");
+}

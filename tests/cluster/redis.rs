@@ -1,0 +1,141 @@
+//! One or two of Redis, as processes that can be killed, stopped and started again. What sentinels would do the test does: it tells the
+//! replica to take over, as soon as the master is lost.
+use crate::LONG;
+use crate::process::{Process, free_port};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long an answer may take: it may have been stopped.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// One of them.
+struct Member {
+    folder: TempDir,
+    port: u16,
+    process: Option<Process>,
+}
+
+/// All of them.
+pub(crate) struct Redis {
+    members: Vec<Member>,
+    /// Which of them the others follow.
+    master: usize,
+}
+
+impl Redis {
+    pub(crate) async fn start(members: usize) -> Self {
+        let members = (0..members).map(|_| Member {
+            folder: tempfile::tempdir().unwrap(),
+            port: free_port(),
+            process: None,
+        });
+        let mut redis = Self {
+            members: members.collect(),
+            master: 0,
+        };
+        for number in 0..redis.members.len() {
+            redis.begin(number);
+            let member = &mut redis.members[number];
+            let process = member.process.as_mut().unwrap();
+            process.listens(member.port).await;
+        }
+        redis.can_spare(0).await;
+        redis
+    }
+
+    pub(crate) fn ports(&self) -> Vec<u16> {
+        self.members.iter().map(|member| member.port).collect()
+    }
+
+    /// How many confirm what is answered.
+    pub(crate) fn replicas(&self) -> usize {
+        self.members.len() - 1
+    }
+
+    pub(crate) fn process(&mut self, number: usize) -> Option<&mut Process> {
+        self.members[number].process.as_mut()
+    }
+
+    pub(crate) fn kill(&mut self, number: usize) {
+        self.members[number].process = None;
+    }
+
+    /// Starts it with what it has on its disk.
+    pub(crate) fn begin(&mut self, number: usize) {
+        let master = self.members[self.master].port;
+        let is_replica = number != self.master;
+        let member = &mut self.members[number];
+        let mut command = Command::new("redis-server");
+        command
+            .args(["--bind", "127.0.0.1", "--save", ""])
+            .args(["--appendonly", "yes", "--appendfsync", "always"])
+            .args(["--repl-diskless-sync-delay", "0"])
+            .args(["--port", &member.port.to_string()])
+            .arg("--dir")
+            .arg(member.folder.path());
+        if is_replica {
+            command.args(["--replicaof", "127.0.0.1", &master.to_string()]);
+        }
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        member.process = Some(Process::start(&mut command));
+    }
+
+    /// Whoever lets a replica take over looks first whether it has what the master has: one that has just begun has nothing.
+    pub(crate) async fn can_spare(&mut self, number: usize) {
+        if number != self.master {
+            return;
+        }
+        for other in self.others() {
+            let end = Instant::now() + LONG;
+            let is_there = async || {
+                let facts = self.ask(other, "INFO", &["replication"]).await;
+                facts.is_some_and(|facts| facts.contains("master_link_status:up"))
+            };
+            while !is_there().await {
+                assert!(Instant::now() < end, "a replica does not follow the master");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+
+    /// If the master is lost, its replica takes over.
+    pub(crate) async fn go_on_without(&mut self, number: usize) {
+        if number != self.master {
+            return;
+        }
+        if let Some(other) = self.others().first().copied() {
+            let done = self.ask(other, "REPLICAOF", &["NO", "ONE"]).await;
+            assert_eq!(done.as_deref(), Some("OK"));
+            self.master = other;
+        }
+    }
+
+    /// A former master that goes on believes that it still is one, until it is told otherwise.
+    pub(crate) async fn take_back(&mut self, number: usize) {
+        if number == self.master {
+            return;
+        }
+        let port = self.members[self.master].port.to_string();
+        let told = self.ask(number, "REPLICAOF", &["127.0.0.1", &port]).await;
+        assert!(told.is_some_and(|told| told.starts_with("OK")));
+    }
+
+    fn others(&self) -> Vec<usize> {
+        let all = 0..self.members.len();
+        all.filter(|number| *number != self.master).collect()
+    }
+
+    /// What it answers, if it does.
+    async fn ask(&self, number: usize, command: &str, arguments: &[&str]) -> Option<String> {
+        let url = format!("redis://127.0.0.1:{}", self.members[number].port);
+        let client = redis::Client::open(url).unwrap();
+        let asking = async {
+            let mut connection = client.get_multiplexed_async_connection().await.ok()?;
+            let mut command = redis::cmd(command);
+            command.arg(arguments);
+            command.query_async(&mut connection).await.ok()
+        };
+        tokio::time::timeout(ANSWER, asking).await.ok()?
+    }
+}
