@@ -15,7 +15,7 @@ use std::{
 
 /// What a server writes for so many SETs of the load, in one commit.
 const SETS: usize = 256;
-const COMMIT: [u8; 38_000] = [b'v'; 38_000];
+static COMMIT: [u8; 38_000] = [b'v'; 38_000];
 /// As long as a log.
 const FILE_BYTES: usize = 32 << 20;
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// How much is read and written at a time when a part of a log is written anew.
 const REWRITE_BYTES: usize = 1 << 20;
 /// So many zeros follow a commit that makes the file longer. More of them would make it last longer, fewer would be used up sooner.
-const ZEROS: &[u8] = &[0; 256 << 10];
+static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// The log being written.
 #[derive(Debug)]
