@@ -8,11 +8,11 @@ mod world;
 
 use allocation_counter::measure;
 use bytes::BytesMut;
-use statestore_protocol::mqtt::{Packet, PublishHeader};
+use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
 use statestore_protocol::property::RequestProperties;
 use statestored::access::Principal;
 use statestored::service::{Envelope, Request, Service, ServiceConfig};
-use world::{Client, START_WALL_MS, World, command, id, message, request, resume};
+use world::{Client, START_WALL_MS, World, command, connect, id, message, request, resume};
 
 /// Runs `work` and expects that the bytes which it has allocated and not freed are counted: all of them, and at most
 /// `excess` times as many, besides `slack`. What is not counted at every step is up to 4 KiB a connection.
@@ -216,6 +216,79 @@ fn what_was_received_takes_no_memory_any_more() {
         leftover.bytes_current
     );
     assert!(held(&world.borrow()) < 20 * 6_000);
+}
+
+/// What the driver does in each turn: it lets the hub go on, asks who has output, and takes what is to be stored.
+fn turn(world: &mut World) {
+    while world.hub.has_work() {
+        world.hub.work(world.now);
+    }
+    while world.hub.next_dirty().is_some() {}
+    while let Some((sequence, _)) = world.hub.take_batch() {
+        world.hub.durable(sequence);
+    }
+}
+
+/// One client after the other, each with a name of its own, that subscribes, writes, watches and locks, and goes in good order, in a bad
+/// one, or with a session that ends later.
+fn come_and_go(world: &mut World, names: std::ops::Range<u32>) {
+    for number in names {
+        let name = format!("client-{number}");
+        let keeps = number % 3 == 0;
+        let connect = if keeps { resume(&name) } else { connect(&name) };
+        let (mut client, _) = world.join(&connect);
+        world.subscribe(&mut client, &format!("clients/{name}/#"));
+        let (key, lock) = (
+            format!("key-{}", number % 50),
+            format!("lock-{}", number % 5),
+        );
+        for parts in [
+            &["SET", &key, &name][..],
+            &["KEYNOTIFY", &key],
+            &["GET", &key],
+            &["SET", &lock, &name, "NEX", "PX", "1000"],
+            &["VDEL", &lock, &name],
+            &["DEL", &key],
+        ] {
+            // What it is told beside the answer is of no interest here.
+            world.publish(&mut client, &request(id(9)), &command(parts));
+            for packet in world.packets(&client) {
+                if let Packet::Publish(publish) = packet
+                    && let Some(packet_id) = publish.packet_id()
+                {
+                    world.acknowledge(&mut client, packet_id);
+                }
+            }
+        }
+        turn(world);
+        if number % 3 == 1 {
+            world.disconnect(client, ReasonCode::SUCCESS);
+        } else {
+            world.lose(&client);
+        }
+    }
+    // The sessions that were kept end, and so do leases.
+    world.pass(120_000);
+    turn(world);
+}
+
+#[test]
+fn whoever_has_come_and_gone_leaves_nothing() {
+    let world = std::cell::RefCell::new(World::new());
+    let come_and_go = |thousands: std::ops::Range<u32>| {
+        for thousand in thousands {
+            let first = thousand * 1_000;
+            come_and_go(&mut world.borrow_mut(), first..first + 1_000);
+        }
+    };
+    // Tables get the size that so many sessions at a time need.
+    come_and_go(0..2);
+    let leftover = measure(|| come_and_go(2..12)).bytes_current;
+    println!("10,000 clients: {leftover} bytes");
+    // Twenty bytes of each are less than any name takes: tables may be made anew for the same number of sessions.
+    assert!(leftover < 10_000 * 20, "{leftover} bytes");
+    let statistics = world.borrow().hub.statistics();
+    assert_eq!((statistics.sessions, statistics.connections), (0, 0));
 }
 
 #[test]
