@@ -285,8 +285,8 @@ fn whoever_has_come_and_gone_leaves_nothing() {
     come_and_go(0..2);
     let leftover = measure(|| come_and_go(2..12)).bytes_current;
     println!("10,000 clients: {leftover} bytes");
-    // Twenty bytes of each are less than any name takes: tables may be made anew for the same number of sessions.
-    assert!(leftover < 10_000 * 20, "{leftover} bytes");
+    // Ten bytes of each are less than any name takes: tables may be made anew for the same number of sessions.
+    assert!(leftover < 10_000 * 10, "{leftover} bytes");
     let statistics = world.borrow().hub.statistics();
     assert_eq!((statistics.sessions, statistics.connections), (0, 0));
 }
