@@ -164,8 +164,9 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// The same, but others may have had this client id before, such as a former process. Of theirs, too, a CONNECT may be
-    /// under way for a while, and have the session end for which this one has been connected.
+    /// The same, but others may have had this client id before, such as a former process. A CONNECT of
+    /// theirs may arrive late as well, and begin another session in the place of this one: for ten minutes from the first
+    /// connection on, each reconnect asks whether the session is still this one [MQTT-3.1.2-4].
     #[must_use]
     pub fn after_others(mut self) -> Self {
         self.followed = Followed::Somebody;
