@@ -208,7 +208,7 @@ fn main() {
         (Kind::SaveWithEtag, "save with an ETag"),
         (Kind::Transaction, "transaction of 5 saves"),
     ] {
-        for count in [1, 32] {
+        for count in [1, 32, 64, 256] {
             let mut stores = [ours, peer, nothing].map(|store| {
                 let mut callers: Vec<_> = (0..count)
                     .map(|number| Caller::new(port, store, number))
