@@ -4,11 +4,12 @@
 //! cut off later. The mark can: it is written after each commit, without waiting for the disk, so it
 //! is exact however the process ends; after a power failure it may be some seconds old.
 //!
-//! Two slots of 512 bytes (one disk sector each), written in turn; the newest intact one counts.
+//! Two slots of 512 bytes (one disk sector each), written in turn; the newest intact one counts. At most one of them is not intact,
+//! however the power fails.
 use super::log::damaged;
 use crate::storage::StorageError;
 use crate::storage::disk::{Access, Disk, DiskFile};
-use std::io::{Read, SeekFrom};
+use std::io::{self, Read, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// The file name.
@@ -89,12 +90,18 @@ impl Mark {
         let slot = encode(self.turn, acknowledged, self.salt);
         let at = (self.turn % 2) * SLOT as u64;
         self.turn += 1;
-        self.file
+        let pieces = self
+            .file
             .seek(SeekFrom::Start(at))
-            .and_then(|_| self.file.write_all(&slot))
+            .and_then(|_| write_in_pieces(&mut *self.file, &slot))
             .map_err(StorageError::io(|| {
                 format!("cannot write {}", self.path.display())
-            }))
+            }))?;
+        if pieces > 1 {
+            // A part of it may be on the disk without the rest, and the other slot must not be written meanwhile.
+            self.sync()?;
+        }
+        Ok(())
     }
 
     /// Waits until what was written is on disk.
@@ -103,6 +110,23 @@ impl Mark {
             format!("cannot sync {}", self.path.display())
         }))
     }
+}
+
+/// Writes everything, and tells in how many pieces the file took it.
+fn write_in_pieces(file: &mut dyn DiskFile, mut rest: &[u8]) -> io::Result<usize> {
+    let mut pieces = 0;
+    while !rest.is_empty() {
+        match file.write(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                rest = &rest[count..];
+                pieces += 1;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(pieces)
 }
 
 fn read(

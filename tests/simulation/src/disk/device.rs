@@ -19,6 +19,8 @@ pub(crate) struct Faults {
     pub(crate) can_reserve: bool,
     /// No write is short unless there is no room.
     pub(crate) is_steady: bool,
+    /// What one write takes at most.
+    pub(crate) most_written: usize,
 }
 
 impl Default for Faults {
@@ -29,6 +31,7 @@ impl Default for Faults {
             room: None,
             can_reserve: true,
             is_steady: false,
+            most_written: usize::MAX,
         }
     }
 }

@@ -220,7 +220,7 @@ impl Write for OpenFile {
             device.mishaps.count(Mishap::NoSpace);
             return Err(ErrorKind::StorageFull.into());
         }
-        let mut count = bytes.len().min(most);
+        let mut count = bytes.len().min(most).min(device.faults.most_written);
         if count > 1 && !device.faults.is_steady && device.chance.percent(5) {
             count = 1 + device.chance.index(count);
         }

@@ -70,3 +70,25 @@ fn what_was_taken_back_from_a_log_is_not_in_it_after_a_power_failure() {
         assert_eq!(found.0.len(), 2);
     }
 }
+
+#[test]
+fn a_mark_that_was_written_in_pieces_is_there_after_a_power_failure() {
+    for seed in 0..10 {
+        let drive = Drive::new(Chance::new(seed));
+        let mut storage = drive.open(1 << 20).unwrap();
+        storage.load(&mut Found::default()).unwrap();
+        drive.set_faults(Faults {
+            most_written: 20,
+            ..Faults::default()
+        });
+        for number in 0..50 {
+            storage.commit(&[put(number, 10)]).unwrap();
+            let found = load(&drive.if_ended(End::Power, drive.end_us())).unwrap();
+            let expected = put(number, 10);
+            let Write::Put(record) = &expected.writes[0] else {
+                unreachable!("it puts");
+            };
+            assert_eq!(found.0.get(&record.key), Some(&record.value));
+        }
+    }
+}
