@@ -307,8 +307,9 @@ impl World {
             let at_ms = down_ms.max(now_ms) + self.chance.below(30);
             self.at(at_ms, Event::EndAtClient(link, Ending::Reset));
         } else {
-            let at_ms = down_ms.max(now_ms) + self.links[link].silence_ms;
-            self.at(at_ms, Event::Silent(link, now_ms));
+            // Where the last bytes arrive there is room for others, which the client takes for a sign of life.
+            let moved_ms = down_ms.max(up_ms).max(now_ms);
+            self.at(moved_ms + self.links[link].silence_ms, Event::Silent(link, now_ms));
         }
         if server_learns {
             let at_ms = up_ms.max(now_ms) + self.chance.below(30);
