@@ -5,8 +5,8 @@
 //! For each key it does one of these at a time.
 //!
 //! A notification is not trusted blindly, since a broker may let others publish on its topic. One whose version is lower
-//! than the one before, or too far ahead of the local clock, is not told: the key is read instead, at most once in a
-//! while, and the answer decides.
+//! than the one before, or the same with another value, or too far ahead of the local clock, is not told: the key is read
+//! instead, at most once in a while, and the answer decides.
 mod task;
 
 pub(super) use task::run;
@@ -20,6 +20,7 @@ use bytes::Bytes;
 use statestore_protocol::{Event, Hlc, Notification};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
@@ -86,6 +87,8 @@ struct Watch {
     version: Option<Hlc>,
     /// Whether the key was there at the last observation.
     present: Option<bool>,
+    /// Tells the value of the last observation from others: a store that lost its keys may give a version again.
+    fingerprint: Option<u64>,
     /// Notifications that became observations.
     observed: u64,
     /// That the key is gone was told when a transaction deleted it; the record of that expires later.
@@ -225,15 +228,19 @@ impl Watches {
             return;
         };
         let order = watch.version.as_ref().map(|known| version.cmp(known));
-        if order == Some(Ordering::Equal) {
+        let value = match &event {
+            Event::Set(value) => Some(value),
+            Event::Deleted => None,
+        };
+        if order == Some(Ordering::Equal) && watch.fingerprint == fingerprint(value) {
             registry.stale += 1;
             return;
         }
-        let is_lower = order == Some(Ordering::Less);
-        if is_lower || !merge(&version) {
+        let is_old = matches!(order, Some(Ordering::Less | Ordering::Equal));
+        if is_old || !merge(&version) {
             watch.doubt = true;
-            watch.disbelieved |= !is_lower;
-            registry.stale += u64::from(is_lower);
+            watch.disbelieved |= !is_old;
+            registry.stale += u64::from(is_old);
             registry.mark(&key);
             drop(registry);
             return self.changed.notify_one();
@@ -250,13 +257,7 @@ impl Watches {
             registry.stale += 1;
             return;
         }
-        watch.observe(
-            Some(version),
-            match event {
-                Event::Set(value) => Some(detached(value)),
-                Event::Deleted => None,
-            },
-        );
+        watch.observe(Some(version), value.cloned().map(detached));
         watch.observed += 1;
         registry.notifications += 1;
     }
@@ -337,7 +338,7 @@ impl Registry {
                 (true, true, _) => {
                     // Whoever comes now waits until it is begun anew, and knows nothing of the time before.
                     watch.begun = false;
-                    (watch.version, watch.present) = (None, None);
+                    (watch.version, watch.present, watch.fingerprint) = (None, None, None);
                     Step::Stop
                 }
                 (false, false, _) => {
@@ -375,6 +376,7 @@ impl Watch {
     fn observe(&mut self, version: Option<Hlc>, value: Option<Bytes>) {
         self.present = Some(value.is_some());
         self.version.clone_from(&version);
+        self.fingerprint = fingerprint(value.as_ref());
         let observation = observation(version, value);
         // The first clone of a value allocates, so a single observer gets the value itself.
         if let Some((last, others)) = self.observers.split_last() {
@@ -398,7 +400,10 @@ impl Watch {
         let (value, version) = state.unzip();
         let is_news = match &version {
             // A version that differs is news even if it is lower: the store may have been set back.
-            Some(version) if is_latest => self.version.as_ref() != Some(version),
+            Some(version) if is_latest => {
+                self.version.as_ref() != Some(version)
+                    || self.present.is_some() && self.fingerprint != fingerprint(value.as_ref())
+            }
             Some(version) => self.version.as_ref().is_none_or(|known| version > known),
             None => is_latest && self.present != Some(false),
         };
@@ -429,6 +434,15 @@ impl Watch {
             }
         }
     }
+}
+
+/// Of a value; `None` of none.
+fn fingerprint(value: Option<&Bytes>) -> Option<u64> {
+    value.map(|value| {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(value);
+        hasher.finish()
+    })
 }
 
 /// What a notification means for those who read, and whether it is a record that says that the key is deleted; `None` if it

@@ -28,6 +28,35 @@ async fn after_a_store_lost_its_keys_lower_versions_are_news() {
 }
 
 #[tokio::test]
+async fn a_store_that_lost_its_keys_may_give_a_version_again() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let mut observer = observe(&client, &mut peer, "k").await;
+    peer.notify(b"k", &Event::Set("a".into()), &version(9))
+        .await;
+    assert_eq!(next(&mut observer).await, set("a", 9));
+    let mut peer = reconnect(&broker, peer).await;
+    peer.answer(&Reply::Ok, None).await;
+    peer.answer(&value("b"), Some(&version(9))).await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(next(&mut observer).await, set("b", 9));
+    // It is told again by who was not heard, and it changes before the key is read.
+    peer.notify(b"k", &Event::Set("b".into()), &version(9))
+        .await;
+    let mut peer = reconnect(&broker, peer).await;
+    peer.answer(&Reply::Ok, None).await;
+    let get = peer.request().await;
+    peer.notify(b"k", &Event::Set("c".into()), &version(9))
+        .await;
+    peer.acknowledge(&get, ReasonCode::SUCCESS).await;
+    peer.respond(&get, &value("b"), Some(&version(9))).await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    peer.answer(&value("c"), Some(&version(9))).await;
+    assert_eq!(next(&mut observer).await, Observation::Resync);
+    assert_eq!(next(&mut observer).await, set("c", 9));
+}
+
+#[tokio::test]
 async fn a_forged_version_silences_no_observer() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
