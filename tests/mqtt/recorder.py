@@ -80,7 +80,7 @@ SESSIONS = [
     one("lease-release", "lease release nightly --holder first"),
     one("lease-nobody", "lease holder nightly"),
     Session(
-        "lease-ended", [Step("watch daily --count 2"), Step("lease acquire daily --holder first --lease 100ms", acknowledged_before=1)]
+        "lease-ended", [Step("watch daily --count 2"), Step("lease acquire daily --holder first --lease 2s", acknowledged_before=1)]
     ),
     one("lease-anew", "lease acquire daily --holder second --lease 1h"),
     one("lease-anew-write", "set journal second --fence TOKEN"),
