@@ -19,13 +19,15 @@ from pathlib import Path
 
 from page import KEPT, PICTURES, ROOT, check, written
 
+# What is compiled for it.
+MEASURED = ["Cargo.toml", "Cargo.lock", "core", "server", "cli", "benchmarks/Cargo.toml", "benchmarks/Cargo.lock", "benchmarks/src"]
+
 
 def about(seconds: str, server: str) -> dict:
     """How it is being measured, here and now."""
     processor = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    # What a run writes does not change what it measures.
-    changed = git("status", "--porcelain", "--", ".", f":!{KEPT.relative_to(ROOT)}", ":!docs")
+    changed = git("status", "--porcelain", "--", *MEASURED)
     return {
         "machine": f"{processor[1] if processor else platform.machine()}, {os.cpu_count()} cores, {round(memory / 2**30)} GiB",
         "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",

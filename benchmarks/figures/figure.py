@@ -33,6 +33,8 @@ class Figure:
     panels: tuple[Lines, ...] = ()
     # Of bars: their column.
     bars: str = ""
+    # Whether a round goes on for a time that was chosen, and not until something is done.
+    lasts: bool = True
 
     def tables(self, results: Results) -> list[Table]:
         return [table for _, table in results.matching(self.pattern)]
@@ -40,7 +42,7 @@ class Figure:
     def draw(self, results: Results) -> str:
         found = results.matching(self.pattern)
         panels = [self._bars(found)] if self.bars else [self._lines(found, lines) for lines in self.panels]
-        return draw(self.title, results.told([table for _, table in found]), panels)
+        return draw(self.title, results.told([table for _, table in found], self.lasts), panels)
 
     def _bars(self, found: list[tuple[re.Match, Table]]) -> Panel:
         series = [
@@ -118,6 +120,7 @@ FIGURES = [
         r"Memory by number of keys .*",
         {"statestored": "statestored", "Redis": "Redis"},
         panels=(Lines("resident bytes per key", "keys"),),
+        lasts=False,
     ),
     Figure(
         "keys",

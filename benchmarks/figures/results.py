@@ -96,9 +96,10 @@ class Results:
             raise ValueError(f"the results have no table {pattern!r}; they have {[table.title for table in self.tables]}")
         return found
 
-    def told(self, tables: list[Table]) -> str:
-        """On what, when, of what, and how often it was measured."""
+    def told(self, tables: list[Table], lasts: bool) -> str:
+        """On what, when, of what, and how often it was measured, and how long a round lasts if that was chosen."""
         about, rounds = self.about, sorted({table.rounds for table in tables})
         times = f"{rounds[0]} to {rounds[-1]}" if len(rounds) > 1 else str(rounds[0])
         of = f"server {about['server']}; client and load {about['commit']}" if about["server"] else f"commit {about['commit']}"
-        return f"{about['machine']}, {about['system']} · {about['date']} · {of} · medians of {times} rounds of {about['seconds']} s, whiskers from the lowest to the highest"
+        length = f" of {about['seconds']} s" if lasts else ""
+        return f"{about['machine']}, {about['system']} · {about['date']} · {of} · medians of {times} rounds{length}, whiskers from the lowest to the highest"

@@ -64,7 +64,8 @@ class Figures(unittest.TestCase):
                 told = " ".join(picture.texts)
                 for part in (one.title, "A <small> machine, 2 cores, 4 GiB, Linux 6.1", "1 January 2026", "server 9876fed, trained", "0123abc"):
                     self.assertIn(part, told)
-                self.assertIn("medians of 3 rounds of 0.3 s, whiskers from the lowest to the highest", told)
+                length = "" if one.name == "memory" else " of 0.3 s"
+                self.assertIn(f"medians of 3 rounds{length}, whiskers from the lowest to the highest", told)
                 for name in one.names.values():
                     self.assertIn(name, picture.texts)
                 self.assertEqual(picture.root.find(f"{SVG}title").text, one.title)

@@ -8,17 +8,15 @@ use crate::{
     redis,
     table::{Column, Table},
 };
-use std::time::Instant;
 
 /// Memory fluctuates little, and ten million keys take their time.
 const MOST_ROUNDS: usize = 3;
 /// Numbers of keys; the last is the most that a server takes unless it is told otherwise.
 pub const SIZES: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-const COLUMNS: [Column; 3] = [
+const COLUMNS: [Column; 2] = [
     Column::new("resident bytes per key", "", 0),
     Column::new("resident, empty", " MiB", 1),
-    Column::new("loaded in", " s", 2),
 ];
 
 /// Measures and prints.
@@ -56,13 +54,10 @@ pub fn measure(plan: &Plan) {
 /// Loads a server; its numbers for [`COLUMNS`].
 fn loaded(server: &Server, keys: u64, load: impl FnOnce(u16)) -> Vec<f64> {
     let before = server.resident_bytes();
-    let start = Instant::now();
     load(server.port);
-    let took = start.elapsed().as_secs_f64();
     let more = server.resident_bytes().saturating_sub(before);
     vec![
         more as f64 / keys as f64,
         before as f64 / f64::from(1 << 20),
-        took,
     ]
 }
