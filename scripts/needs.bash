@@ -24,6 +24,7 @@ declare -A needs_called=(
   [dh]="debhelper (Debian: debhelper)"
   [dpkg-buildpackage]="dpkg-buildpackage (Debian: dpkg-dev)"
   [etcd]="etcd (Debian: etcd-server)"
+  [faketime]="faketime (Debian: faketime)"
   [protoc]="protoc with its descriptions (Debian: protobuf-compiler and libprotobuf-dev)"
   [redis-server]="redis-server (Debian: redis-server)"
   [jdk]="a JDK, 17 or newer (Debian: default-jdk-headless)"

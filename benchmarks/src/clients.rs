@@ -16,7 +16,7 @@ const KEYS: u64 = 1000;
 /// Measures and prints.
 pub fn measure(plan: &Plan) {
     for threads in ["one thread", "a thread per core"] {
-        for in_flight in [1, 64, 256] {
+        for in_flight in [1, 4, 16, 64, 256] {
             let title = format!("{in_flight} in flight on one connection, clients with {threads}");
             // One for each table: what the vendor's session does after its server has gone is not to be measured.
             let runtime = match threads {

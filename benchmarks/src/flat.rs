@@ -2,6 +2,7 @@
 
 use crate::{
     load::{self, COLUMNS, measured},
+    memory::SIZES,
     own::Own,
     plan::{Plan, thread_per_core},
     table::Table,
@@ -13,8 +14,7 @@ const IN_FLIGHT: usize = 64;
 pub fn measure(plan: &Plan) {
     let runtime = &thread_per_core();
     let build = &plan.builds()[0];
-    let sizes = [1_000, 10_000, 100_000, 1_000_000];
-    let servers = sizes.map(|keys| (keys, build.in_memory(&["--max-keys", "2000000"])));
+    let servers = SIZES.map(|keys| (keys, build.in_memory(&[])));
     let mut table = Table::new(&COLUMNS);
     let rows = servers.each_ref().map(|(keys, server)| {
         let client = runtime.block_on(Own::connect(server.port, "bench-flat"));
@@ -26,8 +26,8 @@ pub fn measure(plan: &Plan) {
             })
         })
     });
-    for (keys, row) in sizes.iter().zip(rows).skip(1) {
-        table.ratio(format!("{keys} keys / {} keys", sizes[0]), row, rows[0]);
+    for (keys, row) in SIZES.iter().zip(rows).skip(1) {
+        table.ratio(format!("{keys} keys / {} keys", SIZES[0]), row, rows[0]);
     }
     table.print(
         &format!("Cost per operation by number of keys, {IN_FLIGHT} in flight, half GET, half SET"),

@@ -9,7 +9,7 @@ use crate::{
     load::{Request, micros, quantile},
     mqtt::Mqtt,
     plan::{Build, Plan},
-    process::{self, Server},
+    process::{self, Server, open_files},
     socket::{Message, ReadBuffer, Socket, Wire},
     table::{Column, Table},
 };
@@ -74,19 +74,6 @@ pub fn measure(plan: &Plan) {
         table.ratio("now / before", now, before);
     }
     table.print(&title, plan.rounds);
-}
-
-/// How many files this process may have open.
-fn open_files() -> usize {
-    let limits = std::fs::read_to_string("/proc/self/limits").expect("procfs");
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))
-        .expect("a limit of open files");
-    let soft = line.split_whitespace().next();
-    // The only text besides numbers is "unlimited".
-    soft.and_then(|number| number.parse().ok())
-        .unwrap_or(usize::MAX)
 }
 
 /// One round with a server of its own; its numbers for [`COLUMNS`].

@@ -6,6 +6,7 @@
 mod attached;
 mod builds;
 mod clients;
+mod connections;
 mod disk;
 mod durable;
 #[cfg(feature = "engines")]
@@ -13,6 +14,7 @@ mod etcd;
 mod flat;
 mod idle;
 mod load;
+mod memory;
 mod million;
 mod mqtt;
 #[cfg(feature = "engines")]
@@ -22,6 +24,8 @@ mod plan;
 mod process;
 mod raw;
 mod redis;
+#[path = "../../core/benches/client/results.rs"]
+mod results;
 mod servers;
 mod socket;
 #[path = "../../core/benches/client/spread.rs"]
@@ -60,20 +64,24 @@ struct Arguments {
 enum What {
     /// Everything below.
     All,
-    /// Our client, the vendor's and a bare socket to Redis: 1, 64 and 256 in flight on one connection.
+    /// Our client, the vendor's and a bare socket to Redis: 1 to 256 in flight on one connection.
     Clients,
     /// statestored and Redis under the same load from bare sockets: one connection with 64 and 256 in flight, 50 and 500
     /// connections with one.
     Servers,
+    /// The same from 1 to 10,000 connections with one request in flight on each.
+    Connections,
     /// The server behind a Mosquitto, with a service that answers at once as peer. Only if it is named.
     Attached,
     /// Durable storage against memory, with what the disk allows beside it.
     Durable,
     /// 9,998 connections that watch one key.
     Idle,
-    /// Cost per operation from 1,000 to 1,000,000 keys.
+    /// Cost per operation from 1,000 to 10,000,000 keys.
     Flat,
-    /// One million keys: resident bytes against Redis, SCAN while SETs go on.
+    /// Resident bytes from 1,000 to 10,000,000 keys, with Redis as peer.
+    Memory,
+    /// SCAN of one million keys while SETs go on.
     Million,
     /// Client and server of the build in --before against those of this one, by `statestore bench`.
     Builds,
@@ -111,10 +119,12 @@ fn main() {
     let measurements: &[(What, Measurement)] = &[
         (What::Clients, clients::measure),
         (What::Servers, servers::measure),
+        (What::Connections, connections::measure),
         (What::Attached, attached::measure),
         (What::Durable, durable::measure),
         (What::Idle, idle::measure),
         (What::Flat, flat::measure),
+        (What::Memory, memory::measure),
         (What::Million, million::measure),
         (What::Builds, builds::measure),
         #[cfg(feature = "engines")]

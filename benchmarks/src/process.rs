@@ -87,6 +87,7 @@ impl Server {
         let child = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--loglevel", "warning"])
+            .args(["--maxclients", "19000"])
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server is installed (apt-get install redis-server)");
@@ -268,6 +269,19 @@ fn cpu_of(tasks: &str) -> Duration {
     };
     let threads = std::fs::read_dir(tasks).expect("procfs");
     Duration::from_nanos(threads.flatten().filter_map(nanoseconds).sum())
+}
+
+/// How many files this process may have open.
+pub fn open_files() -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").expect("procfs");
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))
+        .expect("a limit of open files");
+    let soft = line.split_whitespace().next();
+    // The only text besides numbers is "unlimited".
+    soft.and_then(|number| number.parse().ok())
+        .unwrap_or(usize::MAX)
 }
 
 /// Where `statestored` is: `STATESTORED`, or the release build of this checkout.

@@ -16,6 +16,7 @@ mod own;
 mod peer;
 mod raw;
 mod request;
+mod results;
 mod spread;
 mod table;
 

@@ -1,6 +1,6 @@
 //! A Markdown table whose rows were measured in turns, so that what else the machine does falls on all of them alike.
 
-use crate::spread::Spread;
+use crate::{results, spread::Spread};
 
 /// What a column of a table tells.
 #[derive(Debug, Clone, Copy)]
@@ -25,18 +25,18 @@ impl Column {
 }
 
 /// One row: measured once per round, a number for each column.
-struct Subject<'a> {
-    name: String,
+pub(crate) struct Subject<'a> {
+    pub(crate) name: String,
     measure: Box<dyn FnMut() -> Vec<f64> + 'a>,
     /// For each column, the number of each round.
-    measured: Vec<Vec<f64>>,
+    pub(crate) measured: Vec<Vec<f64>>,
 }
 
 /// One row below the subjects: one of them divided by another, round by round.
-struct Ratio {
-    name: String,
-    one: usize,
-    other: usize,
+pub(crate) struct Ratio {
+    pub(crate) name: String,
+    pub(crate) one: usize,
+    pub(crate) other: usize,
 }
 
 /// A table to be.
@@ -83,7 +83,7 @@ impl<'a> Table<'a> {
         });
     }
 
-    /// Measures all rows so many times, there and back in turns, and prints the table.
+    /// Measures all rows so many times, there and back in turns, prints the table, and keeps what was measured.
     pub(crate) fn print(mut self, title: &str, rounds: usize) {
         println!("\n### {title}\n");
         let mut order: Vec<_> = (0..self.subjects.len()).collect();
@@ -99,6 +99,7 @@ impl<'a> Table<'a> {
             order.reverse();
         }
         self.print_rows();
+        results::keep(title, self.columns, &self.subjects, &self.ratios);
     }
 
     fn print_rows(&self) {

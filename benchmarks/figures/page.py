@@ -1,0 +1,46 @@
+"""docs/figures.md: its pictures and tables, from the results that are kept."""
+
+import sys
+from pathlib import Path
+
+from figure import FIGURES, Figure
+from results import Results
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+KEPT = ROOT / "benchmarks/results"
+PAGE = ROOT / "docs/figures.md"
+PICTURES = ROOT / "docs/images/figures"
+
+
+def written() -> dict[Path, str]:
+    """Each file, and what has to be in it."""
+    files, page = {}, PAGE.read_text(encoding="utf-8")
+    for figure in FIGURES:
+        kept = KEPT / f"{figure.part}.jsonl"
+        if not kept.exists():
+            sys.exit(f"{figure.name} has nothing to be drawn of: scripts/bench --keep {figure.part}")
+        results = Results.read(kept)
+        files[PICTURES / f"{figure.name}.svg"] = figure.draw(results)
+        page = placed(page, figure, results)
+    return {**files, PAGE: page}
+
+
+def placed(page: str, figure: Figure, results: Results) -> str:
+    """The page with a picture and its tables between the comments that name it."""
+    begin, end = f"<!-- scripts/bench: {figure.name} -->\n", "<!-- scripts/bench: end -->"
+    before, has_begin, rest = page.partition(begin)
+    old, has_end, after = rest.partition(end)
+    if not has_begin or not has_end:
+        sys.exit(f"{PAGE.name} has no place for {figure.name}: {begin.strip()} and {end}")
+    parts = [f"![{figure.title}]({PICTURES.relative_to(PAGE.parent)}/{figure.name}.svg)"]
+    for table in figure.tables(results):
+        parts += [f"{table.title}:", table.markdown()]
+    return before + begin + "\n".join(["", *("\n\n".join(parts)).splitlines(), "", end]) + after
+
+
+def check(files: dict[Path, str]) -> None:
+    wrong = [path for path, text in files.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    wrong += sorted(set(PICTURES.glob("*")) - set(files))
+    if wrong:
+        sys.exit(f"not what the kept results say (python3 benchmarks/figures): {', '.join(str(path.relative_to(ROOT)) for path in wrong)}")
+    print(f"{len(FIGURES)} figures are what the kept results say")

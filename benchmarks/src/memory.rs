@@ -1,0 +1,63 @@
+//! Resident bytes by number of keys, with Redis as peer. Each round has servers of its own.
+
+use crate::{
+    load::{self, key},
+    own::Own,
+    plan::{Plan, thread_per_core},
+    process::Server,
+    redis,
+    table::{Column, Table},
+};
+
+/// Memory fluctuates little, and ten million keys take their time.
+const MOST_ROUNDS: usize = 3;
+/// Numbers of keys; the last is the most that a server takes unless it is told otherwise.
+pub const SIZES: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+
+const COLUMNS: [Column; 2] = [
+    Column::new("resident bytes per key", "", 0),
+    Column::new("resident, empty", " MiB", 1),
+];
+
+/// Measures and prints.
+pub fn measure(plan: &Plan) {
+    let builds = plan.builds();
+    let runtime = &thread_per_core();
+    let mut table = Table::new(&COLUMNS);
+    for keys in SIZES {
+        let mut rows = Vec::new();
+        for build in &builds {
+            let name = format!("statestored{}, {keys} keys", build.mark);
+            rows.push(table.row(name, move || {
+                let server = build.in_memory(&[]);
+                loaded(&server, keys, |port| {
+                    runtime.block_on(async {
+                        let client = Own::connect(port, "bench-memory").await;
+                        load::fill(&client, 0..keys).await;
+                    });
+                })
+            }));
+        }
+        let peer = table.row(format!("Redis, {keys} keys"), move || {
+            loaded(&Server::redis(), keys, |port| redis::load(port, keys))
+        });
+        table.ratio(format!("statestored / Redis, {keys} keys"), rows[0], peer);
+    }
+    let title = format!(
+        "Memory by number of keys of {} bytes with values of {} bytes",
+        key(0).len(),
+        load::VALUE.len()
+    );
+    table.print(&title, plan.rounds.min(MOST_ROUNDS));
+}
+
+/// Loads a server; its numbers for [`COLUMNS`].
+fn loaded(server: &Server, keys: u64, load: impl FnOnce(u16)) -> Vec<f64> {
+    let before = server.resident_bytes();
+    load(server.port);
+    let more = server.resident_bytes().saturating_sub(before);
+    vec![
+        more as f64 / keys as f64,
+        before as f64 / f64::from(1 << 20),
+    ]
+}
