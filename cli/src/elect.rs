@@ -106,8 +106,11 @@ impl Elect {
             return Err(Failure::new(Exit::NoAnswer, "the lead is lost"));
         }
         // Who cannot resign leads until the lease ends.
-        let _ = tokio::time::timeout(global.timeout, leadership.resign()).await;
+        let finished = tokio::time::timeout(global.timeout, leadership.finish()).await;
         connection.close().await;
+        if let Ok(Err(_)) = finished {
+            return Err(Failure::new(Exit::NoAnswer, "the lead was lost"));
+        }
         printed.map(|()| Exit::Done)
     }
 }

@@ -10,8 +10,9 @@ use crate::{
     key, message,
 };
 use clap::Args;
-use statestore::{ErrorKind, Guard, LeaseOptions, LockOptions};
+use statestore::{ErrorKind, Guard, LeaseOptions, LockOptions, Release};
 use std::{ffi::OsString, time::Duration};
+use tokio::time::Instant;
 
 /// Run a command while a lock is held
 ///
@@ -104,16 +105,16 @@ impl Lock {
             Ok(mut child) => self.attend(&guard, &mut child, &mut signals).await,
             Err(failure) => failure.report(),
         };
-        // What the command did is done, whether the lock is given back or ends by itself.
-        match tokio::time::timeout(global.timeout, guard.release()).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(_)) | Err(_) => message::note(&format!(
-                "the lock '{}' could not be given back; it ends by itself",
-                escape(&name)
-            )),
-        }
+        let loss = give_back(guard, &name, global.timeout).await;
         connection.close().await;
-        Ok(exit)
+        match loss {
+            // It worked without the lock, at least for a part of the time. A failure of its own counts for more.
+            Some(loss) if exit == Exit::Command(0) => {
+                message::complain(&loss);
+                Ok(Exit::NoAnswer)
+            }
+            _ => Ok(exit),
+        }
     }
 
     /// Waits until the command ends, and makes it end when the lock is lost.
@@ -139,4 +140,23 @@ impl Lock {
         child.end(self.grace).await;
         Exit::NoAnswer
     }
+}
+
+/// Gives a lock back when its command has ended; how it was lost before, if it was. What the command did is done, whether the lock
+/// is given back or ends by itself.
+async fn give_back(guard: Guard, name: &[u8], timeout: Duration) -> Option<String> {
+    let loss = guard.loss();
+    let until = guard.valid_until();
+    match tokio::time::timeout(timeout, guard.release()).await {
+        // What is found gone before it can have ended by itself was taken away.
+        Ok(Ok(Release::NotHeld)) if loss.is_none() && Instant::now() < until => {
+            return Some("the lock is lost: it was taken away".to_owned());
+        }
+        Ok(Ok(_)) => {}
+        Ok(Err(_)) | Err(_) => message::note(&format!(
+            "the lock '{}' could not be given back; it ends by itself",
+            escape(name)
+        )),
+    }
+    loss.map(|loss| loss.to_string())
 }

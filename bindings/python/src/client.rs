@@ -453,15 +453,7 @@ impl Client {
             .expires_in(time("expires_in", expires_in)?)
             .persist(flag("persist", persist)?.unwrap_or_default())
             .timeout(time("timeout", timeout)?);
-        let calls = update::calls(&self.shared.face, &change);
-        let update = self.shared.client.update(key, options, calls);
-        self.shared
-            .run(py, "updating", update, move |py, _, outcome| {
-                match change.raised() {
-                    Some(raised) => Err(raised),
-                    None => outcome::update(py, &outcome),
-                }
-            })
+        update::run(py, &self.shared, key, options, change)
     }
 
     /// Closes the connection, and ends everything that was made from this client: calls that are under way raise

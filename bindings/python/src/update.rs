@@ -1,17 +1,24 @@
 //! Calling the function of an update.
 use crate::argument::wrong_type;
 use crate::codec::Codec;
+use crate::error;
 use crate::event_loop::EventLoop;
-use crate::face::Face;
+use crate::face::{self, Face};
 use crate::outcome;
+use crate::shared::Shared;
 use bytes::Bytes;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use statestore::Entry;
+use statestore::{Entry, UpdateOptions, UpdateOutcome};
+use statestore_embed::{Client, Error};
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::oneshot;
+use std::task::Poll;
+use tokio::sync::{mpsc, oneshot};
+
+const UPDATING: &str = "updating";
 
 type NewValue = Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>;
 
@@ -38,22 +45,27 @@ impl Change {
     }
 
     /// What the function raised, which ended the update.
-    pub(crate) fn raised(&self) -> Option<PyErr> {
+    fn raised(&self) -> Option<PyErr> {
         let mut raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
         raised.take()
     }
 
+    /// What an update did, or what the function raised.
+    fn told(&self, py: Python<'_>, outcome: &UpdateOutcome) -> PyResult<Py<PyAny>> {
+        match self.raised() {
+            Some(raised) => Err(raised),
+            None => outcome::update(py, outcome),
+        }
+    }
+
     /// Calls the function on this thread.
-    pub(crate) fn here(&self, old: Option<&Entry>) -> NewValue {
-        let new = Python::try_attach(|py| {
-            let result = self.call(py, old);
-            self.read(result)
-        });
-        Box::pin(std::future::ready(new.flatten()))
+    fn here(&self, py: Python<'_>, old: Option<&Entry>) -> Option<Bytes> {
+        let result = self.call(py, old);
+        self.read(result)
     }
 
     /// Calls the function in an event loop. It may return something to be awaited.
-    pub(crate) fn there(&self, event_loop: &EventLoop, old: Option<Entry>) -> NewValue {
+    fn there(&self, event_loop: &EventLoop, old: Option<Entry>) -> NewValue {
         let (sender, receiver) = oneshot::channel();
         let this = self.clone();
         event_loop.call(move |py| {
@@ -134,14 +146,71 @@ impl WhenDone {
     }
 }
 
-/// The new value of each attempt.
-pub(crate) fn calls(
-    face: &Face,
-    change: &Change,
-) -> impl FnMut(Option<Entry>) -> NewValue + Send + 'static + use<> {
-    let (face, change) = (face.clone(), change.clone());
-    move |old: Option<Entry>| match &face {
-        Face::Blocking => change.here(old.as_ref()),
-        Face::Asyncio(event_loop) => change.there(event_loop, old),
+/// Changes a key by what it holds, as the face has it.
+pub(crate) fn run<'py>(
+    py: Python<'py>,
+    shared: &Shared,
+    key: Bytes,
+    options: UpdateOptions,
+    change: Change,
+) -> PyResult<Bound<'py, PyAny>> {
+    match &shared.face {
+        Face::Blocking => {
+            let outcome = here(py, &shared.client, key, options, &change)?;
+            let outcome = outcome.map_err(|error| error::to_python(py, &error))?;
+            Ok(change.told(py, &outcome)?.into_bound(py))
+        }
+        Face::Asyncio(event_loop) => {
+            let (event_loop, calls) = (Arc::clone(event_loop), change.clone());
+            let change_there = move |old| calls.there(&event_loop, old);
+            let update = shared.client.update(key, options, change_there);
+            shared.run(py, UPDATING, update, move |py, _, outcome| {
+                change.told(py, &outcome)
+            })
+        }
     }
+}
+
+/// Waits for an update whose values are computed on this thread, between the waits: the runtime, on which all connections and locks
+/// of the process depend, goes on without it meanwhile.
+fn here(
+    py: Python<'_>,
+    client: &Client,
+    key: Bytes,
+    options: UpdateOptions,
+    change: &Change,
+) -> PyResult<Result<UpdateOutcome, Error>> {
+    let (posed, mut questions) = mpsc::unbounded_channel();
+    let mut update = Box::pin(client.update(key, options, move |old| {
+        let (answer, answered) = oneshot::channel();
+        // The receiver is right here.
+        let _ = posed.send((old, answer));
+        async move { answered.await.ok().flatten() }
+    }));
+    loop {
+        let next = poll_fn(|context| {
+            if let Poll::Ready(outcome) = update.as_mut().poll(context) {
+                return Poll::Ready(outcome.map(Next::Outcome));
+            }
+            match questions.poll_recv(context) {
+                Poll::Ready(Some((old, answer))) => Poll::Ready(Ok(Next::Question(old, answer))),
+                // The update has the other end.
+                Poll::Ready(None) | Poll::Pending => Poll::Pending,
+            }
+        });
+        match face::wait(py, client, UPDATING, next)? {
+            Ok(Next::Outcome(outcome)) => return Ok(Ok(outcome)),
+            Ok(Next::Question(old, answer)) => {
+                // The update, which waits for it, is right here.
+                let _ = answer.send(change.here(py, old.as_ref()));
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+}
+
+/// What an update waits for on its thread.
+enum Next {
+    Outcome(UpdateOutcome),
+    Question(Option<Entry>, oneshot::Sender<Option<Bytes>>),
 }

@@ -1,6 +1,7 @@
 """Guards as context managers, and how they tell of a loss."""
 
 import inspect
+import threading
 
 import pytest
 
@@ -290,6 +291,23 @@ def test_what_the_function_of_an_update_raises_ends_the_update(face, connect):
     with pytest.raises(TypeError, match="the new value"):
         face.run(client.update("key", lambda _: 1))
     assert face.run(client.get("key")) is None
+
+
+def test_while_the_function_of_an_update_runs_everything_else_goes_on(statestore_server):
+    with statestore.connect(statestore_server.url) as client:
+        renewals = threading.Semaphore(0)
+        with client.lock("door", duration=1.0) as guard:
+            with client.observe("door", lambda _: renewals.release()):
+
+                def change(_):
+                    # The lock is renewed meanwhile: the last one of these is over long after its lease would be.
+                    renewed = all(renewals.acquire(timeout=GUARD) for _ in range(5))
+                    return client.get("new").value if renewed else None
+
+                client.set("new", "value")
+                assert client.update("key", change)
+            assert guard.is_valid()
+        assert client.get("key").value == b"value"
 
 
 def test_the_function_of_an_update_may_be_a_coroutine_function(statestore_server):

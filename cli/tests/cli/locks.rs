@@ -83,6 +83,35 @@ fn a_command_is_asked_to_end_when_the_lock_is_lost() {
 }
 
 #[test]
+fn a_command_that_ended_well_without_the_lock_is_told_from_one_that_had_it() {
+    let store = Store::start();
+    for (end, code, words) in [("0", 3, "the lock is lost"), ("7", 7, "")] {
+        // It ends with its input, which this test holds.
+        let script = format!("echo started; cat; exit {end}");
+        let arguments = [
+            "lock", "nightly", "--lease", "1h", "--", "sh", "-c", &script,
+        ];
+        let mut running = Running::start(&store, &arguments);
+        assert_eq!(running.line(), "started");
+        store.ok(["del", "nightly"]);
+        drop(running.child.stdin.take());
+        let run = running.end();
+        assert_eq!(run.code, Some(code), "{run:?}");
+        assert!(run.stderr.contains(words), "{run:?}");
+    }
+}
+
+#[test]
+fn a_leader_whose_lead_was_taken_away_does_not_end_as_if_it_had_led() {
+    let store = Store::start();
+    let mut leader = Running::start(&store, &["elect", "gateway", "--lease", "1h"]);
+    assert!(leader.line().starts_with("ELECTED\t"));
+    store.ok(["del", "gateway"]);
+    terminate(&leader.child);
+    leader.end().assert_error(3, "the lead was lost");
+}
+
+#[test]
 fn a_command_that_does_not_end_in_time_is_killed() {
     let store = Store::start();
     let arguments = [

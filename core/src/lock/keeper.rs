@@ -275,12 +275,16 @@ impl Keeper {
             ..SetOptions::default()
         };
         // So it is if this future is dropped.
-        self.is_unsettled = true;
+        let was_unsettled = std::mem::replace(&mut self.is_unsettled, true);
         let result = self
             .client
             .set_with(&self.name, self.holder.name(), &options)
             .await;
-        self.is_unsettled = matches!(&result, Err(error) if error.outcome() == Outcome::Unknown);
+        self.is_unsettled = match &result {
+            // Those before it were delivered before it, or never will be.
+            Ok(_) => false,
+            Err(error) => was_unsettled || error.outcome() == Outcome::Unknown,
+        };
         result
     }
 

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// A byte stream to the broker. What was written must be flushed: TLS may hold it back. It is not written to with `writev`,
-/// which could send SIGPIPE to the program.
+/// which could send SIGPIPE to the program. After an error of writing, the broker has got nothing of what was to be written.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
@@ -68,10 +68,14 @@ impl AsyncRead for Stream {
 
 impl AsyncWrite for Stream {
     fn poll_write(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        #[cfg(feature = "tls")]
+        if let Stream::Tls(tls) = self.as_mut().get_mut() {
+            return tls.poll_write(context, bytes);
+        }
         on_each!(self, inner => Pin::new(inner).poll_write(context, bytes))
     }
 

@@ -90,8 +90,12 @@ impl Broker {
     }
 
     pub(crate) async fn tls(tls: Tls<'_>) -> Self {
+        Self::accepting(tls.acceptor()).await
+    }
+
+    pub(crate) async fn accepting(tls: TlsAcceptor) -> Self {
         Self {
-            tls: Some(tls.acceptor()),
+            tls: Some(tls),
             ..Self::plain().await
         }
     }

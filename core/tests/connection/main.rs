@@ -5,6 +5,7 @@ mod authority;
 mod broker;
 mod configuration;
 mod credentials;
+mod cut;
 mod files;
 #[path = "../support/mod.rs"]
 mod support;

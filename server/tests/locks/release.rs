@@ -2,7 +2,7 @@
 use crate::lease::{SECOND, lasting, take};
 use crate::machine::{Machine, one_and_two};
 use crate::world::World;
-use statestore::{Client, ErrorKind, LostReason, Outcome, Release};
+use statestore::{Client, DelOptions, ErrorKind, LostReason, Outcome, Release};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -110,6 +110,30 @@ async fn a_dropped_guard_is_released_when_the_server_is_back() {
     world.come_back(true);
     sleep(5 * SECOND).await;
     assert_eq!(world.value("lock"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_is_delivered_after_the_lease_was_over_is_undone() {
+    let world = World::start();
+    let (one, _) = one_and_two(&world).await;
+    let guard = take(&one, &lasting(3 * SECOND)).await;
+    world.silence("one", true);
+    // Without it the session would end, and the renewal with it.
+    let other = tokio::spawn(async move {
+        let options = DelOptions::new().timeout(300 * SECOND);
+        one.del_with("other", &options).await.unwrap();
+    });
+    // The first renewal is on its way. The later ones find no connection: they certainly were not sent.
+    sleep(SECOND * 3 / 2).await;
+    world.cut("one");
+    assert_eq!(guard.lost().await, LostReason::Expired);
+    sleep(20 * SECOND).await;
+    let before = world.history().len();
+    world.silence("one", false);
+    other.await.unwrap();
+    sleep(SECOND / 10).await;
+    assert_eq!(world.value("lock"), None);
+    assert_eq!(world.history().len(), before + 2, "it was delivered");
 }
 
 #[tokio::test(start_paused = true)]

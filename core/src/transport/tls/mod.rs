@@ -16,7 +16,10 @@ use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::pki_types::ServerName;
 use socket::Socket;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{self, Poll, ready};
+use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client};
 
@@ -52,6 +55,10 @@ impl Tls {
 
     /// Makes the handshake over `transport`.
     pub(crate) async fn handshake(self, transport: TcpStream) -> Result<TlsStream, TransportError> {
+        let most_in_record = match self.connector.config().max_fragment_size {
+            Some(bytes) => bytes.saturating_sub(RECORD_OVERHEAD),
+            None => MOST_IN_RECORD,
+        };
         match self
             .connector
             .connect(self.server_name, Socket(transport))
@@ -59,6 +66,7 @@ impl Tls {
         {
             Ok(bytes) => Ok(TlsStream {
                 bytes,
+                most_in_record,
                 context: self.context,
             }),
             Err(error) => Err(self.context.explain(&error)),
@@ -91,14 +99,32 @@ fn internal(error: impl std::fmt::Display) -> TransportError {
     TransportError::new(ErrorKind::InvalidSettings, reason)
 }
 
+/// The most that a record carries, and what it has besides, as rustls counts.
+const MOST_IN_RECORD: usize = 1 << 14;
+const RECORD_OVERHEAD: usize = 5;
+
 /// A TLS connection to the broker.
 #[derive(Debug)]
 pub(crate) struct TlsStream {
     pub(crate) bytes: client::TlsStream<Socket>,
+    /// Bytes that fit into one record.
+    most_in_record: usize,
     context: Context,
 }
 
 impl TlsStream {
+    /// Writes one record at most, when those before it have left. So an error means that the broker got nothing of it, since it
+    /// cannot read a part of a record; of several, it may have got the first ones.
+    pub(super) fn poll_write(
+        &mut self,
+        context: &mut task::Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut stream = Pin::new(&mut self.bytes);
+        ready!(stream.as_mut().poll_flush(context))?;
+        stream.poll_write(context, &bytes[..bytes.len().min(self.most_in_record)])
+    }
+
     /// What an error of reading or writing means. Since TLS 1.3 the broker's opinion of the client's certificate
     /// arrives only after the handshake, as the first thing that is read.
     pub(crate) fn explain(&self, error: &io::Error) -> Option<TransportError> {

@@ -39,13 +39,18 @@ impl WebSocket {
         path: &str,
     ) -> Result<Self, TransportError> {
         let input = handshake::perform(&mut transport, host, path).await?;
-        Ok(Self {
+        Ok(Self::new(transport, input))
+    }
+
+    /// One over which `input` came already.
+    fn new(transport: Stream, input: BytesMut) -> Self {
+        Self {
             transport,
             input,
             incoming: Incoming::new(Side::Server),
             output: BytesMut::new(),
             is_closed: false,
-        })
+        }
     }
 
     /// Takes frames out of what was read, up to the next one with payload. Whether there is payload, or the end.
@@ -79,16 +84,22 @@ impl WebSocket {
         Ok(())
     }
 
+    /// Writes what is on its way.
+    fn poll_output(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.output.is_empty() {
+            let transport = Pin::new(&mut self.transport);
+            match ready!(transport.poll_write(context, &self.output))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => self.output.advance(written),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
     /// Writes what is on its way, and behind it the answer to a ping.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            while !self.output.is_empty() {
-                let transport = Pin::new(&mut self.transport);
-                match ready!(transport.poll_write(context, &self.output))? {
-                    0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                    written => self.output.advance(written),
-                }
-            }
+            ready!(self.poll_output(context))?;
             match self.incoming.take_pong() {
                 Some(payload) => self.frame(Kind::Pong, &payload)?,
                 None => return Poll::Ready(Ok(())),
@@ -144,9 +155,10 @@ impl AsyncWrite for WebSocket {
         ready!(this.poll_drain(context))?;
         let length = bytes.len().min(MOST_WRITTEN);
         this.frame(Kind::Binary, &bytes[..length])?;
-        // The rest is written when more comes, or at the flush that follows.
-        match this.poll_drain(context) {
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        let whole = this.output.len();
+        match this.poll_output(context) {
+            Poll::Ready(Err(error)) if this.output.len() == whole => Poll::Ready(Err(error)),
+            // The rest is written when more comes, or at the flush that follows; of what has left, the broker may have got some.
             _ => Poll::Ready(Ok(length)),
         }
     }
@@ -163,5 +175,65 @@ impl AsyncWrite for WebSocket {
         this.close()?;
         ready!(this.poll_drain(context))?;
         Pin::new(&mut this.transport).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::Duplex;
+    use tokio::io::{AsyncWriteExt, DuplexStream};
+
+    /// Takes so many more bytes, and then none.
+    #[derive(Debug)]
+    struct Breaking {
+        stream: DuplexStream,
+        takes: usize,
+    }
+
+    impl AsyncRead for Breaking {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.stream).poll_read(context, buffer)
+        }
+    }
+
+    impl AsyncWrite for Breaking {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            let taken = bytes.len().min(self.takes);
+            self.takes -= taken;
+            Poll::Ready(if taken > 0 {
+                Ok(taken)
+            } else {
+                Err(io::ErrorKind::ConnectionReset.into())
+            })
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn bytes_of_which_some_have_left_count_as_written() {
+        let bytes = [7; 1_000];
+        for (takes, first) in [(0, None), (1, Some(1_000)), (900, Some(1_000))] {
+            let (stream, _far_end) = tokio::io::duplex(1);
+            let transport: Box<dyn Duplex> = Box::new(Breaking { stream, takes });
+            let mut socket = WebSocket::new(Stream::Other(transport), BytesMut::new());
+            assert_eq!(socket.write(&bytes).await.ok(), first, "{takes}");
+            socket.write(&bytes).await.unwrap_err();
+        }
     }
 }
