@@ -229,6 +229,8 @@ impl Hub {
 
     /// Notifies some of those who watch; whether all are.
     fn notify(&mut self, notification: &mut Notification, turn: &mut Turn, now: Now) -> bool {
+        // Its change may have become durable since the last turn.
+        notification.hold = self.service.pending(notification.hold);
         while !turn.is_over() {
             let Some(client) = notification.clients.get(notification.next) else {
                 return true;
