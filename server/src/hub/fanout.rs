@@ -119,19 +119,39 @@ impl Hub {
         origin: Option<ConnectionId>,
         now: Now,
     ) {
+        // Its sender may have sent one before it that others still wait for: on a former connection, or before its will.
+        let topic = publication.message.topic();
+        let is_behind = self.fanouts.iter().any(
+            |fanout| matches!(&fanout.what, What::Message(other) if other.message.topic() == topic),
+        );
         let what = What::Message(publication);
-        self.begin(Fanout { what, origin }, now);
+        self.begin(Fanout { what, origin }, is_behind, now);
     }
 
-    /// Begins to hand a notification to those who watch.
-    #[inline(never)]
-    pub(super) fn begin_notification(
+    /// Begins to hand notifications to those who watch, each not before the one before it.
+    pub(super) fn begin_notifications(
         &mut self,
-        notify: &Notify,
+        notifications: impl Iterator<Item = Notify>,
         hold: u64,
         origin: Option<ConnectionId>,
         now: Now,
     ) {
+        let mut is_behind = false;
+        for notify in notifications {
+            is_behind |= self.begin_notification(&notify, hold, origin, is_behind, now);
+        }
+    }
+
+    /// Begins to hand a notification to those who watch; whether some of them have to wait for it.
+    #[inline(never)]
+    fn begin_notification(
+        &mut self,
+        notify: &Notify,
+        hold: u64,
+        origin: Option<ConnectionId>,
+        is_behind: bool,
+        now: Now,
+    ) -> bool {
         let mut payload = BytesMut::with_capacity(notify.event.encoded_len());
         notify.event.encode(&mut payload);
         let header = PublishHeader {
@@ -147,7 +167,7 @@ impl Hub {
             Err(error) => {
                 self.statistics.dropped_too_large += 1;
                 tracing::debug!(%error, "a notification cannot be sent");
-                return;
+                return false;
             }
         };
         let notification = Notification {
@@ -158,22 +178,26 @@ impl Hub {
             hold,
             next: 0,
         };
-        let is_behind = self.fanouts.iter().any(|fanout| {
-            matches!(&fanout.what, What::Notification(other) if other.key == notification.key)
-        });
+        let is_behind = is_behind
+            || self.fanouts.iter().any(|fanout| {
+                matches!(&fanout.what, What::Notification(other) if other.key == notification.key)
+            });
         let what = What::Notification(notification);
-        let fanout = Fanout { what, origin };
-        if is_behind {
-            self.wait_for_turn(fanout);
-        } else {
-            self.begin(fanout, now);
-        }
+        self.begin(Fanout { what, origin }, is_behind, now)
     }
 
-    fn begin(&mut self, fanout: Fanout, now: Now) {
-        if let Some(rest) = self.hand_out(fanout, Turn::new(false), now) {
-            self.wait_for_turn(rest);
-        }
+    /// Begins to hand something out, unless it is behind something that waits; whether it waits, or a part of it.
+    fn begin(&mut self, fanout: Fanout, is_behind: bool, now: Now) -> bool {
+        let rest = if is_behind {
+            Some(fanout)
+        } else {
+            self.hand_out(fanout, Turn::new(false), now)
+        };
+        let Some(rest) = rest else {
+            return false;
+        };
+        self.wait_for_turn(rest);
+        true
     }
 
     fn wait_for_turn(&mut self, fanout: Fanout) {
