@@ -2,7 +2,7 @@
 use crate::wills::will;
 use crate::world::{Client, World, command, connect, id, message, request, set};
 use bytes::BytesMut;
-use statestore_protocol::mqtt::{Connect, Publish, PublishHeader, ReasonCode};
+use statestore_protocol::mqtt::{Connect, Publish, PublishHeader, ReasonCode, Subscription};
 
 #[test]
 fn a_change_reaches_thousands_of_watchers_in_slices() {
@@ -236,4 +236,46 @@ fn what_a_client_publishes_reaches_many_in_its_order_whatever_becomes_of_its_con
         assert_eq!(lengths, [large.len(), "gone".len(), 1]);
     }
     assert_eq!(world.puback(&second, id(1)), ReasonCode::SUCCESS);
+}
+
+#[test]
+fn what_is_still_to_be_handed_out_takes_no_more_memory_than_it_may() {
+    const TOPIC: &str = "a/b/c/d/e/f";
+    let mut world = World::new();
+    let subscribers: Vec<_> = (0..100)
+        .map(|number| {
+            let mut client = world.client(&format!("s-{number}"));
+            // All filters that match, each with an identifier, so that much has to be known of each subscriber.
+            for mask in 0..64u32 {
+                let level = |(place, name)| if mask >> place & 1 == 1 { "+" } else { name };
+                let filter: Vec<_> = TOPIC.split('/').enumerate().map(level).collect();
+                let filter = Subscription::at_least_once(filter.join("/"));
+                world.subscribe_all(&mut client, Some(mask + 1), vec![filter]);
+            }
+            client
+        })
+        .collect();
+    let publishers: Vec<_> = (0..300)
+        .map(|number| {
+            let mut client = world.client(&format!("p-{number}"));
+            world.publish(&mut client, &message(TOPIC, 1), b"");
+            client
+        })
+        .collect();
+    let mut refused = 0;
+    for publisher in &publishers {
+        // Who is not read waits until all have its message.
+        if world.hub.accepts_input(publisher.connection) {
+            assert_eq!(world.puback(publisher, id(1)), ReasonCode::QUOTA_EXCEEDED);
+            refused += 1;
+        }
+    }
+    assert!((50..250).contains(&refused), "{refused}");
+    let told = payloads(&mut world, &subscribers);
+    let accepted = publishers.len() - refused;
+    assert!(told.iter().all(|messages| messages.len() == accepted));
+    let mut last = world.client("last");
+    world.publish(&mut last, &message(TOPIC, 1), b"");
+    payloads(&mut world, &subscribers);
+    assert_eq!(world.puback(&last, id(1)), ReasonCode::SUCCESS);
 }
