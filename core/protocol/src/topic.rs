@@ -58,8 +58,9 @@ pub fn is_from_store(topic: &str) -> bool {
     let Some(rest) = topic.strip_prefix("clients/") else {
         return false;
     };
-    // A client id can have slashes itself.
+    // A client id can have slashes itself. A filter for all below a topic matches that topic, too.
     rest.contains("/services/statestore/")
+        || rest.ends_with("/services/statestore")
         || rest
             .match_indices("statestore/v1/")
             .any(|(at, name)| rest[at + name.len()..].starts_with(STORE_GUID))

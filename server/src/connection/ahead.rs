@@ -92,7 +92,7 @@ impl Connection {
         let max_packet_bytes = self.bounds.max_packet_bytes;
         self.session()?;
         // Who has sent more than it may waits for that first.
-        if self.is_paused {
+        if self.paused_until_ms.is_some() {
             return None;
         }
         let is_new = self.ahead.read_limit.is_none();

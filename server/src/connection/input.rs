@@ -62,26 +62,28 @@ impl Connection {
     /// Whether there is a time at which [`next`](Self::next) would take something. If not, nothing should be read either.
     pub(crate) fn accepts_input(&self) -> bool {
         !self.is_held_up()
-            && !self.is_paused
+            && self.paused_until_ms.is_none()
             && self.ahead.accepts(self.unread)
             && !self.is_full()
             && !self.awaits_much()
             && self.fanouts == 0
     }
 
-    /// It has sent more than it may: nothing is taken from it until [the end](Self::end_pause).
-    pub(crate) fn pause(&mut self, now_ms: u64) {
-        self.is_paused = true;
+    /// It has sent more than it may: nothing is taken from it until [the end](Self::end_pause). Says when the connection is to be
+    /// [looked at](Self::due_ms).
+    pub(crate) fn pause(&mut self, until_ms: u64, now_ms: u64) -> Option<u64> {
+        self.paused_until_ms = Some(until_ms);
         self.keep_alive.paused(now_ms);
+        self.due_ms()
     }
 
-    /// What it has sent is paid off; false if it was not paused.
+    /// Goes on if what it has sent is paid off; false if it was not paused, or still is.
     pub(crate) fn end_pause(&mut self, now_ms: u64) -> bool {
-        let was_paused = std::mem::take(&mut self.is_paused);
-        if was_paused {
+        let ended = self.paused_until_ms.take_if(|until_ms| *until_ms <= now_ms);
+        if ended.is_some() {
             self.keep_alive.resumed(now_ms);
         }
-        was_paused
+        ended.is_some()
     }
 
     /// Takes the next packet out of the input, if it may be taken now.
@@ -93,7 +95,8 @@ impl Connection {
         if self.is_held_up() {
             return Next::Nothing;
         }
-        if self.is_paused || self.is_full() || self.awaits_much() || self.fanouts > 0 {
+        let is_paused = self.paused_until_ms.is_some();
+        if is_paused || self.is_full() || self.awaits_much() || self.fanouts > 0 {
             if !input.is_empty() {
                 self.blocked_since_ms.get_or_insert(now_ms);
             }

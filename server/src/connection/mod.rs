@@ -123,8 +123,8 @@ pub(crate) struct Connection {
     method: Option<Box<str>>,
     /// Until when it holds who it is.
     until_ms: Option<u64>,
-    /// It has sent more than it may in a second.
-    is_paused: bool,
+    /// It has sent more than it may in a second: nothing is taken from it until then.
+    paused_until_ms: Option<u64>,
     /// Empty before CONNECT.
     client: Arc<str>,
     /// What waits to be sent.
@@ -167,7 +167,7 @@ impl Connection {
             proving: None,
             method: None,
             until_ms: None,
-            is_paused: false,
+            paused_until_ms: None,
             client: Arc::default(),
             output: Output::default(),
             decoder: Decoder::default(),

@@ -133,9 +133,11 @@ impl Connection {
         self.until_ms.is_some_and(|until_ms| until_ms <= now_ms)
     }
 
-    /// When an open connection is to be looked at: whether it is [silent](Self::is_silent), or [over](Self::is_over).
+    /// When an open connection is to be looked at: whether it is [silent](Self::is_silent), or [over](Self::is_over), or its
+    /// [pause](Self::end_pause) is.
     pub(crate) fn due_ms(&self) -> Option<u64> {
         let silent_ms = self.keep_alive.wake_at_ms();
-        [silent_ms, self.until_ms].into_iter().flatten().min()
+        let times = [silent_ms, self.until_ms, self.paused_until_ms];
+        times.into_iter().flatten().min()
     }
 }

@@ -189,7 +189,7 @@ impl Driver {
         let mut verifications = JoinSet::new();
         loop {
             self.begin_verifications(&mut verifications);
-            self.hub.borrow_mut().storage_full(committer.is_full());
+            self.tell_whether_full(committer.is_full());
             self.submit(committer)?;
             for order in self.images.take() {
                 committer.order_image(order);
@@ -299,6 +299,16 @@ impl Driver {
                 inspection(&mut self.hub.borrow_mut(), self.clock.now());
                 self.spread_word(None);
             }
+        }
+    }
+
+    /// Tells the hub whether there is room on the disk.
+    fn tell_whether_full(&self, is_full: bool) {
+        let mut hub = self.hub.borrow_mut();
+        if hub.service().is_read_only() != is_full {
+            hub.storage_full(is_full, self.clock.now());
+            drop(hub);
+            self.spread_word(None);
         }
     }
 

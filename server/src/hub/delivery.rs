@@ -208,9 +208,7 @@ impl Hub {
         if self.service.has_notifications() {
             let mut notifications = std::mem::take(&mut self.notifications);
             let hold = self.service.take_notifications(&mut notifications);
-            for notify in notifications.drain(..) {
-                self.begin_notification(&notify, hold, origin, now);
-            }
+            self.begin_notifications(notifications.drain(..), hold, origin, now);
             self.notifications = notifications;
         }
     }

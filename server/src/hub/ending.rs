@@ -23,7 +23,6 @@
 //! All arrows to the right and down are [`Hub::end`]. Where it leaves `Open`, the session is taken off the connection
 //! before anything else can happen to either: its watches end, its will is published or waits, and it ends or waits for
 //! its client. A client that is told of the end is told so after all that it may know by then.
-use super::delivery::Routed;
 use super::fanout::Publication;
 use super::message::Message;
 use super::{ConnectionId, Hub, SessionId, Timed};
@@ -219,13 +218,7 @@ impl Hub {
         match Message::will(will, now.mono_ms, &self.gauge) {
             Ok(message) => {
                 let targets = self.subscriptions.matches(message.topic(), None);
-                let publication = Publication {
-                    message,
-                    qos: will.qos,
-                    routed: Routed::to(targets.len()),
-                    targets: targets.into_iter(),
-                    packet_id: None,
-                };
+                let publication = Publication::new(message, will.qos, targets, None);
                 self.begin_message(publication, None, now);
             }
             Err(error) => tracing::debug!(%error, "a will cannot be published"),

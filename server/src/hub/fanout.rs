@@ -23,6 +23,13 @@ const TURN_DELIVERIES: usize = 64;
 /// Most bytes of payload that a turn copies; the last delivery may exceed it.
 const TURN_PAYLOAD: usize = 256 * 1024;
 
+/// With so much memory of who is still to get messages, no more are taken, in bytes: each of thousands of clients may publish
+/// something that goes to thousands.
+const MOST_TARGET_BYTES: usize = 32 * 1024 * 1024;
+
+/// A message that takes no more of it is taken all the same.
+const FEW_TARGET_BYTES: usize = 4 * 1024;
+
 /// One notification or message on its way.
 #[derive(Debug)]
 pub(super) struct Fanout {
@@ -60,12 +67,35 @@ impl Notification {
 /// A message that a client published, or a will.
 #[derive(Debug)]
 pub(super) struct Publication {
-    pub(super) message: Message,
-    pub(super) qos: QoS,
-    pub(super) targets: std::vec::IntoIter<Match<SessionId>>,
-    pub(super) routed: Routed,
+    message: Message,
+    qos: QoS,
+    targets: std::vec::IntoIter<Match<SessionId>>,
+    /// Memory of these.
+    target_bytes: usize,
+    routed: Routed,
     /// Of the PUBLISH that is acknowledged when all have the message.
-    pub(super) packet_id: Option<PacketId>,
+    packet_id: Option<PacketId>,
+}
+
+impl Publication {
+    /// To these; `packet_id` is that of the PUBLISH, if it is to be acknowledged.
+    pub(super) fn new(
+        message: Message,
+        qos: QoS,
+        targets: Vec<Match<SessionId>>,
+        packet_id: Option<PacketId>,
+    ) -> Self {
+        let identifiers = targets.iter().map(|target| target.identifiers.capacity());
+        let identifiers = identifiers.sum::<usize>() * size_of::<u32>();
+        Self {
+            message,
+            qos,
+            target_bytes: targets.capacity() * size_of::<Match<SessionId>>() + identifiers,
+            routed: Routed::to(targets.len()),
+            targets: targets.into_iter(),
+            packet_id,
+        }
+    }
 }
 
 /// What is left of a turn.
@@ -104,12 +134,35 @@ impl Hub {
 
     /// Hands out the next part of what waits for its turn.
     pub fn work(&mut self, now: Now) {
-        if let Some(fanout) = self.fanouts.pop_front() {
-            if let Some(fanout) = self.hand_out(fanout, Turn::new(true), now) {
-                self.fanouts.push_front(fanout);
-            }
+        if self.hand_out_next(now) {
             self.settle(now);
         }
+    }
+
+    /// Hands out the next part of what waits for its turn; whether there was anything.
+    fn hand_out_next(&mut self, now: Now) -> bool {
+        let Some(fanout) = self.fanouts.pop_front() else {
+            return false;
+        };
+        if let Some(rest) = self.hand_out(fanout, Turn::new(true), now) {
+            self.fanouts.push_front(rest);
+        }
+        true
+    }
+
+    /// The messages that wait for their turn.
+    fn messages(&self) -> impl Iterator<Item = &Publication> {
+        self.fanouts.iter().filter_map(|fanout| match &fanout.what {
+            What::Message(publication) => Some(publication),
+            What::Notification(_) => None,
+        })
+    }
+
+    /// Memory of who is still to get them, if there are any.
+    fn target_bytes(&self) -> Option<usize> {
+        self.messages()
+            .map(|it| it.target_bytes)
+            .reduce(usize::saturating_add)
     }
 
     /// Begins to hand a message to its subscribers, and acknowledges it at the end.
@@ -119,19 +172,52 @@ impl Hub {
         origin: Option<ConnectionId>,
         now: Now,
     ) {
+        let bytes = publication.target_bytes;
+        while bytes > FEW_TARGET_BYTES
+            && self
+                .target_bytes()
+                .is_some_and(|waiting| waiting + bytes > MOST_TARGET_BYTES)
+        {
+            if let Some(id) = origin {
+                self.statistics.dropped_full += 1;
+                let why = "too many messages are still to be handed out";
+                let reason = ReasonCode::QUOTA_EXCEEDED;
+                return self.acknowledge(id, publication.packet_id, reason, why, now);
+            }
+            // A will, which nobody can be told to send again.
+            self.hand_out_next(now);
+        }
+        // Its sender may have sent one before it that others still wait for: on a former connection, or before its will.
+        let topic = publication.message.topic();
+        let is_behind = self.messages().any(|other| other.message.topic() == topic);
         let what = What::Message(publication);
-        self.begin(Fanout { what, origin }, now);
+        self.begin(Fanout { what, origin }, is_behind, now);
     }
 
-    /// Begins to hand a notification to those who watch.
-    #[inline(never)]
-    pub(super) fn begin_notification(
+    /// Begins to hand notifications to those who watch, each not before the one before it.
+    pub(super) fn begin_notifications(
         &mut self,
-        notify: &Notify,
+        notifications: impl Iterator<Item = Notify>,
         hold: u64,
         origin: Option<ConnectionId>,
         now: Now,
     ) {
+        let mut is_behind = false;
+        for notify in notifications {
+            is_behind |= self.begin_notification(&notify, hold, origin, is_behind, now);
+        }
+    }
+
+    /// Begins to hand a notification to those who watch; whether some of them have to wait for it.
+    #[inline(never)]
+    fn begin_notification(
+        &mut self,
+        notify: &Notify,
+        hold: u64,
+        origin: Option<ConnectionId>,
+        is_behind: bool,
+        now: Now,
+    ) -> bool {
         let mut payload = BytesMut::with_capacity(notify.event.encoded_len());
         notify.event.encode(&mut payload);
         let header = PublishHeader {
@@ -147,7 +233,7 @@ impl Hub {
             Err(error) => {
                 self.statistics.dropped_too_large += 1;
                 tracing::debug!(%error, "a notification cannot be sent");
-                return;
+                return false;
             }
         };
         let notification = Notification {
@@ -158,22 +244,26 @@ impl Hub {
             hold,
             next: 0,
         };
-        let is_behind = self.fanouts.iter().any(|fanout| {
-            matches!(&fanout.what, What::Notification(other) if other.key == notification.key)
-        });
+        let is_behind = is_behind
+            || self.fanouts.iter().any(|fanout| {
+                matches!(&fanout.what, What::Notification(other) if other.key == notification.key)
+            });
         let what = What::Notification(notification);
-        let fanout = Fanout { what, origin };
-        if is_behind {
-            self.wait_for_turn(fanout);
-        } else {
-            self.begin(fanout, now);
-        }
+        self.begin(Fanout { what, origin }, is_behind, now)
     }
 
-    fn begin(&mut self, fanout: Fanout, now: Now) {
-        if let Some(rest) = self.hand_out(fanout, Turn::new(false), now) {
-            self.wait_for_turn(rest);
-        }
+    /// Begins to hand something out, unless it is behind something that waits; whether it waits, or a part of it.
+    fn begin(&mut self, fanout: Fanout, is_behind: bool, now: Now) -> bool {
+        let rest = if is_behind {
+            Some(fanout)
+        } else {
+            self.hand_out(fanout, Turn::new(false), now)
+        };
+        let Some(rest) = rest else {
+            return false;
+        };
+        self.wait_for_turn(rest);
+        true
     }
 
     fn wait_for_turn(&mut self, fanout: Fanout) {
@@ -229,6 +319,8 @@ impl Hub {
 
     /// Notifies some of those who watch; whether all are.
     fn notify(&mut self, notification: &mut Notification, turn: &mut Turn, now: Now) -> bool {
+        // Its change may have become durable since the last turn.
+        notification.hold = self.service.pending(notification.hold);
         while !turn.is_over() {
             let Some(client) = notification.clients.get(notification.next) else {
                 return true;

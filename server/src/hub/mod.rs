@@ -294,7 +294,7 @@ impl Hub {
         }
         self.at_work = Some((id, false));
         loop {
-            if self.is_storage_full && self.waits_for_room(id, input, now) {
+            if self.lacks_room() && self.waits_for_room(id, input, now) {
                 break;
             }
             let Some(connection) = self.connections.get_mut(id) else {
@@ -441,8 +441,12 @@ impl Hub {
 
     /// Whether the storage has no room for more. Then SET, DEL and VDEL are refused with an error that says so; everything
     /// else goes on, and what was executed before is answered once it is durable.
-    pub fn storage_full(&mut self, is_full: bool) {
+    pub fn storage_full(&mut self, is_full: bool, now: Now) {
         self.service.set_read_only(is_full);
+        if is_full {
+            // Who waits for room is refused as well: there may be none for long.
+            self.end_waiting(now);
+        }
     }
 
     /// The storage cannot keep writes any more. Nothing that waits for it leaves; wills are published and all clients

@@ -1,5 +1,4 @@
 //! PUBLISH from clients (MQTT 5, section 3.3).
-use super::delivery::Routed;
 use super::fanout::Publication;
 use super::message::Message;
 use super::refusals::Cause;
@@ -76,13 +75,7 @@ impl Hub {
             }
         };
         let targets = self.subscriptions.matches(topic, Some(session));
-        let publication = Publication {
-            message,
-            qos: publish.qos(),
-            routed: Routed::to(targets.len()),
-            targets: targets.into_iter(),
-            packet_id: publish.packet_id(),
-        };
+        let publication = Publication::new(message, publish.qos(), targets, publish.packet_id());
         self.begin_message(publication, Some(id), now);
     }
 

@@ -112,8 +112,8 @@ impl Hub {
         );
         if let Some(at_ms) = free_ms {
             self.statistics.pauses += 1;
-            connection.pause(now.mono_ms);
-            self.set_connection_timer(id, Some(at_ms));
+            let next_ms = connection.pause(at_ms, now.mono_ms);
+            self.set_connection_timer(id, next_ms);
         }
     }
 

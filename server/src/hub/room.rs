@@ -11,9 +11,18 @@ impl Hub {
     /// connections; everything else is served.
     pub fn set_storage_full(&mut self, is_full: bool, now: Now) {
         self.is_storage_full = is_full;
-        if is_full {
-            return;
+        if !is_full {
+            self.end_waiting(now);
         }
+    }
+
+    /// Whether what would write has to wait. Where it is refused it needs no room.
+    pub(super) fn lacks_room(&self) -> bool {
+        self.is_storage_full && !self.service.is_read_only()
+    }
+
+    /// Lets those go on that wait for room.
+    pub(super) fn end_waiting(&mut self, now: Now) {
         self.mark_broker_dirty();
         for id in std::mem::take(&mut self.waiting_for_room) {
             if let Some(connection) = self.connections.get_mut(id)

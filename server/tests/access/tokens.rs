@@ -4,10 +4,11 @@ use crate::login::{
     world,
 };
 use crate::signer::{AUDIENCE, Keys, SUBJECT, Signer, claims, tokens};
-use crate::world::{START_WALL_MS, World, connect};
+use crate::world::{START_WALL_MS, World, connect, message};
 use serde_json::{Value, json};
-use statestore_protocol::mqtt::{Auth, ReasonCode};
-use statestored::access::{Authenticator, Policy, Tokens, Users};
+use statestore_protocol::mqtt::{Auth, Packet, ReasonCode};
+use statestored::access::{Authenticator, Policy, Rates, Tokens, Users};
+use statestored::hub::{Closing, HubConfig, HubLimits};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -180,6 +181,60 @@ fn a_newer_token_over_the_connection_lengthens_it_and_an_expired_one_ends_it() {
     asked(&mut world, &client, ReasonCode::SUCCESS);
     world.pass(14_999);
     world.assert_alive(&mut client);
+    world.pass(1);
+    assert_eq!(world.disconnected(&client), ReasonCode::NOT_AUTHORIZED);
+}
+
+#[test]
+fn who_has_sent_more_than_it_may_goes_on_after_a_newer_token() {
+    let signer = Signer::new("one");
+    let keys = Keys::of(&[&signer]);
+    let mut world = World::with(HubConfig {
+        authenticator: Authenticator::anonymous().with_tokens(keys.tokens()),
+        limits: HubLimits {
+            rates: Rates {
+                requests: None,
+                bytes: Some(100),
+            },
+            ..HubLimits::default()
+        },
+        ..HubConfig::default()
+    });
+    let token = signer.token(&claims(START_WALL_MS, 3600));
+    let (mut client, _) = log_in(&mut world, &with_token("pump", &token));
+    // It takes seconds to pay that off, and a moment to look at it.
+    again(&mut world, &mut client, &token);
+    asked(&mut world, &client, ReasonCode::SUCCESS);
+    world.bytes(&mut client, &[0xC0, 0]);
+    assert!(world.packets(&client).is_empty(), "it has to wait");
+    world.pass(20_000);
+    world.bytes(&mut client, &[]);
+    assert_eq!(world.packets(&client), [Packet::PingResp]);
+}
+
+#[test]
+fn a_token_that_expires_while_its_owner_has_to_wait_ends_the_connection_in_time() {
+    let signer = Signer::new("one");
+    let keys = Keys::of(&[&signer]);
+    let mut world = World::with(HubConfig {
+        authenticator: Authenticator::anonymous().with_tokens(keys.tokens()),
+        limits: HubLimits {
+            rates: Rates {
+                requests: None,
+                bytes: Some(1),
+            },
+            ..HubLimits::default()
+        },
+        ..HubConfig::default()
+    });
+    let token = signer.token(&claims(START_WALL_MS, 60));
+    let (mut client, _) = log_in(&mut world, &with_token("pump", &token));
+    // It takes minutes to pay that off.
+    world.publish(&mut client, &message("t", 1), &[0; 200]);
+    // With 10 seconds of leeway and 5 of grace.
+    world.pass(74_999);
+    world.packets(&client);
+    assert_eq!(world.hub.closing(client.connection), Closing::No);
     world.pass(1);
     assert_eq!(world.disconnected(&client), ReasonCode::NOT_AUTHORIZED);
 }

@@ -435,3 +435,27 @@ fn in_memory_nothing_waits_and_there_are_no_batches() {
     assert!(!world.hub.has_batch());
     assert_eq!(world.hub.take_batch(), None);
 }
+
+#[test]
+fn a_change_that_becomes_durable_while_it_is_handed_out_reaches_all() {
+    const WATCHERS: usize = 200;
+    let mut world = world();
+    let watchers: Vec<_> = (0..WATCHERS)
+        .map(|number| {
+            let mut client = world.client(&format!("watcher-{number}"));
+            world.request(&mut client, &command(&["KEYNOTIFY", "k"]));
+            client
+        })
+        .collect();
+    let mut writer = world.client("writer");
+    send(&mut world, &mut writer, 1, &set("k", "1"));
+    let (commit, _) = world.hub.take_batch().unwrap();
+    assert!(world.hub.has_work());
+    world.hub.durable(commit);
+    while world.hub.has_work() {
+        world.hub.work(world.now);
+    }
+    for watcher in &watchers {
+        assert_eq!(kinds(&world.packets(watcher)), "p");
+    }
+}

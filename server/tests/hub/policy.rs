@@ -17,7 +17,7 @@ rules:
 - principals: {clientIds: [writer]}
   brokerResources:
   - {method: Connect}
-  - {method: Publish, topics: [news/#]}
+  - {method: Publish, topics: [news/#, clients/#]}
   stateStoreResources: [{method: ReadWrite, keys: [shared/*]}, {method: Write, keys: [secret]}]
 - principals: {clientIds: [guest]}
   brokerResources: [{method: Connect}]
@@ -138,10 +138,17 @@ fn connecting_publishing_and_subscribing_need_a_rule() {
             "{filter}"
         );
     }
+    // Of a filter for what the store publishes nobody else publishes anything, not to the topic above either, which it matches.
+    let above = "clients/reader/services/statestore";
+    assert_eq!(
+        subscribe(&mut world, &mut reader, &format!("{above}/#")),
+        ReasonCode::GRANTED_QOS_1
+    );
     let mut writer = world.client("writer");
     for (topic, reason) in [
         ("news/a", ReasonCode::SUCCESS),
         ("other", ReasonCode::NOT_AUTHORIZED),
+        (above, ReasonCode::NOT_AUTHORIZED),
         ("news/a/b", ReasonCode::NO_MATCHING_SUBSCRIBERS),
     ] {
         world.publish(&mut writer, &message(topic, 1), b"x");
@@ -154,7 +161,7 @@ fn connecting_publishing_and_subscribing_need_a_rule() {
             statistics.messages_refused,
             statistics.subscriptions_refused
         ),
-        (1, 2)
+        (2, 2)
     );
 }
 

@@ -67,6 +67,37 @@ fn reads_and_messages_go_on() {
 }
 
 #[test]
+fn what_waits_for_room_is_refused_once_the_disk_is_full() {
+    let mut world = world();
+    let mut client = world.client("me");
+    world.hub.set_storage_full(true, world.now);
+    send(&mut world, &mut client, 1, &set("k", "1"));
+    assert!(world.packets(&client).is_empty());
+    while world.hub.next_dirty().is_some() {}
+    world.hub.storage_full(true, world.now);
+    assert_eq!(world.hub.next_dirty(), Some(client.connection));
+    world.bytes(&mut client, &[]);
+    send(&mut world, &mut client, 2, &set("k", "2"));
+    let packets = world.packets(&client);
+    assert_eq!(kinds(&packets), "apap");
+    for packet in packets {
+        if let Packet::Publish(response) = packet {
+            assert!(
+                response
+                    .payload_bytes()
+                    .starts_with(b"-ERR the store is read-only")
+            );
+        }
+    }
+    // There is room on the disk again, but still too much waits for it.
+    world.hub.storage_full(false, world.now);
+    send(&mut world, &mut client, 3, &set("k", "3"));
+    assert!(world.packets(&client).is_empty());
+    make_room(&mut world, &mut client);
+    assert_eq!(kinds(&world.packets(&client)), "ap");
+}
+
+#[test]
 fn a_write_waits_with_all_behind_it_but_pings_are_answered() {
     let mut world = world();
     let mut client = world.client("me");

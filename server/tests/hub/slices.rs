@@ -1,7 +1,8 @@
 //! What goes to many is handed out a part at a time, so that others have their turn between.
-use crate::world::{World, command, id, message, request, set};
+use crate::wills::will;
+use crate::world::{Client, World, command, connect, id, message, request, set};
 use bytes::BytesMut;
-use statestore_protocol::mqtt::{PublishHeader, ReasonCode};
+use statestore_protocol::mqtt::{Connect, Publish, PublishHeader, ReasonCode, Subscription};
 
 #[test]
 fn a_change_reaches_thousands_of_watchers_in_slices() {
@@ -154,4 +155,127 @@ fn others_have_their_turn_between_scans_that_take_long() {
     assert_eq!(turns, 5, "one of these makes a turn");
     assert!(input.is_empty());
     assert_eq!(world.packets(&client).len(), 10);
+}
+
+/// More than are told in one turn.
+const MANY: usize = 200;
+
+/// The payloads of what was published to each of these clients.
+fn payloads(world: &mut World, clients: &[Client]) -> Vec<Vec<Vec<u8>>> {
+    while world.hub.has_work() {
+        world.hub.work(world.now);
+    }
+    let payload = |publish: &Publish| publish.payload_bytes().to_vec();
+    let published = clients.iter().map(|client| world.published(client));
+    published
+        .map(|all| all.iter().map(payload).collect())
+        .collect()
+}
+
+#[test]
+fn changes_of_a_transaction_reach_many_watchers_in_their_order() {
+    let mut world = World::new();
+    let watchers: Vec<_> = (0..MANY)
+        .map(|number| {
+            let mut client = world.client(&format!("watcher-{number:03}"));
+            for key in ["a", "b"] {
+                // Few watch the second key, so that it would be told in one turn.
+                if key == "a" || number >= MANY - 3 {
+                    world.request(&mut client, &command(&["KEYNOTIFY", key]));
+                }
+            }
+            client
+        })
+        .collect();
+    let mut writer = world.client("writer");
+    let transaction = command(&[
+        "TXN", "3", "SET", "a", "1", "3", "SET", "b", "2", "2", "DEL", "a",
+    ]);
+    world.publish(&mut writer, &request(id(1)), &transaction);
+    let told = payloads(&mut world, &watchers);
+    let (of_one, of_both) = told.split_at(MANY - 3);
+    let ends = |changes: &[Vec<u8>], expected: &[&[u8]]| {
+        let mut pairs = changes.iter().zip(expected);
+        changes.len() == expected.len() && pairs.all(|(change, end)| change.ends_with(end))
+    };
+    for changes in of_one {
+        assert!(ends(changes, &[b"1\r\n", b"DELETE\r\n"]));
+    }
+    for changes in of_both {
+        assert!(ends(changes, &[b"1\r\n", b"2\r\n", b"DELETE\r\n"]));
+    }
+}
+
+#[test]
+fn what_a_client_publishes_reaches_many_in_its_order_whatever_becomes_of_its_connection() {
+    let mut world = World::new();
+    let subscribers: Vec<_> = (0..MANY)
+        .map(|number| {
+            let mut client = world.client(&format!("s-{number:03}"));
+            world.subscribe(&mut client, "w");
+            client
+        })
+        .collect();
+    let publish = |world: &mut World, payload: &[u8]| {
+        let (mut publisher, _) = world.join(&Connect {
+            will: Some(will(0)),
+            ..connect("publisher")
+        });
+        world.publish(&mut publisher, &message("w", 1), payload);
+        publisher
+    };
+    // Large, so that fewer have it after one turn than get the small ones behind it in one.
+    let large = vec![b'1'; 100_000];
+    let first = publish(&mut world, &large);
+    world.lose(&first);
+    let second = publish(&mut world, b"2");
+    assert!(world.hub.has_work());
+    let told = payloads(&mut world, &subscribers);
+    for messages in told {
+        let lengths: Vec<_> = messages.iter().map(Vec::len).collect();
+        assert_eq!(lengths, [large.len(), "gone".len(), 1]);
+    }
+    assert_eq!(world.puback(&second, id(1)), ReasonCode::SUCCESS);
+}
+
+#[test]
+fn what_is_still_to_be_handed_out_takes_no_more_memory_than_it_may() {
+    const TOPIC: &str = "a/b/c/d/e/f";
+    let mut world = World::new();
+    let subscribers: Vec<_> = (0..100)
+        .map(|number| {
+            let mut client = world.client(&format!("s-{number}"));
+            // All filters that match, each with an identifier, so that much has to be known of each subscriber.
+            for mask in 0..64u32 {
+                let level = |(place, name)| if mask >> place & 1 == 1 { "+" } else { name };
+                let filter: Vec<_> = TOPIC.split('/').enumerate().map(level).collect();
+                let filter = Subscription::at_least_once(filter.join("/"));
+                world.subscribe_all(&mut client, Some(mask + 1), vec![filter]);
+            }
+            client
+        })
+        .collect();
+    let publishers: Vec<_> = (0..300)
+        .map(|number| {
+            let mut client = world.client(&format!("p-{number}"));
+            world.publish(&mut client, &message(TOPIC, 1), b"");
+            client
+        })
+        .collect();
+    let mut refused = 0;
+    for publisher in &publishers {
+        // Who is not read waits until all have its message.
+        if world.hub.accepts_input(publisher.connection) {
+            assert_eq!(world.puback(publisher, id(1)), ReasonCode::QUOTA_EXCEEDED);
+            refused += 1;
+        }
+    }
+    assert!((50..250).contains(&refused), "{refused}");
+    let told = payloads(&mut world, &subscribers);
+    let accepted = publishers.len() - refused;
+    assert!(told.iter().all(|messages| messages.len() == accepted));
+    let mut last = world.client("last");
+    world.publish(&mut last, &message(TOPIC, 1), b"");
+    payloads(&mut world, &subscribers);
+    assert_eq!(world.puback(&last, id(1)), ReasonCode::SUCCESS);
 }

@@ -132,7 +132,7 @@ impl Broker {
 impl Hub {
     /// Whether there is room for what comes of requests.
     pub(super) fn may_execute_incoming(&self) -> bool {
-        !self.is_storage_full && self.fanouts.len() < MOST_FANOUTS && self.has_room_for_broker()
+        !self.lacks_room() && self.fanouts.len() < MOST_FANOUTS && self.has_room_for_broker()
     }
 
     /// Executes requests as long as there is room for what comes of them. Whether more can be executed in the next turn.

@@ -276,8 +276,9 @@ impl World {
     /// Tells the hub whether there is space on the disk.
     fn tell_of_space(&mut self, is_full: bool) {
         let now_ms = self.now_ms();
+        let now = self.server_now();
         if let Some(hub) = &mut self.server.hub {
-            hub.storage_full(is_full);
+            hub.storage_full(is_full, now);
         }
         let was_full = self.server.is_read_only();
         if is_full && !was_full {
