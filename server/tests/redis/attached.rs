@@ -1,5 +1,5 @@
 //! Servers over one Redis, behind one broker, that share its requests.
-use crate::elsewhere::{Engine, forgotten, keeping, refusals, shared, until};
+use crate::elsewhere::{Engine, forgotten, guarded, keeping, refusals, shared, until};
 use crate::server::Redis;
 use std::time::Duration;
 
@@ -57,4 +57,10 @@ fn an_answer_is_given_again_until_redis_lets_it_expire() {
 #[test]
 fn what_others_may_execute_is_not_refused_before_it_is_acknowledged() {
     refusals::what_others_may_execute_is_not_refused_before_it_is_acknowledged::<Redis>();
+}
+
+#[test]
+fn rules_about_keys_hold_whichever_server_is_asked() {
+    let redis = Redis::start();
+    guarded::rules_about_keys_hold_whichever_server_is_asked(&redis.url("guarded"));
 }
