@@ -1,10 +1,11 @@
 //! Servers that share the requests of a broker which says, and signs, who sent them: rules about keys hold, whichever server is asked.
 use super::keeping::{EACH, KEEPS, STANDS_BY, ask, server_with, until_told};
 use super::plugin::{Guarded, PASSWORD};
-use super::world::{Peer, Store};
-use statestore_protocol::mqtt::Connect;
+use super::world::{Peer, Store, command, now};
+use statestore_protocol::mqtt::{Connect, PublishHeader};
 
 const OK: &str = "+OK\r\n";
+const NOT_APPLIED: &str = ":-1\r\n";
 const NOT_AUTHORIZED: &str = "-ERR not authorized\r\n";
 const RULES: &str = "
 rules:
@@ -110,4 +111,59 @@ pub(crate) fn rules_about_keys_hold_whichever_server_is_asked(storage: &str) {
     let stop = ["KEYNOTIFY", "shared/a", "STOP"];
     assert_eq!(ask(&mut reader, &stop, &mut told), OK);
     assert_eq!(ask(&mut reader, &stop, &mut told), ":0\r\n");
+}
+
+pub(crate) fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had(storage: &str) {
+    let world = World::start(storage);
+    let stamp = now();
+    let header = PublishHeader {
+        correlation_data: Some(b"the same"),
+        user_properties: &[("__ts", &stamp)],
+        ..PublishHeader::default()
+    };
+    let made = command(&["SET", "shared/k", "v", "NX"]);
+    let again = |peer: &mut Peer| {
+        peer.ask(&made, &header);
+        let answer = peer.message();
+        assert_eq!(answer.correlation_data(), header.correlation_data);
+        String::from_utf8(answer.payload_bytes().to_vec()).unwrap()
+    };
+    let mut ann = world.peer("client", Some("ann"));
+    for _ in 0..EACH {
+        assert_eq!(again(&mut ann), OK);
+    }
+    let mut told = Vec::new();
+    assert_eq!(ask(&mut ann, &["KEYNOTIFY", "secret"], &mut told), OK);
+    world.until_watches(1);
+
+    // The same request to the last byte, but somebody else's: the condition is not met.
+    let mut bob = world.peer("client", Some("bob"));
+    for _ in 0..EACH {
+        assert_eq!(again(&mut bob), NOT_APPLIED);
+    }
+    world.until_watches(0);
+    let mut other = world.peer("other", Some("ann"));
+    for round in 0..EACH {
+        assert_eq!(
+            ask(&mut bob, &["KEYNOTIFY", "secret"], &mut told),
+            NOT_AUTHORIZED
+        );
+        let value = round.to_string();
+        assert_eq!(
+            ask(&mut other, &["SET", "secret", &value], &mut Vec::new()),
+            OK
+        );
+    }
+    let watch = ["KEYNOTIFY", "shared/k"];
+    assert_eq!(ask(&mut bob, &watch, &mut told), OK);
+    let before = until_told(&mut other, &mut bob, "shared/k", "new");
+    assert_eq!((before, told), (Vec::new(), Vec::new()));
+
+    // Whose it was is answered as before, and has nothing of what the other one watched.
+    let mut ann = world.peer("client", Some("ann"));
+    for _ in 0..EACH {
+        assert_eq!(again(&mut ann), OK);
+    }
+    world.until_watches(0);
+    world.trust_each_other();
 }

@@ -142,3 +142,10 @@ fn rules_about_keys_hold_whichever_server_is_asked() {
     let etcd = Etcd::start();
     guarded::rules_about_keys_hold_whichever_server_is_asked(&etcd.url("guarded"));
 }
+
+#[test]
+fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had() {
+    let etcd = Etcd::start();
+    let storage = etcd.url("guarded");
+    guarded::whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had(&storage);
+}

@@ -64,3 +64,10 @@ fn rules_about_keys_hold_whichever_server_is_asked() {
     let redis = Redis::start();
     guarded::rules_about_keys_hold_whichever_server_is_asked(&redis.url("guarded"));
 }
+
+#[test]
+fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had() {
+    let redis = Redis::start();
+    let storage = redis.url("guarded");
+    guarded::whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had(&storage);
+}
