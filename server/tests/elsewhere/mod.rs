@@ -11,6 +11,7 @@ pub(crate) mod refusals;
 pub(crate) mod shared;
 pub(crate) mod store;
 pub(crate) mod suite;
+pub(crate) mod unconfirmed;
 #[allow(dead_code, reason = "only its client is needed here")]
 #[path = "../attached/world.rs"]
 pub(crate) mod world;
