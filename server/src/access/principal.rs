@@ -34,6 +34,24 @@ pub enum Owner {
     Described(Arc<BTreeMap<String, String>>),
 }
 
+impl Owner {
+    /// What names it, part by part, for all servers alike: no other owner has the same parts, and nobody has none.
+    pub(crate) fn parts(&self) -> Vec<&[u8]> {
+        let (kind, name) = match self {
+            Self::Nobody => return Vec::new(),
+            Self::User(name) => ("user", name),
+            Self::Certificate(subject) => ("certificate", subject),
+            Self::Token(subject) => ("token", subject),
+            Self::Described(attributes) => {
+                let all = attributes.iter().flat_map(|(name, it)| [name, it]);
+                let all = all.map(String::as_bytes);
+                return std::iter::once(&b"described"[..]).chain(all).collect();
+            }
+        };
+        vec![kind.as_bytes(), name.as_bytes()]
+    }
+}
+
 impl Principal {
     /// A user.
     pub fn user(name: Arc<str>) -> Self {
@@ -144,6 +162,8 @@ mod tests {
                     index == other,
                     "{one:?} {principal:?}"
                 );
+                let is_named_so = one.owner().parts() == principal.owner().parts();
+                assert_eq!(is_named_so, index == other, "{one:?} {principal:?}");
             }
         }
     }

@@ -213,7 +213,7 @@ pub trait Keyspace: Debug + Send {
     /// Ends with [`Reply::Ok`] once all further changes of this key will be told.
     fn follow(&mut self, asked: &Asked, key: &Bytes) -> Option<End>;
 
-    /// Changes of this key need not be told any more. Nothing is told of it.
+    /// Changes of this key need not be told any more. Nothing is told of it, but that a [`follow`](Self::follow) has ended which had not.
     fn unfollow(&mut self, _key: &[u8]) {}
 
     /// Tells what has ended, what others have changed, and what has expired until `now`; of the latter two so much that

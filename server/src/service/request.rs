@@ -64,7 +64,7 @@ pub enum Reception {
 }
 
 impl Request<'_> {
-    /// Names it for all servers that may be given it.
+    /// Names it for all servers that may be given it: as of whoever asks, since somebody else with the same client id has not asked it.
     #[inline(never)]
     pub(super) fn digest(&self) -> RequestDigest {
         let properties = &self.properties;
@@ -76,13 +76,15 @@ impl Request<'_> {
                     .map_or_else(|_| String::new(), Hlc::to_string),
             )
         });
-        RequestDigest::of([
+        let content = [
             Some(self.client.as_bytes()),
             Some(self.correlation),
             Some(&self.payload[..]),
             timestamp.as_deref().map(str::as_bytes),
             token.as_deref().map(str::as_bytes),
-        ])
+        ];
+        let owner = self.principal.owner().parts();
+        RequestDigest::of(content.into_iter().chain(owner.into_iter().map(Some)))
     }
 }
 

@@ -5,9 +5,9 @@ use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
 use std::time::Instant;
 
 /// So often a request is sent that every server is given it.
-const EACH: usize = 4;
-const KEEPS: &str = "keeps the watches of its group";
-const STANDS_BY: &str = "stands by";
+pub(crate) const EACH: usize = 4;
+pub(crate) const KEEPS: &str = "keeps the watches of its group";
+pub(crate) const STANDS_BY: &str = "stands by";
 
 /// A server that shares the requests of the broker.
 fn server(storage: &str, broker: &Mosquitto, name: &str) -> Store {
@@ -15,7 +15,7 @@ fn server(storage: &str, broker: &Mosquitto, name: &str) -> Store {
 }
 
 /// The same, with more options.
-fn server_with(storage: &str, broker: &Mosquitto, name: &str, more: &[&str]) -> Store {
+pub(crate) fn server_with(storage: &str, broker: &Mosquitto, name: &str, more: &[&str]) -> Store {
     let attach = format!("mqtt://{}", broker.address());
     let options = [
         "--storage",
@@ -31,7 +31,7 @@ fn server_with(storage: &str, broker: &Mosquitto, name: &str, more: &[&str]) -> 
 }
 
 /// Sends a request, and gives what it is answered; notifications may come before.
-fn ask(peer: &mut Peer, parts: &[&str], told: &mut Vec<String>) -> String {
+pub(crate) fn ask(peer: &mut Peer, parts: &[&str], told: &mut Vec<String>) -> String {
     ask_often(1, peer, parts, told)
 }
 
@@ -72,7 +72,12 @@ fn set(value: &str) -> String {
 }
 
 /// Sets the key of a client that watches it, and waits until it is told; gives what it was told before.
-fn until_told(writer: &mut Peer, peer: &mut Peer, key: &str, value: &str) -> Vec<String> {
+pub(crate) fn until_told(
+    writer: &mut Peer,
+    peer: &mut Peer,
+    key: &str,
+    value: &str,
+) -> Vec<String> {
     assert_eq!(
         ask(writer, &["SET", key, value], &mut Vec::new()),
         "+OK\r\n"

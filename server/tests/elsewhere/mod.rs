@@ -2,11 +2,16 @@
 pub(crate) mod clocks;
 pub(crate) mod files;
 pub(crate) mod forgotten;
+pub(crate) mod guarded;
 pub(crate) mod keeping;
+#[allow(dead_code, reason = "only a broker that starts is needed here")]
+#[path = "../attached/plugin.rs"]
+pub(crate) mod plugin;
 pub(crate) mod refusals;
 pub(crate) mod shared;
 pub(crate) mod store;
 pub(crate) mod suite;
+pub(crate) mod unconfirmed;
 #[allow(dead_code, reason = "only its client is needed here")]
 #[path = "../attached/world.rs"]
 pub(crate) mod world;

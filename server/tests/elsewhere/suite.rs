@@ -293,6 +293,12 @@ pub(crate) use super::clocks::{
     a_step_of_the_clock_of_a_server_that_is_alone_is_noticed,
 };
 
+pub(crate) use super::unconfirmed::{
+    a_watch_that_ends_before_it_has_begun_is_answered,
+    each_request_is_given_its_own_answer_though_answers_are_torn_or_late,
+    what_the_engine_has_not_confirmed_is_not_answered,
+};
+
 /// A test of each, over this engine.
 macro_rules! suite {
     ($engine:ty: $($test:ident)*) => {
@@ -318,6 +324,9 @@ macro_rules! suite {
             requests_are_refused_before_their_deadline_and_readiness_says_why
             a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothing_early
             a_step_of_the_clock_of_a_server_that_is_alone_is_noticed
+            what_the_engine_has_not_confirmed_is_not_answered
+            each_request_is_given_its_own_answer_though_answers_are_torn_or_late
+            a_watch_that_ends_before_it_has_begun_is_answered
         }
     };
 }

@@ -1,7 +1,7 @@
 //! Servers over one etcd, behind one broker, that share its requests.
 use crate::cluster::Etcd;
 use crate::elsewhere::shared::{self, node};
-use crate::elsewhere::{Engine, forgotten, keeping, refusals};
+use crate::elsewhere::{Engine, forgotten, guarded, keeping, refusals};
 use etcd_client::{GetOptions, KeyValue};
 use faults::{Mosquitto, direct, within};
 use statestore::{Client, Observation, SetOutcome};
@@ -135,4 +135,17 @@ fn an_answer_is_given_again_until_its_lease_ends() {
 #[test]
 fn what_others_may_execute_is_not_refused_before_it_is_acknowledged() {
     refusals::what_others_may_execute_is_not_refused_before_it_is_acknowledged::<Etcd>();
+}
+
+#[test]
+fn rules_about_keys_hold_whichever_server_is_asked() {
+    let etcd = Etcd::start();
+    guarded::rules_about_keys_hold_whichever_server_is_asked(&etcd.url("guarded"));
+}
+
+#[test]
+fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had() {
+    let etcd = Etcd::start();
+    let storage = etcd.url("guarded");
+    guarded::whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had(&storage);
 }

@@ -3,7 +3,8 @@ use crate::keyspace::{Optimistic, Weather};
 use crate::shared::Shared;
 use crate::world::{Client, START_WALL_MS, World, command, id, message, request, resume, set};
 use bytes::BytesMut;
-use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
+use statestore_protocol::mqtt::{Connect, Packet, PublishHeader, ReasonCode};
+use statestored::access::Users;
 use statestored::hub::{Hub, HubConfig, HubLimits};
 use statestored::service::{Now, Service, ServiceConfig};
 
@@ -15,13 +16,17 @@ const CALM: Weather = Weather {
 };
 
 fn world(weather: Weather, limits: HubLimits) -> (World, Shared) {
-    let shared = Shared::default();
-    let keyspace = Optimistic::new(shared.clone(), u64::MAX, weather);
-    let service = Service::new(ServiceConfig::default(), keyspace);
     let config = HubConfig {
         limits,
         ..HubConfig::default()
     };
+    world_with(weather, config)
+}
+
+fn world_with(weather: Weather, config: HubConfig) -> (World, Shared) {
+    let shared = Shared::default();
+    let keyspace = Optimistic::new(shared.clone(), u64::MAX, weather);
+    let service = Service::new(ServiceConfig::default(), keyspace);
     let world = World {
         hub: Hub::new(config, service),
         now: Now {
@@ -198,6 +203,40 @@ fn what_a_client_asked_that_is_gone_for_good_happens_and_leaves_nothing() {
     );
     world.lose(&next);
     assert_eq!(world.hub.statistics().held_bytes, 0);
+}
+
+#[test]
+fn what_a_user_asked_is_nothing_to_the_next_one_with_its_client_id() {
+    let mut users = Users::default();
+    for user in ["ann", "bob"] {
+        assert!(users.add(user, b"1"));
+    }
+    let config = HubConfig {
+        authenticator: users.into(),
+        ..HubConfig::default()
+    };
+    let (mut world, shared) = world_with(CALM, config);
+    let login = |user: &str| Connect {
+        user_name: Some(user.into()),
+        password: Some("1".into()),
+        ..resume("me")
+    };
+    let absent = command(&["SET", "k", "v", "NX"]);
+    let (mut ann, _) = world.join(&login("ann"));
+    ask(&mut world, &mut ann, 1, &absent);
+    world.lose(&ann);
+    // The same to the last byte, while the outcome of the first one is still to come.
+    let (mut bob, connack) = world.join(&login("bob"));
+    assert!(!connack.session_present);
+    ask(&mut world, &mut bob, 1, &absent);
+    world.pass(1_000);
+    let packets = world.packets(&bob);
+    let told = packets.iter().filter_map(|packet| match packet {
+        Packet::Publish(publish) => Some(publish.payload_bytes()),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [b":-1\r\n"]);
+    assert_eq!(shared.lock().changes.len(), 1);
 }
 
 #[test]

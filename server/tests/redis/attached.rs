@@ -1,5 +1,5 @@
 //! Servers over one Redis, behind one broker, that share its requests.
-use crate::elsewhere::{Engine, forgotten, keeping, refusals, shared, until};
+use crate::elsewhere::{Engine, forgotten, guarded, keeping, refusals, shared, until};
 use crate::server::Redis;
 use std::time::Duration;
 
@@ -57,4 +57,17 @@ fn an_answer_is_given_again_until_redis_lets_it_expire() {
 #[test]
 fn what_others_may_execute_is_not_refused_before_it_is_acknowledged() {
     refusals::what_others_may_execute_is_not_refused_before_it_is_acknowledged::<Redis>();
+}
+
+#[test]
+fn rules_about_keys_hold_whichever_server_is_asked() {
+    let redis = Redis::start();
+    guarded::rules_about_keys_hold_whichever_server_is_asked(&redis.url("guarded"));
+}
+
+#[test]
+fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had() {
+    let redis = Redis::start();
+    let storage = redis.url("guarded");
+    guarded::whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had(&storage);
 }

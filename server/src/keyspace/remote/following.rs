@@ -29,6 +29,8 @@ pub(super) struct Following {
     keys: HashMap<Bytes, Followed>,
     /// Which key a question is about.
     asked: HashMap<AskId, Bytes>,
+    /// Those who waited for a key that nobody follows any more.
+    released: Vec<Ticket>,
 }
 
 impl Following {
@@ -112,9 +114,21 @@ impl Following {
             .collect()
     }
 
-    /// Nobody follows the key any more.
+    /// Nobody follows the key any more. Who still waited for that has to be told an end as well.
     pub(super) fn ended(&mut self, key: &[u8]) {
-        self.keys.remove(key);
+        if let Some(followed) = self.keys.remove(key) {
+            self.released.extend(followed.waiting);
+        }
+    }
+
+    /// Whether [`take_released`](Self::take_released) gives anybody.
+    pub(super) fn has_released(&self) -> bool {
+        !self.released.is_empty()
+    }
+
+    /// Those who waited for a key until nobody followed it any more: no change of it is missed by that.
+    pub(super) fn take_released(&mut self) -> Vec<Ticket> {
+        std::mem::take(&mut self.released)
     }
 
     /// A key was changed.

@@ -445,6 +445,9 @@ impl<L: Link> Keyspace for Remote<L> {
         self.tasks.pass(now);
         self.begin_due(now);
         self.send(now);
+        for ticket in self.following.take_released() {
+            told.ended(ticket, End::reply(Reply::Ok));
+        }
         for (ticket, end) in self.tasks.take_ended() {
             told.ended(ticket, end);
         }
@@ -467,6 +470,7 @@ impl<L: Link> Keyspace for Remote<L> {
         let times = [
             watch,
             held,
+            self.following.has_released().then_some(0),
             clocks,
             again,
             self.sights.next_ms(),

@@ -337,4 +337,25 @@ mod tests {
         node.advance(1_001, []);
         assert_eq!(commits(&node), 1);
     }
+
+    #[test]
+    fn whoever_waits_for_a_watch_that_nobody_wants_any_more_is_told_so() {
+        let mut node = Node::new();
+        let other = Bytes::from_static(b"other");
+        let asked = Asked {
+            ticket: Ticket(1),
+            now: now(1),
+            deadline_ms: None,
+            request: None,
+        };
+        assert_eq!(node.remote.follow(&asked, &other), None);
+        let read = node.asked(&Ask::Read(vec![other.clone()]));
+        assert_ne!(node.remote.next_ms(), Some(0));
+        node.remote.unfollow(&other);
+        assert_eq!(node.remote.next_ms(), Some(0));
+        assert_eq!(node.advance(1, []), [End::reply(Reply::Ok)]);
+        assert_ne!(node.remote.next_ms(), Some(0));
+        let late = node.advance(2, [News::Read(read, Ok(vec![seen(4, &VALUE)]))]);
+        assert_eq!(late, []);
+    }
 }

@@ -125,6 +125,8 @@ pub(super) struct Entry<'a> {
     pub(super) payload: &'a [u8],
     /// The request, of one.
     pub(super) request: Option<&'a Publish>,
+    /// In this user property of a request its broker says who sent it, to this server alone: what is published in one is taken out.
+    pub(super) identity: Option<&'a str>,
 }
 
 impl Entry<'_> {
@@ -140,7 +142,8 @@ impl Entry<'_> {
         properties.extend(self.client.map(|client| (CLIENT, client)));
         properties.extend(self.user.map(|user| (USER, user)));
         let asked = self.request.into_iter().flat_map(Publish::user_properties);
-        properties.extend(asked.filter(|(name, _)| !is_reserved(name)));
+        let is_ours = |name| is_reserved(name) || Some(name) == self.identity;
+        properties.extend(asked.filter(|(name, _)| !is_ours(*name)));
         let mut header = PublishHeader {
             topic,
             response_topic: self.request.and_then(Publish::response_topic),
@@ -312,7 +315,12 @@ mod tests {
             topic: topic::REQUEST,
             response_topic: Some("clients/me/x"),
             correlation_data: Some(b"c"),
-            user_properties: &[("__ts", "t"), (USER, "root"), (IS, "gone")],
+            user_properties: &[
+                ("__ts", "t"),
+                (USER, "root"),
+                (IS, "gone"),
+                ("identity", "mac 2 me ann"),
+            ],
             ..PublishHeader::default()
         };
         let request = publish(&asked, b"payload");
@@ -323,6 +331,7 @@ mod tests {
             user: Some("ann"),
             payload: b"payload",
             request: Some(&request),
+            identity: Some("identity"),
         };
         let topic = log("nodes");
         let written = entry.write(&topic, Some(&key(1)), |header| publish(header, b"payload"));
@@ -333,6 +342,12 @@ mod tests {
             written
                 .user_properties()
                 .any(|property| property == ("__ts", "t"))
+        );
+        // The broker would take it out, and the signature would be about something else.
+        assert!(
+            written
+                .user_properties()
+                .all(|(name, _)| name != "identity")
         );
         assert_eq!(read(&written, Some(&key(2))), None, "of another group");
         let changed = entry.write(&topic, Some(&key(1)), |header| publish(header, b"other"));

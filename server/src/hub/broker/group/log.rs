@@ -42,6 +42,7 @@ impl Hub {
             user: about.user,
             payload,
             request: about.request.map(|(publish, _)| publish),
+            identity: broker.terms.identity.as_deref(),
         };
         let key = broker.identity_key.as_ref();
         let body = Payload::new(Bytes::copy_from_slice(payload), &self.gauge);

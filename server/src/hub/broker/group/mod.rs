@@ -83,6 +83,7 @@ impl Group {
             user: None,
             payload: b"",
             request: None,
+            identity: None,
         };
         entry.write(&self.topic, key, |header| Will {
             topic: self.topic.clone(),
