@@ -14,6 +14,7 @@ mod process;
 mod redis;
 mod stalls;
 mod storm;
+mod window;
 
 use calls::Shared;
 use engine::Engine;
@@ -139,6 +140,11 @@ fn after_each_kind_of_fault_all_clients_are_answered_again() {
 #[test]
 fn a_client_that_knows_two_servers_goes_to_the_other_when_its_own_is_killed() {
     alone(failover::again_and_again());
+}
+
+#[test]
+fn what_a_replica_has_confirmed_is_there_when_it_takes_over_and_what_it_had_not_may_be_lost() {
+    alone(window::measured());
 }
 
 async fn storm_and_calm(mut engine: Engine) {
