@@ -37,10 +37,10 @@ impl Trouble {
 /// What is to go wrong over this engine: all that can, or what `CLUSTER_TROUBLES` names.
 fn troubles(engine: &Engine) -> Vec<Trouble> {
     let all = engine.troubles();
-    let Some(names) = word("CLUSTER_TROUBLES") else {
+    let Some(list) = word("CLUSTER_TROUBLES") else {
         return all;
     };
-    let named = names.split(',').map(|name| {
+    let named = list.split(',').map(|name| {
         let found = all.iter().find(|it| format!("{it:?}") == name);
         *found.unwrap_or_else(|| panic!("CLUSTER_TROUBLES has {name}, which is none of {all:?}"))
     });
