@@ -1,6 +1,6 @@
 //! Servers over three members of etcd, or over Redis, all of them real processes, while one after the other is killed, stopped, or cut off.
 //!
-//! `CLUSTER_SECONDS` says for how long, `CLUSTER_SEED` what goes wrong when; docs/testing.md says more.
+//! `CLUSTER_SECONDS` says for how long, `CLUSTER_TROUBLES` which kinds go wrong, `CLUSTER_SEED` when; docs/testing.md says more.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod balancer;
 mod calls;
@@ -14,6 +14,7 @@ mod process;
 mod redis;
 mod stalls;
 mod storm;
+mod window;
 
 use calls::Shared;
 use engine::Engine;
@@ -34,9 +35,12 @@ const LONG: Duration = Duration::from_secs(60);
 /// How long things go wrong over each engine if nothing is said: over etcd, and over Redis.
 const SECONDS: [u64; 2] = [120, 30];
 
+fn word(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 fn setting(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().expect("a number"))
+    Some(word(name)?.parse().expect("a number"))
 }
 
 fn number(value: &[u8]) -> u64 {
@@ -136,6 +140,11 @@ fn after_each_kind_of_fault_all_clients_are_answered_again() {
 #[test]
 fn a_client_that_knows_two_servers_goes_to_the_other_when_its_own_is_killed() {
     alone(failover::again_and_again());
+}
+
+#[test]
+fn what_a_replica_has_confirmed_is_there_when_it_takes_over_and_what_it_had_not_may_be_lost() {
+    alone(window::measured());
 }
 
 async fn storm_and_calm(mut engine: Engine) {

@@ -2,6 +2,7 @@
 //! replica to take over, as soon as the master is lost.
 use crate::LONG;
 use crate::process::{Process, free_port};
+use faults::proxy::Proxy;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -13,6 +14,8 @@ const ANSWER: Duration = Duration::from_secs(5);
 struct Member {
     folder: TempDir,
     port: u16,
+    /// Where it reaches the master to begin with, if there is something between them.
+    link: Option<u16>,
     process: Option<Process>,
 }
 
@@ -21,27 +24,48 @@ pub(crate) struct Redis {
     members: Vec<Member>,
     /// Which of them the others follow.
     master: usize,
+    /// How many replicas confirm what is answered.
+    confirming: usize,
 }
 
 impl Redis {
+    /// A master, and replicas all of which have to confirm what is answered.
     pub(crate) async fn start(members: usize) -> Self {
-        let members = (0..members).map(|_| Member {
-            folder: tempfile::tempdir().unwrap(),
-            port: free_port(),
-            process: None,
-        });
         let mut redis = Self {
-            members: members.collect(),
+            members: Vec::new(),
             master: 0,
+            confirming: members - 1,
         };
-        for number in 0..redis.members.len() {
-            redis.begin(number);
-            let member = &mut redis.members[number];
-            let process = member.process.as_mut().unwrap();
-            process.listens(member.port).await;
+        for _ in 0..members {
+            redis.add(None).await;
         }
         redis.can_spare(0).await;
         redis
+    }
+
+    /// A master and a replica with a link between them, which has to confirm what is answered, or has not.
+    pub(crate) async fn start_linked(confirming: usize) -> (Self, Proxy) {
+        let mut redis = Self::start(1).await;
+        redis.confirming = confirming;
+        let master = redis.members[0].port;
+        let link = Proxy::start(([127, 0, 0, 1], master).into()).await;
+        redis.add(Some(link.address().port())).await;
+        redis.can_spare(0).await;
+        (redis, link)
+    }
+
+    async fn add(&mut self, link: Option<u16>) {
+        self.members.push(Member {
+            folder: tempfile::tempdir().unwrap(),
+            port: free_port(),
+            link,
+            process: None,
+        });
+        let number = self.members.len() - 1;
+        self.begin(number);
+        let member = &mut self.members[number];
+        let process = member.process.as_mut().unwrap();
+        process.listens(member.port).await;
     }
 
     pub(crate) fn ports(&self) -> Vec<u16> {
@@ -50,7 +74,7 @@ impl Redis {
 
     /// How many confirm what is answered.
     pub(crate) fn replicas(&self) -> usize {
-        self.members.len() - 1
+        self.confirming
     }
 
     pub(crate) fn process(&mut self, number: usize) -> Option<&mut Process> {
@@ -75,6 +99,7 @@ impl Redis {
             .arg("--dir")
             .arg(member.folder.path());
         if is_replica {
+            let master = member.link.unwrap_or(master);
             command.args(["--replicaof", "127.0.0.1", &master.to_string()]);
         }
         command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -87,15 +112,27 @@ impl Redis {
             return;
         }
         for other in self.others() {
-            let end = Instant::now() + LONG;
-            let is_there = async || {
-                let facts = self.ask(other, "INFO", &["replication"]).await;
-                facts.is_some_and(|facts| facts.contains("master_link_status:up"))
-            };
-            while !is_there().await {
-                assert!(Instant::now() < end, "a replica does not follow the master");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            self.says(other, "master_link_status:up").await;
+        }
+    }
+
+    /// Waits until all replicas have noticed that the master is lost.
+    pub(crate) async fn is_missed(&self) {
+        for other in self.others() {
+            self.says(other, "master_link_status:down").await;
+        }
+    }
+
+    /// Waits until one says this of its replication.
+    async fn says(&self, number: usize, fact: &str) {
+        let end = Instant::now() + LONG;
+        let is_said = async || {
+            let facts = self.ask(number, "INFO", &["replication"]).await;
+            facts.is_some_and(|facts| facts.contains(fact))
+        };
+        while !is_said().await {
+            assert!(Instant::now() < end, "not in time: {fact}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
@@ -127,7 +164,12 @@ impl Redis {
     }
 
     /// What it answers, if it does.
-    async fn ask(&self, number: usize, command: &str, arguments: &[&str]) -> Option<String> {
+    pub(crate) async fn ask(
+        &self,
+        number: usize,
+        command: &str,
+        arguments: &[&str],
+    ) -> Option<String> {
         let url = format!("redis://127.0.0.1:{}", self.members[number].port);
         let client = redis::Client::open(url).unwrap();
         let asking = async {

@@ -2,6 +2,7 @@
 use crate::engine::Engine;
 use crate::nodes::{NODES, Nodes};
 use crate::stalls::Stall;
+use crate::word;
 use faults::proxy::Admission;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -31,6 +32,19 @@ impl Trouble {
         Self::CutAllWays,
         Self::SlowWays,
     ];
+}
+
+/// What is to go wrong over this engine: all that can, or what `CLUSTER_TROUBLES` names.
+fn troubles(engine: &Engine) -> Vec<Trouble> {
+    let all = engine.troubles();
+    let Some(list) = word("CLUSTER_TROUBLES") else {
+        return all;
+    };
+    let named = list.split(',').map(|name| {
+        let found = all.iter().find(|it| format!("{it:?}") == name);
+        *found.unwrap_or_else(|| panic!("CLUSTER_TROUBLES has {name}, which is none of {all:?}"))
+    });
+    named.collect()
 }
 
 /// What went wrong, from when until when.
@@ -79,10 +93,11 @@ pub(crate) async fn rage(
 ) -> Log {
     let end = Instant::now() + lasts;
     let mut log = Log::default();
+    let troubles = troubles(engine);
     let mut deck = Vec::new();
     while Instant::now() < end {
         if deck.is_empty() {
-            deck = engine.troubles();
+            deck.clone_from(&troubles);
             chance.shuffle(&mut deck);
         }
         let Some(trouble) = deck.pop() else { break };

@@ -1,5 +1,5 @@
 //! Nodes over one engine elsewhere. `docs/testing.md` says how to run other seeds.
-use simulation::elsewhere::{Counts, Fault, run, run_reverting, run_skewed};
+use simulation::elsewhere::{Counts, Fault, run, run_aging, run_reverting, run_skewed};
 
 fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -71,6 +71,32 @@ fn a_node_whose_clock_is_far_off_spoils_nothing() {
     assert!(
         total.clock_refused as u64 > seeds,
         "hardly anything was refused"
+    );
+}
+
+#[test]
+fn entries_of_more_than_ten_minutes_end_in_time_whatever_clocks_show() {
+    if let Some(seed) = setting("SIMULATION_SEED") {
+        let report = run_aging(seed);
+        println!("{report:#?}");
+        assert_eq!(report.violation, None);
+        return;
+    }
+    let first = setting("SIMULATION_FIRST_SEED").unwrap_or(0);
+    let seeds = setting("SIMULATION_SEEDS").unwrap_or(60);
+    let mut total = Counts::default();
+    for seed in first..first + seeds {
+        let report = run_aging(seed);
+        total += report.counts;
+        if let Some(violation) = report.violation {
+            println!("seed {seed}: {violation}");
+            panic!("an entry does not end in time");
+        }
+    }
+    println!("{seeds} seeds: {total:?}");
+    assert!(
+        total.ended as u64 > seeds && total.restarts as u64 > seeds,
+        "hardly anything ended, or nobody began anew"
     );
 }
 

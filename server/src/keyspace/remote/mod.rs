@@ -241,7 +241,7 @@ impl<L: Link> Remote<L> {
         match &verdict {
             Verdict::Done(revision) => {
                 for (key, record) in self.tasks.records_of(ask) {
-                    self.saw(&key, &record, *revision, now);
+                    self.saw(&key, &record, *revision, now, None);
                 }
             }
             Verdict::Refused(seen) => self.saw_keys(ask, &self.tasks.keys_of(ask), seen, now),

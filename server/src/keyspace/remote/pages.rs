@@ -55,13 +55,15 @@ impl<L: Link> Remote<L> {
         };
         let glob = Glob::new(&page.pattern);
         told.worked(records.len());
+        // A node that has just begun reads before it knows all.
+        let earliest_ms = Some(self.clocks.earliest_ms(now));
         for found in records {
             let Found {
                 key,
                 record,
                 revision,
             } = found;
-            self.saw(&key, &record, revision, now);
+            self.saw(&key, &record, revision, now, earliest_ms);
             page.after = Some((bucket_of(&key), key.clone()));
             if record.is_entry() && self.sights.is_live(&key, now) && glob.matches(&key) {
                 page.keys.push(key);

@@ -56,19 +56,28 @@ impl<L: Link> Remote<L> {
 
     /// An answer to `ask` says what keys hold.
     pub(super) fn saw_keys(&mut self, ask: AskId, keys: &[Bytes], seen: &[Seen], now: Now) {
+        let earliest_ms = Some(self.clocks.earliest_ms(now));
         for (key, seen) in keys.iter().zip(seen) {
             self.guesses.saw(ask, key, seen);
             match &seen.record {
-                Some((record, revision)) => self.saw(key, record, *revision, now),
+                Some((record, revision)) => self.saw(key, record, *revision, now, earliest_ms),
                 None => self.sights.saw_none(key, seen.revision()),
             }
         }
     }
 
-    pub(super) fn saw(&mut self, key: &Bytes, record: &Record, revision: Revision, now: Now) {
+    /// A record was seen, which may have been there for long if it is said what the wall clock that is furthest behind shows.
+    pub(super) fn saw(
+        &mut self,
+        key: &Bytes,
+        record: &Record,
+        revision: Revision,
+        now: Now,
+        earliest_ms: Option<u64>,
+    ) {
         self.highest = self.highest.max(record.version);
         self.guesses.changed(key, record, revision);
-        self.sights.saw(key, record, revision, now, None);
+        self.sights.saw(key, record, revision, now, earliest_ms);
     }
 }
 
@@ -79,6 +88,7 @@ mod tests {
         Ask, BUCKETS, Content, FoundClocks, News, RemoteConfig, Revision, Unit, Verdict,
     };
     use crate::keyspace::{Asked, Changed, Keyspace, RequestDigest, Ticket, Told};
+    use crate::storage::Expiry;
     use statestore_protocol::{Hlc, Reply, SetOptions};
     use std::collections::VecDeque;
     use std::task::{Context, Poll};
@@ -357,5 +367,29 @@ mod tests {
         assert_ne!(node.remote.next_ms(), Some(0));
         let late = node.advance(2, [News::Read(read, Ok(vec![seen(4, &VALUE)]))]);
         assert_eq!(late, []);
+    }
+
+    #[test]
+    fn a_long_entry_that_is_read_has_as_much_time_left_as_the_wall_clocks_say() {
+        let mut node = Node::new();
+        assert_eq!(node.get(10_001), None);
+        let read = node.asked(&Ask::Read(vec![KEY.clone()]));
+        let mut seen = seen(6, &VALUE);
+        let expiry = Expiry {
+            at_wall_ms: now(0).wall_ms + 120_000,
+            ttl_ms: 1_200_000,
+        };
+        if let Some((record, _)) = &mut seen.record {
+            record.content = Content::Entry {
+                value: VALUE.clone(),
+                token: None,
+                expiry: Some(expiry),
+            };
+        }
+        let answer = News::Read(read, Ok(vec![seen]));
+        assert_eq!(node.advance(10_001, [answer]), [value(6, &VALUE)]);
+        // Those two minutes, and one that is allowed for.
+        let left = node.remote.sights.left_ms(&KEY, Revision(6), now(10_001));
+        assert_eq!(left, Some(180_000));
     }
 }

@@ -8,8 +8,8 @@ use crate::clock::Now;
 use bytes::Bytes;
 use std::collections::{BTreeSet, HashMap};
 
-/// From when on a snapshot shows how much of its time an entry has had already, by the wall clocks: so that those who start
-/// anew again and again do not keep it for ever.
+/// From when on a record that may be old shows how much of its time it has had already, by the wall clocks: so that those who
+/// start anew again and again do not keep it for ever.
 const LONG_TTL_MS: u64 = 10 * 60 * 1000;
 
 /// By how much two wall clocks may differ.

@@ -90,7 +90,7 @@ impl<L: Link> Remote<L> {
                 self.guesses.purged(&key, at);
                 continue;
             };
-            self.saw(&key, &record, at, now);
+            self.saw(&key, &record, at, now, None);
             self.tasks.saw_write(record.write);
             self.following.changed(&key, &record, told);
         }

@@ -3,7 +3,7 @@ use super::engine::Engine;
 use super::node::{Following, operation};
 use super::truth::{States, Truth};
 use super::{Action, Asked, TOMBSTONE_MS, What, World};
-use super::{eventual, skewed};
+use super::{aging, eventual, skewed};
 use bytes::Bytes;
 use statestore_protocol::{Rejection, Reply, ServiceError};
 use statestored::keyspace::End;
@@ -31,6 +31,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         }
     }
     entries_end_in_time(&truth, world)?;
+    aging::nothing_lasts_for_ever(&truth, world)?;
     skewed::nobody_stamped_ahead(&truth, world)?;
     for node in &world.nodes {
         if !node.is_live() {
@@ -373,7 +374,7 @@ fn entries_end_in_time(truth: &Truth<'_>, world: &World) -> Result<(), String> {
             None => TOMBSTONE_MS,
         };
         // Who has just begun counts from then on.
-        let made_ms = truth.log[made].at_ms.max(super::STORM_MS);
+        let made_ms = truth.log[made].at_ms.max(world.calm_since_ms);
         if made_ms + lasts_ms + SOON_MS < world.now_ms {
             return Err(format!(
                 "{key:?} is there still: {record:?} of {made_ms} ms"

@@ -2,6 +2,7 @@
 //! what etcd documents, and between them what networks, clocks and restarts do.
 //!
 //! The engine's own log is the truth: the order in which everything happened. Each answer is held against it.
+mod aging;
 mod checks;
 mod counts;
 mod engine;
@@ -12,6 +13,7 @@ mod skewed;
 mod truth;
 mod way;
 
+pub use aging::run_aging;
 pub use engine::Fault;
 pub use reverting::run_reverting;
 pub use skewed::run_skewed;
@@ -177,6 +179,8 @@ pub(crate) struct World {
     /// Which clocks are wrong, if they may be.
     skew: Option<skewed::Skew>,
     engine_has_clock: bool,
+    /// Since when nothing goes wrong any more.
+    calm_since_ms: u64,
 }
 
 impl World {
@@ -213,20 +217,26 @@ impl World {
             reversions: None,
             skew: None,
             engine_has_clock: false,
+            calm_since_ms: 0,
         }
     }
 
     fn storm(&mut self) {
-        let mut next_request_ms = 0;
-        let mut next_trouble_ms = 0;
         let pace_ms = self.chance.spread(2, 150);
-        while self.now_ms < STORM_MS {
+        self.go_wrong(STORM_MS, pace_ms, (50, 5_000));
+    }
+
+    /// Until then, with a request now and then, and as rarely something that goes wrong.
+    fn go_wrong(&mut self, until_ms: u64, pace_ms: u64, rarely_ms: (u64, u64)) {
+        let mut next_request_ms = self.now_ms;
+        let mut next_trouble_ms = self.now_ms;
+        while self.now_ms < until_ms {
             if self.now_ms >= next_request_ms {
                 next_request_ms = self.now_ms + self.chance.below(2 * pace_ms) + 1;
                 self.request();
             }
             if self.now_ms >= next_trouble_ms {
-                next_trouble_ms = self.now_ms + self.chance.spread(50, 5_000);
+                next_trouble_ms = self.now_ms + self.chance.spread(rarely_ms.0, rarely_ms.1);
                 self.trouble();
             }
             self.pass(next_request_ms.min(next_trouble_ms));
@@ -234,6 +244,7 @@ impl World {
     }
 
     fn calm(&mut self) {
+        self.calm_since_ms = self.now_ms;
         for node in &mut self.nodes {
             node.calm_down();
         }
@@ -405,8 +416,10 @@ impl World {
             *count += 1;
             return self.revert();
         }
-        if self.skew.is_some() {
-            return self.trouble_with_clocks();
+        match &self.skew {
+            Some(skew) if skew.ages() => return self.trouble_of_age(),
+            Some(_) => return self.trouble_with_clocks(),
+            None => {}
         }
         let index = self.chance.index(self.nodes.len());
         let node = &mut self.nodes[index];

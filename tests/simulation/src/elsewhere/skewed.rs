@@ -12,12 +12,12 @@ use statestore_protocol::{Condition, Hlc, Reply, ServiceError};
 use statestored::keyspace::End;
 
 /// How far a clock that is right may be off.
-const USUAL_MS: u64 = 20_000;
+pub(super) const USUAL_MS: u64 = 20_000;
 
 /// How far one is off that is not, at least and at most.
 const FAR_MS: (u64, u64) = (300_000, 365 * 24 * 3_600_000);
 
-/// So long are entries that last longer than any run, and of which the wall clocks say how old they are.
+/// So long are entries that last longer than such a run, and of which the wall clocks say how old they are.
 const LONG_TTL_MS: u64 = 20 * 60 * 1_000;
 
 /// How long an answer may take when it is calm.
@@ -27,9 +27,17 @@ const SOON_MS: u64 = 2_000;
 #[derive(Debug, Default)]
 pub(super) struct Skew {
     /// The node.
-    wrong: Option<usize>,
+    pub(super) wrong: Option<usize>,
     /// Since when none is.
-    since_ms: u64,
+    pub(super) since_ms: u64,
+    /// How long a long entry lasts that ends within the run, if any does.
+    pub(super) aging_ms: Option<u64>,
+}
+
+impl Skew {
+    pub(super) fn ages(&self) -> bool {
+        self.aging_ms.is_some()
+    }
 }
 
 /// Runs nodes with such clocks, with a rule that is left out if one is given.
@@ -37,8 +45,7 @@ pub fn run_skewed(seed: u64, fault: Option<Fault>) -> Report {
     let mut world = World::new(seed, fault);
     world.skew = Some(Skew::default());
     let has_clock = world.chance.percent(50);
-    world.engine.lock().unwrap().has_clock = has_clock;
-    world.engine_has_clock = has_clock;
+    world.set_up_engine(has_clock);
     world.set_up_nodes(if has_clock { 1 } else { 3 }, fault);
     world.storm();
     world.set_right();
@@ -90,7 +97,12 @@ pub(super) fn nobody_stamped_ahead(truth: &Truth<'_>, world: &World) -> Result<(
 }
 
 impl World {
-    fn set_up_nodes(&mut self, least: u64, fault: Option<Fault>) {
+    pub(super) fn set_up_engine(&mut self, has_clock: bool) {
+        self.engine.lock().unwrap().has_clock = has_clock;
+        self.engine_has_clock = has_clock;
+    }
+
+    pub(super) fn set_up_nodes(&mut self, least: u64, fault: Option<Fault>) {
         let weather = self.nodes[0].weather();
         let limit_ms = if fault == Some(Fault::ClockBelieved) {
             u64::MAX
@@ -110,14 +122,18 @@ impl World {
         }
     }
 
-    fn usual(&mut self) -> i64 {
+    pub(super) fn usual(&mut self) -> i64 {
         self.chance.below(2 * USUAL_MS).cast_signed() - USUAL_MS.cast_signed()
     }
 
-    /// Half of what expires lasts longer than any run.
+    /// Half of what expires is long.
     pub(super) fn skew_ttl(&mut self, ttl_ms: Option<u64>) -> Option<u64> {
-        let is_long = self.skew.is_some() && ttl_ms.is_some() && self.chance.percent(50);
-        if is_long { Some(LONG_TTL_MS) } else { ttl_ms }
+        let Some(skew) = &self.skew else {
+            return ttl_ms;
+        };
+        let long_ms = skew.aging_ms.unwrap_or(LONG_TTL_MS);
+        let is_long = ttl_ms.is_some() && self.chance.percent(50);
+        if is_long { Some(long_ms) } else { ttl_ms }
     }
 
     pub(super) fn trouble_with_clocks(&mut self) {
@@ -139,7 +155,7 @@ impl World {
     }
 
     /// One clock is wrong from now on, of a node that runs or of one that starts so.
-    fn set_wrong(&mut self, index: usize) {
+    pub(super) fn set_wrong(&mut self, index: usize) {
         let now_ms = self.now_ms;
         let Some(skew) = &mut self.skew else { return };
         // Others have told what theirs show, and nothing is left of the last one that was wrong.
@@ -157,7 +173,7 @@ impl World {
         }
     }
 
-    fn set_right(&mut self) {
+    pub(super) fn set_right(&mut self) {
         let ahead_ms = self.usual();
         let now_ms = self.now_ms;
         let Some(skew) = &mut self.skew else { return };

@@ -1,0 +1,115 @@
+//! Nodes that live as long as entries of more than ten minutes do, of which a node that begins is told by wall clocks how old they are.
+//!
+//! Nodes begin anew, one of them or all, and clocks are set: those that are right to something else that is right, and in a part of the
+//! runs one at a time far off, of a node that goes on or begins. Nothing ends early, whatever the clocks show. Where none is ever far off,
+//! nothing lasts much longer than it should either, how often ever nodes begin.
+use super::engine::CLOCK_LIFETIME_MS;
+use super::skewed::{Skew, USUAL_MS};
+use super::truth::Truth;
+use super::{Report, STORM_MS, World, checks};
+
+/// So long are the long entries, at least and at most.
+const TTL_MS: (u64, u64) = (600_001, 660_000);
+
+/// Longer than any of them lasts.
+const AGE_MS: u64 = 13 * 60_000;
+
+/// By how much two wall clocks may differ in the opinion of a node that begins.
+const ALLOWANCE_MS: u64 = 60_000;
+
+/// Longer than what a node is told of other clocks is on its way.
+const TOLD_MS: u64 = 2 * CLOCK_LIFETIME_MS;
+
+/// Runs nodes for so long.
+pub fn run_aging(seed: u64) -> Report {
+    let mut world = World::new(seed, None);
+    world.skew = Some(Skew {
+        aging_ms: Some(world.chance.between(TTL_MS.0, TTL_MS.1)),
+        ..Skew::default()
+    });
+    // One that is far off can be told by the engine's clock, or by those of two others.
+    let (has_clock, nodes) = world.chance.pick(&[(true, 1), (false, 3), (false, 1)]);
+    world.set_up_engine(has_clock);
+    world.set_up_nodes(nodes, None);
+    world.storm();
+    let pace_ms = world.chance.spread(1_000, 100_000);
+    world.go_wrong(STORM_MS + AGE_MS, pace_ms, (1_000, 120_000));
+    world.set_right();
+    world.calm();
+    Report {
+        seed,
+        violation: checks::check(&world).err(),
+        counts: world.counts(),
+    }
+}
+
+/// Where no clock is far off, what is left of an entry is known well enough by those who begin.
+pub(super) fn nothing_lasts_for_ever(truth: &Truth<'_>, world: &World) -> Result<(), String> {
+    if world.may_be_far() || !world.skew.as_ref().is_some_and(Skew::ages) {
+        return Ok(());
+    }
+    // Who wrote and who began may have clocks as far apart; and who is set forward takes the others, until they tell what theirs show once
+    // more, for as much further ahead.
+    let most_ms = 4 * USUAL_MS + ALLOWANCE_MS + TOLD_MS;
+    for (index, key, record) in truth.records() {
+        let Some(expiry) = record.expiry().filter(|it| it.ttl_ms >= TTL_MS.0) else {
+            continue;
+        };
+        let mut later = truth
+            .records()
+            .filter(|(at, of, _)| *at > index && *of == key);
+        let until_ms = later
+            .next()
+            .map_or(world.now_ms, |(at, ..)| truth.log[at].at_ms);
+        let lasted_ms = until_ms - truth.log[index].at_ms;
+        if lasted_ms > expiry.ttl_ms + most_ms {
+            return Err(format!(
+                "change {index}: {key:?} lasted {lasted_ms} ms instead of {} ms",
+                expiry.ttl_ms
+            ));
+        }
+    }
+    Ok(())
+}
+
+impl World {
+    /// Somebody can tell which clock is wrong.
+    fn may_be_far(&self) -> bool {
+        self.engine_has_clock || self.nodes.len() > 2
+    }
+
+    pub(super) fn trouble_of_age(&mut self) {
+        let index = self.chance.index(self.nodes.len());
+        match self.chance.below(8) {
+            0 if self.engine_has_clock => self.nodes[index].cut(true),
+            1 => self.nodes[index].cut(false),
+            2 => self.restart(index),
+            3 => self.restart_all(),
+            4 | 5 if self.may_be_far() => self.set_wrong(index),
+            6 if self.may_be_far() => self.set_right(),
+            _ => self.adjust(index),
+        }
+    }
+
+    /// Nobody is left who has seen an entry before. If a clock is wrong just then, nobody may be there who knows better.
+    fn restart_all(&mut self) {
+        let now_ms = self.now_ms;
+        let Some(skew) = &mut self.skew else { return };
+        if skew.wrong.is_some() {
+            return;
+        }
+        skew.since_ms = now_ms;
+        for index in 0..self.nodes.len() {
+            self.restart(index);
+        }
+    }
+
+    /// A clock that is right is set to something else that is right.
+    fn adjust(&mut self, index: usize) {
+        if self.skew.as_ref().is_some_and(|it| it.wrong == Some(index)) {
+            return;
+        }
+        let ahead_ms = self.usual();
+        self.nodes[index].step_clock(ahead_ms, self.now_ms);
+    }
+}
