@@ -309,7 +309,10 @@ impl World {
         } else {
             // Where the last bytes arrive there is room for others, which the client takes for a sign of life.
             let moved_ms = down_ms.max(up_ms).max(now_ms);
-            self.at(moved_ms + self.links[link].silence_ms, Event::Silent(link, now_ms));
+            self.at(
+                moved_ms + self.links[link].silence_ms,
+                Event::Silent(link, now_ms),
+            );
         }
         if server_learns {
             let at_ms = up_ms.max(now_ms) + self.chance.below(30);
