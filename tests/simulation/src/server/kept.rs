@@ -66,8 +66,9 @@ pub(super) struct Kept {
     pub(super) all: Records,
     /// What was handed over since.
     tail: VecDeque<(u64, Batch)>,
-    /// So many of that may be durable, all or none.
-    attempted: usize,
+    /// So many of that may be durable, by one of the commits that were begun since: one that failed for want of room may be found
+    /// when the power fails.
+    attempted: Vec<usize>,
 }
 
 impl Kept {
@@ -88,7 +89,7 @@ impl Kept {
 
     /// A commit of everything begins.
     pub(super) fn attempt(&mut self) {
-        self.attempted = self.tail.len();
+        self.attempted.push(self.tail.len());
     }
 
     /// The commit has ended, and so many more batches are durable; the number of the last of them.
@@ -98,34 +99,35 @@ impl Kept {
             self.all.apply(&batch);
             last = Some(sequence);
         }
-        self.attempted = 0;
+        self.attempted.clear();
         last
     }
 
     /// The process is over: what is not durable never will be.
     pub(super) fn forget_the_rest(&mut self) {
         self.tail.clear();
-        self.attempted = 0;
+        self.attempted.clear();
     }
 
     /// How many batches a disk has beyond what was said to be durable.
     ///
     /// # Errors
-    /// What was found is neither that, nor that and the commit under way.
+    /// What was found is neither that, nor that and one of the commits begun since.
     pub(super) fn judge(&self, found: &Records) -> Result<usize, String> {
         if *found == self.all {
             return Ok(0);
         }
         let mut more = self.all.clone();
-        for (_, batch) in self.tail.iter().take(self.attempted) {
+        for (count, (_, batch)) in (1..).zip(&self.tail) {
             more.apply(batch);
-        }
-        if *found == more {
-            return Ok(self.attempted);
+            if self.attempted.contains(&count) && *found == more {
+                return Ok(count);
+            }
         }
         let all = &self.all;
         Err(format!(
-            "the disk has\n  {found:?}\nin the place of\n  {all:?}\nor\n  {more:?}"
+            "the disk has\n  {found:?}\nin the place of\n  {all:?}\nor with the first of {:?} batches up to\n  {more:?}",
+            self.attempted
         ))
     }
 }
