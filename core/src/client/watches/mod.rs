@@ -236,11 +236,11 @@ impl Watches {
             registry.stale += 1;
             return;
         }
-        let is_old = matches!(order, Some(Ordering::Less | Ordering::Equal));
-        if is_old || !merge(&version) {
+        let is_stale = matches!(order, Some(Ordering::Less | Ordering::Equal));
+        if is_stale || !merge(&version) {
             watch.doubt = true;
-            watch.disbelieved |= !is_old;
-            registry.stale += u64::from(is_old);
+            watch.disbelieved |= !is_stale;
+            registry.stale += u64::from(is_stale);
             registry.mark(&key);
             drop(registry);
             return self.changed.notify_one();
