@@ -68,15 +68,16 @@ impl AsyncRead for Stream {
 
 impl AsyncWrite for Stream {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        let stream = self.get_mut();
         #[cfg(feature = "tls")]
-        if let Stream::Tls(tls) = self.as_mut().get_mut() {
+        if let Stream::Tls(tls) = stream {
             return tls.poll_write(context, bytes);
         }
-        on_each!(self, inner => Pin::new(inner).poll_write(context, bytes))
+        on_each!(Pin::new(stream), inner => Pin::new(inner).poll_write(context, bytes))
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
