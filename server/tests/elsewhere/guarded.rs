@@ -142,7 +142,7 @@ pub(crate) fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_h
         assert_eq!(again(&mut bob), NOT_APPLIED);
     }
     world.until_watches(0);
-    let mut other = world.peer("other", Some("ann"));
+    let mut other = world.peer("another", Some("ann"));
     for round in 0..EACH {
         assert_eq!(
             ask(&mut bob, &["KEYNOTIFY", "secret"], &mut told),
