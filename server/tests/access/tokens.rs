@@ -185,21 +185,26 @@ fn a_newer_token_over_the_connection_lengthens_it_and_an_expired_one_ends_it() {
     assert_eq!(world.disconnected(&client), ReasonCode::NOT_AUTHORIZED);
 }
 
-#[test]
-fn who_has_sent_more_than_it_may_goes_on_after_a_newer_token() {
-    let signer = Signer::new("one");
-    let keys = Keys::of(&[&signer]);
-    let mut world = World::with(HubConfig {
+/// Clients may send so many bytes in a second.
+fn limited(keys: &Keys, bytes: u64) -> World {
+    World::with(HubConfig {
         authenticator: Authenticator::anonymous().with_tokens(keys.tokens()),
         limits: HubLimits {
             rates: Rates {
                 requests: None,
-                bytes: Some(100),
+                bytes: Some(bytes),
             },
             ..HubLimits::default()
         },
         ..HubConfig::default()
-    });
+    })
+}
+
+#[test]
+fn who_has_sent_more_than_it_may_goes_on_after_a_newer_token() {
+    let signer = Signer::new("one");
+    let keys = Keys::of(&[&signer]);
+    let mut world = limited(&keys, 100);
     let token = signer.token(&claims(START_WALL_MS, 3600));
     let (mut client, _) = log_in(&mut world, &with_token("pump", &token));
     // It takes seconds to pay that off, and a moment to look at it.
@@ -216,17 +221,7 @@ fn who_has_sent_more_than_it_may_goes_on_after_a_newer_token() {
 fn a_token_that_expires_while_its_owner_has_to_wait_ends_the_connection_in_time() {
     let signer = Signer::new("one");
     let keys = Keys::of(&[&signer]);
-    let mut world = World::with(HubConfig {
-        authenticator: Authenticator::anonymous().with_tokens(keys.tokens()),
-        limits: HubLimits {
-            rates: Rates {
-                requests: None,
-                bytes: Some(1),
-            },
-            ..HubLimits::default()
-        },
-        ..HubConfig::default()
-    });
+    let mut world = limited(&keys, 1);
     let token = signer.token(&claims(START_WALL_MS, 60));
     let (mut client, _) = log_in(&mut world, &with_token("pump", &token));
     // It takes minutes to pay that off.
