@@ -29,6 +29,8 @@
 
 #define REQUEST "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke"
 #define RESPONSES "clients/"
+/* What the vendor's Go client has behind its id, which it writes in base 16. */
+#define RESPONSE_BEHIND_HEX "/" REQUEST "/response"
 #define DEFAULT_PROPERTY "statestore-identity"
 
 /* Bytes of a key: fewer can be guessed, more are of no use. */
@@ -83,14 +85,30 @@ static void append_text(struct bytes *bytes, const char *text)
 	append_field(bytes, text, strlen(text));
 }
 
-/* Whether a response topic is `clients/CLIENT/...`. The level behind `clients/` is the client to the store, so a client whose id has a
- * slash can have none. */
+/* What follows the id in base 16 at the beginning of `text`; NULL if something else is there. */
+static const char *behind_hex(const char *text, const char *client)
+{
+	static const char digits[] = "0123456789ABCDEF";
+	for (; *client; client++, text += 2) {
+		const unsigned char byte = (unsigned char)*client;
+		if (text[0] != digits[byte >> 4] || text[1] != digits[byte & 0xF])
+			return NULL;
+	}
+	return text;
+}
+
+/* Whether a response topic is `clients/CLIENT/...`, or that of the vendor's Go client. The level behind `clients/` is the client to the
+ * store, so a client whose id has a slash can have none of the first kind. */
 static bool is_own(const char *response_topic, const char *client)
 {
 	const size_t prefix = strlen(RESPONSES), length = strlen(client);
-	return length > 0 && !strchr(client, '/') && strncmp(response_topic, RESPONSES, prefix) == 0 &&
-	       strncmp(response_topic + prefix, client, length) == 0 && response_topic[prefix + length] == '/' &&
-	       response_topic[prefix + length + 1] != '\0';
+	const char *level = response_topic + prefix, *rest;
+	if (length == 0 || strncmp(response_topic, RESPONSES, prefix) != 0)
+		return false;
+	rest = behind_hex(level, client);
+	if (rest && strcmp(rest, RESPONSE_BEHIND_HEX) == 0)
+		return true;
+	return !strchr(client, '/') && strncmp(level, client, length) == 0 && level[length] == '/' && level[length + 1] != '\0';
 }
 
 /* Whether there is a user property of our name. */

@@ -1,5 +1,6 @@
 //! Topics of the state store ("State store system topic", "KEYNOTIFY notification topics and lifecycle").
 use bytes::Bytes;
+use std::borrow::Cow;
 
 /// The GUID that names the state store in all its topics.
 pub const STORE_GUID: &str = "FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8";
@@ -8,6 +9,8 @@ pub const REQUEST: &str = "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/co
 
 /// What the store's own topics towards clients begin with.
 const STORE_TO_CLIENTS: &str = "clients/statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8";
+/// What the vendor's Go client has behind its client id in response topics, where the id is in upper-case base 16.
+const RESPONSE_BEHIND_HEX: &str = "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke/response";
 /// What stands between client id and key in a notification topic.
 const NOTIFY: &str = "/command/notify/";
 
@@ -29,19 +32,35 @@ pub fn is_forbidden_response(topic: impl AsRef<[u8]>) -> bool {
     topic == REQUEST.as_bytes() || topic.starts_with(STORE_TO_CLIENTS.as_bytes())
 }
 
-/// Of a request that came through a broker, whose it is by its response topic: the first level below `clients/`. `None` if it
-/// is of another form.
+/// Of a request that came through a broker, whose it is by its response topic: the first level below `clients/`, which the vendor's
+/// Go client writes in base 16. `None` if it is of another form.
 ///
 /// ```
 /// use statestore_protocol::topic;
 ///
-/// assert_eq!(topic::requester(&topic::response("me")), Some("me"));
+/// assert_eq!(topic::requester(&topic::response("me")).as_deref(), Some("me"));
+/// let of_go = "clients/6D65/statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke/response";
+/// assert_eq!(topic::requester(of_go).as_deref(), Some("me"));
 /// assert_eq!(topic::requester("clients/me"), None);
 /// assert_eq!(topic::requester("answers/me/all"), None);
 /// ```
-pub fn requester(response_topic: &str) -> Option<&str> {
-    let (client_id, rest) = response_topic.strip_prefix("clients/")?.split_once('/')?;
-    (!client_id.is_empty() && !rest.is_empty()).then_some(client_id)
+pub fn requester(response_topic: &str) -> Option<Cow<'_, str>> {
+    let (level, rest) = response_topic.strip_prefix("clients/")?.split_once('/')?;
+    if level.is_empty() || rest.is_empty() {
+        return None;
+    }
+    let in_hex = (rest == RESPONSE_BEHIND_HEX).then(|| id_of_hex(level));
+    Some(in_hex.flatten().map_or(Cow::Borrowed(level), Cow::Owned))
+}
+
+/// The client id that these upper-case hex digits stand for; `None` if there can be no such id.
+fn id_of_hex(digits: &str) -> Option<String> {
+    if digits.bytes().any(|digit| digit.is_ascii_lowercase()) {
+        return None;
+    }
+    let bytes = hex_bytes(digits.as_bytes())?.collect::<Option<Vec<u8>>>()?;
+    let id = String::from_utf8(bytes).ok()?;
+    (!id.contains(char::is_control)).then_some(id)
 }
 
 /// Whether nobody but a store publishes to this topic: it carries notifications, or responses to some client in one of

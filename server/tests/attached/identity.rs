@@ -211,6 +211,45 @@ fn a_client_can_neither_use_the_name_of_another_nor_say_itself_who_it_is() {
     assert_eq!(payload(&mut ann, &["GET", "secret"]), b"$-1\r\n");
 }
 
+/// The response topic of the vendor's Go client, with these digits for its client id.
+fn of_go(digits: &str) -> String {
+    format!(
+        "clients/{digits}/statestore/v1/{}/command/invoke/response",
+        topic::STORE_GUID
+    )
+}
+
+#[test]
+fn a_client_id_in_base_16_is_the_client_and_nobody_else() {
+    let (guarded, store) = guarded(RULES);
+    let broker = guarded.broker.address();
+    let now = now();
+    let me_in_hex = of_go("6D65");
+    let ask = |peer: &mut Peer, response_topic: &str| {
+        let header = PublishHeader {
+            correlation_data: Some(b"1"),
+            response_topic: Some(response_topic),
+            user_properties: &[("__ts", &now)],
+            ..PublishHeader::default()
+        };
+        peer.ask(&command(&["GET", "of/me"]), &header);
+    };
+    let mut me = Peer::connect(broker, "me");
+    me.subscribe(&me_in_hex);
+    ask(&mut me, &me_in_hex);
+    assert_eq!(me.message().payload_bytes(), b"$-1\r\n");
+    // Lower case is another client's, and so are the digits of another id.
+    for digits in ["6d65", "6D65ff", "6E65"] {
+        ask(&mut me, &of_go(digits));
+        assert_eq!(me.puback(), ReasonCode::NOT_AUTHORIZED);
+    }
+    // A client may have the digits for an id; the broker says that it is not the one they stand for.
+    let mut digits = Peer::connect(broker, "6D65");
+    ask(&mut digits, &me_in_hex);
+    store.until_metric("statestored_attached_unproven_total", 1);
+    store.until_logged("another client than the one of its response topic");
+}
+
 #[test]
 fn a_message_elsewhere_loses_a_forged_name_and_nothing_else() {
     let guarded = Guarded::start();

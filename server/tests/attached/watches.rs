@@ -1,6 +1,8 @@
 //! Watches of clients of the broker: nobody says when such a client is gone.
-use super::world::{Peer, Store, now};
+use super::world::{Peer, Store, command, now};
 use faults::Mosquitto;
+use statestore_protocol::mqtt::PublishHeader;
+use statestore_protocol::topic;
 
 #[test]
 fn the_watches_of_a_client_that_is_gone_end_when_nobody_subscribes_its_notifications() {
@@ -53,4 +55,29 @@ fn a_lease_ends_the_watches_of_a_silent_client() {
     let mut writer = Peer::connect(broker.address(), "writer");
     writer.request(&["DEL", "k"], &[("__ts", &now)]);
     store.until_metric("statestored_watches", 0);
+}
+
+#[test]
+fn a_client_that_writes_its_id_in_base_16_is_told_under_its_id() {
+    let broker = Mosquitto::start();
+    let _store = Store::start(broker.address(), &[]);
+    let now = now();
+    let mut peer = Peer::connect(broker.address(), "me");
+    let response_topic = format!(
+        "clients/6D65/statestore/v1/{}/command/invoke/response",
+        topic::STORE_GUID
+    );
+    peer.subscribe(&response_topic);
+    let header = PublishHeader {
+        correlation_data: Some(b"1"),
+        response_topic: Some(&response_topic),
+        user_properties: &[("__ts", &now)],
+        ..PublishHeader::default()
+    };
+    peer.ask(&command(&["KEYNOTIFY", "k"]), &header);
+    assert_eq!(peer.message().payload_bytes(), b"+OK\r\n");
+    let mut writer = Peer::connect(broker.address(), "writer");
+    writer.request(&["SET", "k", "v"], &[("__ts", &now)]);
+    let told = peer.message();
+    assert_eq!(told.topic(), topic::notification("me", b"k"));
 }

@@ -180,6 +180,7 @@ impl Hub {
             let reason = ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR;
             return broker.unacknowledged.finish(number, reason);
         };
+        let client_id = client_id.as_ref();
         let requester = (client_id, response_topic.as_str());
         let sender = match self.sender(publish, requester) {
             Ok(sender) => sender,

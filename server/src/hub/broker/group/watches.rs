@@ -56,7 +56,7 @@ impl Hub {
         let properties = self.request_properties(publish);
         let to = publish
             .checked_response_topic()
-            .filter(|topic| topic::requester(topic.as_str()) == Some(client_id))
+            .filter(|topic| topic::requester(topic.as_str()).as_deref() == Some(client_id))
             .zip(publish.correlation_data());
         let Some((response_topic, correlation_data)) = to else {
             self.finish(number, ReasonCode::SUCCESS);
