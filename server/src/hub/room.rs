@@ -16,7 +16,13 @@ impl Hub {
         }
     }
 
-    /// Whether what would write has to wait. Where it is refused it needs no room.
+    /// Has the storage told of [other ends](service::Service::redate) of entries, if the wall clock has jumped; whether there is more.
+    pub fn redate(&mut self, now: Now) -> bool {
+        self.service.redate(now)
+    }
+
+    /// Whether what would write has to wait: too much waits for the storage, or is still to be told to those who watch. Where
+    /// it is refused it needs no room.
     pub(super) fn lacks_room(&self) -> bool {
         self.is_storage_full && !self.service.is_read_only()
     }

@@ -28,6 +28,8 @@ struct Model {
     deleted: BTreeMap<String, Version>,
     watchers: BTreeMap<String, BTreeSet<String>>,
     highest_deletion: Version,
+    /// By how much the wall clock was ahead of the monotonic one, at least, when ends were stored.
+    ahead: Option<i64>,
     notified: Vec<String>,
 }
 
@@ -141,6 +143,7 @@ impl Model {
             deleted: BTreeMap::new(),
             watchers: BTreeMap::new(),
             highest_deletion: (0, 0),
+            ahead: None,
             notified: Vec::new(),
         }
     }
@@ -232,6 +235,9 @@ impl Model {
             deadline: ttl.map(|ttl| now.mono_ms + ttl),
             end: ttl.map(|ttl| (now.wall_ms + ttl, ttl)),
         };
+        if ttl.is_some() {
+            self.stored(now);
+        }
         self.items.insert(key.into(), item);
         self.notify(key, &format!("SET {value}"), version);
         format!("+OK @{}+{}", version.0, version.1)
@@ -304,8 +310,30 @@ impl Model {
         versions.fold(self.highest_deletion, Version::max)
     }
 
+    /// The storage has the end of an entry by the wall clock of now.
+    fn stored(&mut self, now: Now) {
+        self.ahead = Some(self.ahead.map_or(ahead(now), |least| least.min(ahead(now))));
+    }
+
+    /// Time passes. If the wall clock has jumped ahead, the storage is told anew what is left of each entry.
+    fn pass(&mut self, now: Now) {
+        self.expire(now);
+        let has_jumped = self.ahead.is_some_and(|least| ahead(now) > least + 1_000);
+        if has_jumped && store::IS_TOLD_OF_JUMPS {
+            self.ahead = Some(ahead(now));
+            for item in self.items.values_mut() {
+                let left = item.deadline.map(|deadline| deadline - now.mono_ms);
+                item.end = left.map(|left| (now.wall_ms + left, left));
+            }
+        }
+    }
+
     fn restart(&mut self, now: Now) {
         self.watchers.clear();
+        self.ahead = None;
+        if self.items.values().any(|item| item.end.is_some()) {
+            self.stored(now);
+        }
         for item in self.items.values_mut() {
             item.deadline = item.end.map(|(end, ttl)| {
                 let left = end.saturating_sub(now.wall_ms).min(ttl);
@@ -318,6 +346,10 @@ impl Model {
             });
         }
     }
+}
+
+fn ahead(now: Now) -> i64 {
+    i64::try_from(now.wall_ms).unwrap() - i64::try_from(now.mono_ms).unwrap()
 }
 
 fn skewed(token: Option<&Hlc>, now: Now, (highest_ms, _): Version) -> Option<String> {
@@ -432,13 +464,13 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
             sim.now.mono_ms += mono;
             sim.now.wall_ms = sim.now.wall_ms.saturating_add_signed(wall);
             if store::ENDS_BY_ITSELF {
-                model.expire(sim.now);
+                model.pass(sim.now);
                 sim.expire();
             }
             return;
         }
         Action::Expire => {
-            model.expire(sim.now);
+            model.pass(sim.now);
             sim.expire();
             return;
         }
