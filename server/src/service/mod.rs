@@ -219,9 +219,15 @@ impl Service {
         self.changes.work = 0;
     }
 
-    /// What took longer than a request usually does in this turn, roughly in nanoseconds: SCANs.
+    /// What took longer than a request usually does in this turn, roughly in nanoseconds: SCANs, transactions, comparing a topic with
+    /// many filters.
     pub fn work(&self) -> usize {
         self.changes.work
+    }
+
+    /// Something else in this turn took long, roughly so many nanoseconds.
+    pub(crate) fn worked(&mut self, steps: usize) {
+        self.changes.work += steps;
     }
 
     /// Writes to be made durable.
