@@ -340,12 +340,15 @@ impl Driver {
     pub(crate) fn stop(&self, mut committer: Committer) -> Result<(), Arc<StorageError>> {
         self.is_paused.set(true);
         let result = loop {
-            match self.hub.borrow_mut().take_batch() {
+            let mut hub = self.hub.borrow_mut();
+            let has_more = hub.redate(self.clock.now());
+            match hub.take_batch() {
                 Some((_, batch)) => {
                     if let Err(error) = committer.submit_last(batch) {
                         tracing::error!(%error, "not everything was made durable");
                     }
                 }
+                None if has_more => {}
                 None => break committer.submitted(),
             }
         };

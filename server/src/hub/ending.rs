@@ -23,6 +23,7 @@
 //! All arrows to the right and down are [`Hub::end`]. Where it leaves `Open`, the session is taken off the connection
 //! before anything else can happen to either: its watches end, its will is published or waits, and it ends or waits for
 //! its client. A client that is told of the end is told so after all that it may know by then.
+use super::backlog::Backlog;
 use super::fanout::Publication;
 use super::message::Message;
 use super::{ConnectionId, Hub, SessionId, Timed};
@@ -276,7 +277,7 @@ impl Hub {
         for _ in 0..LAST_TURNS {
             self.work(now);
         }
-        self.fanouts.clear();
+        self.fanouts = Backlog::default();
         let ids: Vec<ConnectionId> = self.connections.keys().collect();
         for id in ids {
             if let Some(connection) = self.connections.get(id)

@@ -7,6 +7,7 @@ use super::delivery::Routed;
 use super::message::{Delivery, Message, Payload};
 use super::subscriptions::Match;
 use super::{ConnectionId, Hub, SessionId, broker};
+use crate::budget::Charge;
 use crate::clock::Now;
 use crate::service::Notify;
 use bytes::{Bytes, BytesMut};
@@ -33,20 +34,20 @@ const FEW_TARGET_BYTES: usize = 4 * 1024;
 /// One notification or message on its way.
 #[derive(Debug)]
 pub(super) struct Fanout {
-    what: What,
+    pub(super) what: What,
     /// Who caused it and waits for its end.
     origin: Option<ConnectionId>,
 }
 
 #[derive(Debug)]
-enum What {
+pub(super) enum What {
     Notification(Notification),
     Message(Publication),
 }
 
 #[derive(Debug)]
 pub(super) struct Notification {
-    clients: Arc<Vec<Arc<str>>>,
+    pub(super) clients: Arc<Vec<Arc<str>>>,
     pub(super) key: Bytes,
     payload: Payload,
     properties: Arc<EncodedProperties>,
@@ -54,6 +55,8 @@ pub(super) struct Notification {
     pub(super) hold: u64,
     /// The client that is next.
     next: usize,
+    /// What it holds besides its payload, if it waits.
+    pub(super) waiting: Option<Charge>,
 }
 
 impl Notification {
@@ -71,7 +74,7 @@ pub(super) struct Publication {
     qos: QoS,
     targets: std::vec::IntoIter<Match<SessionId>>,
     /// Memory of these.
-    target_bytes: usize,
+    pub(super) target_bytes: usize,
     routed: Routed,
     /// Of the PUBLISH that is acknowledged when all have the message.
     packet_id: Option<PacketId>,
@@ -95,6 +98,10 @@ impl Publication {
             targets: targets.into_iter(),
             packet_id,
         }
+    }
+
+    pub(super) fn topic(&self) -> &str {
+        self.message.topic()
     }
 }
 
@@ -141,28 +148,27 @@ impl Hub {
 
     /// Hands out the next part of what waits for its turn; whether there was anything.
     fn hand_out_next(&mut self, now: Now) -> bool {
-        let Some(fanout) = self.fanouts.pop_front() else {
-            return false;
-        };
-        if let Some(rest) = self.hand_out(fanout, Turn::new(true), now) {
-            self.fanouts.push_front(rest);
+        let had_work = self.has_work();
+        let was_full = self.fanouts.is_full();
+        let mut turn = Turn::new(true);
+        while !turn.is_over()
+            && let Some(mut fanout) = self.fanouts.take()
+        {
+            let before = turn.deliveries;
+            if self.hand_out(&mut fanout, &mut turn, now) {
+                self.fanouts.ended(&fanout.what);
+                if turn.deliveries == before {
+                    // Nobody gets it, which takes time as well.
+                    turn.deliveries -= 1;
+                }
+            } else {
+                self.fanouts.put_back(fanout);
+            }
         }
-        true
-    }
-
-    /// The messages that wait for their turn.
-    fn messages(&self) -> impl Iterator<Item = &Publication> {
-        self.fanouts.iter().filter_map(|fanout| match &fanout.what {
-            What::Message(publication) => Some(publication),
-            What::Notification(_) => None,
-        })
-    }
-
-    /// Memory of who is still to get them, if there are any.
-    fn target_bytes(&self) -> Option<usize> {
-        self.messages()
-            .map(|it| it.target_bytes)
-            .reduce(usize::saturating_add)
+        if was_full && !self.fanouts.is_full() {
+            self.end_waiting(now);
+        }
+        had_work
     }
 
     /// Begins to hand a message to its subscribers, and acknowledges it at the end.
@@ -175,6 +181,7 @@ impl Hub {
         let bytes = publication.target_bytes;
         while bytes > FEW_TARGET_BYTES
             && self
+                .fanouts
                 .target_bytes()
                 .is_some_and(|waiting| waiting + bytes > MOST_TARGET_BYTES)
         {
@@ -188,9 +195,8 @@ impl Hub {
             self.hand_out_next(now);
         }
         // Its sender may have sent one before it that others still wait for: on a former connection, or before its will.
-        let topic = publication.message.topic();
-        let is_behind = self.messages().any(|other| other.message.topic() == topic);
         let what = What::Message(publication);
+        let is_behind = self.fanouts.is_before(&what);
         self.begin(Fanout { what, origin }, is_behind, now);
     }
 
@@ -243,47 +249,36 @@ impl Hub {
             properties,
             hold,
             next: 0,
+            waiting: None,
         };
-        let is_behind = is_behind
-            || self.fanouts.iter().any(|fanout| {
-                matches!(&fanout.what, What::Notification(other) if other.key == notification.key)
-            });
         let what = What::Notification(notification);
+        let is_behind = is_behind || self.fanouts.is_before(&what);
         self.begin(Fanout { what, origin }, is_behind, now)
     }
 
     /// Begins to hand something out, unless it is behind something that waits; whether it waits, or a part of it.
-    fn begin(&mut self, fanout: Fanout, is_behind: bool, now: Now) -> bool {
-        let rest = if is_behind {
-            Some(fanout)
-        } else {
-            self.hand_out(fanout, Turn::new(false), now)
-        };
-        let Some(rest) = rest else {
+    fn begin(&mut self, mut fanout: Fanout, is_behind: bool, now: Now) -> bool {
+        if !is_behind && self.hand_out(&mut fanout, &mut Turn::new(false), now) {
             return false;
-        };
-        self.wait_for_turn(rest);
-        true
-    }
-
-    fn wait_for_turn(&mut self, fanout: Fanout) {
+        }
         if let Some(connection) = fanout.origin.and_then(|id| self.connections.get_mut(id)) {
             connection.hand_out_began();
         }
-        self.fanouts.push_back(fanout);
+        self.fanouts.push(fanout, &self.gauge);
+        true
     }
 
-    /// What is left at the end of the turn.
-    fn hand_out(&mut self, mut fanout: Fanout, mut turn: Turn, now: Now) -> Option<Fanout> {
+    /// Hands something out until the turn is over; whether everybody has it.
+    fn hand_out(&mut self, fanout: &mut Fanout, turn: &mut Turn, now: Now) -> bool {
         let origin = fanout.origin;
         let is_done = match &mut fanout.what {
-            What::Notification(notification) => self.notify(notification, &mut turn, now),
-            What::Message(publication) => self.route(publication, &mut turn, now),
+            What::Notification(notification) => self.notify(notification, turn, now),
+            What::Message(publication) => self.route(publication, turn, now),
         };
         if !is_done {
-            return Some(fanout);
+            return false;
         }
-        if let What::Message(publication) = fanout.what
+        if let What::Message(publication) = &fanout.what
             && let Some(origin) = origin
         {
             self.acknowledge_routed(origin, publication.packet_id, publication.routed, now);
@@ -296,7 +291,7 @@ impl Hub {
                 self.mark_dirty(id);
             }
         }
-        None
+        true
     }
 
     /// Hands a message to some of its subscribers; whether all have it.

@@ -67,6 +67,7 @@
 //!
 //! So a response overtakes those that wait for the disk, and can leave before its PUBACK. Requests are matched by
 //! correlation data. What waits counts against the client's Receive Maximum.
+mod backlog;
 mod broker;
 mod config;
 mod connect;
@@ -114,10 +115,11 @@ use crate::connection::{Bounds, Connection, Memory, Next, Parting, Phase, Sessio
 use crate::service::{Notify, Service, Ticket};
 use crate::storage::Batch;
 use crate::timers::Timers;
+use backlog::Backlog;
 use broker::Broker;
 use bytes::BytesMut;
 use ending::{Detached, WillOutcome};
-use fanout::{Fanout, MOST_FANOUTS};
+use fanout::MOST_FANOUTS;
 use later::Asker;
 use rates::{Senders, Sent};
 use refusals::Refusals;
@@ -185,7 +187,7 @@ pub struct Hub {
     /// Sessions whose connection ended in the current call.
     detached: VecDeque<Detached>,
     /// What goes to many clients and has not reached all of them.
-    fanouts: VecDeque<Fanout>,
+    fanouts: Backlog,
     /// What sessions and connections hold.
     gauge: Gauge,
     /// When more than this is held, somebody gives way.
@@ -229,7 +231,7 @@ impl Hub {
             is_storage_full: false,
             waiting_for_room: Vec::new(),
             detached: VecDeque::new(),
-            fanouts: VecDeque::new(),
+            fanouts: Backlog::default(),
             gauge: Gauge::default(),
             assigned_client_ids: config.client_id_seed,
             response_properties: request::response_properties(),

@@ -75,6 +75,7 @@ impl Hub {
             }
         };
         let targets = self.subscriptions.matches(topic, Some(session));
+        self.service.worked(self.subscriptions.take_work());
         let publication = Publication::new(message, publish.qos(), targets, publish.packet_id());
         self.begin_message(publication, Some(id), now);
     }

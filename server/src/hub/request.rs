@@ -189,6 +189,7 @@ impl Hub {
         });
         if !is_full && session.may_send_now() {
             let identifiers = session.identifiers_of_response(to.response_topic);
+            self.service.worked(session.take_work());
             let header = PublishHeader {
                 checked_topic: Some(to.response_topic),
                 correlation_data: Some(to.correlation_data),
@@ -239,6 +240,7 @@ impl Hub {
                 message,
                 identifiers: session.identifiers_of_response(to.response_topic).into(),
             };
+            self.service.worked(session.take_work());
             session.enqueue(Queued {
                 delivery,
                 hold: *commit,

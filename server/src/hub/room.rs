@@ -1,4 +1,4 @@
-//! What happens while too much waits for the disk: who waits for room, and when they go on.
+//! What happens while too much waits for the disk, or to be told: who waits for room, and when they go on.
 use super::{ConnectionId, Hub};
 use crate::clock::Now;
 use crate::connection::Connection;
@@ -16,9 +16,15 @@ impl Hub {
         }
     }
 
-    /// Whether what would write has to wait. Where it is refused it needs no room.
+    /// Has the storage told of [other ends](service::Service::redate) of entries, if the wall clock has jumped; whether there is more.
+    pub fn redate(&mut self, now: Now) -> bool {
+        self.service.redate(now)
+    }
+
+    /// Whether what would write has to wait: too much waits for the storage, or is still to be told to those who watch. Where
+    /// it is refused it needs no room.
     pub(super) fn lacks_room(&self) -> bool {
-        self.is_storage_full && !self.service.is_read_only()
+        (self.is_storage_full || self.fanouts.is_full()) && !self.service.is_read_only()
     }
 
     /// Lets those go on that wait for room.

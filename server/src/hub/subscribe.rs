@@ -189,4 +189,10 @@ impl Session {
             Vec::new()
         }
     }
+
+    /// What it took to find identifiers since the last call, roughly in nanoseconds.
+    pub(super) fn take_work(&mut self) -> usize {
+        let identified = self.identified.as_mut();
+        identified.map_or(0, |identified| identified.take_work())
+    }
 }

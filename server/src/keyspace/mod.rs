@@ -23,7 +23,7 @@ pub use embedded::{Embedded, KeyspaceLimits, PrefixLimit};
 pub use operation::OwnedOperation;
 
 use crate::clock::Now;
-use crate::storage::Expiry;
+use crate::storage::{Expiry, Record};
 use bytes::Bytes;
 use remote::EngineFigures;
 use rules::{Operation, Version};
@@ -140,6 +140,8 @@ pub struct Look {
 pub trait Told {
     /// An entry was changed: by what was asked here, by somebody elsewhere, or since its time was over.
     fn changed(&mut self, change: &Changed<'_>);
+    /// A [storage](crate::storage) is to have this entry, which is the same, with another [end](Expiry::at_wall_ms).
+    fn redated(&mut self, _record: Record) {}
     /// Something has ended that had not ended at once.
     fn ended(&mut self, ticket: Ticket, end: End);
     /// So many steps were taken, roughly nanoseconds, more than an operation usually takes.
@@ -219,6 +221,12 @@ pub trait Keyspace: Debug + Send {
     /// Tells what has ended, what others have changed, and what has expired until `now`; of the latter two so much that
     /// about `most` changes are told. [`next_ms`](Self::next_ms) says whether there is more at once.
     fn advance(&mut self, most: usize, now: Now, told: &mut dyn Told);
+
+    /// If the wall clock has jumped ahead since entries were told that end, tells a part of them [anew](Told::redated): otherwise
+    /// they would be over when a storage is read that goes by that clock. Says whether there is more.
+    fn redate(&mut self, _now: Now, _told: &mut dyn Told) -> bool {
+        false
+    }
 
     /// When [`advance`](Self::advance) has something to do next, in milliseconds of the monotonic clock, as far as that is known
     /// before; what is past means now.

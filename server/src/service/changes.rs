@@ -51,6 +51,16 @@ impl Told for Noting<'_> {
         }
     }
 
+    fn redated(&mut self, record: Record) {
+        if self
+            .kept
+            .as_ref()
+            .is_some_and(|kept| kept.keeps(&record.key))
+        {
+            self.changes.writes.writes.push(Write::Put(record));
+        }
+    }
+
     fn ended(&mut self, ticket: Ticket, end: End) {
         self.changes.ended.push((ticket, end));
     }

@@ -56,7 +56,7 @@ use crate::keyspace::remote::EngineFigures;
 use crate::keyspace::{Embedded, Keyspace, Size};
 use crate::storage::Batch;
 use bytes::Bytes;
-use changes::Changes;
+use changes::{Changes, Noting};
 use commits::Commits;
 use meter::Meter;
 use replay::Replay;
@@ -67,6 +67,9 @@ use watch::Watches;
 
 /// How many changes, roughly, one call of [`Service::advance`] brings about or takes over at most.
 const CHANGES_PER_CALL: usize = 256;
+
+/// With so many writes that nobody has taken yet, none are made that could be made later.
+const MOST_UNTAKEN: usize = 4 * CHANGES_PER_CALL;
 
 /// What became of requests since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -91,6 +94,8 @@ pub struct Service {
     replay: Replay,
     config: ServiceConfig,
     is_read_only: bool,
+    /// The storage is still to be told of [other ends](Self::redate) of entries.
+    is_redating: bool,
     changes: Changes,
     commits: Commits,
     /// What the storage keeps, if there is one.
@@ -122,6 +127,7 @@ impl Service {
             watches: Watches::new(&config),
             replay: Replay::new(&config),
             is_read_only: false,
+            is_redating: false,
             changes: Changes::default(),
             commits: Commits::new(config.is_durable),
             kept: config
@@ -153,11 +159,35 @@ impl Service {
     /// would have to wait for long: [`next_ms`](Self::next_ms) says whether there is more to do at once.
     pub fn advance(&mut self, now: Now) {
         self.advance_by(CHANGES_PER_CALL, now);
+        self.redate(now);
+    }
+
+    /// If the wall clock has jumped ahead, what the storage has of entries that end would be over at the next start: it is told a
+    /// part of it anew. Whether it takes more.
+    pub fn redate(&mut self, now: Now) -> bool {
+        if self.may_redate() {
+            let mut told = Noting {
+                changes: &mut self.changes,
+                watches: &self.watches,
+                kept: self.kept.as_mut(),
+                is_asked_for: false,
+                insertions: &mut self.meter.figures.insertions,
+            };
+            self.is_redating = self.keyspace.redate(now, &mut told);
+        }
+        self.is_redating && self.may_redate()
+    }
+
+    fn may_redate(&self) -> bool {
+        self.kept.is_some() && !self.is_read_only && self.changes.writes.writes.len() < MOST_UNTAKEN
     }
 
     /// When [`advance`](Self::advance) has something to do next, in milliseconds of the monotonic clock; what is past means
     /// now.
     pub fn next_ms(&self) -> Option<u64> {
+        if self.is_redating && self.may_redate() {
+            return Some(0);
+        }
         self.keyspace.next_ms()
     }
 
@@ -189,9 +219,15 @@ impl Service {
         self.changes.work = 0;
     }
 
-    /// What took longer than a request usually does in this turn, roughly in nanoseconds: SCANs.
+    /// What took longer than a request usually does in this turn, roughly in nanoseconds: SCANs, transactions, comparing a topic with
+    /// many filters.
     pub fn work(&self) -> usize {
         self.changes.work
+    }
+
+    /// Something else in this turn took long, roughly so many nanoseconds.
+    pub(crate) fn worked(&mut self, steps: usize) {
+        self.changes.work += steps;
     }
 
     /// Writes to be made durable.

@@ -76,6 +76,18 @@ impl Kept {
         }
     }
 
+    /// Whether the storage has what is there under this key.
+    pub(crate) fn keeps(&self, key: &[u8]) -> bool {
+        match &self.retention {
+            Retention::All => true,
+            Retention::Nothing => false,
+            Retention::Custom { keys, .. } => {
+                keys.contain(key)
+                    || (!self.on_request.is_empty() && self.on_request.contains(&self.hash(key)))
+            }
+        }
+    }
+
     /// The storage has this key from a former run. Whether it is to be taken over.
     pub(crate) fn found(&mut self, key: &[u8]) -> bool {
         self.set(key, true) == Keeping::Entry
@@ -120,6 +132,7 @@ mod tests {
             (Keeping::Nothing, Keeping::Nothing)
         );
         assert!(all.found(b"k") && !nothing.found(b"k"));
+        assert!(all.keeps(b"k") && !nothing.keeps(b"k"));
     }
 
     #[test]
@@ -128,6 +141,7 @@ mod tests {
         for key in [&b"kept/a"[..], b"other"] {
             assert_eq!(kept.set(key, true), Keeping::Entry);
         }
+        assert!(kept.keeps(b"kept/a") && kept.keeps(b"other") && !kept.keeps(b"another"));
         assert_eq!(kept.set(b"kept/a", false), Keeping::Entry);
         assert_eq!(
             kept.set(b"other", false),

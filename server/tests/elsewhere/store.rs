@@ -20,6 +20,9 @@ pub(crate) const CASES: u32 = 40;
 /// Whether entries end without anybody asking.
 pub(crate) const ENDS_BY_ITSELF: bool = true;
 
+/// Whether a wall clock that has jumped is told to what keeps the entries.
+pub(crate) const IS_TOLD_OF_JUMPS: bool = false;
+
 /// How long the service is left to itself when nothing wakes it.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 

@@ -1,6 +1,7 @@
 //! The engine through its public interface, under a simulated clock.
 #![allow(clippy::unwrap_used)]
 
+mod clock;
 mod conditions;
 mod expiry;
 mod limits;

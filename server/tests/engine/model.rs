@@ -1,7 +1,11 @@
 //! Random commands under random clocks, against a model that is too simple to be wrong.
-use crate::simulation::{MONO, Simulation, WALL, config, hlc, payload, text};
+#[path = "actions.rs"]
+mod actions;
+
+use crate::simulation::{MONO, Simulation, config, hlc, payload, text};
 use crate::store;
 use crate::terms::Terms;
+use actions::{Action, CLIENTS, KEYS, Named, VALUES, action};
 use proptest::prelude::*;
 use statestore_protocol::Hlc;
 use statestored::service::Now;
@@ -28,109 +32,9 @@ struct Model {
     deleted: BTreeMap<String, Version>,
     watchers: BTreeMap<String, BTreeSet<String>>,
     highest_deletion: Version,
+    /// By how much the wall clock was ahead of the monotonic one, at least, when ends were stored.
+    ahead: Option<i64>,
     notified: Vec<String>,
-}
-
-#[derive(Debug, Clone)]
-enum Action {
-    Set {
-        key: usize,
-        value: usize,
-        condition: usize,
-        ttl: Option<u64>,
-        ahead: i64,
-        token: Option<u64>,
-    },
-    Get(usize, bool),
-    Del(usize, Named, Option<u64>),
-    Vdel(usize, usize, Named, Option<u64>),
-    Watch(usize, usize),
-    Unwatch(usize, usize),
-    Disconnect(usize),
-    Scan,
-    Pass {
-        mono: u64,
-        wall: i64,
-    },
-    Expire,
-    Restart,
-}
-
-/// Which version an IFV names, if there is one.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Named {
-    None,
-    /// The one that the key has.
-    Present,
-    Other,
-}
-
-const KEYS: [&str; 4] = ["a", "b", "c", "d"];
-const VALUES: [&str; 3] = ["x", "y", "longer than the others"];
-const CLIENTS: [&str; 2] = ["p", "q"];
-
-fn action() -> impl Strategy<Value = Action> {
-    let key = || 0..KEYS.len();
-    let value = || 0..VALUES.len();
-    let client = || 0..CLIENTS.len();
-    let token = || {
-        prop_oneof![
-            2 => Just(None),
-            2 => (1u64..4).prop_map(Some),
-            1 => (WALL + 59_990..WALL + 60_010).prop_map(Some),
-        ]
-    };
-    let named = || {
-        prop_oneof![
-            2 => Just(Named::None),
-            1 => Just(Named::Present),
-            1 => Just(Named::Other),
-        ]
-    };
-    let ahead = prop_oneof![
-        3 => Just(0),
-        1 => -100i64..100,
-        1 => 59_990i64..60_010,
-    ];
-    let set = (
-        key(),
-        value(),
-        0..5usize,
-        prop::option::of(1u64..200),
-        ahead,
-        token(),
-    )
-        .prop_map(|(key, value, condition, ttl, ahead, token)| Action::Set {
-            key,
-            value,
-            condition,
-            ttl,
-            ahead,
-            token,
-        });
-    let jump = prop_oneof![
-        3 => Just(0i64),
-        1 => -100_000i64..100_000,
-        1 => -10i64..10,
-    ];
-    let pass = (0u64..150, jump).prop_map(|(mono, jump)| Action::Pass {
-        mono,
-        wall: jump + i64::try_from(mono).unwrap(),
-    });
-    prop_oneof![
-        8 => set,
-        3 => (key(), any::<bool>()).prop_map(|(key, remaining)| Action::Get(key, remaining)),
-        2 => (key(), named(), token()).prop_map(|(key, named, token)| Action::Del(key, named, token)),
-        3 => (key(), value(), named(), token())
-            .prop_map(|(key, value, named, token)| Action::Vdel(key, value, named, token)),
-        1 => (client(), key()).prop_map(|(client, key)| Action::Watch(client, key)),
-        1 => (client(), key()).prop_map(|(client, key)| Action::Unwatch(client, key)),
-        1 => client().prop_map(Action::Disconnect),
-        1 => Just(Action::Scan),
-        4 => pass,
-        1 => Just(Action::Expire),
-        1 => Just(Action::Restart),
-    ]
 }
 
 impl Model {
@@ -141,6 +45,7 @@ impl Model {
             deleted: BTreeMap::new(),
             watchers: BTreeMap::new(),
             highest_deletion: (0, 0),
+            ahead: None,
             notified: Vec::new(),
         }
     }
@@ -232,6 +137,9 @@ impl Model {
             deadline: ttl.map(|ttl| now.mono_ms + ttl),
             end: ttl.map(|ttl| (now.wall_ms + ttl, ttl)),
         };
+        if ttl.is_some() {
+            self.stored(now);
+        }
         self.items.insert(key.into(), item);
         self.notify(key, &format!("SET {value}"), version);
         format!("+OK @{}+{}", version.0, version.1)
@@ -304,8 +212,30 @@ impl Model {
         versions.fold(self.highest_deletion, Version::max)
     }
 
+    /// The storage has the end of an entry by the wall clock of now.
+    fn stored(&mut self, now: Now) {
+        self.ahead = Some(self.ahead.map_or(ahead(now), |least| least.min(ahead(now))));
+    }
+
+    /// Time passes. If the wall clock has jumped ahead, the storage is told anew what is left of each entry.
+    fn pass(&mut self, now: Now) {
+        self.expire(now);
+        let has_jumped = self.ahead.is_some_and(|least| ahead(now) > least + 1_000);
+        if has_jumped && store::IS_TOLD_OF_JUMPS {
+            self.ahead = Some(ahead(now));
+            for item in self.items.values_mut() {
+                let left = item.deadline.map(|deadline| deadline - now.mono_ms);
+                item.end = left.map(|left| (now.wall_ms + left, left));
+            }
+        }
+    }
+
     fn restart(&mut self, now: Now) {
         self.watchers.clear();
+        self.ahead = None;
+        if self.items.values().any(|item| item.end.is_some()) {
+            self.stored(now);
+        }
         for item in self.items.values_mut() {
             item.deadline = item.end.map(|(end, ttl)| {
                 let left = end.saturating_sub(now.wall_ms).min(ttl);
@@ -318,6 +248,10 @@ impl Model {
             });
         }
     }
+}
+
+fn ahead(now: Now) -> i64 {
+    i64::try_from(now.wall_ms).unwrap() - i64::try_from(now.mono_ms).unwrap()
 }
 
 fn skewed(token: Option<&Hlc>, now: Now, (highest_ms, _): Version) -> Option<String> {
@@ -432,13 +366,13 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
             sim.now.mono_ms += mono;
             sim.now.wall_ms = sim.now.wall_ms.saturating_add_signed(wall);
             if store::ENDS_BY_ITSELF {
-                model.expire(sim.now);
+                model.pass(sim.now);
                 sim.expire();
             }
             return;
         }
         Action::Expire => {
-            model.expire(sim.now);
+            model.pass(sim.now);
             sim.expire();
             return;
         }

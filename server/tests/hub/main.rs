@@ -6,6 +6,7 @@ mod fairness;
 mod flow;
 mod keep_alive;
 mod limits;
+mod matching;
 mod misuse;
 mod noise;
 mod policy;

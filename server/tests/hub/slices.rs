@@ -1,8 +1,11 @@
 //! What goes to many is handed out a part at a time, so that others have their turn between.
 use crate::wills::will;
 use crate::world::{Client, World, command, connect, id, message, request, set};
-use bytes::BytesMut;
-use statestore_protocol::mqtt::{Connect, Publish, PublishHeader, ReasonCode, Subscription};
+use bytes::{Bytes, BytesMut};
+use statestore_protocol::mqtt::{
+    Connect, Packet, Publish, PublishHeader, ReasonCode, Subscription,
+};
+use statestore_protocol::topic;
 
 #[test]
 fn a_change_reaches_thousands_of_watchers_in_slices() {
@@ -278,4 +281,100 @@ fn what_is_still_to_be_handed_out_takes_no_more_memory_than_it_may() {
     world.publish(&mut last, &message(TOPIC, 1), b"");
     payloads(&mut world, &subscribers);
     assert_eq!(world.puback(&last, id(1)), ReasonCode::SUCCESS);
+}
+
+/// A transaction that sets each of these keys.
+fn set_all<'k>(keys: impl Iterator<Item = &'k str>) -> Bytes {
+    let words = keys.flat_map(|key| ["3", "SET", key, "v"]);
+    command(&["TXN"].into_iter().chain(words).collect::<Vec<_>>())
+}
+
+/// So many clients that watch a key.
+fn watchers(world: &mut World, count: usize, key: &str) -> Vec<Client> {
+    let clients = (0..count).map(|number| {
+        let mut client = world.client(&format!("{key}-{number}"));
+        world.request(&mut client, &command(&["KEYNOTIFY", key]));
+        client
+    });
+    clients.collect()
+}
+
+#[test]
+fn a_turn_hands_out_as_many_changes_as_there_is_time_for() {
+    const KEYS: usize = 300;
+    let mut world = World::new();
+    let _many = watchers(&mut world, 100, "many");
+    let mut one = world.client("one");
+    let keys: Vec<_> = (0..KEYS).map(|number| format!("k{number:03}")).collect();
+    for key in &keys {
+        world.request(&mut one, &command(&["KEYNOTIFY", key]));
+    }
+    let mut writer = world.client("writer");
+    let all = ["many"].into_iter().chain(keys.iter().map(String::as_str));
+    world.publish(&mut writer, &request(id(1)), &set_all(all));
+    let mut turns = 0;
+    while world.hub.has_work() {
+        world.hub.work(world.now);
+        turns += 1;
+    }
+    assert!(turns <= (100 + KEYS).div_ceil(64), "{turns}");
+    let told = world.published(&one);
+    let told = told.iter().map(|publish| publish.topic().to_owned());
+    let expected = keys
+        .iter()
+        .map(|key| topic::notification("one", key.as_bytes()));
+    assert!(told.eq(expected), "each once, in their order");
+}
+
+#[test]
+fn changes_that_are_still_to_be_told_are_counted_and_let_writers_wait() {
+    const KEYS: usize = 2_000;
+    const WRITERS: usize = 30;
+    let mut world = World::new();
+    let _many = watchers(&mut world, 100, "many");
+    let mut collector = world.client("collector");
+    let keys: Vec<_> = (0..KEYS).map(|number| format!("{number:01000}")).collect();
+    for key in &keys {
+        world.request(&mut collector, &command(&["KEYNOTIFY", key]));
+    }
+    let all = ["many"].into_iter().chain(keys.iter().map(String::as_str));
+    let payload = set_all(all);
+    let mut clients: Vec<_> = (0..WRITERS)
+        .map(|number| world.client(&format!("writer-{number}")))
+        .collect();
+    let mut reader = world.client("reader");
+    let before = world.hub.statistics();
+    for client in &mut clients {
+        world.publish(client, &request(id(1)), &payload);
+    }
+    let now = world.hub.statistics();
+    let executed = usize::try_from(now.requests - before.requests).unwrap();
+    assert!((2..WRITERS / 2).contains(&executed), "{executed}");
+    let waiting = clients
+        .iter()
+        .map(|client| client.unread.len())
+        .sum::<usize>();
+    let held = usize::try_from(now.held_bytes - before.held_bytes).unwrap() - waiting;
+    assert!(held >= executed * KEYS * 1_000, "{held} of {executed}");
+    assert!(held < 40_000_000, "{held}");
+    // Who does not write does not wait, and who waits is alive.
+    world.request(&mut reader, &command(&["GET", "many"]));
+    let last = clients.last_mut().unwrap();
+    world.assert_alive(last);
+    world.lose(&collector);
+    while world.hub.has_work() {
+        world.hub.work(world.now);
+        for client in &mut clients {
+            world.bytes(client, b"");
+        }
+    }
+    for client in &clients {
+        let packets = world.packets(client);
+        assert!(matches!(
+            packets[..],
+            [Packet::PubAck(_), Packet::Publish(_)]
+        ));
+    }
+    let left = world.hub.statistics().held_bytes;
+    assert!(left < before.held_bytes + 2_000_000, "{left}");
 }

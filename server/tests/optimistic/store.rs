@@ -13,6 +13,9 @@ pub(crate) const CASES: u32 = 400;
 /// Whether entries end without anybody asking.
 pub(crate) const ENDS_BY_ITSELF: bool = false;
 
+/// Whether a wall clock that has jumped is told to what keeps the entries.
+pub(crate) const IS_TOLD_OF_JUMPS: bool = false;
+
 /// Waits for what the service is to be told: here it is there at once.
 pub(crate) fn idle(_: &mut Service) {}
 

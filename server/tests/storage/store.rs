@@ -15,6 +15,9 @@ pub(crate) const CASES: u32 = 40;
 /// Whether entries end without anybody asking.
 pub(crate) const ENDS_BY_ITSELF: bool = false;
 
+/// Whether a wall clock that has jumped is told to what keeps the entries.
+pub(crate) const IS_TOLD_OF_JUMPS: bool = true;
+
 thread_local! {
     // A test has a thread of its own.
     static DISK: RefCell<Option<(TempDir, DurableStorage)>> = const { RefCell::new(None) };

@@ -26,6 +26,11 @@ impl Deadlines {
         self.0.first().copied()
     }
 
+    /// All from this one on, with the hashes of their keys.
+    pub(super) fn from(&self, first: (u64, u64)) -> impl Iterator<Item = (u64, u64)> {
+        self.0.range(first..).copied()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

@@ -1,4 +1,5 @@
 //! The embedded keyspace: the table, its deadlines, and the rules folded over both. Everything ends at once.
+mod dating;
 mod expiry;
 mod packed;
 mod prefixes;
@@ -14,6 +15,7 @@ use super::{Asked, Changed, End, Keyspace, Look, Size, Told, What};
 use crate::clock::Now;
 use crate::storage::{Expiry, RecordView};
 use bytes::Bytes;
+use dating::Dating;
 use expiry::Deadlines;
 use packed::{Fields, Packed};
 use prefixes::Prefixes;
@@ -54,6 +56,7 @@ pub struct KeyspaceLimits {
 pub struct Embedded {
     table: Table,
     deadlines: Deadlines,
+    dating: Dating,
     pages: Pages,
     /// The highest version that a deletion was given. It outlives the deleted entries, so that whoever sets a key
     /// anew gets a version greater than all that the key ever had.
@@ -90,6 +93,7 @@ impl Embedded {
         Self {
             table: Table::new(limits.hash_key),
             deadlines: Deadlines::default(),
+            dating: Dating::default(),
             pages: Pages::new(limits),
             floor: (0, 0),
             highest: (0, 0),
@@ -173,6 +177,7 @@ impl Embedded {
     /// that the storage forgets it as well.
     pub fn restore(&mut self, record: &RecordView<'_>, now: Now) {
         let end = record.expiry.map(|expiry| {
+            self.dating.stored(now);
             let left = expiry.at_wall_ms.saturating_sub(now.wall_ms);
             packed::End {
                 deadline_ms: now.mono_ms.saturating_add(left.min(expiry.ttl_ms)),
@@ -277,9 +282,12 @@ impl Embedded {
                     end,
                 };
                 self.put(hash, former, &fields);
-                let expiry = ttl_ms.map(|ttl| Expiry {
-                    at_wall_ms: now.wall_ms.saturating_add(ttl.get()),
-                    ttl_ms: ttl.get(),
+                let expiry = ttl_ms.map(|ttl| {
+                    self.dating.stored(now);
+                    Expiry {
+                        at_wall_ms: now.wall_ms.saturating_add(ttl.get()),
+                        ttl_ms: ttl.get(),
+                    }
                 });
                 told.changed(&Changed {
                     key,
@@ -433,6 +441,10 @@ impl Keyspace for Embedded {
                 return;
             }
         }
+    }
+
+    fn redate(&mut self, now: Now, told: &mut dyn Told) -> bool {
+        self.tell_ends(now, told)
     }
 
     fn next_ms(&self) -> Option<u64> {
