@@ -2,7 +2,7 @@
 use super::meter::Measured;
 use super::request::{Commit, Shown};
 use crate::storage::{Batch, Write};
-use foldhash::quality::RandomState;
+use foldhash::{fast, quality};
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 
@@ -32,8 +32,8 @@ pub(super) struct Commits {
     /// The batches after that one, the one that gathers included.
     pending: VecDeque<Pending>,
     /// The last batch that changed a key, by the key's hash. Two keys with one hash wait for each other, no more.
-    changed: HashMap<u64, u64>,
-    hash: RandomState,
+    changed: HashMap<u64, u64, fast::RandomState>,
+    hash: quality::RandomState,
     /// How many writes of the batch that gathers have been seen.
     seen: usize,
 }
@@ -45,8 +45,8 @@ impl Commits {
             taken: 0,
             durable: 0,
             pending: VecDeque::new(),
-            changed: HashMap::new(),
-            hash: RandomState::default(),
+            changed: HashMap::default(),
+            hash: quality::RandomState::default(),
             seen: 0,
         }
     }
