@@ -1,10 +1,10 @@
 //! Which changes are told: those of the keys that somebody follows, each once, in the order of their versions.
 use super::engine::AskId;
+use super::maps::{ById, ByKey};
 use super::record::{Content, Record};
 use crate::keyspace::rules::Version;
 use crate::keyspace::{Changed, Ticket, Told, What};
 use bytes::Bytes;
-use std::collections::HashMap;
 
 /// What was told of a key last, or what it was when somebody began to follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,9 +26,9 @@ struct Followed {
 /// The keys that somebody follows.
 #[derive(Debug, Default)]
 pub(super) struct Following {
-    keys: HashMap<Bytes, Followed>,
+    keys: ByKey<Followed>,
     /// Which key a question is about.
-    asked: HashMap<AskId, Bytes>,
+    asked: ById<AskId, Bytes>,
     /// Those who waited for a key that nobody follows any more.
     released: Vec<Ticket>,
 }

@@ -6,9 +6,9 @@
 //! For these a guess must not go back, and must not miss a change: each change is told to it, but an answer can come later than
 //! changes that were made after it. So for each answer it is known whether anything was learnt of its key since it was asked for.
 use super::engine::{AskId, BUCKETS, Revision, Seen, bucket_of};
+use super::maps::ByKey;
 use super::record::{Content, Record};
 use bytes::Bytes;
-use std::collections::HashMap;
 
 /// What a guess takes besides key and value, roughly.
 const OVERHEAD: usize = 200;
@@ -17,8 +17,8 @@ const OVERHEAD: usize = 200;
 /// older one, and what nobody has asked for since goes.
 #[derive(Debug)]
 pub(super) struct Guesses {
-    young: HashMap<Bytes, Seen>,
-    old: HashMap<Bytes, Seen>,
+    young: ByKey<Seen>,
+    old: ByKey<Seen>,
     young_bytes: usize,
     max_bytes: usize,
     /// Of each bucket.
@@ -45,8 +45,8 @@ impl Guesses {
             revision: Revision(0),
         };
         Self {
-            young: HashMap::new(),
-            old: HashMap::new(),
+            young: ByKey::default(),
+            old: ByKey::default(),
             young_bytes: 0,
             max_bytes,
             learnt: vec![nothing; usize::from(BUCKETS)].into(),

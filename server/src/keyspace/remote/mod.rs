@@ -37,6 +37,7 @@ mod engine;
 pub mod etcd;
 mod following;
 mod guesses;
+mod maps;
 mod pages;
 mod plan;
 mod record;

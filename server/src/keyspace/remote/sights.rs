@@ -3,10 +3,11 @@
 //! The node that wrote it saw it no earlier than the engine had it, so no node lets it end too early, whatever the wall clocks
 //! show. Who finds an entry over commits its tombstone, so that it ends once and for all of them.
 use super::engine::Revision;
+use super::maps::ByKey;
 use super::record::Record;
 use crate::clock::Now;
 use bytes::Bytes;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 /// From when on a record that may be old shows how much of its time it has had already, by the wall clocks: so that those who
 /// start anew again and again do not keep it for ever.
@@ -18,7 +19,7 @@ const SKEW_MS: u64 = 60 * 1000;
 /// Records that end some day: entries by their time, tombstones when they are purged.
 #[derive(Debug, Default)]
 pub(super) struct Sights {
-    by_key: HashMap<Bytes, Sight>,
+    by_key: ByKey<Sight>,
     due: BTreeSet<(u64, Bytes)>,
     /// How long this node leaves it to others to end what nobody asks for.
     patience_ms: u64,

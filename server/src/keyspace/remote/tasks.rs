@@ -14,6 +14,7 @@ mod deciding;
 use super::answer;
 use super::engine::{Ask, AskId, EngineError, Place, Put, Revision, Seen, Verdict};
 use super::guesses::Guesses;
+use super::maps::{ById, ByKey};
 use super::plan::{Stamps, Work, refusal};
 use super::record::{Record, WriteId};
 use super::sights::Sights;
@@ -22,7 +23,7 @@ use crate::clock::Now;
 use crate::keyspace::{End, RequestDigest, Ticket};
 use bytes::Bytes;
 use statestore_protocol::Reply;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 /// The time of what has no deadline.
 const MOST_MS: u64 = 60_000;
@@ -37,11 +38,11 @@ pub(super) struct Tasks {
     process: u128,
     ids: u64,
     writes: u64,
-    by_id: HashMap<TaskId, Task>,
-    queues: HashMap<Bytes, VecDeque<TaskId>>,
-    asked: HashMap<AskId, TaskId>,
+    by_id: ById<TaskId, Task>,
+    queues: ByKey<VecDeque<TaskId>>,
+    asked: ById<AskId, TaskId>,
     /// Whose commit was that?
-    by_write: HashMap<u64, TaskId>,
+    by_write: ById<u64, TaskId>,
     to_ask: VecDeque<TaskId>,
     /// Commits that wait until all changes are known.
     held: Vec<TaskId>,
@@ -56,10 +57,10 @@ impl Tasks {
             process,
             ids: 0,
             writes: 0,
-            by_id: HashMap::new(),
-            queues: HashMap::new(),
-            asked: HashMap::new(),
-            by_write: HashMap::new(),
+            by_id: ById::default(),
+            queues: ByKey::default(),
+            asked: ById::default(),
+            by_write: ById::default(),
             to_ask: VecDeque::new(),
             held: Vec::new(),
             settling: Vec::new(),
