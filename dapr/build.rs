@@ -16,6 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     tonic_prost_build::configure()
         .bytes(".")
+        .codec_path("crate::codec::Codec")
         .compile_fds(files)?;
     Ok(())
 }

@@ -8,25 +8,23 @@ mod connection;
 #[allow(unused, reason = "its tests run where it belongs")]
 mod frames;
 
+#[path = "../src/endpoint.rs"]
+mod endpoint;
+
 use bytes::Bytes;
-use connection::Connection;
-use futures_util::stream;
-use statestore_dapr::proto::state_store_server::{self, StateStore, StateStoreServer};
-use statestore_dapr::proto::transactional_state_store_server::{
-    self, TransactionalStateStore, TransactionalStateStoreServer,
-};
-use statestore_dapr::proto::transactional_store_multi_max_size_server::{
-    self, TransactionalStoreMultiMaxSize, TransactionalStoreMultiMaxSizeServer,
-};
+use endpoint::Services;
+use statestore_dapr::proto;
+use statestore_dapr::proto::state_store_server::StateStore;
+use statestore_dapr::proto::transactional_state_store_server::TransactionalStateStore;
+use statestore_dapr::proto::transactional_store_multi_max_size_server::TransactionalStoreMultiMaxSize;
 use statestore_dapr::proto::{
     BulkDeleteRequest, BulkDeleteResponse, BulkGetRequest, BulkGetResponse, BulkSetRequest,
-    BulkSetResponse, DESCRIPTORS, DeleteRequest, DeleteResponse, Etag, FeaturesRequest,
-    FeaturesResponse, GetRequest, GetResponse, InitRequest, InitResponse, MultiMaxSizeRequest,
-    MultiMaxSizeResponse, PingRequest, PingResponse, SetRequest, SetResponse,
-    TransactionalStateRequest, TransactionalStateResponse,
+    BulkSetResponse, DeleteRequest, DeleteResponse, Etag, FeaturesRequest, FeaturesResponse,
+    GetRequest, GetResponse, InitRequest, InitResponse, MultiMaxSizeRequest, MultiMaxSizeResponse,
+    PingRequest, PingResponse, SetRequest, SetResponse, TransactionalStateRequest,
+    TransactionalStateResponse,
 };
 use tokio::net::UnixListener;
-use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
 /// As long as what the callers save, and as long as an `ETag` of ours.
@@ -35,10 +33,6 @@ const ETAG: &str = "001700000000000:00000:StateStore";
 
 /// As many as the store says.
 const MOST_OPERATIONS: i64 = 10_000;
-
-/// The windows of `statestore-dapr`.
-const CONNECTION_WINDOW: u32 = 16 << 20;
-const CALL_WINDOW: u32 = 1 << 20;
 
 #[derive(Debug, Clone, Copy)]
 struct Nothing;
@@ -124,28 +118,8 @@ fn main() {
         .unwrap();
     runtime.block_on(async {
         let listener = UnixListener::bind(&path).unwrap();
-        let incoming = stream::unfold(listener, |listener| async {
-            let (socket, _) = listener.accept().await.unwrap();
-            let connection = Connection::new(socket.into_std().unwrap());
-            Some((connection, listener))
-        });
-        let reflection = tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(DESCRIPTORS)
-            .with_service_name(state_store_server::SERVICE_NAME)
-            .with_service_name(transactional_state_store_server::SERVICE_NAME)
-            .with_service_name(transactional_store_multi_max_size_server::SERVICE_NAME)
-            .build_v1alpha()
-            .unwrap();
+        let services = Services::new(Nothing).unwrap();
         println!("listening on {path}");
-        Server::builder()
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .initial_stream_window_size(CALL_WINDOW)
-            .add_service(StateStoreServer::new(Nothing))
-            .add_service(TransactionalStateStoreServer::new(Nothing))
-            .add_service(TransactionalStoreMultiMaxSizeServer::new(Nothing))
-            .add_service(reflection)
-            .serve_with_incoming(incoming)
-            .await
-            .unwrap();
+        endpoint::serve(listener, services, std::future::pending()).await;
     });
 }

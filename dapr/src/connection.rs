@@ -16,7 +16,6 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, Sleep, sleep};
-use tonic::transport::server::Connected;
 
 /// How long the acknowledgement of a PING is held back.
 const HELD: Duration = Duration::from_millis(20);
@@ -197,12 +196,6 @@ impl AsyncWrite for Connection {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(self.socket.shutdown(Shutdown::Write))
     }
-}
-
-impl Connected for Connection {
-    type ConnectInfo = ();
-
-    fn connect_info(&self) -> Self::ConnectInfo {}
 }
 
 #[cfg(test)]

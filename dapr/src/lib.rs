@@ -1,10 +1,12 @@
 //! `statestore-dapr`: a state component for Dapr over the state store. The program is all there is to use; its [`command`] line is
-//! public for what is made of it, such as the manual, and [`proto`] for its tests.
+//! public for what is made of it, such as the manual, and [`proto`] with its [`codec`] for its tests.
 #![forbid(unsafe_code)]
 
 mod arguments;
+pub mod codec;
 mod connection;
 mod content;
+mod endpoint;
 mod etag;
 mod expiry;
 mod frames;

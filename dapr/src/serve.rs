@@ -1,35 +1,16 @@
 //! The process from its start to its end.
 use crate::arguments::Arguments;
-use crate::connection::Connection;
+use crate::endpoint::{self, Services};
 use crate::instances::Instances;
-use crate::proto::DESCRIPTORS;
-use crate::proto::state_store_server::{self, StateStoreServer};
-use crate::proto::transactional_state_store_server::{self, TransactionalStateStoreServer};
-use crate::proto::transactional_store_multi_max_size_server::{
-    self, TransactionalStoreMultiMaxSizeServer,
-};
 use crate::service::Component;
 use crate::socket::{SocketFile, listen};
-use futures_util::stream;
 use sd_notify::NotifyState;
 use std::error::Error;
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tonic::transport::Server;
-
-/// The longest message that daprd may send: values of 16 MiB, and transactions of several such.
-const MAX_MESSAGE_BYTES: usize = 128 << 20;
-
-/// How much a connection, and a call on it, may send ahead. Short messages of many calls count for more than their bytes, and
-/// beyond half of it the connection is ended.
-const CONNECTION_WINDOW: u32 = 16 << 20;
-const CALL_WINDOW: u32 = 1 << 20;
-
-/// After how much time accepting is tried again, as when there are no more files to be had.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long calls that run at the end may take.
 const LAST_CALLS: Duration = Duration::from_secs(10);
@@ -78,38 +59,14 @@ async fn answer(
     instances: &Arc<Instances>,
     told: impl Future<Output = ()>,
 ) -> Result<(), Box<dyn Error>> {
-    let component = Component::new(instances.clone());
-    let state = StateStoreServer::new(component.clone())
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES);
-    let transactions = TransactionalStateStoreServer::new(component.clone())
-        .max_decoding_message_size(MAX_MESSAGE_BYTES);
-    let sizes = TransactionalStoreMultiMaxSizeServer::new(component);
-    // daprd asks by this version of the reflection which services a socket has.
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(DESCRIPTORS)
-        .with_service_name(state_store_server::SERVICE_NAME)
-        .with_service_name(transactional_state_store_server::SERVICE_NAME)
-        .with_service_name(transactional_store_multi_max_size_server::SERVICE_NAME)
-        .build_v1alpha()?;
-    let incoming = stream::unfold(listener, |listener| async {
-        let connection = accept(&listener).await;
-        Some((Ok::<_, io::Error>(connection), listener))
-    });
+    let services = Services::new(Component::new(instances.clone()))?;
     let (begin_end, end) = tokio::sync::oneshot::channel::<()>();
-    let served = Server::builder()
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .initial_stream_window_size(CALL_WINDOW)
-        .add_service(state)
-        .add_service(transactions)
-        .add_service(sizes)
-        .add_service(reflection)
-        .serve_with_incoming_shutdown(incoming, async {
-            let _ = end.await;
-        });
+    let served = endpoint::serve(listener, services, async {
+        let _ = end.await;
+    });
     let mut served = std::pin::pin!(served);
     tokio::select! {
-        ended = &mut served => return Ok(ended?),
+        () = &mut served => return Ok(()),
         () = told => {}
     }
     // Before anything else, so that nobody new comes.
@@ -126,23 +83,10 @@ async fn answer(
         tokio::time::sleep(LAST_ANSWERS).await;
     };
     tokio::select! {
-        ended = served => Ok(ended?),
-        () = last_calls => Ok(()),
+        () = served => {}
+        () = last_calls => {}
     }
-}
-
-/// The next connection, however long it takes to get one.
-async fn accept(listener: &UnixListener) -> Connection {
-    loop {
-        let accepted = listener.accept().await;
-        match accepted.and_then(|(socket, _)| Connection::new(socket.into_std()?)) {
-            Ok(connection) => return connection,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
+    Ok(())
 }
 
 /// What the manager of services learns (`sd_notify(3)`). Without one, nothing happens.

@@ -1,0 +1,168 @@
+//! Connections of daprd, and the calls on them: HTTP/2 of hyper, and gRPC of tonic.
+//!
+//! A call passes nothing on its way that it does not need. The server that tonic has puts a router, boxes and a clock around each one; and
+//! an answer has no date, which nobody reads and daprd would keep.
+use crate::connection::Connection;
+use crate::proto::DESCRIPTORS;
+use crate::proto::state_store_server::{self, StateStore, StateStoreServer};
+use crate::proto::transactional_state_store_server::{
+    self, TransactionalStateStore, TransactionalStateStoreServer,
+};
+use crate::proto::transactional_store_multi_max_size_server::{
+    self, TransactionalStoreMultiMaxSize, TransactionalStoreMultiMaxSizeServer,
+};
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+use hyper::server::conn::http2;
+use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::net::UnixListener;
+use tokio::sync::watch;
+use tonic::body::Body;
+use tonic::codegen::http::{Request, Response};
+use tonic::codegen::{BoxFuture, Service as _};
+use tonic::service::Routes;
+use tonic_reflection::server::Error;
+
+/// The longest message that daprd may send: values of 16 MiB, and transactions of several such.
+const MAX_MESSAGE_BYTES: usize = 128 << 20;
+
+/// How much a connection, and a call on it, may send ahead. Short messages of many calls count for more than their bytes, and
+/// beyond half of it the connection is ended.
+const CONNECTION_WINDOW: u32 = 16 << 20;
+const CALL_WINDOW: u32 = 1 << 20;
+
+/// After how much time accepting is tried again, as when there are no more files to be had.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The services of the socket.
+#[derive(Debug, Clone)]
+pub(crate) struct Services<C: StateStore + TransactionalStateStore> {
+    state: StateStoreServer<C>,
+    transactions: TransactionalStateStoreServer<C>,
+    /// Those that are called now and then.
+    others: Routes,
+}
+
+impl<C> Services<C>
+where
+    C: StateStore + TransactionalStateStore + TransactionalStoreMultiMaxSize + Clone,
+{
+    /// The services that this component has.
+    pub(crate) fn new(component: C) -> Result<Self, Error> {
+        // daprd asks by this version of the reflection which services a socket has.
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .with_service_name(state_store_server::SERVICE_NAME)
+            .with_service_name(transactional_state_store_server::SERVICE_NAME)
+            .with_service_name(transactional_store_multi_max_size_server::SERVICE_NAME)
+            .build_v1alpha()?;
+        let sizes = TransactionalStoreMultiMaxSizeServer::new(component.clone());
+        Ok(Self {
+            state: StateStoreServer::new(component.clone())
+                .max_decoding_message_size(MAX_MESSAGE_BYTES)
+                .max_encoding_message_size(MAX_MESSAGE_BYTES),
+            transactions: TransactionalStateStoreServer::new(component)
+                .max_decoding_message_size(MAX_MESSAGE_BYTES),
+            others: Routes::new(sizes).add_service(reflection).prepare(),
+        })
+    }
+}
+
+impl<C> hyper::service::Service<Request<Incoming>> for Services<C>
+where
+    C: StateStore + TransactionalStateStore,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Infallible>;
+
+    // All of these services are ready at any time.
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let mut names = request.uri().path().split('/');
+        match names.nth(1) {
+            Some(state_store_server::SERVICE_NAME) => self.state.clone().call(request),
+            Some(transactional_state_store_server::SERVICE_NAME) => {
+                self.transactions.clone().call(request)
+            }
+            _ => Box::pin(self.others.clone().call(request)),
+        }
+    }
+}
+
+/// Runs the calls of a connection.
+#[derive(Debug, Clone, Copy)]
+struct Tasks;
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Tasks {
+    fn execute(&self, call: F) {
+        tokio::spawn(call);
+    }
+}
+
+/// Serves connections until `told` ends. Those that are there then begin no more calls, and are waited for.
+pub(crate) async fn serve<C>(
+    listener: UnixListener,
+    services: Services<C>,
+    told: impl Future<Output = ()>,
+) where
+    C: StateStore + TransactionalStateStore + Clone,
+{
+    // Each connection has a receiver.
+    let (ending, _) = watch::channel(());
+    {
+        let mut told = pin!(told);
+        loop {
+            let connection = tokio::select! {
+                () = &mut told => break,
+                connection = accept(&listener) => connection,
+            };
+            tokio::spawn(attend(connection, services.clone(), ending.subscribe()));
+        }
+    }
+    drop(listener);
+    let _ = ending.send(());
+    ending.closed().await;
+}
+
+/// Serves one connection until it ends, or until its calls have ended after `ending` has changed.
+async fn attend<C>(connection: Connection, services: Services<C>, mut ending: watch::Receiver<()>)
+where
+    C: StateStore + TransactionalStateStore,
+{
+    let mut served = pin!(
+        http2::Builder::new(Tasks)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_stream_window_size(CALL_WINDOW)
+            // daprd has as many as it is asked.
+            .max_concurrent_streams(None)
+            .auto_date_header(false)
+            .serve_connection(TokioIo::new(connection), services)
+    );
+    let ended = tokio::select! {
+        ended = &mut served => ended,
+        _ = ending.changed() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection failed");
+    }
+}
+
+/// The next connection, however long it takes to get one.
+async fn accept(listener: &UnixListener) -> Connection {
+    loop {
+        let accepted = listener.accept().await;
+        match accepted.and_then(|(socket, _)| Connection::new(socket.into_std()?)) {
+            Ok(connection) => return connection,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
