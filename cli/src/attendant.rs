@@ -3,6 +3,9 @@
 //! It outlives `statestore`, which may be killed at any time, also with its whole process group. So it is a process of its own,
 //! in a process group of its own, and does nothing but wait. The command stays in the group in which `statestore` was started:
 //! to the terminal and the shell they are one job.
+//!
+//! It also ends the command when `statestore` does not say in time that it still has the lock: who is stopped by a signal or a
+//! debugger, or hangs, cannot say that the lock is lost.
 use crate::{
     exit::Exit,
     failure::Failure,
@@ -34,6 +37,8 @@ pub(crate) const CONTINUE: Signal = Signal::CONT;
 pub(crate) const END: Signal = Signal::USR1;
 /// Kills everything that the command has started, and says so.
 pub(crate) const KILL: Signal = Signal::USR2;
+/// `statestore` has the lock for [at least so long](assured). Where nobody listens for it yet, it does nothing.
+pub(crate) const ASSURE: Signal = Signal::URG;
 /// `statestore` is gone.
 #[cfg(target_os = "linux")]
 const ORPHANED: Signal = Signal::HUP;
@@ -47,9 +52,28 @@ pub(crate) struct Attendant {
     /// How long what the command leaves behind may take to end, in milliseconds
     #[arg(long)]
     grace_ms: u64,
+    /// How long the lease of the lock lasts, in milliseconds
+    #[arg(long)]
+    lease_ms: u64,
     /// The command with its arguments
     #[arg(required = true, last = true)]
     command: Vec<OsString>,
+}
+
+/// For how much of a lease each [`ASSURE`] is good. It is sent only while at least that much is left, which is more than a third
+/// less than when the lease is renewed.
+pub(crate) fn assured(lease: Duration) -> Duration {
+    lease / 2
+}
+
+/// The time from one [`ASSURE`] to the next.
+pub(crate) fn assured_every(lease: Duration) -> Duration {
+    lease / 20
+}
+
+/// How long after the last word of it the lock counts as lost: so that `statestore`, as long as it runs, is the first to say so.
+fn patience(lease: Duration) -> Duration {
+    assured(lease) + 2 * assured_every(lease)
 }
 
 impl Attendant {
@@ -71,14 +95,19 @@ impl Attendant {
         };
         // From now on, what is sent to the group does not reach this process.
         let _ = setpgid(None, None);
-        Ok(attend(child, Duration::from_millis(self.grace_ms), &mut orders).await)
+        let grace = Duration::from_millis(self.grace_ms);
+        let patience = patience(Duration::from_millis(self.lease_ms));
+        Ok(attend(child, grace, patience, &mut orders).await)
     }
 }
 
 /// Waits until nothing of the command is left.
-async fn attend(child: Pid, grace: Duration, orders: &mut Orders) -> Exit {
+async fn attend(child: Pid, grace: Duration, patience: Duration, orders: &mut Orders) -> Exit {
     let mut running = Some(child);
     let mut exit = Exit::NoAnswer;
+    // When the lock counts as lost; never once the command is made to end.
+    let mut lost_at = Instant::now().checked_add(patience);
+    let mut is_lost = false;
     // When everything that is still there is killed, and whether somebody is to hear of it.
     let mut kill_at = None;
     let mut is_secret = false;
@@ -93,6 +122,7 @@ async fn attend(child: Pid, grace: Duration, orders: &mut Orders) -> Exit {
                 }
                 Reaped::Ended(..) => {}
                 Reaped::Running => break,
+                Reaped::Nobody if is_lost => return Exit::NoAnswer,
                 Reaped::Nobody => return exit,
             }
         }
@@ -112,13 +142,27 @@ async fn attend(child: Pid, grace: Duration, orders: &mut Orders) -> Exit {
                     let _ = kill_process(child, Signal::TERM);
                 }
                 Order::Continue => _ = family::signal(running, Signal::CONT),
-                Order::End => ask_to_end(running),
-                Order::Kill => kill_at = Some(Instant::now()),
+                Order::Assure => lost_at = lost_at.and_then(|_| Instant::now().checked_add(patience)),
+                Order::End => {
+                    lost_at = None;
+                    ask_to_end(running);
+                }
+                Order::Kill => {
+                    lost_at = None;
+                    kill_at = Some(Instant::now());
+                }
                 Order::Orphaned => {
+                    lost_at = None;
                     kill_at = Some(Instant::now());
                     is_secret = true;
                 }
             },
+            () = sleep_until(lost_at.unwrap_or_else(Instant::now)), if lost_at.is_some() => {
+                message::complain("statestore does not say that it still has the lock; ending the command");
+                (lost_at, is_lost) = (None, true);
+                kill_at = kill_at.or_else(|| Instant::now().checked_add(grace));
+                ask_to_end(running);
+            }
             () = sleep(family::TICK), if is_killing => {}
             () = sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() && !is_killing => {}
         }
@@ -188,6 +232,8 @@ enum Order {
     Look,
     PassOn,
     Continue,
+    /// The lock is held for some time to come.
+    Assure,
     End,
     Kill,
     /// Nobody asks any more.
@@ -205,6 +251,7 @@ impl Orders {
             (SignalKind::child(), Order::Look),
             (number(PASS_ON), Order::PassOn),
             (number(CONTINUE), Order::Continue),
+            (number(ASSURE), Order::Assure),
             (number(END), Order::End),
             (number(KILL), Order::Kill),
             (SignalKind::hangup(), Order::Orphaned),

@@ -1,6 +1,6 @@
 //! A command that runs on behalf of this program, and the signals between them.
 use crate::{
-    attendant::{self, CONTINUE, END, KILL, PASS_ON},
+    attendant::{self, ASSURE, CONTINUE, END, KILL, PASS_ON},
     exit::Exit,
     failure::Failure,
     family, message,
@@ -78,11 +78,13 @@ impl Ending {
 
 impl Child {
     /// Starts a command with these variables in its environment, or without those that have no value. What it leaves behind when
-    /// it ends is asked to end, and killed after the time of grace. On Linux, everything is killed when this program is killed.
+    /// it ends is asked to end, and killed after the time of grace. On Linux, everything is killed when this program is killed. It is
+    /// made to end if nobody [assures](Self::assure) that the lock with this lease is held.
     pub(crate) fn start(
         command: &[OsString],
         variables: &[(&str, Option<String>)],
         grace: Duration,
+        lease: Duration,
     ) -> Result<Self, Failure> {
         let cannot = |error| Failure::usage(format!("cannot start a process: {error}"));
         // Before it starts anything.
@@ -94,7 +96,8 @@ impl Child {
             .arg0("statestore")
             .arg(attendant::VERB)
             .args(["--parent", &getpid().as_raw_pid().to_string()])
-            .args(["--grace-ms", &grace.as_millis().to_string(), "--"])
+            .args(["--grace-ms", &grace.as_millis().to_string()])
+            .args(["--lease-ms", &lease.as_millis().to_string(), "--"])
             .args(command);
         for (name, value) in variables {
             match value {
@@ -134,6 +137,11 @@ impl Child {
                 Exit::Usage
             }
         }
+    }
+
+    /// Says that the lock is held for as long as is [assured](attendant::assured).
+    pub(crate) fn assure(&self) {
+        self.signal(ASSURE);
     }
 
     /// Hands a signal on, unless the terminal sent it to the command as well.

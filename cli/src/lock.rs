@@ -1,6 +1,7 @@
 //! `statestore lock`.
 use crate::{
     arguments::Global,
+    attendant::{assured, assured_every},
     child::{Child, signals},
     connection::{Connection, URL_VARIABLE, failure, url_to_pass_on},
     duration,
@@ -12,7 +13,7 @@ use crate::{
 use clap::Args;
 use statestore::{ErrorKind, Guard, LeaseOptions, LockOptions, Release};
 use std::{ffi::OsString, time::Duration};
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 /// Run a command while a lock is held
 ///
@@ -101,7 +102,8 @@ impl Lock {
             (TOKEN, Some(guard.token().to_string())),
             (URL_VARIABLE, url_to_pass_on()),
         ];
-        let exit = match Child::start(&self.command, &variables, self.grace) {
+        let lease = self.contest.lease;
+        let exit = match Child::start(&self.command, &variables, self.grace, lease) {
             Ok(mut child) => self.attend(&guard, &mut child, &mut signals).await,
             Err(failure) => failure.report(),
         };
@@ -124,12 +126,18 @@ impl Lock {
         child: &mut Child,
         signals: &mut crate::child::Signals,
     ) -> Exit {
+        let lease = self.contest.lease;
+        let mut ticks = interval(assured_every(lease));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
                 exit = child.wait() => return exit,
                 _ = guard.lost() => break,
                 signal = signals.recv() => child.pass_on(signal),
+                _ = ticks.tick() => if Instant::now() + assured(lease) <= guard.valid_until() {
+                    child.assure();
+                },
             }
         }
         let reason = guard.reason().map(|reason| format!(": {reason}"));

@@ -15,7 +15,7 @@ use crate::status::sst_status;
 use crate::subscription::{self, sst_subscription};
 use bytes::Bytes;
 use statestore_core::{Observation, ObserveOptions, Outcome, Overflow};
-use statestore_embed::{Client, End, Error, ErrorKind, Feed, Signal};
+use statestore_embed::{Client, End, Error, ErrorKind, Feed, Offer, Signal};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -250,7 +250,7 @@ pub extern "C" fn sst_observer_next_async(
     boundary::with_object::<Observer>(error, observer, |observer, client| {
         let feed = &observer.feed;
         // The feed itself would keep the client open.
-        let (next, end) = (feed.next(), feed.end()?.clone());
+        let (next, end) = (feed.next_offer(), feed.end()?.clone());
         let next = async move { Ok(next.await?.ok_or(end)) };
         begin(
             client,
@@ -258,8 +258,13 @@ pub extern "C" fn sst_observer_next_async(
             next,
             callback,
             operation,
-            |callback, result: Result<Result<_, End>, _>| match result {
-                Ok(Ok(observation)) => tell(callback, Ok(observation)),
+            // An offer that is not taken, since the callback was taken back, is there for the next one who asks.
+            |callback, result: Result<Result<Offer<_>, End>, _>| match result {
+                Ok(Ok(offer)) => {
+                    if let Some(observation) = offer.take() {
+                        tell(callback, Ok(observation));
+                    }
+                }
                 Ok(Err(end)) => completion::end::<Observed, _>(callback, &end),
                 Err(error) => tell(callback, Err(error)),
             },

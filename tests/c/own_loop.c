@@ -446,6 +446,35 @@ static void closed_before_it_ran(void) {
   sst_queue_free(at.queue);
 }
 
+// What an operation had taken already, and whose callback was taken back, is there for whoever asks next.
+static void closed_with_an_observation(void) {
+  sst_error *error = NULL;
+  place at = begin(), seen = at;
+  const sst_settings settings = with_queue(at.queue);
+  sst_client *client = NULL;
+  sst_observer *observer = NULL;
+  sst_operation *operation = NULL;
+  sst_observation *observation = NULL;
+  const sst_on_observation callback = {&seen, on_observation, dropped};
+  EXPECT(SST_OK, sst_connect(server_url(), &settings, &client, &error));
+  EXPECT(SST_OK, sst_observe(client, TEXT("loop/taken"), NULL, &observer, &error));
+  EXPECT(SST_OK, sst_observer_next_async(observer, callback, &operation, &error));
+  EXPECT(SST_OK, sst_set(client, TEXT("loop/taken"), TEXT("last"), NULL, NULL, NULL, &error));
+  while (!sst_operation_has_ended(operation)) usleep(1000);
+  EXPECT(SST_OK, sst_operation_close(operation, &error));
+  CHECK(seen.calls == 0 && seen.drops == 1);
+  while (run(at.queue, SST_ALL) > 0) {
+  }
+  EXPECT(SST_OK, sst_observer_next(observer, 60000, &observation, &error));
+  CHECK(holds(sst_observation_value(observation), "last"));
+  sst_observation_free(observation);
+  EXPECT(SST_OK, sst_client_close_within(client, 60000, &error));
+  sst_operation_free(operation);
+  sst_observer_free(observer);
+  sst_client_free(client);
+  sst_queue_free(at.queue);
+}
+
 void suite_own_loop(void) {
   everything_comes_here();
   updating_while_nobody_runs();
@@ -456,4 +485,5 @@ void suite_own_loop(void) {
   freed_before_its_clients();
   closed_on_another_thread();
   closed_before_it_ran();
+  closed_with_an_observation();
 }

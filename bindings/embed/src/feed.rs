@@ -59,10 +59,74 @@ pub struct Feed<T> {
 }
 
 struct Inner<T> {
-    /// `None` once it was stopped.
-    source: Mutex<Option<Box<dyn Source<T>>>>,
+    items: Mutex<Items<T>>,
     alarm: Arc<Alarm>,
     end: End,
+}
+
+struct Items<T> {
+    /// `None` once it was stopped.
+    source: Option<Box<dyn Source<T>>>,
+    /// The last item that was taken, if whoever took it gave it back.
+    returned: Option<T>,
+    /// How often something was taken, the end included.
+    taken: u64,
+}
+
+impl<T> Items<T> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
+        let next = match (self.returned.take(), &mut self.source) {
+            (Some(item), _) => Poll::Ready(Some(item)),
+            (None, Some(source)) => source.poll_next(context),
+            (None, None) => Poll::Ready(None),
+        };
+        self.taken += u64::from(next.is_ready());
+        next
+    }
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match &mut self.source {
+            Some(source) if self.returned.is_none() => source.poll_ready(context),
+            _ => Poll::Ready(()),
+        }
+    }
+}
+
+/// An item of a feed. Who drops this without [taking](Self::take) it leaves it to the others.
+pub struct Offer<T> {
+    inner: Arc<Inner<T>>,
+    /// Present until it is taken.
+    item: Option<T>,
+    /// How often something had been taken with it.
+    taken: u64,
+}
+
+impl<T> Offer<T> {
+    /// The item.
+    pub fn take(mut self) -> Option<T> {
+        self.item.take()
+    }
+}
+
+impl<T> Drop for Offer<T> {
+    fn drop(&mut self) {
+        let Some(item) = self.item.take() else { return };
+        let mut items = lock(&self.inner.items);
+        // Behind something newer nobody is to get it.
+        if items.source.is_none() || items.taken != self.taken {
+            drop(items);
+            return;
+        }
+        items.returned = Some(item);
+        drop(items);
+        Arc::clone(&self.inner.alarm).wake();
+    }
+}
+
+impl<T> fmt::Debug for Offer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Offer").finish_non_exhaustive()
+    }
 }
 
 /// How a [`Feed`] ended, once it has. Clones are of the same feed, and keep neither it nor its client.
@@ -111,36 +175,52 @@ impl<T> Inner<T> {
     /// Takes the next item.
     fn next(&self) -> Poll<Option<T>> {
         let waker = Waker::from(Arc::clone(&self.alarm));
-        let next = match &mut *lock(&self.source) {
-            Some(source) => source.poll_next(&mut Context::from_waker(&waker)),
-            None => Poll::Ready(None),
-        };
+        let next = lock(&self.items).poll_next(&mut Context::from_waker(&waker));
         if let Poll::Ready(None) = next {
             self.end.set(None, None);
         }
         next
     }
 
+    /// Takes the next item, until it is known whether somebody wants it.
+    fn offer(self: &Arc<Self>) -> Poll<Option<Offer<T>>> {
+        let waker = Waker::from(Arc::clone(&self.alarm));
+        let mut items = lock(&self.items);
+        let next = items.poll_next(&mut Context::from_waker(&waker));
+        let taken = items.taken;
+        drop(items);
+        if let Poll::Ready(None) = next {
+            self.end.set(None, None);
+        }
+        next.map(|item| {
+            item.map(|item| Offer {
+                inner: Arc::clone(self),
+                item: Some(item),
+                taken,
+            })
+        })
+    }
+
     /// Whether there is one.
     fn ready(&self) -> Poll<()> {
         let waker = Waker::from(Arc::clone(&self.alarm));
-        match &mut *lock(&self.source) {
-            Some(source) => source.poll_ready(&mut Context::from_waker(&waker)),
-            None => Poll::Ready(()),
-        }
+        lock(&self.items).poll_ready(&mut Context::from_waker(&waker))
     }
 }
+
+/// A look at the source.
+type Look<T, L> = fn(&Arc<Inner<T>>) -> Poll<L>;
 
 /// Waits until a look at the source is ready.
 struct Waiting<T, L> {
     inner: Arc<Inner<T>>,
-    look: fn(&Inner<T>) -> Poll<L>,
+    look: Look<T, L>,
     /// Present while it is in the list of those who wait.
     waker: Option<Waker>,
 }
 
 impl<T, L> Waiting<T, L> {
-    fn new(inner: Arc<Inner<T>>, look: fn(&Inner<T>) -> Poll<L>) -> Self {
+    fn new(inner: Arc<Inner<T>>, look: Look<T, L>) -> Self {
         Self {
             inner,
             look,
@@ -232,7 +312,11 @@ impl<T: Send + 'static> Feed<T> {
     pub(crate) fn new(client: Client, source: Box<dyn Source<T>>, end: End) -> Self {
         Self {
             inner: OfProcess::new(Arc::new(Inner {
-                source: Mutex::new(Some(source)),
+                items: Mutex::new(Items {
+                    source: Some(source),
+                    returned: None,
+                    taken: 0,
+                }),
                 alarm: Arc::default(),
                 end,
             })),
@@ -243,7 +327,15 @@ impl<T: Send + 'static> Feed<T> {
     /// The next item; `None` when there will be none any more. Any number of threads may wait.
     pub fn next(&self) -> impl Future<Output = Result<Option<T>, Error>> + Send + 'static + use<T> {
         let inner = self.inner.get().cloned();
-        async move { Ok(Waiting::new(inner?, Inner::next).await) }
+        async move { Ok(Waiting::new(inner?, |inner| inner.next()).await) }
+    }
+
+    /// As [`next`](Self::next), for who may learn too late that nobody wants the item any more.
+    pub fn next_offer(
+        &self,
+    ) -> impl Future<Output = Result<Option<Offer<T>>, Error>> + Send + 'static + use<T> {
+        let inner = self.inner.get().cloned();
+        async move { Ok(Waiting::new(inner?, Inner::offer).await) }
     }
 
     /// Ready as soon as [`try_next`](Self::try_next) has something, and takes nothing. Who waits so, and takes what there
@@ -251,7 +343,7 @@ impl<T: Send + 'static> Feed<T> {
     pub fn ready(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<T> {
         let inner = self.inner.get().cloned();
         async move {
-            Waiting::new(inner?, Inner::ready).await;
+            Waiting::new(inner?, |inner| inner.ready()).await;
             Ok(())
         }
     }
@@ -303,9 +395,12 @@ impl<T: Send + 'static> Feed<T> {
     /// [`ErrorKind::Forked`].
     pub fn stop(&self) -> Result<(), Error> {
         let inner = self.inner.get()?;
-        let source = lock(&inner.source).take();
+        let left = {
+            let mut items = lock(&inner.items);
+            (items.source.take(), items.returned.take())
+        };
         inner.end.set(None, None);
-        drop(source);
+        drop(left);
         Arc::clone(&inner.alarm).wake();
         Ok(())
     }

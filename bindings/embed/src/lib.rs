@@ -180,7 +180,7 @@ pub use blocking::{Stopped, Wait};
 pub use client::{Client, WeakClient};
 pub use dispatcher::Job;
 pub use error::{Error, ErrorKind};
-pub use feed::{End, Feed};
+pub use feed::{End, Feed, Offer};
 pub use guard::{Guard, Work};
 pub use lock::{Acquisition, Election, Found, Lease};
 pub use mailbox::Mailbox;

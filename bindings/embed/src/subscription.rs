@@ -107,7 +107,9 @@ impl<T: Send + 'static> Teller<T> {
     }
 
     fn tell(self: Arc<Self>) {
-        self.is_posted.store(false, Ordering::Release);
+        // Not a mere store: whoever found it set has a word for this call, such as that it is cancelled, and that is seen only by
+        // whoever reads what he wrote.
+        self.is_posted.swap(false, Ordering::AcqRel);
         let Some((mut callback, permit)) = self.take() else {
             return;
         };

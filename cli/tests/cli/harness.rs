@@ -262,6 +262,16 @@ pub(crate) fn terminate(child: &Child) {
     signal(child, rustix::process::Signal::TERM);
 }
 
+/// Stops a process, and no child of it.
+pub(crate) fn stop(child: &Child) {
+    signal(child, rustix::process::Signal::STOP);
+}
+
+/// Lets it go on.
+pub(crate) fn resume(child: &Child) {
+    signal(child, rustix::process::Signal::CONT);
+}
+
 fn signal(child: &Child, signal: rustix::process::Signal) {
     let process = rustix::process::Pid::from_child(child);
     rustix::process::kill_process(process, signal).unwrap();

@@ -1,5 +1,7 @@
 //! lock, elect, lease.
-use crate::harness::{Running, SilentBroker, Store, interrupt, statestore, terminate};
+use crate::harness::{
+    Running, SilentBroker, Store, interrupt, resume, statestore, stop, terminate,
+};
 use serde_json::json;
 use std::process::Child;
 
@@ -80,6 +82,27 @@ fn a_command_is_asked_to_end_when_the_lock_is_lost() {
     let run = running.end();
     assert_eq!(run.code, Some(3));
     assert!(run.stderr.contains("the lock is lost"), "{run:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_ends_although_who_keeps_its_lock_is_stopped() {
+    let store = Store::start();
+    let arguments = [
+        "lock", "nightly", "--lease", "1s", "--", "sh", "-c", UNTIL_TERM,
+    ];
+    let mut running = Running::start(&store, &arguments);
+    assert_eq!(running.line(), "started");
+    // For several leases it is kept.
+    store
+        .run(["lock", "nightly", "--wait", "2s", "--", "true"])
+        .assert_error(1, "holds it");
+    stop(&running.child);
+    assert_eq!(running.line(), "term");
+    resume(&running.child);
+    let run = running.end();
+    assert_eq!(run.code, Some(3), "{run:?}");
+    assert!(run.stderr.contains("still has the lock"), "{run:?}");
 }
 
 #[test]

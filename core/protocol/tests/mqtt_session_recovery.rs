@@ -167,7 +167,9 @@ fn a_session_that_an_unanswered_connect_began_is_a_new_one() {
         [
             Event::Lost {
                 tag: 7,
-                maybe_delivered: true
+                maybe_delivered: true,
+                publish: None,
+                ..
             },
             Event::SessionLost
         ]

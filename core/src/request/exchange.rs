@@ -45,7 +45,7 @@ pub(crate) struct Exchange {
     pub(super) session: Session<RequestId>,
     pub(super) ledger: Ledger,
     /// Of the lost session, in their order: what certainly did not reach the broker.
-    unsent: Vec<RequestId>,
+    unsent: Vec<(RequestId, Box<Packed>)>,
     pub(super) coalesced: Coalesced,
     acknowledgements: Acknowledgements,
     response_topic: String,
@@ -293,10 +293,12 @@ impl Exchange {
             }
             Event::Lost {
                 tag,
-                maybe_delivered,
+                publish,
+                is_harmless,
+                ..
             } => {
-                if !maybe_delivered {
-                    unsent.push(tag);
+                if let Some(publish) = publish {
+                    unsent.push((tag, Box::new(Packed::again(&publish, is_harmless))));
                 }
             }
             Event::Dropped { tag } => {
@@ -315,8 +317,7 @@ impl Exchange {
                 }
             }
             Event::SessionLost => {
-                let again = ledger.session_lost(unsent, &mut received.wakers);
-                unsent.clear();
+                let again = ledger.session_lost(unsent.drain(..), &mut received.wakers);
                 counters.sessions_lost += 1;
                 counters.resent += again as u64;
             }

@@ -2,7 +2,8 @@
 use super::Outgoing;
 use bytes::BytesMut;
 use statestore_protocol::Hlc;
-use statestore_protocol::property::RequestPairs;
+use statestore_protocol::mqtt::Publish;
+use statestore_protocol::property::{self, RequestPairs};
 
 /// A request without its caller, who need not be asked when its turn comes.
 #[derive(Debug)]
@@ -31,6 +32,29 @@ impl Packed {
             token_len: request.fencing_token.map(str::len),
             persist: request.persist,
             is_harmless: request.is_harmless(),
+        }
+    }
+
+    /// What was to be sent in a session that is lost.
+    pub(super) fn again(publish: &Publish, is_harmless: bool) -> Self {
+        let user = |name: &str| {
+            let mut pairs = publish.user_properties();
+            pairs.find_map(|(other, value)| (other == name).then_some(value))
+        };
+        let timestamp = user(property::TIMESTAMP).unwrap_or_default();
+        let token = user(property::FENCING_TOKEN);
+        let payload = publish.payload_bytes();
+        let parts = [
+            timestamp.as_bytes(),
+            token.unwrap_or_default().as_bytes(),
+            payload,
+        ];
+        Self {
+            bytes: parts.concat().into_boxed_slice(),
+            timestamp_len: timestamp.len(),
+            token_len: token.map(str::len),
+            persist: user(property::PERSIST).is_some(),
+            is_harmless,
         }
     }
 

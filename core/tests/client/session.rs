@@ -5,7 +5,11 @@ use statestore::{
     Client, ConnectionState, Error, ErrorKind, Outcome, Retry, SetOptions, SetOutcome,
 };
 use statestore_protocol::mqtt::{ConnAck, ReasonCode};
-use statestore_protocol::{Reply, ServiceError, topic};
+use statestore_protocol::{Hlc, Reply, ServiceError, topic};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
 
 #[tokio::test]
 async fn a_kept_session_goes_on_where_it_was() {
@@ -239,4 +243,83 @@ async fn a_refusal_is_certain_only_if_nothing_was_delivered_before() {
     };
     let (result, _peer) = within(async { tokio::join!(client.set("k", "v"), refuse) }).await;
     assert_eq!(result.unwrap_err().outcome(), Outcome::Unknown);
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_polls_keeps_nobody_waiting_when_the_session_is_lost() {
+    // More than a socket takes while nobody reads.
+    const LARGE: usize = 14 * 1024 * 1024;
+    let broker = Broker::start().await;
+    let settings = broker.settings().request_timeout(Duration::from_secs(60));
+    let (client, mut peer) = broker.connect(settings).await;
+    let warm_up = spawn_set(&client, "warm-up");
+    peer.answer(&Reply::Ok, Some(&version(1))).await;
+    ended(warm_up).await.unwrap();
+    let token = Hlc::new(7, 0, "holder").unwrap();
+    let options = SetOptions::new().fencing_token(token.clone()).persist(true);
+    let mut held = pin!(client.set_with("held", vec![b'v'; LARGE], &options));
+    let polled = poll_fn(|context| Poll::Ready(held.as_mut().poll(context))).await;
+    assert!(polled.is_pending());
+    let second = spawn_set(&client, "second");
+    tokio::task::yield_now().await;
+    drop(peer);
+
+    // Its caller does something else meanwhile, such as to wait for another call.
+    let (mut peer, _) = again(&broker, ConnAck::new(ReasonCode::SUCCESS)).await;
+    let first = peer.request().await;
+    assert_eq!((first.key(), first.value().len()), (&b"held"[..], LARGE));
+    assert_eq!(first.user("__ft"), Some(&*token.to_string()));
+    assert_eq!(first.user("aio-persistence"), Some("true"));
+    assert!(
+        first
+            .user("__ts")
+            .is_some_and(|text| text.parse::<Hlc>().is_ok())
+    );
+    assert!(!first.publish.dup(), "it is a new message");
+    let next = peer.request().await;
+    assert_eq!(next.key(), b"second");
+    for request in [&first, &next] {
+        peer.acknowledge(request, ReasonCode::SUCCESS).await;
+        peer.respond(request, &Reply::Ok, Some(&version(2))).await;
+    }
+    assert_eq!(ended(second).await.unwrap().version(), Some(&version(2)));
+    assert_eq!(within(held).await.unwrap().version(), Some(&version(2)));
+}
+
+#[tokio::test]
+async fn what_a_new_session_gets_again_it_gets_in_the_order_of_the_calls() {
+    const LARGE: usize = 14 * 1024 * 1024;
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    // Requests that ended in their order have left their places in the opposite one.
+    let gets: Vec<_> = (0..3).map(|_| spawn_get(&client, "before")).collect();
+    let mut requests = Vec::new();
+    for _ in &gets {
+        requests.push(peer.request().await);
+    }
+    for (request, get) in requests.iter().zip(gets) {
+        peer.acknowledge(request, ReasonCode::SUCCESS).await;
+        peer.respond(request, &Reply::Nil, None).await;
+        ended(get).await.unwrap();
+    }
+    let set = |value: Vec<u8>| {
+        let client = client.clone();
+        let options = SetOptions::new().retry(Retry::Always);
+        tokio::spawn(async move { client.set_with("k", value, &options).await })
+    };
+    let mut sets = vec![set(b"1".to_vec()), set(b"2".to_vec())];
+    // One acknowledged and not answered, one not even acknowledged, and one that nobody reads to its end.
+    let first = peer.request().await;
+    peer.acknowledge(&first, ReasonCode::SUCCESS).await;
+    assert_eq!(peer.request().await.value(), b"2");
+    sets.push(set(vec![b'3'; LARGE]));
+    tokio::task::yield_now().await;
+    drop(peer);
+
+    let (mut peer, _) = again(&broker, ConnAck::new(ReasonCode::SUCCESS)).await;
+    for (value, set) in (b'1'..).zip(sets) {
+        let request = peer.answer(&Reply::Ok, Some(&version(value.into()))).await;
+        assert_eq!(request.value()[0], value, "the newest value comes last");
+        ended(set).await.unwrap();
+    }
 }

@@ -1,5 +1,5 @@
 //! Feeds: waited for, looked at, stopped.
-use crate::server::{PATIENCE, close, connect, start, wait};
+use crate::server::{Inbox, PATIENCE, close, connect, start, wait};
 use statestore::{ConnectionState, LostReason, Observation, ObserveOptions, Overflow, SetOptions};
 use statestore_embed::{Client, ErrorKind, Feed, Stopped, Wait};
 use std::sync::mpsc::channel;
@@ -44,6 +44,45 @@ fn an_item_is_waited_for_and_a_deadline_loses_none() {
     }
     close(&client);
     assert_eq!(wait(&client, feed.next()).unwrap(), None);
+}
+
+#[test]
+fn what_is_offered_and_not_taken_comes_again_unless_something_newer_was_taken() {
+    let server = start();
+    let client = connect(&server);
+    let feed = observe(&client);
+    let next = || value(wait(&client, feed.next()).unwrap());
+    set(&client, "1");
+    let offer = wait(&client, feed.next_offer()).unwrap();
+    // Who waits already is woken.
+    let inbox = Inbox::new();
+    client
+        .submit("waiting", feed.ready(), &inbox.mailbox, |ready| ready)
+        .unwrap();
+    drop(offer);
+    inbox.next().unwrap();
+    let offer = wait(&client, feed.next_offer()).unwrap();
+    set(&client, "2");
+    drop(offer);
+    assert_eq!(next().as_deref(), Some("1"));
+    assert_eq!(next().as_deref(), Some("2"));
+
+    set(&client, "3");
+    let offer = wait(&client, feed.next_offer()).unwrap().unwrap();
+    assert_eq!(value(offer.take()).as_deref(), Some("3"));
+    set(&client, "4");
+    let offer = wait(&client, feed.next_offer()).unwrap();
+    set(&client, "5");
+    assert_eq!(next().as_deref(), Some("5"));
+    drop(offer);
+    assert_eq!(feed.try_next().unwrap(), Poll::Pending);
+
+    set(&client, "6");
+    let offer = wait(&client, feed.next_offer()).unwrap();
+    feed.stop().unwrap();
+    drop(offer);
+    assert_eq!(next(), None);
+    close(&client);
 }
 
 #[test]

@@ -103,6 +103,7 @@ fn what_the_transport_got_a_part_of_did_not_arrive() {
                 Event::Lost {
                     tag,
                     maybe_delivered,
+                    ..
                 } => Some((*tag, *maybe_delivered)),
                 _ => None,
             })
@@ -187,13 +188,27 @@ fn a_lost_session_says_what_became_of_each_publish() {
             Event::Lost {
                 tag,
                 maybe_delivered,
-            } => format!("{tag} {maybe_delivered}"),
+                publish,
+                is_harmless: false,
+            } => {
+                let payload = publish.as_ref().map(Publish::payload_bytes);
+                format!("{tag} {maybe_delivered} {payload:?}")
+            }
             Event::SessionLost => "lost".into(),
             Event::Ready { resumed } => format!("ready {resumed}"),
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(told, ["1 true", "2 true", "3 false", "lost", "ready false"]);
+    assert_eq!(
+        told,
+        [
+            "1 true None",
+            "2 true None",
+            "3 false Some([0, 0, 0, 3])",
+            "lost",
+            "ready false"
+        ]
+    );
     assert_eq!(
         (
             bench.session.unacknowledged(),

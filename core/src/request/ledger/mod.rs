@@ -70,6 +70,8 @@ pub(crate) struct Ledger {
     /// No deadline is earlier.
     earliest_ms: u64,
     free: Vec<u32>,
+    /// How many requests were entered.
+    entered: u64,
     /// In the order of their turns; those that are no longer queued are skipped.
     queue: VecDeque<RequestId>,
     queued: usize,
@@ -88,6 +90,7 @@ impl Ledger {
             deadlines: Vec::new(),
             earliest_ms: NEVER,
             free: Vec::new(),
+            entered: 0,
             queue: VecDeque::new(),
             queued: 0,
             recalled: 0,
@@ -138,6 +141,7 @@ impl Ledger {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
                 generation: 0,
+                number: 0,
                 state: State::Free,
                 again,
                 repeated: false,
@@ -150,6 +154,8 @@ impl Ledger {
             u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
         });
         let slot = &mut self.slots[index as usize];
+        slot.number = self.entered;
+        self.entered += 1;
         slot.state = state;
         slot.again = again;
         slot.repeated = false;

@@ -1,25 +1,29 @@
 //! What becomes of requests when their connection or their session is lost.
-use super::super::Failure;
+use super::super::{Failure, Packed};
 use super::{Again, Completion, Ledger, RequestId, Slot, State};
 use crate::error::{ErrorKind, Outcome};
 use std::task::Waker;
 
 impl Ledger {
     /// The session in which these requests were sent is lost, and with it the response of each. `unsent` are the ones
-    /// that certainly did not reach the broker, in their order. What may be sent again gets the first turns; the rest
-    /// ends with an unknown outcome. How many are sent again.
-    pub(crate) fn session_lost(&mut self, unsent: &[RequestId], wakers: &mut Vec<Waker>) -> usize {
+    /// that certainly did not reach the broker. What may be sent again gets the first turns, in the order of the calls; the
+    /// rest ends with an unknown outcome. How many are sent again.
+    pub(crate) fn session_lost(
+        &mut self,
+        unsent: impl IntoIterator<Item = (RequestId, Box<Packed>)>,
+        wakers: &mut Vec<Waker>,
+    ) -> usize {
         let mut in_front = Vec::new();
         let mut again = 0;
-        let mut requeue = |ledger: &mut Self, id, wakers: &mut Vec<Waker>| {
-            let requeued = ledger.requeue(id, wakers);
+        let mut requeue = |ledger: &mut Self, id, packed, wakers: &mut Vec<Waker>| {
+            let requeued = ledger.requeue(id, packed, wakers);
             again += usize::from(!matches!(requeued, Requeued::No));
             if let Requeued::InFront = requeued {
                 in_front.push(id);
             }
         };
-        for &id in unsent {
-            requeue(self, id, wakers);
+        for (id, packed) in unsent {
+            requeue(self, id, Some(packed), wakers);
         }
         for index in 0..self.slots.len() {
             let id = self.id_at(index);
@@ -34,8 +38,11 @@ impl Ledger {
                 continue;
             }
             self.slots[index].repeated |= slot.again == Again::Risky;
-            requeue(self, id, wakers);
+            let kept = self.slots[index].kept.take();
+            requeue(self, id, kept, wakers);
         }
+        // Neither their places nor how far they came say which was first.
+        in_front.sort_unstable_by_key(|id| self.slots[id.index as usize].number);
         self.queue_first(&in_front);
         again
     }
@@ -48,8 +55,13 @@ impl Ledger {
     }
 
     /// Lets a request of a lost session wait for its turn again; whether it stands in the queue. Its caller is woken if what
-    /// is to be sent has to be made anew.
-    fn requeue(&mut self, id: RequestId, wakers: &mut Vec<Waker>) -> Requeued {
+    /// is to be sent has to be made anew: it may be one that is not looked after, and stop nobody.
+    fn requeue(
+        &mut self,
+        id: RequestId,
+        packed: Option<Box<Packed>>,
+        wakers: &mut Vec<Waker>,
+    ) -> Requeued {
         let Some(slot) = self.slot(id) else {
             return Requeued::No;
         };
@@ -61,17 +73,16 @@ impl Ledger {
             }
             _ => return Requeued::No,
         }
-        let packed = slot.kept.take();
+        slot.kept = None;
         if packed.is_none() {
             wakers.extend(slot.waker.take());
         }
-        let is_recalled = packed.is_none() && slot.again == Again::Harmless;
         let deadline_ms = self.deadlines[id.index as usize];
         self.leave(id);
         self.deadlines[id.index as usize] = deadline_ms;
         self.earliest_ms = self.earliest_ms.min(deadline_ms);
         let state = &mut self.slots[id.index as usize].state;
-        if is_recalled {
+        if packed.is_none() {
             *state = State::Recalled;
             self.recalled += 1;
             return Requeued::Recalled;

@@ -38,12 +38,11 @@ pub(super) enum State {
     /// Waits for its turn, about this many bytes long.
     Queued {
         bytes: usize,
-        /// `None` if it was lost with its session. Then it keeps its place, and those behind it wait until its caller, who was
-        /// woken, makes it anew.
+        /// `None` until it is [supplied](super::Ledger::supply), which is at once.
         packed: Option<Box<Packed>>,
     },
-    /// Was lost with its session before it had an effect, and may be overtaken. It is queued again when its caller, who was
-    /// woken, makes it anew.
+    /// Was lost with its session, does no harm, and may be overtaken. It is queued again when its caller, who was woken, makes it
+    /// anew.
     Recalled,
     /// Has its turn, and is being sent.
     Granted,
@@ -60,6 +59,8 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) generation: u32,
+    /// How many requests were entered before it.
+    pub(super) number: u64,
     pub(super) state: State,
     pub(super) again: Again,
     /// A lost session may have executed it.

@@ -14,6 +14,10 @@ pub enum Event<T> {
         tag: T,
         /// Whether it may have reached the broker.
         maybe_delivered: bool,
+        /// What it was, unless it may have reached the broker: nobody else need keep it in order to send it in the new session.
+        publish: Option<Publish>,
+        /// What its sender said of it: it may arrive late without doing harm.
+        is_harmless: bool,
     },
     /// A PUBLISH was not acknowledged and cannot be sent again: the broker now takes only smaller packets.
     TooLarge {

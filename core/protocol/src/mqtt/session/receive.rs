@@ -4,6 +4,7 @@ use super::super::{
     Auth, ConnAck, Packet, PacketId, PacketIds, PubAck, Publish, QoS, ReasonCode, SubAck,
     Subscribe, UnsubAck, Unsubscribe,
 };
+use super::resend::publish_of;
 use super::{Event, Followed, Phase, Session, SessionError};
 
 impl<T: Copy> Session<T> {
@@ -143,10 +144,17 @@ impl<T: Copy> Session<T> {
     /// The session is another one than before.
     fn session_lost(&mut self, handle: &mut impl FnMut(Event<T>)) {
         for (_, entry) in self.window.drain() {
+            let publish = if entry.maybe_delivered {
+                None
+            } else {
+                publish_of(&self.outbox.packet(entry.place))
+            };
             self.outbox.release(entry.place);
             handle(Event::Lost {
                 tag: entry.terms.tag,
                 maybe_delivered: entry.maybe_delivered,
+                publish,
+                is_harmless: entry.terms.is_harmless,
             });
         }
         self.ids = PacketIds::new();

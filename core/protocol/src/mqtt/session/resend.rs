@@ -14,7 +14,7 @@
 //!   ([`would_do_harm`](Session::would_do_harm), [`renew`](Session::renew)), unless that costs others in flight their answers;
 //! - only then, beside others whose senders still wait, it is sent again, with the shortest Message Expiry, one second.
 use super::super::alias::OutboundAliases;
-use super::super::{EncodeError, Limits, Packet, PublishHeader, decode};
+use super::super::{EncodeError, Limits, Packet, Publish, PublishHeader, decode};
 use super::{Event, Session, Unacknowledged};
 use bytes::{Bytes, BytesMut};
 
@@ -58,6 +58,14 @@ impl<T: Copy> Session<T> {
     }
 }
 
+/// A PUBLISH that this session encoded.
+pub(super) fn publish_of(packet: &[u8]) -> Option<Publish> {
+    match decode(&mut BytesMut::from(packet), Limits::MAX_PACKET_BYTES) {
+        Ok(Some(Packet::Publish(publish))) => Some(publish),
+        _ => None,
+    }
+}
+
 /// Encodes a PUBLISH again: with DUP if it may have arrived, with its topic in full, and with the Message Expiry that is
 /// left, because nobody waits for what happens after that.
 fn encode_again<T>(
@@ -68,11 +76,7 @@ fn encode_again<T>(
     now_ms: u64,
     out: &mut BytesMut,
 ) -> Result<(), EncodeError> {
-    let Ok(Some(Packet::Publish(publish))) =
-        decode(&mut BytesMut::from(&packet[..]), Limits::MAX_PACKET_BYTES)
-    else {
-        return Err(EncodeError::NoRoom);
-    };
+    let publish = publish_of(packet).ok_or(EncodeError::NoRoom)?;
     let wanted_until_ms = if entry.is_unwanted {
         now_ms
     } else {
