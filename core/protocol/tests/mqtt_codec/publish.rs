@@ -50,6 +50,28 @@ fn publish_round_trips_and_the_oracle_reads_the_same() {
 }
 
 #[test]
+fn a_received_response_topic_is_sent_to_as_it_is_and_as_it_was_kept() {
+    let request = encoded(|out| full_header().encode(MAX, out, 0, |_| {}));
+    let Packet::Publish(request) = decode_one(request).unwrap() else {
+        panic!()
+    };
+    let topic = request.checked_response_topic().unwrap();
+    let kept = topic.kept();
+    for topic in [topic, kept.get()] {
+        assert_eq!(topic.as_ref(), b"answers");
+        let header = PublishHeader {
+            checked_topic: Some(topic),
+            ..full_header()
+        };
+        let response = encoded(|out| header.encode(MAX, out, 0, |_| {}));
+        let oracle::Packet::Publish(read) = by_oracle(&response) else {
+            panic!()
+        };
+        assert_eq!(read.topic, "answers");
+    }
+}
+
+#[test]
 fn publish_of_the_oracle_is_read() {
     let mut sent = oracle::Publish::new(
         "t",

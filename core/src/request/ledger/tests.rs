@@ -1,4 +1,6 @@
 //! The ledger against a simple model, under simulated time.
+mod outcomes;
+
 use super::super::{Outgoing, Packed};
 use super::{Again, Completion, Failure, Ledger, Look, RequestId, Room, Submission, Turn};
 use crate::error::{ErrorKind, Outcome};
@@ -234,6 +236,23 @@ fn bytes_are_limited_except_for_a_single_request() {
     assert_eq!(submit(5000, 0), Turn::Now);
     assert_eq!(submit(1000, 1), Turn::Later);
     assert_eq!(submit(999, 1), Turn::Now);
+}
+
+#[test]
+fn nothing_more_is_sent_while_as_much_as_may_waits_to_be_written() {
+    let mut ledger = Ledger::new(ORIGIN, 10, 10);
+    for (unsent_bytes, expected) in [(99, Turn::Now), (100, Turn::Later)] {
+        let room = Room {
+            unsent_bytes,
+            max_unsent_bytes: 100,
+            ..room(5)
+        };
+        let (id, turn) = ledger
+            .submit(submission(10, Again::No, 100), room, Waker::noop())
+            .unwrap();
+        assert_eq!(turn, expected);
+        ledger.forget(id, |_, _| false);
+    }
 }
 
 #[test]
