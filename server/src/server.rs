@@ -479,10 +479,15 @@ mod tests {
             tls: InForce::new(None),
             attach: None,
         };
-        let server = serve_all(driver, committer, arrivals, std::future::pending());
+        let server = Box::pin(serve_all(
+            driver,
+            committer,
+            arrivals,
+            std::future::pending(),
+        ));
         let local = LocalSet::new();
         let (ended, near) = local
-            .run_until(async { tokio::join!(Box::pin(server), client) })
+            .run_until(async { tokio::join!(server, client) })
             .await;
         assert!(matches!(ended, Err(ServerError::Panicked)), "{ended:?}");
         drop(local);

@@ -10,7 +10,8 @@ pub const REQUEST: &str = "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/co
 /// What the store's own topics towards clients begin with.
 const STORE_TO_CLIENTS: &str = "clients/statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8";
 /// What the vendor's Go client has behind its client id in response topics, where the id is in upper-case base 16.
-const RESPONSE_BEHIND_HEX: &str = "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke/response";
+const RESPONSE_BEHIND_HEX: &str =
+    "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke/response";
 /// What stands between client id and key in a notification topic.
 const NOTIFY: &str = "/command/notify/";
 

@@ -13,7 +13,7 @@ fn filters(topic: &str, count: usize) -> Vec<Subscription> {
             let is_any = depth < 10 && number >> depth & 1 == 1;
             if is_any { "+" } else { level }
         });
-        Subscription::at_least_once(&levels.collect::<Vec<_>>().join("/"))
+        Subscription::at_least_once(levels.collect::<Vec<_>>().join("/"))
     };
     (0..count).map(filter).collect()
 }
@@ -45,7 +45,7 @@ fn messages_that_are_compared_with_many_filters() {
     let mut subscriber = world.client("subscriber");
     subscribe(&mut world, &mut subscriber, &topic, None);
     let publisher = world.client("publisher");
-    let publishes = packets(40, |number| {
+    let messages = packets(40, |number| {
         let mut packet = BytesMut::new();
         let header = PublishHeader {
             topic: &topic,
@@ -55,7 +55,7 @@ fn messages_that_are_compared_with_many_filters() {
         header.encode(u32::MAX, &mut packet, 0, |_| {}).unwrap();
         packet
     });
-    let taken = taken(&mut world, &publisher, &publishes);
+    let taken = taken(&mut world, &publisher, &messages);
     assert!((1..4).contains(&taken), "{taken}");
 }
 

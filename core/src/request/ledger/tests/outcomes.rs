@@ -96,7 +96,7 @@ fn what_a_lost_session_may_have_executed_is_unknown_for_ever() {
     assert_eq!(ledger.unsent_outcome(id), Outcome::NotDone);
     ledger.sent(id, PacketId::MIN);
     ledger.keep(id, packed());
-    assert_eq!(ledger.session_lost(&[], &mut Vec::new()), 1);
+    assert_eq!(ledger.session_lost([], &mut Vec::new()), 1);
     assert_eq!(ledger.unsent_outcome(id), Outcome::Unknown);
     assert!(!ledger.is_queued(id), "it may not be superseded");
     assert_eq!(ledger.attempts(id), 1);
